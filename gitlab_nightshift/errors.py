@@ -1,0 +1,73 @@
+"""The stable error codes and the exit status of each.
+
+An error that a user can mend is one line: what is wrong, where, and what to do.
+"""
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Error codes, as they stand in ``result.json`` and in the documentation."""
+
+    CONFIG = "E_CONFIG"
+    POLICY_DENY = "E_POLICY_DENY"
+    APPROVAL_REQUIRED = "E_APPROVAL_REQUIRED"
+    PROVIDER_UNAVAILABLE = "E_PROVIDER_UNAVAILABLE"
+    TIMEOUT = "E_TIMEOUT"
+    BUDGET = "E_BUDGET"
+    TEST_FAILED = "E_TEST_FAILED"
+    APPLY_FAILED = "E_APPLY_FAILED"
+    PARSE_ERROR = "E_PARSE_ERROR"
+    WORKSPACE_DIRTY = "E_WORKSPACE_DIRTY"
+    PUBLISH = "E_PUBLISH"
+    INTERNAL = "E_INTERNAL"
+    INTERRUPTED = "E_INTERRUPTED"
+    TERMINATED = "E_TERMINATED"
+
+
+EXIT_STATUS: dict[Code, int] = {
+    Code.CONFIG: 2,
+    Code.POLICY_DENY: 3,
+    Code.APPROVAL_REQUIRED: 4,
+    Code.PROVIDER_UNAVAILABLE: 5,
+    Code.TIMEOUT: 6,
+    Code.BUDGET: 7,
+    Code.TEST_FAILED: 8,
+    Code.APPLY_FAILED: 9,
+    Code.PARSE_ERROR: 10,
+    Code.WORKSPACE_DIRTY: 11,
+    Code.PUBLISH: 12,
+    Code.INTERNAL: 70,
+    Code.INTERRUPTED: 130,
+    Code.TERMINATED: 143,
+}
+
+
+class NightshiftError(Exception):
+    """An expected failure: ends as one line on stderr and the exit status of its code."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    @property
+    def exit_status(self) -> int:
+        """The process exit status of this error's code."""
+        return EXIT_STATUS[self.code]
+
+
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM arrived: agents are ended and the checkout is put back on the way out.
+
+    Not an ``Exception``, so that no handler for failures takes it for one.
+    """
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code.value)
+        self.code = code
+
+
+def config_error(message: str) -> NightshiftError:
+    """A mistake in the settings or in how the command was called (exit status 2)."""
+    return NightshiftError(Code.CONFIG, message)

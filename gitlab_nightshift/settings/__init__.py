@@ -1,0 +1,17 @@
+"""The settings of a run: one frozen record that knows where each value came from."""
+
+from gitlab_nightshift.settings.job import Job, Secrets, read_job, read_secrets
+from gitlab_nightshift.settings.load import FILE_NAME, ConfigFile, load_settings
+from gitlab_nightshift.settings.model import NOT_IN_FORCE, Settings
+
+__all__ = [
+    "FILE_NAME",
+    "NOT_IN_FORCE",
+    "ConfigFile",
+    "Job",
+    "Secrets",
+    "Settings",
+    "load_settings",
+    "read_job",
+    "read_secrets",
+]

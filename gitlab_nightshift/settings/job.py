@@ -1,0 +1,100 @@
+"""What the GitLab job tells of itself, and its secrets: read once from the environment."""
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+MODEL_KEYS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+)
+_SECRET_NAME = re.compile(
+    r"TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL|_KEY$|APIKEY|_PAT$|^PGPASS|_AUTH", re.I
+)
+SHORTEST_SECRET = 6
+
+
+@dataclass(frozen=True)
+class Job:
+    """The facts of the job, "" where they are not known (outside CI most are not)."""
+
+    in_ci: bool = False
+    run_id: str = ""
+    server_url: str = ""
+    project_id: str = ""
+    project_path: str = ""
+    project_url: str = ""
+    default_branch: str = ""
+    commit_sha: str = ""
+    ref_name: str = ""
+    pipeline_url: str = ""
+    pipeline_source: str = ""
+    pipeline_created_at: str = ""
+    job_started_at: str = ""
+    job_timeout_s: float | None = None
+    user_login: str = ""
+    user_name: str = ""
+    user_email: str = ""
+    visibility: str = ""
+    ci_config_path: str = ".gitlab-ci.yml"
+
+
+@dataclass(frozen=True, repr=False)
+class Secrets:
+    """The secrets of the job. Never printed: its repr shows none of them."""
+
+    gitlab_token: str = ""
+    model: Mapping[str, str] = field(default_factory=dict)
+    values: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Secrets({len(self.values)} values)"
+
+
+def read_job(env: Mapping[str, str], repo_url: str | None = None) -> Job:
+    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``; ``repo_url`` stands in outside CI."""
+
+    def ci(name: str) -> str:
+        return env.get(f"CI_{name}", "")
+
+    url = urlsplit(repo_url or ci("PROJECT_URL"))
+    path = url.path.strip("/").removesuffix(".git")
+    timeout = ci("JOB_TIMEOUT")
+    return Job(
+        in_ci=env.get("GITLAB_CI") == "true" or ci("PIPELINE_ID") != "",
+        run_id=ci("PIPELINE_ID") or str(uuid.uuid4()),
+        server_url=ci("SERVER_URL") or (f"{url.scheme}://{url.netloc}" if url.netloc else ""),
+        project_id=ci("PROJECT_ID") or path,
+        project_path=ci("PROJECT_PATH") or path,
+        project_url=repo_url or ci("PROJECT_URL"),
+        default_branch=ci("DEFAULT_BRANCH"),
+        commit_sha=ci("COMMIT_SHA"),
+        ref_name=ci("COMMIT_REF_NAME"),
+        pipeline_url=ci("PIPELINE_URL"),
+        pipeline_source=ci("PIPELINE_SOURCE"),
+        pipeline_created_at=ci("PIPELINE_CREATED_AT"),
+        job_started_at=ci("JOB_STARTED_AT"),
+        job_timeout_s=float(timeout) if timeout.isdecimal() else None,
+        user_login=env.get("GITLAB_USER_LOGIN", ""),
+        user_name=env.get("GITLAB_USER_NAME", ""),
+        user_email=env.get("GITLAB_USER_EMAIL", ""),
+        visibility=ci("PROJECT_VISIBILITY"),
+        ci_config_path=ci("CONFIG_PATH") or ".gitlab-ci.yml",
+    )
+
+
+def read_secrets(env: Mapping[str, str]) -> Secrets:
+    """The token, the model keys, and every value whose variable's name says secret.
+
+    The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
+    """
+    values = {v for k, v in env.items() if _SECRET_NAME.search(k) and len(v) >= SHORTEST_SECRET}
+    values |= set(re.findall(r"://[^/\s:@]*:([^/\s@]+)@", "\n".join(env.values())))
+    model = {name: env[name] for name in MODEL_KEYS if env.get(name)}
+    known = {*values, *model.values(), env.get("GITLAB_TOKEN", "")}
+    ordered = sorted((v for v in known if v), key=len, reverse=True)
+    return Secrets(env.get("GITLAB_TOKEN", ""), model, tuple(ordered))

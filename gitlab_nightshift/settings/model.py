@@ -1,0 +1,335 @@
+"""Every key of ``nightshift.yaml``, its type, its default and its meaning.
+
+The text under a key is what ``nightshift config schema`` shows.
+"""
+
+import zoneinfo
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
+
+from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER
+from gitlab_nightshift.settings.values import (
+    duration,
+    mapping_name,
+    notification_url,
+    passed_variable,
+    relative_glob,
+    relative_name,
+    size,
+    weekday,
+)
+
+NOT_IN_FORCE: dict[str, str] = {
+    "task": "delegation",
+    "prices": "providers that report only tokens",
+    "agent_paths": "the sandbox",
+    "profile": "delegation",
+    "isolation": "the sandbox",
+    "policy": "gates and red flags",
+    "notify": "notifications",
+    "notify_on": "notifications",
+    "confluence_page_id": "the line per night in Confluence",
+    "log_issue": "the line per night in an issue",
+    "throttle": "memory of rejected ideas",
+}
+"""Keys that are read and checked, and what they wait for. Told at every run that sets one."""
+
+MAX_IMPLEMENT_RETRIES = 2
+
+Seconds = Annotated[float, BeforeValidator(duration), Field(gt=0, le=7 * 24 * 3600)]
+Bytes = Annotated[int, BeforeValidator(size), Field(gt=0)]
+Gate = Literal["auto_allow", "require_approval", "deny"]
+Category = Annotated[str, BeforeValidator(mapping_name)]
+Weekday = Annotated[str, BeforeValidator(weekday)]
+Glob = Annotated[str, BeforeValidator(relative_glob)]
+PassedVariable = Annotated[str, BeforeValidator(passed_variable)]
+Command = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^\S")]
+
+
+class Part(BaseModel):
+    """A group of keys: unknown ones are errors, and nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Models(Part):
+    """The model of each bead, by its full id."""
+
+    analyze: str = "claude-opus-4-6"
+    implement: str = "claude-opus-4-6"
+    verify: str = "claude-sonnet-4-6"
+    mr: str = "claude-sonnet-4-6"
+
+
+class Prompts(Part):
+    """Own prompt templates; paths relative to the configuration file's folder."""
+
+    analyze: str | None = None
+    implement: str | None = None
+    verify: str | None = None
+    mr: str | None = None
+
+
+class MaxOpenMrs(Part):
+    """How many night-shift merge requests may be open before a night is left out."""
+
+    per_category: int = Field(default=1, ge=0)
+    total: int = Field(default=3, ge=0)
+
+
+class Price(Part):
+    """USD per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
+class TestCommand(Part):
+    """A test that a delegation may ask for by its id."""
+
+    command: list[str] = Field(min_length=1)
+    args: list[str] = []
+
+
+class Gates(Part):
+    """What happens to a change, a command or a connection outside the lists."""
+
+    write: Gate = "auto_allow"
+    exec: Gate = "deny"
+    network: Gate = "deny"
+
+
+class Policy(Part):
+    """Gates, lists and red flags."""
+
+    gates: Gates = Gates()
+    writable_paths: list[Glob] = ["**"]
+    sensitive_paths: list[Glob] = []
+    test_commands: dict[str, TestCommand] = {}
+    providers: dict[str, str] = {}
+    orchestrators: list[str] = []
+    flags: dict[str, Literal["fail", "warn", "off"]] = {}
+    egress_hosts: list[str] = []
+
+
+class Settings(Part):
+    """All settings. Precedence: command line, CI variables, nightshift.yaml, default."""
+
+    enabled: bool = True
+    """False stops every night; as a group variable it stops every project."""
+    quiet_dates: list[date] = []
+    """Days without a night, as YYYY-MM-DD."""
+    category_schedule: dict[Weekday, str] = {
+        "mon": "tests",
+        "tue": "refactoring",
+        "wed": "docs",
+        "thu": "security",
+        "fri": "performance",
+    }
+    """Weekday → category. A weekday that is not listed has no night."""
+    timezone: str = "UTC"
+    """Time zone in which the weekday is taken."""
+    category: str | None = None
+    """Override for a manual run; wins over the schedule, also on a day without one."""
+    categories: dict[Category, str] = {}
+    """Further categories of your own: name → guidance for the agent."""
+    security_on_public: bool = False
+    """Look for security findings in a public project too: their fix publishes them."""
+    task: str | None = None
+    """One given task instead of a category."""
+    dry_run: bool = False
+    """Stop before publish and say what would be pushed."""
+    paths: list[Glob] = []
+    """Where to look and change; empty is everywhere."""
+    exclude_paths: list[Glob] = []
+    """What to leave alone, also within `paths`."""
+
+    agent: Literal["auto", "claude_code", "codex", "patch", "replay"] = "auto"
+    """The coding agent; `auto` is claude_code."""
+    agent_executable: str | None = None
+    """The agent's CLI, where it is not the first on PATH."""
+    agent_env: list[PassedVariable] = []
+    """Names of variables that agents get too (JAVA_HOME, …)."""
+    agent_paths: list[str] = []
+    """Tool folders outside the system's that the sandbox may read."""
+    replay_dir: str | None = None
+    """The recorded night that the agent `replay` plays."""
+    record_dir: str | None = None
+    """Where to record this night, for `replay`."""
+    models: Models = Models()
+    """The model of each bead."""
+    model_endpoint: str | None = Field(default=None, pattern=r"^https?://[^\s@]+$")
+    """Base URL of the model's API, where it is not the provider's own."""
+    prices: dict[str, Price] = {}
+    """Model id → USD per million tokens, for providers that report only tokens."""
+    prompts: Prompts = Prompts()
+    """Own prompt templates."""
+    variables: dict[str, str] = {}
+    """Your own strings for templates."""
+    allowed_commands: list[Command] | None = None
+    """Commands an agent may run: one word with any arguments, several words exactly so.
+    Default: git and what the build files imply."""
+    verify_commands: list[Command] = []
+    """Run by this program itself, without a shell; all must exit 0."""
+    baseline: Literal["required", "report"] = "required"
+    """`required`: a night is skipped where verify_commands fail on the untouched checkout."""
+
+    reviewer: str | None = None
+    """User name of the reviewer, also assignee."""
+    reviewers: list[str] = []
+    """Several reviewers (a paid tier of GitLab)."""
+    labels: list[str] | None = None
+    """Labels of the merge request. Default: night-shift and the category."""
+    branch_prefix: str = Field(default="night-shift/", pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
+    """Prefix of branch names."""
+    title_template: str = "[night-shift/{{category}}] {{title}}"
+    """Title of the merge request; {{category}}, {{title}}."""
+    commit_template: str | None = None
+    """Commit message; {{category}}, {{title}}, {{message}}. Default: the drafted message."""
+    commit_author: Literal["host", "token"] = "host"
+    """`host`: the machine's git identity, else the pipeline's user; `token`: the token's user."""
+    target_branch: str | None = None
+    """Branch to work on and to merge into. Default: the default branch."""
+    draft: bool = False
+    """Open merge requests as drafts."""
+
+    max_diff_lines: int = Field(default=100, ge=1)
+    """Added plus deleted lines of a change, at most."""
+    avoid_recent_commits: int = Field(default=10, ge=0, le=1000)
+    """Files touched by the last N commits are left alone."""
+    max_open_mrs: MaxOpenMrs = MaxOpenMrs()
+    """How many night-shift merge requests may be open."""
+    max_budget_usd: float = Field(default=10.0, gt=0)
+    """USD for the whole run: all beads and retries, failed calls too."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Tokens for the whole run."""
+    bead_timeout: Seconds | None = None
+    """Seconds a bead may take."""
+    idle_timeout: Seconds = 600.0
+    """Seconds a bead may be silent."""
+    run_timeout: Seconds | None = None
+    """Seconds the work may take. Default: what is left of the job, less what publish needs."""
+    max_implement_retries: int = Field(default=MAX_IMPLEMENT_RETRIES, ge=0, le=10)
+    """Further attempts after a failed one."""
+    max_output: Bytes = 2 * 10**9
+    """Bytes a bead may print."""
+    output_dir: str = Field(default="nightshift", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Folder in the checkout for results and logs."""
+    repo_url: str | None = Field(default=None, pattern=r"^https?://[^\s@]+$")
+    """Web address of the project. Default: from CI."""
+
+    profile: Literal["production", "development"] = "production"
+    """`development` permits more, for delegation."""
+    isolation: Literal["auto", "namespaces", "uid", "landlock", "none"] = "auto"
+    """The sandbox tier."""
+    policy: Policy = Policy()
+    """Gates, lists and red flags."""
+    notify: list[Annotated[str, BeforeValidator(notification_url)]] = []
+    """Notification URLs; they may name variables as $NAME."""
+    notify_on: list[str] = [
+        "MR_CREATED",
+        "NO_IMPROVEMENT",
+        "MR_READY",
+        "APPROVAL_REQUIRED",
+        "FAILED",
+    ]
+    """Outcomes that are told."""
+    confluence_page_id: str | None = None
+    """Confluence page for a line per night."""
+    log_issue: int | None = None
+    """Issue for a line per night."""
+    throttle: bool = True
+    """Try categories that were rejected less often."""
+
+    _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, value: str) -> str:
+        if value not in zoneinfo.available_timezones():
+            raise ValueError("not a time zone; a name such as Europe/Berlin is expected")
+        return value
+
+    @field_validator("output_dir")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        return relative_name(value)
+
+    @field_validator("agent")
+    @classmethod
+    def _built_agent(cls, value: str) -> str:
+        if value in {"codex", "patch"}:
+            raise ValueError(f"{value} is not available in this version; use claude_code")
+        return value
+
+    @model_validator(mode="after")
+    def _known_categories(self) -> "Settings":
+        known = self.known_categories
+        named = {f"category_schedule.{day}": name for day, name in self.category_schedule.items()}
+        for key, name in {**named, "category": self.category}.items():
+            if name is not None and name not in known:
+                raise ValueError(f"{key}: no category {name!r}; known are {', '.join(known)}")
+        clash = sorted(set(self.categories) & set(CATEGORY_GUIDANCE))
+        if clash:
+            raise ValueError(f"categories: {clash[0]!r} is built in; choose another name")
+        return self
+
+    @model_validator(mode="after")
+    def _replay_has_recording(self) -> "Settings":
+        if self.agent == "replay" and not self.replay_dir:
+            raise ValueError("agent: replay needs replay_dir, the folder of a recorded night")
+        return self
+
+    @property
+    def known_categories(self) -> tuple[str, ...]:
+        """The fixed five and the team's own."""
+        return (*FALLBACK_ORDER, *self.categories)
+
+    @property
+    def guidance(self) -> dict[str, str]:
+        """Category → guidance for the agent."""
+        return {**CATEGORY_GUIDANCE, **self.categories}
+
+    def source(self, key: str) -> str:
+        """Where the value of a dotted key came from."""
+        parts = key.split(".")
+        prefixes = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+        deeper = (source for name, source in self._sources.items() if _within(name, key))
+        named = (self._sources[p] for p in prefixes if p in self._sources)
+        return next(named, next(deeper, "default"))
+
+    def values(self) -> dict[str, Any]:
+        """Dotted key → value, in the order of the documentation."""
+        return dict(_flat("", self))
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Keys that were set though their machinery is not in force yet."""
+        return tuple(key for key in NOT_IN_FORCE if any(_within(s, key) for s in self._sources))
+
+
+def _within(source_key: str, key: str) -> bool:
+    return source_key == key or source_key.startswith(f"{key}.")
+
+
+def _flat(prefix: str, part: Part) -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        rows += (
+            _flat(f"{prefix}{name}.", value)
+            if isinstance(value, Part)
+            else [(prefix + name, value)]
+        )
+    return rows
