@@ -1,0 +1,1 @@
+"""The machine: processes, git, the tree of the checkout. Nothing else starts a process."""

@@ -1,0 +1,192 @@
+"""The checkout while agents work in it: covered on enter, put back and uncovered on exit."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError, config_error
+from gitlab_nightshift.host.changes import Captured, capture_change
+from gitlab_nightshift.host.cover import (
+    COPIES,
+    SAVED,
+    THROWAWAY,
+    Aside,
+    Note,
+    aside_of,
+    build_throwaway,
+    claim,
+    cover,
+    covered,
+    release,
+    uncover,
+)
+from gitlab_nightshift.host.git import (
+    Git,
+    Place,
+    changed_files,
+    conversion_config,
+    head,
+    place,
+    pristine,
+    tracked_files,
+    with_machine_config,
+)
+from gitlab_nightshift.host.lay import lay_files
+from gitlab_nightshift.host.paths import display, within
+from gitlab_nightshift.host.repair import repair
+from gitlab_nightshift.host.repository import Repository, private_repository
+from gitlab_nightshift.host.restore import put_back, settle
+from gitlab_nightshift.host.saved import Saved, save, write_saved
+from gitlab_nightshift.host.signals import shield
+from gitlab_nightshift.host.tree import TOP, Snapshot
+
+
+@dataclass
+class _Known:
+    """The state of the tree that is known to be as saved; each put back moves it on."""
+
+    entries: Snapshot
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A covered checkout. Its methods are for times when no agent process is alive."""
+
+    path: Path
+    base_sha: str
+    output_dir: str
+    repository: Repository
+    saved: Saved
+    _known: _Known = field(repr=False)
+
+    def change(self) -> Captured:
+        """What differs from the start, fixed as a tree: nothing that runs later can alter it."""
+        return capture_change(
+            self.path,
+            self.saved,
+            self._known.entries,
+            self.repository,
+            self.base_sha,
+            self.output_dir,
+        )
+
+    def put_back(self) -> tuple[str, ...]:
+        """Make the tree what it was at the start.
+
+        Returns the paths that could not be restored, raw and sorted: ignored files too many or
+        too large to be copied beforehand. Nothing that depends on them is proven then.
+        """
+        with shield():
+            entries, failed = put_back(self.path, self.saved, self._known.entries, self.repository)
+            self._known.entries = entries
+        return failed
+
+    def lay(self, captured: Captured) -> tuple[str, ...]:
+        """Put the tree back, then apply exactly that change; returns as ``put_back``."""
+        with shield():
+            failed = self.put_back()
+            lay_files(self.path, self.saved, self.repository, captured)
+        return failed
+
+
+@contextlib.contextmanager
+def open_checkout(
+    path: Path,
+    *,
+    output_dir: str,
+    private: Path,
+    search_path: str,
+    run_id: str,
+    real_home: Path | None = None,
+) -> Iterator[Checkout]:
+    """Cover the real ``.git`` on enter; put the tree back and uncover it on exit, always.
+
+    ``private`` is an existing folder that no agent can reach (0700); ``output_dir`` (relative) is
+    never part of a change; ``search_path`` is ``environment.search_path``. With ``real_home`` the
+    machine's own git settings judge whether the checkout is clean (LFS). First repairs what a
+    killed run left. Raises NightshiftError E_CONFIG, E_WORKSPACE_DIRTY.
+    """
+    checkout = path.resolve()
+    repair(checkout, private=private, search_path=search_path)
+    git = pristine(private / "home", search_path)
+    now, base_sha = place(git, checkout), head(git, checkout)
+    machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
+    _check(machine, checkout, output_dir)
+    later = covered(now, checkout, aside_of(checkout))
+    with (
+        _claimed(checkout, later, base_sha, run_id) as aside,
+        tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
+    ):
+        config = conversion_config(git, checkout)
+        source = replace(now, objects=later.objects)
+        repository = private_repository(git, Path(folder) / "git", source, config)
+        saved = save(git, checkout, aside.folder / COPIES)
+        write_saved(aside.folder / SAVED, saved)
+        build_throwaway(aside.folder / THROWAWAY, now, later, base_sha, config)
+        known = _Known(saved.entries)
+        opened = Checkout(checkout, base_sha, output_dir, repository, saved, known)
+        with _covered(aside, opened):
+            yield opened
+
+
+def _check(git: Git, checkout: Path, output_dir: str) -> None:
+    if changed := changed_files(git, checkout):
+        names = ", ".join(display(path) for path in changed[:3])
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise NightshiftError(
+            Code.WORKSPACE_DIRTY,
+            f"{checkout} has local changes ({names}{more}): commit or undo them first",
+        )
+    if any(within(path, output_dir) for path in tracked_files(git, checkout)):
+        raise config_error(f"output_dir: {output_dir} is tracked by git: choose another folder")
+
+
+@contextlib.contextmanager
+def _claimed(checkout: Path, later: Place, base_sha: str, run_id: str) -> Iterator[Aside]:
+    status = checkout.stat()
+    note = Note(
+        run_id=run_id,
+        pid=os.getpid(),
+        base_sha=base_sha,
+        top=(status.st_dev, status.st_ino),
+        object_format=later.object_format,
+        objects=tuple(map(str, later.objects)),
+    )
+    aside = claim(checkout, note)
+    try:
+        yield aside
+    finally:
+        with shield():
+            release(aside)
+
+
+@contextlib.contextmanager
+def _covered(aside: Aside, checkout: Checkout) -> Iterator[None]:
+    try:
+        with shield():
+            _cover(aside)
+        yield
+    finally:
+        with shield():
+            _leave(aside, checkout)
+
+
+def _cover(aside: Aside) -> None:
+    try:
+        cover(aside, aside.folder / THROWAWAY)
+    except OSError as error:
+        raise config_error(f"{aside.checkout}/.git cannot be moved: {error.strerror}") from None
+
+
+def _leave(aside: Aside, checkout: Checkout) -> None:
+    try:
+        checkout.put_back()
+    except OSError as error:
+        text = f"{checkout.path} could not be put back: {error}"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
+    finally:
+        uncover(aside)
+        settle(checkout.path, TOP, checkout.saved.entries[TOP])

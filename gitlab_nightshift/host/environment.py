@@ -1,0 +1,45 @@
+"""The one place that makes a child's environment: from an allowlist, never by taking names away."""
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
+NETWORK = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+)
+PASSED = ("PATH", "USER", *LOCALE, *NETWORK)
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def allowed(env: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """The part of an environment that agents may be given: the base list and ``names``."""
+    return {name: env[name] for name in (*PASSED, *names) if env.get(name)}
+
+
+def build_bead_env(
+    env: Mapping[str, str], names: Collection[str], *, home: Path, tmp: Path, checkout: Path
+) -> dict[str, str]:
+    """The environment of an agent or a command: the base, a fresh HOME and TMPDIR, and ``names``.
+
+    ``names`` are the provider's own variables and ``agent_env``. No other key is ever in it.
+    """
+    return {
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "USER": "nightshift",
+        **allowed(env, names),
+        "PATH": search_path(env, checkout),
+        "HOME": str(home),
+        "TMPDIR": str(tmp),
+        "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+    }
+
+
+def search_path(env: Mapping[str, str], checkout: Path) -> str:
+    """The job's PATH without what is relative or lies in the checkout: the agent may write there."""
+    folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
+    kept = [part for part in folders if not Path(part).is_relative_to(checkout)]
+    return os.pathsep.join(kept) or DEFAULT_PATH

@@ -1,0 +1,237 @@
+"""Files below a folder whose content is hostile: no link is followed, no name is trusted.
+
+Every path is walked component by component from an open folder, so that neither a link planted
+as a parent nor a path too long for the kernel leads astray. Linux: needs ``/proc``.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+_OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _OPEN
+_CHUNK = 1 << 20
+
+
+class Refused(Exception):
+    """A file that is not read; the text is the reason."""
+
+
+@contextlib.contextmanager
+def opened(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
+    """A folder's descriptor; a folder of ours that we may not enter is made accessible for good."""
+    try:
+        fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
+    except PermissionError:
+        grant(folder, dir_fd)
+        fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
+    try:
+        mode = os.fstat(fd).st_mode
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            with contextlib.suppress(PermissionError):
+                os.fchmod(fd, stat.S_IMODE(mode) | stat.S_IRWXU)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def grant(name: str | Path, dir_fd: int | None = None) -> None:
+    """Give the owner all rights on a file or folder; a link is left alone."""
+    with pinned(name, dir_fd) as (link, mode):
+        if not stat.S_ISLNK(mode):
+            os.chmod(link, stat.S_IMODE(mode) | stat.S_IRWXU)  # noqa: PTH101
+
+
+@contextlib.contextmanager
+def pinned(name: str | Path, dir_fd: int | None = None) -> Iterator[tuple[str, int]]:
+    """A file held by a path descriptor: its name under ``/proc`` and its mode.
+
+    ``chmod`` has no way not to follow a link; by this name it reaches this very file.
+    """
+    fd = os.open(name, os.O_PATH | _OPEN, dir_fd=dir_fd)
+    try:
+        yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def folder_of(root: Path, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    """The folder that holds ``path`` (relative to ``root``) as a descriptor, and the last name.
+
+    With ``make`` missing folders are made and whatever else stands in their place is removed.
+    """
+    *above, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        fd = stack.enter_context(opened(root))
+        for part in above:
+            if make:
+                _make_folder(part, fd)
+            fd = stack.enter_context(opened(part, fd))
+        yield fd, name
+
+
+def _make_folder(name: str, dir_fd: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
+            return
+        os.unlink(name, dir_fd=dir_fd)
+    os.mkdir(name, 0o755, dir_fd=dir_fd)
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def read_regular(root: Path, path: str, limit: int, *, linked: bool = False) -> bytes:
+    """The bytes of a regular file of at most ``limit`` bytes.
+
+    Raises Refused where it is none, is larger, or (unless ``linked``) has several hard links:
+    its other name may be a file outside.
+    """
+    try:
+        with folder_of(root, path) as (fd, name), open_regular(name, fd) as file:
+            if not linked and os.fstat(file).st_nlink != 1:
+                raise Refused("it has several hard links")
+            return _read(file, limit)
+    except OSError as error:
+        raise Refused(f"it cannot be read ({error.strerror})") from None
+
+
+@contextlib.contextmanager
+def open_regular(name: str, dir_fd: int) -> Iterator[int]:
+    """A regular file open for reading, also one of ours that nobody may read. Raises Refused."""
+    if not stat.S_ISREG(os.lstat(name, dir_fd=dir_fd).st_mode):
+        raise Refused("it is no regular file")
+    fd = _open_readable(name, dir_fd)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Refused("it is no regular file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open_readable(name: str, dir_fd: int) -> int:
+    flags = os.O_RDONLY | os.O_NONBLOCK | _OPEN
+    try:
+        return os.open(name, flags, dir_fd=dir_fd)
+    except PermissionError:
+        with pinned(name, dir_fd) as (link, mode):
+            os.chmod(link, 0o400)  # noqa: PTH101
+            try:
+                return os.open(name, flags, dir_fd=dir_fd)
+            finally:
+                os.chmod(link, stat.S_IMODE(mode))  # noqa: PTH101
+
+
+def _read(fd: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    left = limit + 1
+    while left and (data := os.read(fd, min(left, _CHUNK))):
+        parts.append(data)
+        left -= len(data)
+    if not left:
+        raise Refused(f"it is larger than {limit} bytes")
+    return b"".join(parts)
+
+
+# --- removing ---------------------------------------------------------------------------------
+
+
+def remove(name: str, dir_fd: int) -> None:
+    """Remove whatever stands there, however deep it is nested. Raises OSError.
+
+    Folders within folders are moved up before they are emptied: no recursion, and no more than
+    two open descriptors.
+    """
+    if not stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
+        os.unlink(name, dir_fd=dir_fd)
+        return
+    with opened(name, dir_fd) as top:
+        waiting, moved = _unlink_files(top), 0
+        prefix = f".{os.urandom(8).hex()}-"
+        while waiting:
+            with opened(waiting[-1], top) as fd:
+                below = _unlink_files(fd)
+                names = [f"{prefix}{moved + i}" for i in range(len(below))]
+                for old, new in zip(below, names, strict=True):
+                    grant(old, fd)
+                    os.rename(old, new, src_dir_fd=fd, dst_dir_fd=top)
+            os.rmdir(waiting.pop(), dir_fd=top)
+            waiting += names
+            moved += len(names)
+    os.rmdir(name, dir_fd=dir_fd)
+
+
+def _unlink_files(fd: int) -> list[str]:
+    """Unlink what is no folder; the names of the folders."""
+    folders: list[str] = []
+    with os.scandir(fd) as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                os.unlink(entry.name, dir_fd=fd)
+    return folders
+
+
+def remove_path(path: Path) -> None:
+    """Remove a folder or file of our own by its absolute path, if it is there."""
+    with contextlib.suppress(FileNotFoundError), opened(path.parent) as fd:
+        remove(path.name, fd)
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replaced(name: str, dir_fd: int) -> Iterator[int]:
+    """A new file to write to that takes the place of ``name``, whatever stood there."""
+    part = f".nightshift-{os.urandom(8).hex()}"
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=dir_fd)
+    try:
+        yield fd
+        _put(part, name, dir_fd)
+    except BaseException:
+        os.unlink(part, dir_fd=dir_fd)
+        raise
+    finally:
+        os.close(fd)
+
+
+def put_link(name: str, target: str, dir_fd: int, mtime_ns: int | None = None) -> None:
+    """Make a symbolic link in the place of ``name``, whatever stood there."""
+    part = f".nightshift-{os.urandom(8).hex()}"
+    os.symlink(target, part, dir_fd=dir_fd)
+    if mtime_ns is not None:
+        os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=dir_fd, follow_symlinks=False)
+    _put(part, name, dir_fd)
+
+
+def _put(part: str, name: str, dir_fd: int) -> None:
+    try:
+        os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except IsADirectoryError:
+        remove(name, dir_fd)
+        os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of ``data``."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def parts_of(fd: int) -> Iterator[bytes]:
+    """The rest of an open file in parts of bounded size."""
+    while data := os.read(fd, _CHUNK):
+        yield data
+
+
+def copy_all(source: int, target: int) -> None:
+    """Copy the rest of an open file."""
+    for data in parts_of(source):
+        write_all(target, data)

@@ -1,0 +1,33 @@
+"""File names as git and the kernel see them: bytes, held as ``str`` with surrogate escapes."""
+
+import os
+import re
+
+_HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+
+def display(path: str) -> str:
+    """A path as it may be shown and stored: valid UTF-8, on one line, odd bytes as escapes."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def is_dot_git(path: str) -> bool:
+    """True where a part of ``path`` is ``.git`` for git on any file system (HFS+, NTFS)."""
+    return any(_part_is_dot_git(part) for part in re.split(r"[/\\]", path))
+
+
+def _part_is_dot_git(part: str) -> bool:
+    name = _HFS_IGNORED.sub("", part).split(":", 1)[0].rstrip(" .").casefold()
+    return name in (".git", "git~1")
+
+
+def within(path: str, folder: str) -> bool:
+    """True where ``path`` is ``folder`` or lies below it."""
+    return path == folder or path.startswith(folder + "/")
+
+
+def parents(path: str) -> tuple[str, ...]:
+    """The folders above ``path``, outermost first, without the top itself."""
+    parts = path.split("/")[:-1]
+    return tuple("/".join(parts[: end + 1]) for end in range(len(parts)))

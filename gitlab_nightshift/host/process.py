@@ -1,0 +1,273 @@
+"""The one place that starts processes: deadline, bounded output, and nothing left behind.
+
+A program that is not there and one that fails have the same shape: an exit status and a text.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+from gitlab_nightshift.host.descendants import end_orphans, own_children, subreaper
+
+NOT_FOUND = 127
+GRACE_S = 1.0
+DRAIN_S = 1.0
+LONGEST_LINE = 8 * 1024 * 1024
+CHUNK = 64 * 1024
+
+_running: set[int] = set()
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A short program's end: its exit status and all that it printed."""
+
+    exit_status: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def ok(self) -> bool:
+        """True for exit status 0."""
+        return self.exit_status == 0
+
+
+class End(StrEnum):
+    """Why a streamed program ended."""
+
+    EXITED = "exited"
+    STOPPED = "stopped"
+    IDLE = "idle"
+    TIMEOUT = "timeout"
+    OUTPUT_LIMIT = "output_limit"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A streamed program's end. A negative exit status is the signal that ended it."""
+
+    end: End
+    exit_status: int
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a program is ended: seconds in all, seconds without output, bytes printed."""
+
+    timeout_s: float | None = None
+    idle_s: float | None = None
+    output_bytes: int | None = None
+
+
+def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    timeout_s: float = 300.0,
+) -> Captured:
+    """Run a short, trusted program to its end and return all that it printed."""
+    with contextlib.ExitStack() as stack:
+        try:
+            process = stack.enter_context(_started(argv, cwd=cwd, env=env))
+        except OSError as error:
+            return Captured(NOT_FOUND, b"", f"{argv[0]}: {error.strerror}".encode())
+        try:
+            stdout, stderr = process.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return Captured(-signal.SIGKILL, b"", f"no end within {timeout_s:.0f} s".encode())
+        return Captured(process.returncode, stdout, stderr)
+
+
+def stream(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes,
+    stdout: Path,
+    stderr: Path,
+    limits: Limits,
+    on_line: Callable[[bytes], bool],
+    on_tick: Callable[[], None] = lambda: None,
+) -> Ended:
+    """Run a program, its output raw in two files, each line of stdout handed to ``on_line``.
+
+    ``on_line`` ends the program by returning True; ``on_tick`` is called several times a second.
+    When this returns, no descendant of the program is left. Raises OSError where the program
+    cannot be started.
+    """
+    subreaper()
+    before = own_children()
+    started = time.monotonic()
+    with stdout.open("wb") as out, stderr.open("wb") as err:
+        try:
+            with _started(argv, cwd=cwd, env=env) as process:
+                pump = _Pump(process, stdin, out, err, on_line)
+                end = pump.run(limits, on_tick)
+                _end(process)
+                end_orphans(before | _running)
+                pump.drain()
+        finally:
+            end_orphans(before | _running)
+    return Ended(end, process.returncode, time.monotonic() - started)
+
+
+@contextlib.contextmanager
+def _started(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    _running.add(process.pid)
+    try:
+        yield process
+    finally:
+        _end(process)
+        _running.discard(process.pid)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """SIGINT and SIGTERM to the group, each with a grace, then SIGKILL; the leader is reaped.
+
+    On SIGINT an agent's CLI may still tell what it has cost.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if process.poll() is None:
+            _signal_group(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+    if process.poll() is None:
+        _signal_group(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+class _Pump:
+    """Moves bytes between a process and its files, a bounded amount at a time."""
+
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        stdin: bytes,
+        out: IO[bytes],
+        err: IO[bytes],
+        on_line: Callable[[bytes], bool],
+    ) -> None:
+        assert process.stdin and process.stdout and process.stderr
+        self.process, self.pending, self.on_line = process, memoryview(stdin), on_line
+        self.sinks = {process.stdout.fileno(): out, process.stderr.fileno(): err}
+        self.stdin, self.stdout = process.stdin, process.stdout.fileno()
+        self.line, self.printed, self.stopped = bytearray(), 0, False
+        self.selector = selectors.DefaultSelector()
+        for fd in (*self.sinks, self.stdin.fileno()):
+            os.set_blocking(fd, False)
+        for fd in self.sinks:
+            self.selector.register(fd, selectors.EVENT_READ)
+        self.selector.register(self.stdin.fileno(), selectors.EVENT_WRITE)
+
+    def run(self, limits: Limits, on_tick: Callable[[], None]) -> End:
+        """Until the process is gone or a limit is reached."""
+        started = last_output = time.monotonic()
+        while self.process.poll() is None:
+            if self._turn(0.2):
+                last_output = time.monotonic()
+            on_tick()
+            if end := self._over(limits, time.monotonic(), started, last_output):
+                return end
+        return End.EXITED
+
+    def drain(self) -> None:
+        """What is still in the pipes after the end, for a bounded time."""
+        until = time.monotonic() + DRAIN_S
+        while self._open_outputs() and time.monotonic() < until and self._turn(0.0):
+            pass
+        if self.line:
+            self.on_line(bytes(self.line))
+        self.selector.close()
+
+    def _over(self, limits: Limits, now: float, started: float, last: float) -> End | None:
+        if self.stopped:
+            return End.STOPPED
+        if limits.output_bytes is not None and self.printed > limits.output_bytes:
+            return End.OUTPUT_LIMIT
+        if limits.timeout_s is not None and now - started > limits.timeout_s:
+            return End.TIMEOUT
+        if limits.idle_s is not None and now - last > limits.idle_s:
+            return End.IDLE
+        return None
+
+    def _open_outputs(self) -> bool:
+        return any(fd in self.selector.get_map() for fd in self.sinks)
+
+    def _turn(self, wait_s: float) -> bool:
+        """One round of select; True where the process printed something."""
+        printed = False
+        for key, _ in self.selector.select(wait_s):
+            if key.fd in self.sinks:
+                printed = self._read(key.fd) or printed
+            else:
+                self._write()
+        return printed
+
+    def _write(self) -> None:
+        try:
+            if self.pending:
+                self.pending = self.pending[os.write(self.stdin.fileno(), self.pending[:CHUNK]) :]
+            if self.pending:
+                return
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            pass
+        self.selector.unregister(self.stdin.fileno())
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+
+    def _read(self, fd: int) -> bool:
+        try:
+            data = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.selector.unregister(fd)
+            return False
+        self.sinks[fd].write(data)
+        self.printed += len(data)
+        if fd == self.stdout:
+            self._lines(data)
+        return True
+
+    def _lines(self, data: bytes) -> None:
+        *whole, rest = data.split(b"\n")
+        for part in whole:
+            self.stopped = self.on_line(bytes(self.line) + part) or self.stopped
+            self.line.clear()
+        if len(self.line) < LONGEST_LINE:
+            self.line += rest

@@ -1,0 +1,194 @@
+"""Put back: the checkout becomes, path by path, what it was when it was saved."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gitlab_nightshift.host.openat import (
+    Refused,
+    copy_all,
+    folder_of,
+    grant,
+    pinned,
+    put_link,
+    remove,
+    replaced,
+    write_all,
+)
+from gitlab_nightshift.host.repository import Repository, read_blobs
+from gitlab_nightshift.host.saved import Saved
+from gitlab_nightshift.host.tree import (
+    TOP,
+    Entry,
+    Kind,
+    Snapshot,
+    differing,
+    looks_same,
+    same,
+    scan,
+)
+
+BATCH_BYTES = 64_000_000
+_FILES = (Kind.FILE, Kind.LINK, Kind.OTHER)
+
+
+def put_back(
+    root: Path, saved: Saved, known: Snapshot, repository: Repository
+) -> tuple[Snapshot, tuple[str, ...]]:
+    """Restore whatever differs from ``known``, the state last known to be as saved.
+
+    Returns the new known state and the paths that could not be restored, sorted: files that were
+    only watched, or that the system does not let us write. Those keep their old entry in the
+    known state, so that they are named again each time. Raises OSError only where the checkout
+    itself cannot be read.
+    """
+    folders = {path for path, entry in saved.entries.items() if entry.kind is Kind.FOLDER}
+    found = scan(root, only=folders)
+    touched = differing(known, found)
+    _open_folders(root, (path for path in touched if _is(found, path, Kind.FOLDER)))
+    _remove_new(root, saved.entries, found, touched)
+    _make_folders(root, (path for path in touched if path in folders))
+    _make_links(root, saved.entries, touched)
+    written = _write_files(root, saved, touched, repository)
+    now = scan(root, only=folders) if touched else found
+    failed = _settle_folders(root, saved.entries, now) | (now.keys() - saved.entries.keys())
+    state = dict(known)
+    for path in (path for path in touched if _is(saved.entries, path, *_FILES)):
+        certain = path in written or saved.entries[path].kind is Kind.LINK
+        if certain and looks_same(saved.entries[path], now.get(path)):
+            state[path] = now[path]
+        else:
+            failed.add(path)
+    return state, tuple(sorted(failed))
+
+
+def _is(entries: Snapshot, path: str, *kinds: Kind) -> bool:
+    return path in entries and entries[path].kind in kinds
+
+
+@contextlib.contextmanager
+def _kept_going() -> Iterator[None]:
+    """One path that the system does not let us touch is found out by the second look."""
+    with contextlib.suppress(OSError, Refused):
+        yield
+
+
+def _open_folders(root: Path, paths: Iterable[str]) -> None:
+    """Make folders accessible that the agent closed, the outer ones first."""
+    for path in paths:
+        with _kept_going(), _at(root, path) as (name, fd):
+            grant(name, fd)
+
+
+@contextlib.contextmanager
+def _at(root: Path, path: str) -> Iterator[tuple[str | Path, int | None]]:
+    if path == TOP:
+        yield root, None
+        return
+    with folder_of(root, path) as (fd, name):
+        yield name, fd
+
+
+def _remove_new(root: Path, old: Snapshot, found: Snapshot, touched: Iterable[str]) -> None:
+    for path in touched:
+        if path in found and (path not in old or old[path].kind is not found[path].kind):
+            with _kept_going(), folder_of(root, path) as (fd, name):
+                remove(name, fd)
+
+
+def _make_folders(root: Path, paths: Iterable[str]) -> None:
+    for path in paths:
+        if path != TOP:
+            with _kept_going(), folder_of(root, path) as (fd, name):
+                os.mkdir(name, 0o700, dir_fd=fd)
+
+
+def _make_links(root: Path, old: Snapshot, touched: Iterable[str]) -> None:
+    for path in touched:
+        if _is(old, path, Kind.LINK):
+            with _kept_going(), folder_of(root, path) as (fd, name):
+                put_link(name, old[path].target, fd, old[path].mtime_ns)
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def _write_files(
+    root: Path, saved: Saved, touched: Iterable[str], repository: Repository
+) -> set[str]:
+    """Write the old bytes of the files that we have them of; the paths that were written."""
+    files = [path for path in touched if _is(saved.entries, path, Kind.FILE)]
+    written: set[str] = set()
+    for path in files:
+        if path in saved.copies:
+            with _kept_going(), (saved.folder / saved.copies[path]).open("rb") as source:
+                with _rewritten(root, path, saved.entries[path]) as target:
+                    copy_all(source.fileno(), target)
+                written.add(path)
+    for batch in _batches([path for path in files if path in saved.blobs], saved.entries):
+        data = read_blobs(repository, [saved.blobs[path] for path in batch])
+        for path in batch:
+            with _kept_going(), contextlib.suppress(KeyError):
+                content = data[saved.blobs[path]]
+                with _rewritten(root, path, saved.entries[path]) as target:
+                    write_all(target, content)
+                written.add(path)
+    return written
+
+
+@contextlib.contextmanager
+def _rewritten(root: Path, path: str, old: Entry) -> Iterator[int]:
+    with folder_of(root, path) as (fd, name), replaced(name, fd) as target:
+        yield target
+        status = os.fstat(target)
+        if (status.st_uid, status.st_gid) != (old.uid, old.gid):
+            with contextlib.suppress(PermissionError):
+                os.fchown(target, old.uid, old.gid)
+        os.fchmod(target, old.mode)
+        os.utime(target, ns=(old.mtime_ns, old.mtime_ns))
+
+
+def _batches(paths: Iterable[str], entries: Snapshot) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for path in paths:
+        batch.append(path)
+        size += entries[path].size
+        if size > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+# --- folders ----------------------------------------------------------------------------------
+
+
+def _settle_folders(root: Path, old: Snapshot, now: Snapshot) -> set[str]:
+    """Give folders their modes and times, the inner ones first; those where it failed."""
+    failed: set[str] = set()
+    for path in sorted((p for p in old if old[p].kind is Kind.FOLDER), reverse=True):
+        if not _is(now, path, Kind.FOLDER):
+            failed.add(path)
+        elif not _settled(old[path], now[path]):
+            try:
+                settle(root, path, old[path])
+            except OSError:
+                failed.add(path)
+    return failed
+
+
+def _settled(old: Entry, now: Entry) -> bool:
+    open_to_us = old.mode & stat.S_IRWXU == stat.S_IRWXU
+    return open_to_us and same(old, now) and old.mtime_ns == now.mtime_ns
+
+
+def settle(root: Path, path: str, old: Entry) -> None:
+    """Give a folder its owner, mode and times. Raises OSError."""
+    with _at(root, path) as (name, fd), pinned(name, fd) as (link, _):
+        with contextlib.suppress(PermissionError):
+            os.chown(link, old.uid, old.gid)
+        os.chmod(link, old.mode)  # noqa: PTH101
+        os.utime(link, ns=(old.mtime_ns, old.mtime_ns))

@@ -1,0 +1,206 @@
+"""What is kept before an agent starts, so that the checkout can be put back exactly.
+
+A tracked file whose bytes are its blob's comes back from the object store. Other tracked files
+and untracked ones are copied. Ignored files (``node_modules``, ``.venv``, ``target``) are copied
+while they are small; beyond that they are only watched.
+"""
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.host.git import Git, conversion_config, file_sizes, split_names
+from gitlab_nightshift.host.openat import (
+    Refused,
+    copy_all,
+    folder_of,
+    open_regular,
+    pinned,
+)
+from gitlab_nightshift.host.paths import parents
+from gitlab_nightshift.host.tree import Entry, Kind, Snapshot, scan
+
+COPIED_IGNORED_BYTES = 200_000_000
+COPIED_IGNORED_FILES = 20_000
+VERSION = 1
+SUBMODULE = "160000"
+_CHANGES_BYTES = ("filter", "ident", "working-tree-encoding")
+_CHANGES_LINES = ("text", "eol", "crlf")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The checkout as it was. ``blobs`` are object ids, ``copies`` file names in the folder."""
+
+    entries: Snapshot
+    tracked: frozenset[str]
+    submodules: frozenset[str]
+    blobs: Mapping[str, str]
+    copies: Mapping[str, str]
+    folder: Path
+
+
+def save(git: Git, checkout: Path, folder: Path) -> Saved:
+    """Look at a clean checkout and copy into ``folder`` (new) what git could not give back."""
+    folder.mkdir(mode=0o700)
+    entries = scan(checkout)
+    index = _index(git, checkout)
+    blobs = dict(_exact(git, checkout, index, entries))
+    untracked = split_names(git.run("ls-files", "-o", "-z", "--exclude-standard", cwd=checkout))
+    visible = {path for path in (*index, *untracked) if _is_file(entries, path)}
+    wanted = [*sorted(visible - blobs.keys()), *_affordable(entries, visible)]
+    copies = _copy(checkout, wanted, folder)
+    if _reset_modes(checkout, entries):
+        entries = scan(checkout)
+    return Saved(
+        entries=entries,
+        tracked=frozenset(index),
+        submodules=frozenset(p for p, (_, mode, _) in index.items() if mode == SUBMODULE),
+        blobs=blobs,
+        copies=copies,
+        folder=folder,
+    )
+
+
+def _index(git: Git, checkout: Path) -> dict[str, tuple[str, str, str]]:
+    """Flag, mode and object id of every path in the index."""
+    out = git.run("ls-files", "-s", "-v", "-z", cwd=checkout)
+    rows = (row.split("\t", 1) for row in split_names(out))
+    fields = ((path, meta.split(" ")) for meta, path in rows)
+    return {path: (flag, mode, blob) for path, (flag, mode, blob, _) in fields}
+
+
+def _is_file(entries: Snapshot, path: str) -> bool:
+    return path in entries and entries[path].kind is Kind.FILE
+
+
+def _exact(
+    git: Git, checkout: Path, index: Mapping[str, tuple[str, str, str]], entries: Snapshot
+) -> Iterator[tuple[str, str]]:
+    """Paths whose bytes in the checkout are certainly those of their blob.
+
+    No attribute may change a file's bytes; where one (or ``core.autocrlf``) may change line ends,
+    an equal size tells that it did not. A flag other than H hides a file from ``git status``.
+    """
+    plain = {
+        path: blob
+        for path, (flag, mode, blob) in index.items()
+        if flag == "H" and mode.startswith("100") and _is_file(entries, path)
+    }
+    changed, lines = _converted(git, checkout, plain)
+    if "core.autocrlf" in conversion_config(git, checkout):
+        lines = set(plain)
+    sizes = file_sizes(git, checkout, "HEAD") if lines else {}
+    for path, blob in plain.items():
+        by_size = path not in lines or sizes.get(path) == entries[path].size
+        if path not in changed and by_size:
+            yield path, blob
+
+
+def _converted(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Paths whose attributes change their bytes, and those whose attributes change line ends."""
+    names = (*_CHANGES_BYTES, *_CHANGES_LINES)
+    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    out = git.run("check-attr", "-z", "--stdin", *names, cwd=checkout, stdin=listed)
+    parts = split_names(out)
+    found: tuple[set[str], set[str]] = (set(), set())
+    for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        if value not in ("unspecified", "unset"):
+            found[name in _CHANGES_LINES].add(path)
+    return found
+
+
+def _affordable(entries: Snapshot, visible: set[str]) -> Iterator[str]:
+    """Ignored files, by their topmost ignored folder, the small folders first, up to the limits."""
+    shown = {folder for path in visible for folder in parents(path)}
+    groups: dict[str, list[str]] = {}
+    for path, entry in entries.items():
+        if entry.kind is Kind.FILE and path not in visible:
+            top = next((folder for folder in parents(path) if folder not in shown), path)
+            groups.setdefault(top, []).append(path)
+    sized = sorted((sum(entries[p].size for p in group), group) for group in groups.values())
+    size = count = 0
+    for group_size, group in sized:
+        size, count = size + group_size, count + len(group)
+        if size > COPIED_IGNORED_BYTES or count > COPIED_IGNORED_FILES:
+            return
+        yield from group
+
+
+def _copy(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
+    """Copy files into ``folder``; one that cannot be read is left out, and so only watched."""
+    copies: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        with contextlib.suppress(PermissionError, Refused):
+            _copy_one(checkout, path, folder / str(number))
+            copies[path] = str(number)
+    return copies
+
+
+def _copy_one(checkout: Path, path: str, copy: Path) -> None:
+    with (
+        folder_of(checkout, path) as (fd, name),
+        open_regular(name, fd) as source,
+        copy.open("xb", buffering=0) as target,
+    ):
+        copy_all(source, target.fileno())
+
+
+def _reset_modes(checkout: Path, entries: Snapshot) -> bool:
+    """Give folders and files that had to be opened for reading their modes back."""
+    rights = {Kind.FOLDER: stat.S_IRWXU, Kind.FILE: stat.S_IRUSR}
+    closed = [
+        path
+        for path, entry in entries.items()
+        if path and (need := rights.get(entry.kind)) and entry.mode & need != need
+    ]
+    for path in sorted(closed, reverse=True):
+        with contextlib.suppress(PermissionError):
+            set_mode(checkout, path, entries[path].mode)
+    return bool(closed)
+
+
+def set_mode(checkout: Path, path: str, mode: int) -> None:
+    """``chmod`` that follows no link. Raises OSError."""
+    with folder_of(checkout, path) as (fd, name), pinned(name, fd) as (link, _):
+        os.chmod(link, mode)  # noqa: PTH101
+
+
+# --- on disk, for the start after a kill ------------------------------------------------------
+
+
+def write_saved(path: Path, saved: Saved) -> None:
+    """Write all but the copies themselves as JSON."""
+    data = {
+        "version": VERSION,
+        "entries": {name: list(entry) for name, entry in saved.entries.items()},
+        "blobs": dict(saved.blobs),
+        "copies": dict(saved.copies),
+    }
+    path.write_text(json.dumps(data))
+
+
+def read_saved(path: Path, folder: Path) -> Saved:
+    """Read what ``write_saved`` wrote. Raises OSError, ValueError."""
+    data: Any = json.loads(path.read_bytes())
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        raise ValueError("written by another version")
+    try:
+        entries = {name: Entry(Kind(row[0]), *row[1:]) for name, row in data["entries"].items()}
+        copies = {name: str(int(number)) for name, number in data["copies"].items()}
+        blobs = {str(name): str(blob) for name, blob in data["blobs"].items()}
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"damaged: {error}") from None
+    if any(not _is_inside(name) for name in entries):
+        raise ValueError("damaged: a path leads out of the checkout")
+    return Saved(entries, frozenset(), frozenset(), blobs, copies, folder)
+
+
+def _is_inside(path: str) -> bool:
+    parts = path.split("/")
+    return not path or (parts[0] != ".git" and not {"", ".", ".."} & set(parts))

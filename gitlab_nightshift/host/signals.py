@@ -1,0 +1,58 @@
+"""SIGINT and SIGTERM become one exception, which waits where a step must not be cut in two."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+from gitlab_nightshift.errors import Code, Interrupted
+
+_CODES = {signal.SIGINT: Code.INTERRUPTED, signal.SIGTERM: Code.TERMINATED}
+
+
+class _Cancellation:
+    """Raised once: a second signal does not cut the tidying up short."""
+
+    def __init__(self) -> None:
+        self.shields = 0
+        self.pending: Code | None = None
+        self.raised = False
+
+    def arrive(self, number: int, _frame: FrameType | None) -> None:
+        if not self.raised:
+            self.pending = self.pending or _CODES[signal.Signals(number)]
+            self.deliver()
+
+    def deliver(self) -> None:
+        if self.pending and not self.shields:
+            code, self.pending, self.raised = self.pending, None, True
+            raise Interrupted(code)
+
+
+_cancellation = _Cancellation()
+
+
+@contextlib.contextmanager
+def cancellable() -> Iterator[None]:
+    """Within this block SIGINT and SIGTERM raise :class:`Interrupted` in the main thread."""
+    global _cancellation  # noqa: PLW0603
+    outer, _cancellation = _cancellation, _Cancellation()
+    old = {number: signal.signal(number, _cancellation.arrive) for number in _CODES}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        _cancellation = outer
+
+
+@contextlib.contextmanager
+def shield() -> Iterator[None]:
+    """Hold SIGINT and SIGTERM back until the end of this block."""
+    held = _cancellation
+    held.shields += 1
+    try:
+        yield
+    finally:
+        held.shields -= 1
+    held.deliver()

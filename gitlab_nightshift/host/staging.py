@@ -1,0 +1,101 @@
+"""A private work tree beside the private repository: all that git sees after an agent ran."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.host.git import GitError, split_names
+from gitlab_nightshift.host.openat import Refused, read_regular
+from gitlab_nightshift.host.repository import Repository, scratch_index, write_tree
+from gitlab_nightshift.host.tree import Kind, Snapshot
+
+RULES = (".gitignore", ".gitattributes")
+MAX_RULES_BYTES = 1_000_000
+MAX_PATH_BYTES = 2_000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A new work tree with an index that holds the base."""
+
+    repository: Repository
+    folder: Path
+    index: Path
+
+    def git(self, *args: str, paths: Iterable[str], env: Mapping[str, str] | None = None) -> bytes:
+        """A git command over the stage that reads paths on stdin. Raises GitError."""
+        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        return self.repository.run_in(self.folder, self.index, *args, stdin=listed, env=env)
+
+
+@contextlib.contextmanager
+def open_stage(repository: Repository, base: str) -> Iterator[Stage]:
+    """An empty work tree and an index that holds revision ``base``."""
+    private = tempfile.TemporaryDirectory(prefix="stage-", dir=repository.folder)
+    with private as folder, scratch_index(repository, base) as index:
+        yield Stage(repository, Path(folder), index)
+
+
+def write_rules(stage: Stage, root: Path, now: Snapshot) -> None:
+    """Copy the ignore and attribute files that hold after the change, wherever they are.
+
+    One that cannot be read has no effect, as for git.
+    """
+    for path, entry in now.items():
+        rules = entry.kind is Kind.FILE and path.rpartition("/")[2] in RULES
+        if rules and len(os.fsencode(path)) <= MAX_PATH_BYTES:
+            with contextlib.suppress(Refused):
+                data = read_regular(root, path, MAX_RULES_BYTES, linked=True)
+                write_file(stage, path, data, executable=False)
+
+
+def write_file(stage: Stage, path: str, data: bytes, *, executable: bool) -> None:
+    """Put a file into the work tree."""
+    place = stage.folder / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(data)
+    place.chmod(0o755 if executable else 0o644)
+
+
+def write_link(stage: Stage, path: str, target: str) -> None:
+    """Put a symbolic link into the work tree; nothing here follows it."""
+    place = stage.folder / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(target)
+
+
+def ignored(stage: Stage, paths: Iterable[str]) -> frozenset[str]:
+    """Those of the paths that git's rules ignore. Raises GitError.
+
+    check-ignore knows no literal paths; behind "./" no path is taken for a pattern.
+    """
+    asked = (f"./{path}" for path in paths)
+    literal = {"GIT_LITERAL_PATHSPECS": "0"}
+    try:
+        out = stage.git("check-ignore", "--no-index", "-z", "--stdin", paths=asked, env=literal)
+    except GitError as error:
+        if error.exit_status == 1 and not error.stderr:
+            return frozenset()
+        raise
+    return frozenset(path.removeprefix("./") for path in split_names(out))
+
+
+def filtered(stage: Stage, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of the paths that a filter (such as LFS) would turn into something else."""
+    parts = split_names(stage.git("check-attr", "-z", "--stdin", "filter", paths=paths))
+    values = zip(parts[::3], parts[2::3], strict=True)
+    return tuple(path for path, value in values if value not in ("unspecified", "unset"))
+
+
+def store(stage: Stage, gone: Iterable[str], present: Iterable[str]) -> str:
+    """The id of the base's tree without ``gone`` and with ``present`` as staged. Raises GitError.
+
+    Removed first: a removed path may lie below what is now a link.
+    """
+    update = ("update-index", "-z")
+    stage.git(*update, "--force-remove", "--stdin", paths=gone)
+    stage.git(*update, "--add", "--replace", "--stdin", paths=present)
+    return write_tree(stage.repository, stage.index)

@@ -1,0 +1,162 @@
+"""A stat snapshot of the checkout: what is there, told without reading a file or following a link.
+
+A file that was rewritten with the same size and time is given away by its ctime.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Container, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from gitlab_nightshift.host.openat import grant, opened, pinned
+
+TOP = ""
+DEEPEST = 200
+
+
+class Kind(StrEnum):
+    """What stands at a path. ``other`` is a device, FIFO, socket, or a folder nested too deep."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"
+
+
+class Entry(NamedTuple):
+    """What ``lstat`` says of a path; ``target`` is a link's text. Sizes are bytes."""
+
+    kind: Kind
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    nlink: int
+    target: str
+
+
+Snapshot = Mapping[str, Entry]
+
+
+class TooManyError(Exception):
+    """There are more entries than were asked for."""
+
+
+def scan(
+    root: Path, *, only: Container[str] | None = None, limit: int | None = None
+) -> dict[str, Entry]:
+    """Every path below ``root`` but its ``.git``, and the top itself as "".
+
+    With ``only`` other folders than these are told, but not entered. Modes are left as they are,
+    also where a folder of ours had to be opened to look into it. Raises TooManyError beyond
+    ``limit`` entries, OSError where ``root`` cannot be read.
+    """
+    top = _entry(os.lstat(root), "")
+    found = {TOP: top}
+    with _entered(root, None, top) as fd:
+        _walk(fd, "", found, only, limit, 0)
+    return found
+
+
+def _walk(
+    fd: int,
+    prefix: str,
+    found: dict[str, Entry],
+    only: Container[str] | None,
+    limit: int | None,
+    depth: int,
+) -> None:
+    folders: list[tuple[str, Entry]] = []
+    with os.scandir(fd) as listed:
+        for item in listed:
+            name = item.name
+            if prefix or name != ".git":
+                entry = _look(item, fd)
+                found[prefix + name] = entry
+                if entry.kind is Kind.FOLDER:
+                    folders.append((name, entry))
+    if limit is not None and len(found) > limit:
+        raise TooManyError
+    for name, entry in folders:
+        if only is not None and prefix + name not in only:
+            continue
+        if depth >= DEEPEST:
+            found[prefix + name] = entry._replace(kind=Kind.OTHER)
+            continue
+        with contextlib.suppress(PermissionError), _entered(name, fd, entry) as below:
+            _walk(below, f"{prefix}{name}/", found, only, limit, depth + 1)
+
+
+@contextlib.contextmanager
+def _entered(name: str | Path, dir_fd: int | None, entry: Entry) -> Iterator[int]:
+    """A folder opened for listing; one that had to be made accessible gets its mode back."""
+    if entry.mode & stat.S_IRWXU == stat.S_IRWXU:
+        with opened(name, dir_fd) as fd:
+            yield fd
+        return
+    grant(name, dir_fd)
+    try:
+        with opened(name, dir_fd) as fd:
+            yield fd
+    finally:
+        with pinned(name, dir_fd) as (link, _):
+            os.chmod(link, entry.mode)  # noqa: PTH101
+
+
+def _look(item: "os.DirEntry[str]", fd: int) -> Entry:
+    status = item.stat(follow_symlinks=False)
+    target = os.readlink(item.name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
+    return _entry(status, target)
+
+
+_KINDS = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER, stat.S_IFLNK: Kind.LINK}
+
+
+def _entry(s: os.stat_result, target: str) -> Entry:
+    return Entry(
+        _KINDS.get(stat.S_IFMT(s.st_mode), Kind.OTHER),
+        stat.S_IMODE(s.st_mode),
+        s.st_uid,
+        s.st_gid,
+        s.st_size,
+        s.st_mtime_ns,
+        s.st_ctime_ns,
+        s.st_ino,
+        s.st_dev,
+        s.st_nlink,
+        target,
+    )
+
+
+def same(old: Entry | None, new: Entry | None) -> bool:
+    """True where nothing was done to a path since; of a folder only what it is, not what it holds.
+
+    A folder's times change with its content, so they do not count.
+    """
+    if old == new:
+        return True
+    if old is None or new is None or old.kind is not Kind.FOLDER:
+        return False
+    return old[:4] == new[:4]
+
+
+def looks_same(old: Entry, new: Entry | None) -> bool:
+    """True where a path restored looks as before: all but what no program can set."""
+    if old.kind is Kind.FOLDER or new is None:
+        return new is not None and old[:4] == new[:4]
+    size = (old.size, old.mtime_ns, old.target) == (new.size, new.mtime_ns, new.target)
+    return size and old[:4] == new[:4]
+
+
+def differing(old: Snapshot, new: Snapshot) -> list[str]:
+    """The paths that are new, gone or not the same, sorted, a folder before what it holds."""
+    return sorted(
+        path for path in old.keys() | new.keys() if not same(old.get(path), new.get(path))
+    )
