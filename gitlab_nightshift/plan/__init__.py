@@ -1,0 +1,1 @@
+"""Hall 1: reads GitLab and the checkout before any agent exists. Its product is a plan."""

@@ -1,0 +1,139 @@
+"""The GitLab job log: collapsible sections, live progress, one clear last line.
+
+Outside CI the text is the same, without the section markers. Agent text is one line of printable
+characters here: it cannot plant a marker, a colour or a second line.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+
+from gitlab_nightshift import __version__
+from gitlab_nightshift.events import (
+    BeadEnded,
+    CommandEnded,
+    Event,
+    Note,
+    Progress,
+    RunEnded,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+    cost,
+    elapsed,
+)
+from gitlab_nightshift.records import Outcome
+
+WIDTH = 160
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
+
+
+def one_line(text: str, width: int = WIDTH) -> str:
+    """A text as one printable line of at most ``width`` characters."""
+    flat = _CONTROL.sub(" ", text.encode("utf-8", "replace").decode()).strip()
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+@dataclass
+class JobLog:
+    """A sink for events that prints. The sections that are open are all that it remembers."""
+
+    sections: bool
+    colour: bool
+    redact: Callable[[str], str]
+    open: list[str] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        """Print one event."""
+        self._show(event)
+
+    @singledispatchmethod
+    def _show(self, event: Event) -> None:
+        raise NotImplementedError(type(event).__name__)
+
+    @_show.register
+    def _(self, event: RunStarted) -> None:
+        self._print(self._paint(f"nightshift {__version__} · {event.project}", "bold"))
+        for fact in event.facts:
+            self._print(self._paint(f"  {fact}", "dim"))
+
+    @_show.register
+    def _(self, event: StepStarted) -> None:
+        title = self._paint(f"▸ {one_line(event.title)}", "cyan", "bold")
+        self.open.append(event.key)
+        self._print(self._marker("start", event.key, "[collapsed=true]") + title)
+
+    @_show.register
+    def _(self, event: StepEnded) -> None:
+        if event.key in self.open:
+            self.open.remove(event.key)
+            if self.sections:
+                self._print(self._marker("end", event.key), end="")
+        mark = self._paint("✔", "green") if event.ok else self._paint("✘", "yellow")
+        self._print(f"  {mark} {one_line(event.text, 400)}")
+
+    @_show.register
+    def _(self, event: Progress) -> None:
+        so_far = cost(event.cost_usd, event.tokens)
+        text = one_line(event.text, WIDTH - 40)
+        self._print(f"    {elapsed(event.elapsed_s):>7}  {text}  {self._paint(so_far, 'dim')}")
+
+    @_show.register
+    def _(self, event: BeadEnded) -> None:
+        result = event.result
+        for denied in result.denied[:10]:
+            self._print(self._paint(f"    denied: {one_line(denied)}", "yellow"))
+        used = cost(result.usage.cost_usd, result.usage.tokens)
+        text = f"    ended {result.status.value} after {elapsed(result.duration_s)}, {used}"
+        self._print(self._paint(text, "dim"))
+
+    @_show.register
+    def _(self, event: CommandEnded) -> None:
+        result = event.result
+        how = result.error or f"exit status {result.exit_status}"
+        mark = self._paint("✔", "green") if result.ok else self._paint("✘", "red")
+        took = elapsed(result.duration_s)
+        self._print(f"    {mark} {one_line(result.command)} · {one_line(how)} · {took}")
+
+    @_show.register
+    def _(self, event: Note) -> None:
+        style = ("yellow",) if event.warning else ()
+        prefix = "warning: " if event.warning else ""
+        self._print(self._paint(f"  {prefix}{one_line(event.text, 400)}", *style))
+
+    @_show.register
+    def _(self, event: RunEnded) -> None:
+        for key in reversed(self.open):
+            self._print(self._marker("end", key), end="")
+        self.open.clear()
+        result = event.result
+        style = "green" if result.outcome in _GOOD else "cyan"
+        if result.error_code:
+            style = "red"
+        mark = {"green": "✔", "cyan": "○", "red": "✘"}[style]
+        head = f"{mark} {result.outcome.value}"
+        parts = [head, result.error_code, result.mr_url or one_line(result.reason, 400)]
+        if result.mr_url and result.outcome is not Outcome.MR_CREATED:
+            parts.append(one_line(result.reason, 400))
+        used = cost(result.total_cost_usd, result.total_tokens)
+        parts.append(f"{result.category_used}, {elapsed(result.total_duration_s)}, {used}")
+        self._print(self._paint(" · ".join(part for part in parts if part), style, "bold"))
+
+    def _marker(self, what: str, key: str, options: str = "") -> str:
+        if not self.sections:
+            return ""
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", key)
+        return f"\x1b[0Ksection_{what}:{int(time.time())}:{name}{options}\r\x1b[0K"
+
+    def _paint(self, text: str, *styles: str) -> str:
+        if not self.colour or not styles:
+            return text
+        return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        print(self.redact(text), end=end, flush=True, file=sys.stdout)  # noqa: T201

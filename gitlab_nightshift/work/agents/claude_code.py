@@ -1,0 +1,103 @@
+"""Claude Code: its command line and environment.
+
+The rules of the CLI are a fence, not the wall: they keep an honest agent on its path. Flags that
+skip permissions are never used.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work.agents.base import TOOLS, BeadTask
+from gitlab_nightshift.work.agents.claude_stream import StreamReader
+
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+LEAST_BUDGET_USD = 0.01
+"""The CLI crashes on a budget that prints as zero."""
+
+
+class ClaudeCode:
+    """The ``claude`` CLI in print mode."""
+
+    name = "claude_code"
+    variables = (*KEYS, "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """The CLI is there, and a key for it."""
+        executable = self._settings.agent_executable or "claude"
+        if shutil.which(executable, path=env.get("PATH")) is None:
+            raise NightshiftError(
+                Code.PROVIDER_UNAVAILABLE,
+                f"no agent CLI: {executable} is not on PATH; install "
+                "@anthropic-ai/claude-code by npm, or set agent_executable",
+            )
+        clouds = [name for name in CLOUDS if name in self._settings.agent_env and env.get(name)]
+        if not clouds and not any(env.get(key) for key in KEYS):
+            raise NightshiftError(
+                Code.PROVIDER_UNAVAILABLE,
+                f"no model key: set {KEYS[0]} as a masked CI variable (or {', '.join(KEYS[1:])})",
+            )
+
+    def settings_env(self) -> dict[str, str]:
+        """Quiet and private: no updates, telemetry, memory, background tasks or commit texts of
+        its own; patient with an overloaded endpoint; the team's own endpoint."""
+        command_ms = str(int(max(self._settings.idle_timeout * 0.9, 1.0) * 1000))
+        own = {
+            "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
+            "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+            "CLAUDE_CODE_RETRY_WATCHDOG": "1",
+            # Its default of two minutes ends long builds.
+            "BASH_DEFAULT_TIMEOUT_MS": command_ms,
+            "BASH_MAX_TIMEOUT_MS": command_ms,
+        }
+        endpoint = self._settings.model_endpoint
+        return {**own, "ANTHROPIC_BASE_URL": endpoint} if endpoint else own
+
+    def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
+        """``claude -p`` with exactly the bead's tools, and rules for what they may reach."""
+        executable = self._settings.agent_executable or "claude"
+        schema = ["--json-schema", json.dumps(task.schema)] if task.schema else []
+        return [
+            shutil.which(executable, path=path) or executable,
+            *("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
+            *("--model", task.model),
+            *("--tools", ",".join(TOOLS[task.bead])),
+            *("--permission-mode", "dontAsk"),
+            *("--allowedTools", *_rules(task)),
+            *("--setting-sources", "user", "--strict-mcp-config"),
+            *("--max-budget-usd", f"{max(task.budget_usd, LEAST_BUDGET_USD):.4f}"),
+            "--no-session-persistence",
+            *schema,
+        ]
+
+    def reader(self) -> StreamReader:
+        """A fresh reader."""
+        return StreamReader()
+
+
+def _rules(task: BeadTask) -> list[str]:
+    """Path rules for checkout and hand-off, and a rule for each allowed command.
+
+    In the CLI an ``Edit`` rule governs Edit, Write and shell redirection, a ``Write`` rule nothing;
+    reading the checkout needs no rule. The stub has to be read before it is replaced.
+    """
+    rules = [f"Read(/{task.handoff_file.parent}/**)"]
+    if task.schema:
+        rules.append(f"Edit(/{task.handoff_file})")
+    if "Edit" in TOOLS[task.bead]:
+        rules.append("Edit(./**)")
+    return rules + [_command_rule(command) for command in task.allowed_commands]
+
+
+def _command_rule(command: str) -> str:
+    """One word: that program with any arguments; several words: exactly that command."""
+    return f"Bash({command} *)" if len(command.split()) == 1 else f"Bash({command})"

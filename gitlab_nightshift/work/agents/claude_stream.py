@@ -1,0 +1,180 @@
+"""What ``claude --output-format stream-json`` prints, read into progress and a report.
+
+Every line is hostile data: of any shape, of any size, perhaps no JSON at all.
+"""
+
+import json
+from typing import Any
+
+from gitlab_nightshift.host.process import End, Ended
+from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.work.agents.base import Progress, Report
+
+REFUSED_STATUSES = {401, 403}
+REFUSALS_TO_BELIEVE = 3
+"""The CLI itself goes on for minutes after a refused key; three refusals take about 4 s."""
+UNUSABLE_ERRORS = {
+    "authentication_failed",
+    "billing_error",
+    "model_not_found",
+    "rate_limit",
+    "server_error",
+}
+UNUSABLE_STATUSES = {401, 402, 403, 404, 429, 500, 502, 503, 504, 529}
+_STATUS_OF_END = {
+    End.IDLE: (BeadStatus.IDLE, "no output for too long"),
+    End.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
+    End.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
+}
+
+
+class StreamReader:
+    """Reads one bead's stream and keeps of it only what the report needs."""
+
+    def __init__(self) -> None:
+        self._result: dict[str, Any] | None = None
+        self._tokens: dict[str, int] = {}
+        self._current = ""
+        self._unusable, self._api_error, self._refusals = "", "", 0
+        self._json_lines = self._other_lines = 0
+
+    def line(self, raw: bytes) -> Progress | None:
+        """One JSON line; a line that is not JSON is counted."""
+        try:
+            event = json.loads(raw)
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
+            self._other_lines += bool(raw.strip())
+            return None
+        self._json_lines += 1
+        if event.get("type") == "result":
+            self._result = event
+            return None
+        if event.get("type") == "system" and event.get("subtype") == "api_retry":
+            return self._retry(event)
+        if event.get("type") == "stream_event":
+            return self._partial(event.get("event"))
+        return self._message(event) if event.get("type") == "assistant" else None
+
+    def report(self, ended: Ended, stderr: bytes) -> Report:
+        """The status: what this program did to the process first, then what the CLI says."""
+        result = self._result or {}
+        usage = self._usage(result)
+        denied = _denied(result)
+        if self._unusable:
+            return Report(BeadStatus.UNAVAILABLE, usage, self._unusable, denied=denied)
+        if ended.end in _STATUS_OF_END:
+            status, error = _STATUS_OF_END[ended.end]
+            return Report(status, usage, error, denied=denied)
+        if not result:
+            return self._without_result(ended, usage, stderr)
+        if result.get("is_error") or ended.exit_status != 0:
+            status, error = _failure(result, self._api_error, ended.exit_status)
+            return Report(status, usage, error, denied=denied)
+        return Report(BeadStatus.OK, usage, "", result.get("structured_output"), denied)
+
+    def _retry(self, event: dict[str, Any]) -> Progress:
+        status = event.get("error_status")
+        self._refusals += status in REFUSED_STATUSES
+        if self._refusals >= REFUSALS_TO_BELIEVE:
+            self._unusable = f"the model endpoint refuses the key (HTTP {status})"
+        text = f"the model endpoint answers {status or 'nothing'}; the CLI tries again"
+        return Progress(text, unusable=self._unusable)
+
+    def _partial(self, part: object) -> Progress | None:
+        """The output tokens of the message that is coming in; whole messages lack them."""
+        if not isinstance(part, dict):
+            return None
+        if part.get("type") == "message_start" and isinstance(part.get("message"), dict):
+            self._current = str(part["message"].get("id"))
+        if part.get("type") != "message_delta":
+            return None
+        self._tokens[self._current] = _token_sum(part.get("usage"))
+        return Progress(tokens=sum(self._tokens.values()))
+
+    def _message(self, event: dict[str, Any]) -> Progress | None:
+        message = event.get("message")
+        if not isinstance(message, dict):
+            return None
+        self._api_error = str(event.get("error") or self._api_error)
+        name = str(message.get("id"))
+        seen = _token_sum(message.get("usage"))
+        self._tokens[name] = max(seen, self._tokens.get(name, 0))
+        parts = message.get("content")
+        parts = parts if isinstance(parts, list) else []
+        texts = [_activity(part) for part in parts if isinstance(part, dict)]
+        return Progress(" · ".join(text for text in texts if text), sum(self._tokens.values()))
+
+    def _usage(self, result: dict[str, Any]) -> Usage:
+        seen = sum(self._tokens.values())
+        if not result:
+            return Usage(None if seen else 0.0, seen)
+        cost = result.get("total_cost_usd")
+        known = float(cost) if isinstance(cost, int | float) else None
+        return Usage(known, max(_model_tokens(result), seen))
+
+    def _without_result(self, ended: Ended, usage: Usage, stderr: bytes) -> Report:
+        last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
+        if ended.exit_status == 0 or (self._other_lines and not self._json_lines):
+            error = f"the CLI printed no result (exit status {ended.exit_status}) {last[0]}"
+            return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
+        error = f"the CLI ended with exit status {ended.exit_status} {last[0]}".strip()
+        return Report(BeadStatus.CRASHED, usage, error)
+
+
+def _failure(result: dict[str, Any], api_error: str, exit_status: int) -> tuple[BeadStatus, str]:
+    """Why a run that the CLI calls an error failed: ``subtype`` alone proves nothing."""
+    subtype = str(result.get("subtype", ""))
+    text = str(result.get("result") or result.get("errors") or subtype)[:500]
+    if subtype == "error_max_budget_usd":
+        return BeadStatus.BUDGET, "the budget is spent"
+    if api_error in UNUSABLE_ERRORS or result.get("api_error_status") in UNUSABLE_STATUSES:
+        return BeadStatus.UNAVAILABLE, text
+    return BeadStatus.CRASHED, f"the CLI reports an error (exit status {exit_status}): {text}"
+
+
+def _denied(result: dict[str, Any]) -> tuple[str, ...]:
+    rows = result.get("permission_denials")
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return tuple(
+        _activity(
+            {
+                **row,
+                "type": "tool_use",
+                "name": row.get("tool_name"),
+                "input": row.get("tool_input"),
+            }
+        )
+        for row in rows[:50]
+    )
+
+
+def _activity(part: dict[str, Any]) -> str:
+    """A part of a message as one short line: a tool and its object, or the first of a text."""
+    if part.get("type") == "text":
+        return str(part.get("text", "")).strip().partition("\n")[0][:120]
+    if part.get("type") != "tool_use":
+        return ""
+    given = part.get("input")
+    given = given if isinstance(given, dict) else {}
+    what = given.get("command") or given.get("file_path") or given.get("description") or ""
+    return f"{part.get('name')} {what}"[:160].strip()
+
+
+def _token_sum(usage: object) -> int:
+    if not isinstance(usage, dict):
+        return 0
+    return sum(v for k, v in usage.items() if k.endswith("_tokens") and isinstance(v, int))
+
+
+def _model_tokens(result: dict[str, Any]) -> int:
+    models = result.get("modelUsage")
+    rows = list(models.values()) if isinstance(models, dict) else []
+    return sum(
+        value
+        for row in rows
+        if isinstance(row, dict)
+        for key, value in row.items()
+        if key.endswith("Tokens") and key != "maxOutputTokens" and isinstance(value, int)
+    )

@@ -1,0 +1,58 @@
+"""Plays a recorded night: a provider like any other, in a process like any other.
+
+The format is in ``docs/replay.md``; ``record_dir`` makes one of a real night.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work.agents.base import BeadTask, Reader
+from gitlab_nightshift.work.agents.claude_code import ClaudeCode
+
+FORMAT = 1
+INDEX = "recording.json"
+
+
+class Replay:
+    """The agent ``replay``."""
+
+    name = "replay"
+    variables: tuple[str, ...] = ()
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = Path(settings.replay_dir or "").absolute()
+        self._recorded = ClaudeCode(settings)
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """The recording is there and of a known format."""
+        index = self._folder / INDEX
+        try:
+            data = json.loads(index.read_bytes())
+        except (OSError, ValueError) as error:
+            raise config_error(f"replay_dir: {index}: no recorded night: {error}") from None
+        if data.get("version") != FORMAT or data.get("agent") != self._recorded.name:
+            raise config_error(f"replay_dir: {index}: version {FORMAT} of claude_code is expected")
+
+    def settings_env(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+    def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
+        """The player, with the bead's folder of the recording."""
+        player = Path(__file__).with_name("player.py")
+        folder = self._folder / bead_folder(task.bead, task.category, task.attempt)
+        places = [str(folder), str(task.checkout), str(task.handoff_file)]
+        return [sys.executable, "-I", "-S", str(player), *places]
+
+    def reader(self) -> Reader:
+        """The reader of the agent that was recorded."""
+        return self._recorded.reader()
+
+
+def bead_folder(bead: str, category: str, attempt: int) -> str:
+    """The name of a bead's folder in a recording."""
+    return f"{bead}-{category}-{attempt}"

@@ -1,0 +1,252 @@
+"""Run one bead: a fresh agent process, its limits, its output, its hand-off."""
+
+import dataclasses
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
+from gitlab_nightshift.events import BeadEnded, Emit, Progress, now_s
+from gitlab_nightshift.host.environment import build_bead_env
+from gitlab_nightshift.host.process import End, Ended, Limits, stream
+from gitlab_nightshift.prompts import bead_prompt
+from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome, Usage
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work.agents.base import BeadTask, Provider, Reader, Report
+from gitlab_nightshift.work.handoff import KINDS, HandoffError, read_handoff, schema, write_stub
+from gitlab_nightshift.work.ledger import Ledger, Stop
+
+STDERR_TAIL = 2_000
+HEARTBEAT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where beads run and with what: the same for all beads of a run.
+
+    ``env`` is the part of the job's environment that agents may be given. ``private`` is a folder
+    outside the checkout, ``logs`` one below it; ``keep`` records a bead that has ended.
+    """
+
+    settings: Settings
+    provider: Provider
+    templates: Mapping[str, str]
+    allowed_commands: tuple[str, ...]
+    env: Mapping[str, str]
+    checkout: Path
+    private: Path
+    logs: Path
+    ledger: Ledger
+    emit: Emit
+    keep: Callable[[BeadTask, Ended, Path], None]
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A bead's own folders: a fresh HOME and TMPDIR, and the hand-off's."""
+
+    home: Path
+    tmp: Path
+    handoff: Path
+
+    @property
+    def handoff_file(self) -> Path:
+        """Where the agent reports."""
+        return self.handoff / "handoff.json"
+
+    @property
+    def analysis_file(self) -> Path:
+        """Where the agent finds what Analyze selected."""
+        return self.handoff / "analysis.json"
+
+
+def run_bead(
+    bench: Bench,
+    bead: str,
+    category: str,
+    attempt: int,
+    values: Mapping[str, str],
+    analysis: str = "",
+) -> BeadResult:
+    """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
+
+    ``values`` are those of the placeholders, ``analysis`` the JSON of what Analyze selected.
+    Raises :class:`Stop` where the run is over: budget, deadline, provider that cannot be used.
+    """
+    bench.ledger.check()
+    name = f"{len(bench.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
+    scratch = _scratch(bench.private / "beads" / name)
+    scratch.analysis_file.write_text(analysis, encoding="utf-8")
+    write_stub(bead, scratch.handoff_file)
+    task = _task(bench, bead, category, attempt, scratch)
+    try:
+        result = _run(bench, task, name, scratch, values)
+    finally:
+        shutil.rmtree(scratch.home.parent, ignore_errors=True)
+    bench.ledger.results.append(result)
+    bench.emit(BeadEnded(result))
+    _stop_where_over(bench, result)
+    return result
+
+
+def _scratch(folder: Path) -> Scratch:
+    scratch = Scratch(folder / "home", folder / "tmp", folder / "handoff")
+    for part in (scratch.home, scratch.tmp, scratch.handoff):
+        part.mkdir(parents=True)
+    return scratch
+
+
+def _task(bench: Bench, bead: str, category: str, attempt: int, scratch: Scratch) -> BeadTask:
+    return BeadTask(
+        bead=bead,
+        category=category,
+        attempt=attempt,
+        model=getattr(bench.settings.models, bead),
+        checkout=bench.checkout,
+        handoff_file=scratch.handoff_file,
+        schema=schema(bead),
+        allowed_commands=bench.allowed_commands,
+        budget_usd=bench.ledger.left_usd(),
+    )
+
+
+def _run(
+    bench: Bench, task: BeadTask, name: str, scratch: Scratch, values: Mapping[str, str]
+) -> BeadResult:
+    out, err = bench.logs / f"{name}.out", bench.logs / f"{name}.err"
+    places = {
+        "handoff_file": str(scratch.handoff_file),
+        "analysis_file": str(scratch.analysis_file),
+    }
+    prompt = bead_prompt(bench.templates[task.bead], {**values, **places})
+    env = _environment(bench, scratch)
+    reader = bench.provider.reader()
+    watch = _Watch(bench, reader)
+    started = now_s()
+    try:
+        ended = stream(
+            bench.provider.build_bead_args(task, env["PATH"]),
+            cwd=task.checkout,
+            env=env,
+            stdin=prompt.encode(),
+            stdout=out,
+            stderr=err,
+            limits=_limits(bench),
+            on_line=watch.line,
+            on_tick=watch.tick,
+        )
+    except OSError as error:
+        reason = f"the agent's CLI cannot be started: {error.strerror}"
+        raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
+    except Interrupted:
+        ended = Ended(End.STOPPED, -signal.SIGTERM, now_s() - started)
+        report = dataclasses.replace(reader.report(ended, b""), error="stopped by a signal")
+        logs = (out.name, err.name)
+        bench.ledger.results.append(_result(task, report, ended, scratch, logs))
+        raise
+    bench.keep(task, ended, out)
+    report = watch.judged(reader.report(ended, _tail(err)))
+    return _result(task, report, ended, scratch, (out.name, err.name))
+
+
+def _environment(bench: Bench, scratch: Scratch) -> dict[str, str]:
+    names = (*bench.provider.variables, *bench.settings.agent_env)
+    env = build_bead_env(
+        bench.env, names, home=scratch.home, tmp=scratch.tmp, checkout=bench.checkout
+    )
+    return {**env, **bench.provider.settings_env()}
+
+
+def _limits(bench: Bench) -> Limits:
+    times = [t for t in (bench.settings.bead_timeout, bench.ledger.left_s()) if t is not None]
+    return Limits(
+        timeout_s=min(times, default=None),
+        idle_s=bench.settings.idle_timeout,
+        output_bytes=bench.settings.max_output,
+    )
+
+
+class _Watch:
+    """Shows what a bead is doing, and ends it where the tokens or the provider are gone."""
+
+    def __init__(self, bench: Bench, reader: Reader) -> None:
+        self._bench, self._reader = bench, reader
+        self._started = self._shown = now_s()
+        self._tokens = 0
+        self._spent = False
+
+    def line(self, raw: bytes) -> bool:
+        progress = self._reader.line(raw)
+        if progress is None:
+            return False
+        self._tokens = self._tokens if progress.tokens is None else progress.tokens
+        if progress.text:
+            self._show(progress.text)
+        left = self._bench.ledger.left_tokens()
+        self._spent = left is not None and self._tokens >= left
+        return self._spent or bool(progress.unusable)
+
+    def tick(self) -> None:
+        if now_s() - self._shown >= HEARTBEAT_S:
+            self._show("…")
+
+    def judged(self, report: Report) -> Report:
+        if self._spent and report.status is not BeadStatus.OK:
+            return dataclasses.replace(report, status=BeadStatus.BUDGET, error="tokens are spent")
+        return report
+
+    def _show(self, text: str) -> None:
+        self._shown = now_s()
+        total = self._bench.ledger.usage() + Usage(0.0, self._tokens)
+        elapsed = self._shown - self._started
+        text = text.replace(f"{self._bench.checkout}/", "")
+        self._bench.emit(Progress(text, elapsed, total.cost_usd, total.tokens))
+
+
+def _result(
+    task: BeadTask, report: Report, ended: Ended, scratch: Scratch, logs: tuple[str, ...]
+) -> BeadResult:
+    status, error, handoff = report.status, report.error, None
+    if status is BeadStatus.OK and task.bead in KINDS:
+        status, error, handoff = _handed_off(task.bead, report, scratch)
+    return BeadResult(
+        bead=task.bead,
+        category=task.category,
+        attempt=task.attempt,
+        model=task.model,
+        status=status,
+        usage=report.usage,
+        duration_s=round(ended.duration_s, 3),
+        error=error,
+        handoff=handoff,
+        denied=report.denied,
+        logs=tuple(f"logs/{name}" for name in logs),
+    )
+
+
+def _handed_off(
+    bead: str, report: Report, scratch: Scratch
+) -> tuple[BeadStatus, str, Handoff | None]:
+    try:
+        return BeadStatus.OK, "", read_handoff(bead, report.structured, scratch.handoff_file)
+    except HandoffError as error:
+        status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
+        return status, str(error), None
+
+
+def _stop_where_over(bench: Bench, result: BeadResult) -> None:
+    if result.status is BeadStatus.UNAVAILABLE:
+        raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
+    if result.status is BeadStatus.BUDGET:
+        raise bench.ledger.budget_reached()
+    left = bench.ledger.left_s()
+    if result.status is BeadStatus.TIMEOUT and left is not None and left <= 0:
+        raise bench.ledger.deadline_reached()
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - STDERR_TAIL, 0))
+        return file.read()

@@ -1,0 +1,262 @@
+"""The night: for each category analyze → (implement → verify) × n → draft, as contract §3 says.
+
+What a step returns is a record; only the end of the whole run (:class:`Stop`) is an exception.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitlab_nightshift.errors import Interrupted
+from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.host.changes import Captured
+from gitlab_nightshift.host.checkout import Checkout
+from gitlab_nightshift.records import (
+    AnalysisResult,
+    BeadResult,
+    Draft,
+    Outcome,
+    Plan,
+    Proposal,
+)
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work.attempt import Bad, Good, Proof, try_change
+from gitlab_nightshift.work.bead import Bench, run_bead
+from gitlab_nightshift.work.context import bead_values
+from gitlab_nightshift.work.draft import draft_from_analysis
+from gitlab_nightshift.work.ledger import Stop
+from gitlab_nightshift.work.recording import Recorder
+
+
+@dataclass(frozen=True)
+class Night:
+    """All that a night needs; nothing in it changes but the checkout and the bench's ledger."""
+
+    plan: Plan
+    settings: Settings
+    bench: Bench
+    checkout: Checkout
+    proof: Proof
+    values: Mapping[str, str]
+    recorder: Recorder
+
+    @property
+    def emit(self) -> Emit:
+        """Where events go."""
+        return self.bench.emit
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A category that came to nothing, and why."""
+
+    category: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.category}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the night ended; ``captured`` is the change of a proposal."""
+
+    outcome: Outcome
+    reason: str
+    category_used: str
+    is_fallback: bool = False
+    files_scanned: int = 0
+    summary: str = ""
+    error_code: str = ""
+    proposal: Proposal | None = None
+    captured: Captured | None = None
+
+
+def run_night(night: Night) -> Ending:
+    """Try the plan's categories in order until one leads to a proposal."""
+    tried: list[Tried] = []
+    scanned = 0
+    try:
+        for category in night.plan.categories:
+            result, analysis = _analyze(night, category)
+            scanned += analysis.files_scanned if analysis else 0
+            if analysis is None or analysis.result == "NO_IMPROVEMENT":
+                tried.append(_not_found(result, analysis))
+                continue
+            good = _implement(night, category, analysis)
+            if isinstance(good, Good):
+                return _proposed(night, category, analysis, good, scanned)
+            tried.append(Tried(category, f"verify failed after retries: {_first_line(good.why)}"))
+    except Stop as stop:
+        return _stopped(night, stop, tried, scanned)
+    return _exhausted(night, tried, scanned)
+
+
+def nothing_scheduled(plan: Plan) -> Ending:
+    """A day without a category: nothing is spent."""
+    why = plan.skip or "No category scheduled for today"
+    outcome = Outcome.SKIPPED if plan.skip else Outcome.NO_IMPROVEMENT
+    return Ending(outcome, why, plan.scheduled or "none")
+
+
+# --- the four beads ---------------------------------------------------------------------------
+
+
+def _analyze(night: Night, category: str) -> tuple[BeadResult, AnalysisResult | None]:
+    key = f"analyze-{category}"
+    night.emit(StepStarted(key, f"Analyze · {category} · {night.settings.models.analyze}"))
+    result = _bead(night, "analyze", category)
+    night.checkout.put_back()
+    analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
+    if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":
+        assert analysis.selected is not None
+        night.emit(StepEnded(key, True, analysis.selected.description))
+    else:
+        night.emit(StepEnded(key, False, _not_found(result, analysis).why))
+    return result, analysis
+
+
+def _implement(night: Night, category: str, analysis: AnalysisResult) -> Good | Bad:
+    """Up to 1 + ``max_implement_retries`` attempts; the next gets the last one's error."""
+    last: Bad = Bad("")
+    for attempt in range(1, night.settings.max_implement_retries + 2):
+        key = f"attempt-{category}-{attempt}"
+        night.emit(StepStarted(key, f"Implement and Verify · {category} · attempt {attempt}"))
+
+        def bead(name: str, number: int = attempt, error: str = last.why) -> BeadResult:
+            return _bead(night, name, category, number, analysis, error)
+
+        outcome = try_change(night.checkout, night.proof, bead, night.recorder)
+        night.checkout.put_back()
+        if isinstance(outcome, Good):
+            change = outcome.captured.summary()
+            text = f"verified: {len(change.files)} files, +{change.added} -{change.deleted}"
+            night.emit(StepEnded(key, True, text))
+            return outcome
+        last = outcome
+        night.emit(StepEnded(key, False, _first_line(last.why)))
+    return last
+
+
+def _draft(night: Night, category: str, analysis: AnalysisResult, good: Good) -> Draft:
+    """The MR bead's texts; whatever happens to it, the verified change keeps a draft."""
+    key = f"mr-{category}"
+    night.emit(StepStarted(key, f"Describe the merge request · {night.settings.models.mr}"))
+    night.checkout.lay(good.captured)
+    try:
+        result = _bead(night, "mr", category, 1, analysis)
+        draft, why = result.handoff, result.error
+    except Stop as stop:
+        draft, why = None, stop.reason
+    finally:
+        night.checkout.put_back()
+    if isinstance(draft, Draft):
+        night.emit(StepEnded(key, True, draft.title))
+        return draft
+    night.emit(StepEnded(key, False, f"{why}; the texts are made from the analysis"))
+    return draft_from_analysis(analysis)
+
+
+def _bead(
+    night: Night,
+    bead: str,
+    category: str,
+    attempt: int = 1,
+    analysis: AnalysisResult | None = None,
+    verify_error: str = "",
+) -> BeadResult:
+    told = night.plan.recent_files_enforced or bead == "analyze"
+    values = bead_values(
+        night.values if told else {**night.values, "recent_files": ""},
+        night.settings,
+        category,
+        left_s=night.bench.ledger.left_s(),
+        analysis=analysis,
+        verify_error=verify_error,
+    )
+    text = json.dumps(dataclasses.asdict(analysis), indent=2) if analysis else ""
+    return run_bead(night.bench, bead, category, attempt, values, text)
+
+
+# --- endings ----------------------------------------------------------------------------------
+
+
+def _proposed(
+    night: Night, category: str, analysis: AnalysisResult, good: Good, scanned: int
+) -> Ending:
+    reason, stopped = "a verified change is ready to publish", ""
+    try:
+        draft = _draft(night, category, analysis, good)
+    except Interrupted as stop:
+        draft = draft_from_analysis(analysis)
+        reason, stopped = "stopped by a signal; the verified change is kept", stop.code.value
+    fallback = category != night.plan.scheduled
+    proposal = Proposal(
+        change=good.captured.summary(),
+        category=category,
+        is_fallback=fallback,
+        analysis=analysis,
+        draft=draft,
+        verdict=good.verdict,
+        commands=good.commands,
+        notes=good.notes,
+    )
+    return Ending(
+        outcome=Outcome.MR_READY,
+        reason=reason,
+        category_used=used(category, night.plan.scheduled),
+        is_fallback=fallback,
+        files_scanned=scanned,
+        summary=draft.title,
+        error_code=stopped,
+        proposal=proposal,
+        captured=good.captured,
+    )
+
+
+def used(category: str, scheduled: str) -> str:
+    """How a category is written in results: with where it was the fallback from."""
+    return category if category == scheduled else f"{category} (fallback from {scheduled})"
+
+
+def _exhausted(night: Night, tried: list[Tried], scanned: int) -> Ending:
+    reason = f"All categories exhausted. {len(tried)} tried, none led to a verified change."
+    return Ending(
+        outcome=Outcome.NO_IMPROVEMENT,
+        reason=reason,
+        category_used=night.plan.scheduled,
+        files_scanned=scanned,
+        summary=_summary(night, tried, scanned),
+    )
+
+
+def _stopped(night: Night, stop: Stop, tried: list[Tried], scanned: int) -> Ending:
+    night.emit(Note(stop.reason, warning=stop.code is not None))
+    return Ending(
+        outcome=stop.outcome,
+        reason=stop.reason,
+        category_used=night.plan.scheduled,
+        files_scanned=scanned,
+        summary=_summary(night, tried, scanned),
+        error_code=stop.code.value if stop.code else "",
+    )
+
+
+def _summary(night: Night, tried: list[Tried], scanned: int) -> str:
+    left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
+    return "\n".join([f"{scanned} files scanned", *(str(row) for row in tried), *left_out])
+
+
+def _not_found(result: BeadResult, analysis: AnalysisResult | None) -> Tried:
+    if analysis is None:
+        return Tried(
+            result.category, f"analysis failed: {result.status}: {_first_line(result.error)}"
+        )
+    return Tried(
+        result.category, f"no improvement: {_first_line(analysis.reason) or 'no reason given'}"
+    )
+
+
+def _first_line(text: str) -> str:
+    return " ".join(text.strip().partition("\n")[0].split())[:300]
