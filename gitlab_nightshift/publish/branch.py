@@ -1,0 +1,49 @@
+"""Names of branches: safe for git and GitLab, whatever an agent suggested."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from gitlab_nightshift.errors import config_error
+
+LONGEST_SLUG = 60
+MOST_SUFFIXES = 20
+
+
+def slug(*suggestions: str) -> str:
+    """The first suggestion that leaves something: ``[a-z0-9-]``, at most 60 characters."""
+    for text in suggestions:
+        letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+        words = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")
+        if len(words) > LONGEST_SLUG:
+            head, dash, _ = words[: LONGEST_SLUG + 1].rpartition("-")
+            words = head if dash else words[:LONGEST_SLUG]
+        if words:
+            return words
+    return "change"
+
+
+def names(prefix: str, name: str) -> Iterator[str]:
+    """``<prefix><name>``, then with ``-2``, ``-3`` …"""
+    yield f"{prefix}{name}"
+    for number in range(2, MOST_SUFFIXES + 1):
+        yield f"{prefix}{name}-{number}"
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise ``E_CONFIG`` for a prefix that makes no branch name (``git check-ref-format``)."""
+    parts = f"{prefix}x".split("/")
+    bad = any(
+        not part or part.startswith((".", "-")) or part.endswith((".", ".lock")) or ".." in part
+        for part in parts
+    )
+    if bad or not re.fullmatch(r"[A-Za-z0-9._/-]{1,100}", prefix):
+        raise config_error(f"branch_prefix: {prefix!r} cannot begin a branch name")
+
+
+def protected_by(branch: str, patterns: Iterable[str]) -> str | None:
+    """The first protected name or wildcard that matches; ``*`` matches slashes too (GitLab)."""
+    for pattern in patterns:
+        if re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), branch, re.DOTALL):
+            return pattern
+    return None

@@ -1,0 +1,165 @@
+"""The bundle as it comes from the work stage: hostile until git says the same.
+
+An agent of the night may have written every byte of it. What counts is the tree that git makes of
+base and patch; everything the bundle says of itself is compared with that.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.host.git import GitError
+from gitlab_nightshift.host.paths import display, is_dot_git
+from gitlab_nightshift.host.repository import (
+    ChangedFile,
+    Repository,
+    apply_patch,
+    diff_files,
+    has_commit,
+    tree_of,
+)
+from gitlab_nightshift.policy import ChangeView, violations
+from gitlab_nightshift.records import Bundle, Outcome, Proposal, read_record
+from gitlab_nightshift.settings import Settings
+
+LARGEST_BUNDLE = 16 * 1024 * 1024
+LARGEST_PATCH = 8 * 1024 * 1024
+"""Bytes. A change of some hundred lines is far below."""
+SHORTEST_LEAK = 12
+"""Characters. Shorter values (``postgres``) are too often a word of the language."""
+LATEST = timedelta(days=1)
+
+
+def read_bundle(folder: Path) -> tuple[Bundle, bytes]:
+    """``bundle.json`` and ``change.patch`` of a folder.
+
+    Raises ``E_CONFIG`` where there is none, ``E_PARSE_ERROR`` for one that cannot be read.
+    """
+    _check_file(folder / "bundle.json", LARGEST_BUNDLE)
+    bundle = read_record(Bundle, folder / "bundle.json")
+    if bundle.outcome is not Outcome.MR_READY:
+        return bundle, b""
+    _check_file(folder / "change.patch", LARGEST_PATCH)
+    return bundle, (folder / "change.patch").read_bytes()
+
+
+def _check_file(path: Path, most: int) -> None:
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise NightshiftError(Code.PARSE_ERROR, f"{path}: is not a plain file")
+    if found.st_size > most:
+        text = f"{path}: has {found.st_size} bytes, at most {most} are read"
+        raise NightshiftError(Code.PARSE_ERROR, text)
+
+
+def check_bundle(
+    bundle: Bundle, settings: Settings, *, base: str, target: str, now: datetime
+) -> Proposal:
+    """The proposal of a bundle that says the right things; ``base`` and ``target`` are ours.
+
+    Raises ``E_PARSE_ERROR`` for values that cannot be, ``E_PUBLISH`` for another commit's bundle.
+    """
+    proposal = bundle.proposal
+    if proposal is None:
+        raise _unusable("it says MR_READY and holds no proposal")
+    if not proposal.verdict.passed:
+        raise _unusable("its change was not verified")
+    if proposal.category not in settings.known_categories:
+        raise _unusable("its category is not known")
+    if not re.fullmatch(r"[\w.-]{1,100}", bundle.run_id, re.ASCII):
+        raise _unusable("its run_id is none")
+    _check_date(bundle.created_at, now)
+    if bundle.base_sha != base:
+        raise _refused(
+            f"the bundle was made for another commit ({display(bundle.base_sha)[:12]}) than the "
+            f"one checked out ({base[:12]})"
+        )
+    if bundle.target_branch != target:
+        raise _refused(f"the bundle was made for another branch than {target}")
+    return proposal
+
+
+def _check_date(text: str, now: datetime) -> None:
+    try:
+        made = datetime.fromisoformat(text)
+        late = made > now + LATEST
+    except (ValueError, TypeError):  # TypeError: no zone
+        raise _unusable("created_at is no time with a zone") from None
+    if late or made.year < 2000:
+        raise _unusable("created_at is no time of a night")
+
+
+def rebuild(
+    repository: Repository, proposal: Proposal, base: str, patch: bytes
+) -> tuple[ChangedFile, ...]:
+    """The files of the change as git sees them, after the tree was made again from base and patch.
+
+    Raises ``E_PUBLISH`` where anything differs from what the bundle says.
+    """
+    if not has_commit(repository, base):
+        raise _refused(f"the checkout does not hold the commit {base[:12]}")
+    try:
+        tree = apply_patch(repository, base, patch)
+        before = tree_of(repository, base)
+    except GitError:
+        raise _refused("change.patch does not apply to its base: it was edited") from None
+    if tree != proposal.change.tree_id:
+        raise _refused("the bundle was edited: base and change.patch give another tree")
+    if tree == before:
+        raise _refused("the bundle changes nothing")
+    files = diff_files(repository, before, tree)
+    _compare(proposal, files)
+    return files
+
+
+def _compare(proposal: Proposal, files: Collection[ChangedFile]) -> None:
+    change = proposal.change
+    if any(is_dot_git(each.path) for each in files):
+        raise _refused("the bundle was edited: it changes git's own files")
+    said = (sorted(map(display, change.files)), change.added, change.deleted)
+    seen = (
+        sorted(display(each.path) for each in files),
+        sum(each.added for each in files),
+        sum(each.deleted for each in files),
+    )
+    if said != seen:
+        raise _refused("the bundle was edited: its list of files or lines is not git's")
+
+
+def judge(
+    files: Collection[ChangedFile],
+    settings: Settings,
+    recent_files: Collection[str],
+    ci_config: str,
+) -> None:
+    """Hold the change against the policy once more. Raises ``E_POLICY_DENY``."""
+    paths = tuple(display(each.path) for each in files)
+    lines = sum(each.added + each.deleted for each in files)
+    found = violations(ChangeView(paths, lines), settings, recent_files, ci_config)
+    if found:
+        raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(found))
+
+
+def refuse_secrets(patch: bytes, secrets: Collection[str]) -> None:
+    """Raise ``E_POLICY_DENY`` where added lines hold a secret: files cannot be redacted."""
+    text = patch.decode("utf-8", "replace")
+    added = "\n".join(line[1:] for line in text.split("\n") if line.startswith("+"))
+    if any(secret in added for secret in secrets if len(secret) >= SHORTEST_LEAK):
+        raise NightshiftError(
+            Code.POLICY_DENY, "not published: the change holds the value of a secret variable"
+        )
+
+
+def _unusable(why: str) -> NightshiftError:
+    return NightshiftError(Code.PARSE_ERROR, f"the bundle cannot be used: {why}")
+
+
+def _refused(why: str) -> NightshiftError:
+    return NightshiftError(Code.PUBLISH, f"not published: {why}")
