@@ -20,7 +20,6 @@ class RunStarted:
     """The first event: what will be done, where and within which limits."""
 
     project: str
-    date: str
     facts: tuple[str, ...]
 
 

@@ -1,0 +1,204 @@
+"""The stand-in's HTTP: connections, bodies, credentials, faults; Git streams through it."""
+
+import base64
+import binascii
+import contextlib
+import json
+import socket
+import socketserver
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from gitlab_nightshift.demo import standin_api as api
+from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
+from gitlab_nightshift.demo.standin_git import GIT_PATH, GitCall, GitRefusedError, permitted
+from gitlab_nightshift.demo.standin_state import Answer, Credential, Fault, Recorded, State
+from gitlab_nightshift.host.http_backend import BackendAnswer, http_backend
+
+CHUNK = 64 * 1024
+TOKEN_PARAMETERS = {"private_token", "access_token", "job_token"}
+CHALLENGE = {"WWW-Authenticate": 'Basic realm="GitLab"'}
+
+
+class Server(ThreadingHTTPServer):
+    """Knows its open connections, so that closing it waits for nobody."""
+
+    daemon_threads = False
+    request_queue_size = 128
+    state: State
+
+    def __init__(self) -> None:
+        self.connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    def server_bind(self) -> None:
+        """Bind without asking the name service who we are, which can take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept and remember a connection."""
+        connection, address = super().get_request()
+        self.connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget and close a connection."""
+        self.connections.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hung up is nobody's fault; the rest is kept for whoever looks."""
+        error = sys.exception()
+        if error and not isinstance(error, ConnectionError):
+            self.state.errors.append(error)
+
+    def close(self) -> None:
+        """End every connection and wait for their threads."""
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection, kept open over many requests."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: what was asked is in ``State.requests``."""
+
+    def respond(self) -> None:
+        """Answer one request, whatever it is; its body is read to the end in any case."""
+        self.body = self._body()
+        url = urlsplit(self.path)
+        credentials = tuple(_credentials(self.headers.get))
+        self.server.state.credentials_seen.extend(credentials)
+        fault = self.server.state.take_fault(self.command, url.path)
+        if GIT_PATH.fullmatch(unquote(url.path)):
+            self._git(url.path, url.query, credentials, fault)
+        else:
+            self._api(url.path, url.query, credentials, fault)
+        for _ in self.body:
+            pass
+
+    do_GET = do_POST = do_PUT = do_DELETE = respond  # noqa: N815
+
+    def _api(
+        self, path: str, query: str, credentials: tuple[Credential, ...], fault: Fault | None
+    ) -> None:
+        text = b"".join(self.body)
+        try:
+            body = json.loads(text) if text else None
+        except ValueError:
+            body = text.decode(errors="replace")
+        request = api.Request(self.command, path, _query(query), body, credentials)
+        if fault and fault.answer:
+            answer = fault.answer
+        else:
+            answer = api.answer(self.server.state, ENDPOINTS, request)
+        self._record(path, query, body, answer.status)
+        self._finish(answer, dropped=bool(fault and not fault.answer))
+
+    def _git(
+        self, path: str, query: str, credentials: tuple[Credential, ...], fault: Fault | None
+    ) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        call = GitCall(self.command, unquote(path), _query(query), query, headers, credentials)
+        state = self.server.state
+        if fault and fault.answer:
+            self._record(path, query, None, fault.answer.status)
+            self._finish(fault.answer)
+            return
+        try:
+            request = permitted(state, call)
+        except GitRefusedError as refused:
+            self._record(path, query, None, refused.status)
+            challenge = CHALLENGE if refused.status == 401 else {}
+            self._finish(Answer(refused.status, refused.text, challenge), "text/plain")
+            return
+        with http_backend(request, self.body, home=state.home) as answer:
+            self._record(path, query, None, answer.status)
+            self._stream(answer, dropped=fault is not None)
+
+    def _record(self, path: str, query: str, body: Any, status: int) -> None:
+        recorded = Recorded(self.command, path, _query(query), body, status)
+        self.server.state.requests.append(recorded)
+
+    def _finish(
+        self, answer: Answer, text_type: str = "text/html", *, dropped: bool = False
+    ) -> None:
+        if dropped:
+            self.close_connection = True
+            return
+        is_text = isinstance(answer.body, str)
+        content = (answer.body if is_text else json.dumps(answer.body)).encode()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", text_type if is_text else "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _stream(self, answer: BackendAnswer, *, dropped: bool) -> None:
+        if dropped:
+            self.close_connection = True
+            for _ in answer.chunks:
+                pass
+            return
+        self.send_response(answer.status)
+        for name, value in (*answer.headers, ("Transfer-Encoding", "chunked")):
+            self.send_header(name, value)
+        self.end_headers()
+        for data in answer.chunks:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _body(self) -> Iterator[bytes]:
+        """The body in pieces. Raises ConnectionError where the client stops within it."""
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
+                yield from self._piece(size)
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass
+        else:
+            yield from self._piece(int(self.headers.get("Content-Length") or 0))
+
+    def _piece(self, size: int) -> Iterator[bytes]:
+        while size:
+            data = self.rfile.read(min(size, CHUNK))
+            if not data:
+                raise ConnectionError("the client stopped within a body")
+            size -= len(data)
+            yield data
+
+
+def _query(text: str) -> dict[str, str]:
+    """The query without tokens; ``name[]`` given several times becomes one comma list."""
+    values: dict[str, list[str]] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        if name not in TOKEN_PARAMETERS:
+            values.setdefault(name.removesuffix("[]"), []).append(value)
+    return {name: ",".join(value) for name, value in values.items()}
+
+
+def _credentials(header: Any) -> Iterator[Credential]:
+    if token := header("PRIVATE-TOKEN"):
+        yield Credential("private-token", "", token)
+    if token := header("JOB-TOKEN"):
+        yield Credential("job-token", "", token)
+    scheme, _, value = header("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        yield Credential("bearer", "", value.strip())
+    if scheme.lower() == "basic":
+        with contextlib.suppress(binascii.Error):
+            user, _, password = base64.b64decode(value).decode(errors="replace").partition(":")
+            yield Credential("basic", user, password)

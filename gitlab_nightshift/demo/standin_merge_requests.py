@@ -1,0 +1,260 @@
+"""The stand-in's merge requests: listed, created, shown, changed, commented on."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gitlab_nightshift.demo.standin_api import (
+    ApiError,
+    Call,
+    known_filters,
+    not_found,
+    one_page,
+    required,
+)
+from gitlab_nightshift.demo.standin_json import Json, merge_request_json, note_json
+from gitlab_nightshift.demo.standin_repository import diffs, heads, merge_base
+from gitlab_nightshift.demo.standin_state import (
+    Answer,
+    Label,
+    MergeRequest,
+    Note,
+    Project,
+    User,
+    timestamp,
+)
+
+STATES = ("opened", "closed", "merged", "all", "locked")
+FILTERS = ("state", "source_branch", "target_branch", "labels", "search", "iids", "scope")
+AUTHORS = ("author_id", "author_username")
+NEW_LABEL_COLOR = "#428BCA"
+LONGEST_TITLE = 255
+EVENTS = {"close": "closed", "reopen": "opened"}
+CHANGEABLE = (
+    "title description target_branch labels add_labels remove_labels reviewer_ids assignee_ids"
+    " assignee_id state_event remove_source_branch squash"
+).split()
+
+
+def listed(call: Call) -> Answer:
+    """GET merge_requests: newest first."""
+    query = known_filters(call.request, *FILTERS, *AUTHORS)
+    if query.get("state", "all") not in STATES:
+        raise ApiError(400, {"error": "state does not have a valid value"})
+    _refresh(call.project)
+    found = [each for each in call.project.merge_requests if _matches(each, query)]
+    moment = "updated_at" if query.get("order_by") == "updated_at" else "created_at"
+    found.sort(
+        key=lambda each: (getattr(each, moment), each.iid),
+        reverse=query.get("sort", "desc") == "desc",
+    )
+    return one_page(call, found, lambda each: _json(call, each))
+
+
+def created(call: Call) -> Answer:
+    """POST merge_requests."""
+    body = required(call.request.body, "title", "source_branch", "target_branch")
+    project, state, now = call.project, call.state, timestamp()
+    _check_target_project(project, body)
+    iid = len(project.merge_requests) + 1
+    request = MergeRequest(
+        id=state.next_id("merge_request"),
+        iid=iid,
+        web_url=f"{project.web_url}/-/merge_requests/{iid}",
+        author=call.caller.user,
+        source_branch=body["source_branch"],
+        target_branch=body["target_branch"],
+        title=body["title"],
+        created_at=now,
+        updated_at=now,
+    )
+    _check_branches(request, project)
+    _check_conflict(request, project)
+    _change(call, request, body)
+    project.merge_requests.append(request)
+    _refresh(project)
+    return Answer(201, _json(call, request))
+
+
+def shown(call: Call) -> Answer:
+    """GET merge_requests/:iid."""
+    _refresh(call.project)
+    return Answer(200, _json(call, _find(call)))
+
+
+def updated(call: Call) -> Answer:
+    """PUT merge_requests/:iid."""
+    request, body = _find(call), required(call.request.body)
+    if not set(body) & set(CHANGEABLE):
+        names = ", ".join(CHANGEABLE)
+        raise ApiError(400, {"error": f"{names} are missing, at least one parameter is required"})
+    _change(call, request, body)
+    _set_state(request, call.project, body.get("state_event"))
+    request.updated_at = timestamp()
+    _refresh(call.project)
+    return Answer(200, _json(call, request))
+
+
+def changes(call: Call) -> Answer:
+    """GET merge_requests/:iid/changes."""
+    _refresh(call.project)
+    request = _find(call)
+    return Answer(200, {**_json(call, request), "changes": _diffs(call.project, request)})
+
+
+def diff_list(call: Call) -> Answer:
+    """GET merge_requests/:iid/diffs."""
+    _refresh(call.project)
+    return one_page(call, _diffs(call.project, _find(call)), lambda diff: diff)
+
+
+def notes(call: Call) -> Answer:
+    """GET merge_requests/:iid/notes: newest first."""
+    query, request = known_filters(call.request), _find(call)
+    newest_first = query.get("sort", "desc") == "desc"
+    found = request.notes[::-1] if newest_first else request.notes
+    return one_page(call, found, lambda note: note_json(note, request, call.state.url))
+
+
+def add_note(call: Call) -> Answer:
+    """POST merge_requests/:iid/notes."""
+    body, request = required(call.request.body, "body"), _find(call)
+    note = Note(call.state.next_id("note"), body["body"], call.caller.user, timestamp())
+    request.notes.append(note)
+    return Answer(201, note_json(note, request, call.state.url))
+
+
+def _json(call: Call, request: MergeRequest) -> Json:
+    return merge_request_json(request, call.project, call.state.url)
+
+
+def _find(call: Call) -> MergeRequest:
+    for request in call.project.merge_requests:
+        if str(request.iid) == call.values["iid"]:
+            return request
+    raise ApiError(404, {"message": "404 Not found"})
+
+
+def _refresh(project: Project) -> None:
+    """Open merge requests follow their source branch."""
+    branches = heads(project.bare_repository, project.home)
+    for request in project.merge_requests:
+        if request.state == "opened":
+            request.sha = branches.get(request.source_branch, request.sha)
+
+
+def _matches(request: MergeRequest, query: dict[str, str]) -> bool:
+    text = f"{request.title}\n{request.description or ''}".lower()
+    tests: dict[str, Callable[[str], bool]] = {
+        "state": lambda value: value in ("all", request.state),
+        "source_branch": lambda value: value == request.source_branch,
+        "target_branch": lambda value: value == request.target_branch,
+        "labels": lambda value: _has_labels(request, value),
+        "search": lambda value: value.lower() in text,
+        "iids": lambda value: str(request.iid) in value.split(","),
+        "author_id": lambda value: value == str(request.author.id),
+        "author_username": lambda value: value == request.author.username,
+    }
+    return all(tests[name](query[name]) for name in tests if name in query)
+
+
+def _has_labels(request: MergeRequest, wanted: str) -> bool:
+    if wanted.lower() in ("none", "any"):
+        return bool(request.labels) == (wanted.lower() == "any")
+    return set(_names(wanted)) <= set(request.labels)
+
+
+def _check_target_project(project: Project, body: Json) -> None:
+    if str(body.get("target_project_id", project.id)) != str(project.id):
+        message = "Source project is not a fork of the target project"
+        raise ApiError(422, {"message": [message]})
+
+
+def _check_branches(request: MergeRequest, project: Project) -> None:
+    if request.source_branch == request.target_branch:
+        message = "You can't use same project/branch for source and target"
+        raise ApiError(422, {"message": [message]})
+    branches = heads(project.bare_repository, project.home)
+    ends = {"source_branch": request.source_branch, "target_branch": request.target_branch}
+    missing = {name: ["does not exist"] for name, branch in ends.items() if branch not in branches}
+    if missing:
+        raise ApiError(400, {"message": missing})
+
+
+def _check_conflict(request: MergeRequest, project: Project) -> None:
+    ends = (request.source_branch, request.target_branch)
+    for other in project.merge_requests:
+        open_twin = other.state == "opened" and other is not request
+        if open_twin and (other.source_branch, other.target_branch) == ends:
+            message = "Another open merge request already exists for this source branch"
+            raise ApiError(409, {"message": [f"{message}: !{other.iid}"]})
+
+
+def _set_state(request: MergeRequest, project: Project, event: str | None) -> None:
+    if event is None:
+        return
+    if event not in EVENTS:
+        raise ApiError(400, {"error": "state_event does not have a valid value"})
+    if request.state == "merged":
+        return
+    if event == "reopen":
+        _check_conflict(request, project)
+    request.settle("closed" if event == "close" else "opened")
+
+
+def _change(call: Call, request: MergeRequest, body: Json) -> None:
+    title = body.get("title", request.title)
+    if not title.strip():
+        raise ApiError(400, {"message": {"title": ["can't be blank"]}})
+    if len(title) > LONGEST_TITLE:
+        problem = f"is too long (maximum is {LONGEST_TITLE} characters)"
+        raise ApiError(400, {"message": {"title": [problem]}})
+    request.title = title
+    request.description = body.get("description", request.description)
+    request.target_branch = body.get("target_branch", request.target_branch)
+    request.squash = body.get("squash", request.squash)
+    request.remove_source_branch = body.get("remove_source_branch", request.remove_source_branch)
+    _change_people(call, request, body)
+    _change_labels(call, request, body)
+
+
+def _change_people(call: Call, request: MergeRequest, body: Json) -> None:
+    if "reviewer_ids" in body:
+        request.reviewers = _people(call, body["reviewer_ids"])
+    if "assignee_id" in body:
+        request.assignees = _people(call, [body["assignee_id"]])
+    if "assignee_ids" in body:
+        request.assignees = _people(call, body["assignee_ids"])
+
+
+def _people(call: Call, ids: Any) -> list[User]:
+    """The accounts of these ids; GitLab drops unknown ones, and all but one on the free tier."""
+    wanted = {str(each) for each in _names(ids)}
+    found = [user for user in call.state.users if str(user.id) in wanted]
+    return found if call.state.paid_tier else found[:1]
+
+
+def _change_labels(call: Call, request: MergeRequest, body: Json) -> None:
+    """Set, add, remove; a label that does not exist is made, as GitLab does."""
+    labels = _names(body["labels"]) if "labels" in body else list(request.labels)
+    labels += _names(body.get("add_labels"))
+    removed = _names(body.get("remove_labels"))
+    request.labels = [name for name in dict.fromkeys(labels) if name not in removed]
+    existing = {label.name for label in call.project.labels}
+    for name in request.labels:
+        if name not in existing:
+            label = Label(call.state.next_id("label"), name, NEW_LABEL_COLOR)
+            call.project.labels.append(label)
+
+
+def _names(value: Any) -> list[str]:
+    """A list, given as such or separated by commas."""
+    parts = value if isinstance(value, list) else str(value or "").split(",")
+    return [text for part in parts if (text := str(part).strip())]
+
+
+def _diffs(project: Project, request: MergeRequest) -> list[Json]:
+    bare, home = project.bare_repository, project.home
+    target = heads(bare, home).get(request.target_branch)
+    if target is None:
+        raise not_found("Branch")
+    return diffs(bare, home, merge_base(bare, home, target, request.sha), request.sha)

@@ -1,0 +1,190 @@
+"""The stand-in's bare repositories: how they are made, what GitLab refuses, what they hold."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.host.http_backend import GitFailedError, git
+
+PUSH_LOG = "standin-pushes"
+COMMIT_FORMAT = "%x00".join(
+    ["%H", "%h", "%P", "%an", "%ae", "%aI", "%cn", "%ce", "%cI", "%s", "%B"]
+)
+DELETED, ADDED, RENAMED = "D", "A", "R"
+
+# GitLab's storage also hands out commits that no branch points at: a runner fetches by commit.
+CONFIG = """
+[http]
+\treceivepack = true
+[receive]
+\tadvertisePushOptions = true
+\tautogc = false
+[uploadpack]
+\tallowAnySHA1InWant = true
+\tallowFilter = true
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+
+# The texts are GitLab's (lib/gitlab/checks/branch_check.rb).
+PRE_RECEIVE = """#!/bin/sh
+set -f
+zero=0000000000000000000000000000000000000000
+refuse() { echo "GitLab: $1" >&2; exit 1; }
+while read -r old new ref; do
+  for pattern in $STANDIN_PROTECTED; do
+    case "$ref" in refs/heads/$pattern) ;; *) continue ;; esac
+    if [ "$old" != $zero ] && [ "$new" != $zero ] && ! git merge-base --is-ancestor "$old" "$new"
+    then refuse "You are not allowed to force push code to a protected branch on this project."; fi
+    [ "$STANDIN_ACCESS_LEVEL" -ge 40 ] && continue
+    [ "$old" = $zero ] &&
+      refuse "You are not allowed to create protected branches on this project."
+    [ "$new" = $zero ] &&
+      refuse "You are not allowed to delete protected branches from this project.\
+ Only a project maintainer or owner can delete a protected branch."
+    refuse "You are not allowed to push code to protected branches on this project."
+  done
+done
+"""
+
+POST_RECEIVE = f"""#!/bin/sh
+[ -n "$STANDIN_ACCESS_LEVEL" ] || exit 0
+while read -r old new ref; do
+  echo "$old $new $ref"
+  count=0
+  while [ $count -lt "${{GIT_PUSH_OPTION_COUNT:-0}}" ]; do
+    eval "option=\\$GIT_PUSH_OPTION_$count"
+    printf 'option %s\\n' "$option"
+    count=$((count + 1))
+  done
+done >> {PUSH_LOG}
+"""
+
+
+@dataclass(frozen=True)
+class Push:
+    """One ref as it was pushed; ``old`` or ``new`` is all zeros for a created or deleted one."""
+
+    old: str
+    new: str
+    ref: str
+    options: tuple[str, ...] = ()
+
+
+def create_bare(path: Path, default_branch: str, home: Path) -> None:
+    """An empty bare repository that can be pushed to over HTTP."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    branch = f"--initial-branch={default_branch}"
+    git("init", "--quiet", "--bare", "--template=", branch, str(path), cwd=path.parent, home=home)
+    with (path / "config").open("a") as config:
+        config.write(CONFIG)
+    (path / "hooks").mkdir()
+    for name, text in (("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)):
+        hook = path / "hooks" / name
+        hook.write_text(text)
+        hook.chmod(0o755)
+
+
+def read_pushes(bare: Path) -> list[Push]:
+    """What the post-receive hook noted."""
+    log = bare / PUSH_LOG
+    pushes: list[Push] = []
+    for line in log.read_text().splitlines() if log.exists() else []:
+        if line.startswith("option "):
+            last = pushes.pop()
+            pushes.append(Push(last.old, last.new, last.ref, (*last.options, line[7:])))
+        else:
+            old, new, ref = line.split(" ", 2)
+            pushes.append(Push(old, new, ref))
+    return pushes
+
+
+def heads(bare: Path, home: Path) -> dict[str, str]:
+    """Every branch and its commit."""
+    form = "--format=%(objectname) %(refname:lstrip=2)"
+    lines = git("for-each-ref", form, "refs/heads", cwd=bare, home=home).decode().splitlines()
+    return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
+
+
+def resolve(bare: Path, ref: str, home: Path) -> str | None:
+    """The commit of a branch, tag or commit id."""
+    for name in (f"refs/heads/{ref}", ref):
+        try:
+            arguments = ("rev-parse", "--quiet", "--verify", "--end-of-options")
+            return git(*arguments, f"{name}^{{commit}}", cwd=bare, home=home).decode().strip()
+        except GitFailedError:
+            continue
+    return None
+
+
+def merge_base(bare: Path, home: Path, old: str, new: str) -> str:
+    """Where ``new`` left ``old``; ``old`` itself where they have nothing in common."""
+    try:
+        return git("merge-base", old, new, cwd=bare, home=home).decode().strip()
+    except GitFailedError:
+        return old
+
+
+def commits(bare: Path, home: Path, *revisions: str) -> list[dict[str, Any]]:
+    """Commits as the API shows them, oldest first; ``revisions`` as ``git log`` takes them."""
+    form = f"--format={COMMIT_FORMAT}%x00%x00"
+    text = git("log", "--reverse", form, *revisions, cwd=bare, home=home).decode(errors="replace")
+    return [_commit(entry.lstrip("\n")) for entry in text.split("\0\0\n") if entry.strip()]
+
+
+def _commit(entry: str) -> dict[str, Any]:
+    full, short, parents, author, author_mail, authored, *rest = entry.split("\0")
+    committer, committer_mail, committed, title, message = rest
+    return {
+        "id": full,
+        "short_id": short,
+        "parent_ids": parents.split(),
+        "title": title,
+        "message": message,
+        "author_name": author,
+        "author_email": author_mail,
+        "authored_date": authored,
+        "committer_name": committer,
+        "committer_email": committer_mail,
+        "committed_date": committed,
+        "created_at": committed,
+    }
+
+
+def diffs(bare: Path, home: Path, old: str, new: str) -> list[dict[str, Any]]:
+    """The files that differ between two commits, as the API shows them."""
+    raw = git("diff", "--raw", "-z", "-M", "--no-abbrev", old, new, cwd=bare, home=home)
+    patch = git("diff", "-M", "--no-color", old, new, cwd=bare, home=home)
+    texts = re.split(r"(?m)^diff --git ", patch.decode(errors="replace"))[1:]
+    entries = _raw_entries(raw.decode(errors="replace"))
+    return [_diff(entry, text) for entry, text in zip(entries, texts, strict=True)]
+
+
+def _raw_entries(raw: str) -> Iterator[tuple[str, str, str, str, str]]:
+    fields = iter(raw.split("\0"))
+    for head in fields:
+        if not head:
+            return
+        old_mode, new_mode, _, _, status = head[1:].split(" ")
+        old_path = next(fields)
+        new_path = next(fields) if status[0] in "RC" else old_path
+        yield old_mode, new_mode, status[0], old_path, new_path
+
+
+def _diff(entry: tuple[str, str, str, str, str], text: str) -> dict[str, Any]:
+    old_mode, new_mode, status, old_path, new_path = entry
+    start = re.search(r"(?m)^(@@|Binary files )", text)
+    return {
+        "old_path": old_path,
+        "new_path": new_path,
+        "a_mode": old_mode,
+        "b_mode": new_mode,
+        "new_file": status == ADDED,
+        "renamed_file": status == RENAMED,
+        "deleted_file": status == DELETED,
+        "diff": text[start.start() :] if start else "",
+    }

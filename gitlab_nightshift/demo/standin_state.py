@@ -1,0 +1,285 @@
+"""What the GitLab stand-in knows: users, tokens, projects, merge requests, and what was asked."""
+
+import itertools
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from gitlab_nightshift.demo.standin_repository import Push, create_bare, read_pushes
+
+GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
+DEFAULT_SCOPES = ("api", "write_repository")
+FIRST_IDS = {
+    "user": 101,
+    "token": 501,
+    "project": 4001,
+    "label": 20001,
+    "merge_request": 70001,
+    "note": 90001,
+}
+
+Visibility = Literal["private", "internal", "public"]
+MergeRequestState = Literal["opened", "closed", "merged"]
+
+
+@dataclass(frozen=True)
+class User:
+    """An account; ``bot`` for the account behind a project access token."""
+
+    id: int
+    username: str
+    name: str
+    bot: bool = False
+
+
+@dataclass(frozen=True)
+class Token:
+    """What a client shows: ``personal`` by PRIVATE-TOKEN or Bearer, ``job`` by JOB-TOKEN.
+
+    ``access_level`` is the role on every project: 0 none, 10 Guest, 20 Reporter, 30 Developer,
+    40 Maintainer, 50 Owner.
+    """
+
+    id: int
+    value: str = field(repr=False)
+    user: User
+    scopes: frozenset[str]
+    access_level: int
+    kind: Literal["personal", "job"] = "personal"
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A credential as it was offered, right or wrong."""
+
+    kind: Literal["basic", "private-token", "bearer", "job-token"]
+    username: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A request as it came, without its credentials, and the status of its answer."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Any
+    status: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A body that is a string is sent as it is, everything else as JSON."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Fault:
+    """What goes wrong for the next ``times`` requests that match.
+
+    With an answer it is given instead of performing the request; without one the request is
+    performed and the connection closed.
+    """
+
+    method: str
+    path: re.Pattern[str]
+    times: int
+    answer: Answer | None
+
+    def matches(self, method: str, path: str) -> bool:
+        """Whether this request is one that goes wrong."""
+        return self.times > 0 and self.method == method and bool(self.path.search(path))
+
+
+@dataclass(frozen=True)
+class Label:
+    """A project's label."""
+
+    id: int
+    name: str
+    color: str
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """A comment on a merge request."""
+
+    id: int
+    body: str
+    author: User
+    created_at: str
+
+
+@dataclass
+class MergeRequest:
+    """A merge request within one project; ``sha`` is the source branch's last known commit."""
+
+    id: int
+    iid: int
+    web_url: str
+    author: User
+    source_branch: str
+    target_branch: str
+    title: str
+    description: str | None = None
+    sha: str = ""
+    state: MergeRequestState = "opened"
+    labels: list[str] = field(default_factory=list)
+    reviewers: list[User] = field(default_factory=list)
+    assignees: list[User] = field(default_factory=list)
+    remove_source_branch: bool | None = None
+    squash: bool = False
+    notes: list[Note] = field(default_factory=list)
+    created_at: str = ""
+    updated_at: str = ""
+    closed_at: str | None = None
+    merged_at: str | None = None
+
+    def settle(self, state: MergeRequestState) -> None:
+        """Close, merge (the record only, no commit is made) or reopen it."""
+        now = timestamp()
+        self.state, self.updated_at = state, now
+        self.closed_at = now if state == "closed" else None
+        self.merged_at = now if state == "merged" else None
+
+
+@dataclass
+class Project:
+    """A project with its bare repository. ``protected_branches`` are names and wildcards."""
+
+    id: int
+    path: str
+    web_url: str
+    default_branch: str
+    visibility: Visibility
+    protected_branches: list[str]
+    bare_repository: Path
+    home: Path
+    labels: list[Label] = field(default_factory=list)
+    merge_requests: list[MergeRequest] = field(default_factory=list)
+
+    @property
+    def http_url(self) -> str:
+        """The URL that git clones from, without credentials."""
+        return f"{self.web_url}.git"
+
+    @property
+    def pushes(self) -> list[Push]:
+        """Every branch or tag that was pushed over HTTP, in order."""
+        return read_pushes(self.bare_repository)
+
+    def is_protected(self, branch: str) -> bool:
+        """Whether a protected name or wildcard matches; ``*`` also matches ``/``, as in GitLab."""
+        return any(
+            re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), branch)
+            for pattern in self.protected_branches
+        )
+
+
+class State:
+    """All of an instance; ``lock`` is held while one API request is answered."""
+
+    def __init__(self, root: Path, url: str, *, paid_tier: bool) -> None:
+        self.root, self.url, self.paid_tier = root, url, paid_tier
+        self.home = root / "home"
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.lock = threading.RLock()
+        self.users: list[User] = []
+        self.tokens: list[Token] = []
+        self.projects: list[Project] = []
+        self.requests: list[Recorded] = []
+        self.credentials_seen: list[Credential] = []
+        self.faults: list[Fault] = []
+        self.errors: list[BaseException] = []
+        self._ids = {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
+
+    def next_id(self, kind: str) -> int:
+        """A fresh id; kinds have ranges of their own, so that one never passes for another."""
+        return next(self._ids[kind])
+
+    def add_user(self, username: str, name: str, *, bot: bool = False) -> User:
+        """A new account."""
+        user = User(self.next_id("user"), username, name, bot)
+        self.users.append(user)
+        return user
+
+    def add_token(
+        self,
+        token: str,
+        user: User,
+        scopes: Iterable[str] = DEFAULT_SCOPES,
+        access_level: int = DEVELOPER,
+        *,
+        kind: Literal["personal", "job"] = "personal",
+    ) -> Token:
+        """A token of a user, with its scopes and its role on every project."""
+        made = Token(self.next_id("token"), token, user, frozenset(scopes), access_level, kind)
+        self.tokens.append(made)
+        return made
+
+    def add_project(
+        self,
+        path: str,
+        default_branch: str = "main",
+        visibility: Visibility = "private",
+        protected_branches: Iterable[str] = ("main",),
+    ) -> Project:
+        """A new project, ``group/name``, with an empty repository to push to."""
+        bare = self.root / "repositories" / f"{path}.git"
+        create_bare(bare, default_branch, self.home)
+        project = Project(
+            id=self.next_id("project"),
+            path=path,
+            web_url=f"{self.url}/{path}",
+            default_branch=default_branch,
+            visibility=visibility,
+            protected_branches=list(protected_branches),
+            bare_repository=bare,
+            home=self.home,
+        )
+        self.projects.append(project)
+        return project
+
+    def fail_next(
+        self,
+        method: str,
+        path_pattern: str,
+        status: int,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        *,
+        times: int = 1,
+    ) -> None:
+        """Answer the next requests so instead of performing them.
+
+        ``path_pattern`` is searched (a regular expression) in the path as sent, without the query.
+        """
+        answer = Answer(status, body, dict(headers or {}))
+        self.faults.append(Fault(method, re.compile(path_pattern), times, answer))
+
+    def drop_next(self, method: str, path_pattern: str, *, times: int = 1) -> None:
+        """Perform the next matching requests, but close the connection without an answer."""
+        self.faults.append(Fault(method, re.compile(path_pattern), times, None))
+
+    def take_fault(self, method: str, path: str) -> Fault | None:
+        """The fault that this request meets, used up by one; at most one."""
+        with self.lock:
+            fault = next((fault for fault in self.faults if fault.matches(method, path)), None)
+            if fault:
+                fault.times -= 1
+                self.faults = [fault for fault in self.faults if fault.times]
+            return fault
+
+
+def timestamp() -> str:
+    """Now, as GitLab writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

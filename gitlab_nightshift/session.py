@@ -1,0 +1,188 @@
+"""Open a run: the checkout, its settings, where events go, and where the results end up."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import NightshiftError, config_error
+from gitlab_nightshift.events import Emit, Redactor, json_lines, to_all
+from gitlab_nightshift.host import git as git_verbs
+from gitlab_nightshift.host.cover import aside_of
+from gitlab_nightshift.host.environment import search_path
+from gitlab_nightshift.host.git import Git
+from gitlab_nightshift.host.repair import repair
+from gitlab_nightshift.report.joblog import JobLog
+from gitlab_nightshift.settings import (
+    FILE_NAME,
+    ConfigFile,
+    Job,
+    Secrets,
+    Settings,
+    load_settings,
+    read_job,
+    read_secrets,
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """How the command was called: environment, folder, and what the command line says."""
+
+    env: Mapping[str, str]
+    folder: Path
+    config: str | None
+    overrides: Mapping[str, str]
+    colour: bool
+
+
+@dataclass(frozen=True)
+class Session:
+    """An opened run. ``results`` is private until the end, then the checkout's output folder."""
+
+    env: Mapping[str, str]
+    folder: Path
+    settings: Settings
+    job: Job
+    secrets: Secrets
+    git: Git
+    checkout: Path
+    config_folder: Path
+    private: Path
+    results: Path
+    redact: Redactor
+    emit: Emit
+
+    @property
+    def output(self) -> Path:
+        """The output folder in the checkout."""
+        return self.checkout / self.settings.output_dir
+
+    @property
+    def logs(self) -> Path:
+        """Raw logs while the run goes on."""
+        return self.private / "logs"
+
+
+@contextlib.contextmanager
+def opened(call: Call) -> Iterator[Session]:
+    """A session in the checkout around ``call.folder``.
+
+    What a killed run left is repaired first. On exit the results are placed in the checkout's
+    output folder, also after an error. Raises :class:`NightshiftError` for what is wrong.
+    """
+    checkout = top_of(call.folder)
+    private = Path(tempfile.mkdtemp(prefix="nightshift-", dir=call.env.get("TMPDIR")))
+    try:
+        path = search_path(call.env, checkout)
+        repair(checkout, private=private, search_path=path)
+        git = git_verbs.pristine(private / "git", path)
+        session = _session(call, checkout, private, git)
+        with _set_aside(session):
+            yield session
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def top_of(folder: Path) -> Path:
+    """The top of the checkout that ``folder`` lies in."""
+    resolved = folder.resolve()
+    for place in (resolved, *resolved.parents):
+        if os.path.lexists(place / ".git") or aside_of(place).exists():
+            return place
+    raise config_error(f"{resolved} is in no git checkout: run in one")
+
+
+def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
+    file, config_folder = config_file(call, checkout, git)
+    settings = load_settings(call.env, file, call.overrides)
+    results, logs = private / "results", private / "logs"
+    results.mkdir()
+    logs.mkdir()
+    secrets = read_secrets(call.env)
+    redact = Redactor(secrets.values)
+    job = read_job(call.env, settings.repo_url)
+    log = JobLog(sections=job.in_ci, colour=call.colour or job.in_ci, redact=redact)
+    return Session(
+        env=call.env,
+        folder=call.folder,
+        settings=settings,
+        job=job,
+        secrets=secrets,
+        git=git,
+        checkout=checkout,
+        config_folder=config_folder,
+        private=private,
+        results=results,
+        redact=redact,
+        emit=to_all((log, json_lines(results / "events.jsonl", redact))),
+    )
+
+
+def config_file(call: Call, checkout: Path, git: Git) -> tuple[ConfigFile | None, Path]:
+    """The configuration as the base commit holds it, and the folder of its relative paths.
+
+    A file that is not committed counts only where it is named, or outside CI.
+    """
+    path = (call.folder / call.config).resolve() if call.config else checkout / FILE_NAME
+    text = _committed(git, checkout, path)
+    if text is None and path.is_file():
+        if not call.config and read_job(call.env).in_ci:
+            raise config_error(f"{path} is not committed: commit it, or name it by --config")
+        text = path.read_bytes()
+    if text is None and call.config:
+        raise config_error(f"--config: {path}: no such file")
+    if text is None:
+        return None, checkout
+    try:
+        return ConfigFile(path.name, text.decode("utf-8")), path.parent
+    except UnicodeDecodeError as error:
+        raise config_error(f"{path}: not UTF-8: {error}") from None
+
+
+def _committed(git: Git, checkout: Path, path: Path) -> bytes | None:
+    if not path.is_relative_to(checkout):
+        return None
+    try:
+        commit = git_verbs.head(git, checkout)
+    except NightshiftError:  # no commit yet: a run says so itself
+        return None
+    return git_verbs.read_file(git, checkout, commit, str(path.relative_to(checkout)))
+
+
+@contextlib.contextmanager
+def _set_aside(session: Session) -> Iterator[None]:
+    """Keep the output folder of an earlier stage away from agents; put all results there after."""
+    earlier = session.private / "earlier"
+    if session.output.is_dir() and not session.output.is_symlink():
+        shutil.move(session.output, earlier)
+    try:
+        yield
+    finally:
+        _remove(session.output)
+        if earlier.exists():
+            shutil.copytree(session.results, earlier, dirs_exist_ok=True)
+            shutil.move(earlier, session.output)
+        elif any(session.results.iterdir()):
+            shutil.move(session.results, session.output)
+
+
+def product(session: Session, given: str | None, name: str) -> Path:
+    """A product of an earlier stage: the path that was given, else ``name`` in the output folder.
+
+    The output folder itself has been set aside.
+    """
+    path = (session.folder / given).resolve() if given else session.output / name
+    if path.is_relative_to(session.output):
+        return session.private / "earlier" / path.relative_to(session.output)
+    return path
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,302 @@
+"""The three stages put together: what ``plan``, ``work``, ``publish`` and ``run`` do."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, Interrupted, NightshiftError, config_error
+from gitlab_nightshift.events import Note, RunEnded, RunStarted, StepEnded, StepStarted
+from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.host import git as git_verbs
+from gitlab_nightshift.host.environment import NETWORK, allowed, search_path
+from gitlab_nightshift.host.paths import display
+from gitlab_nightshift.host.signals import shield
+from gitlab_nightshift.plan.stage import CheckoutFacts, make_plan, recent_enforced
+from gitlab_nightshift.publish.desk import Desk, Source, read_source
+from gitlab_nightshift.publish.stage import publish as do_publish
+from gitlab_nightshift.records import (
+    Bundle,
+    Outcome,
+    Plan,
+    Published,
+    RunResult,
+    read_record,
+    write_record,
+)
+from gitlab_nightshift.report.files import move_logs, named_logs, write_results
+from gitlab_nightshift.report.result import run_result
+from gitlab_nightshift.session import Session, product
+from gitlab_nightshift.verdict.build_files import build_commands, default_allowed_commands
+from gitlab_nightshift.work.agents import provider_of
+from gitlab_nightshift.work.stage import WorkPlace, prompts_preview
+from gitlab_nightshift.work.stage import work as do_work
+
+PUBLISH_NEEDS_S = 300.0
+"""Seconds of the job that are kept back for publishing, at most a fifth of the job."""
+
+
+def plan(session: Session) -> Plan:
+    """The plan stage; writes ``plan.json``."""
+    session.emit(StepStarted("plan", "Plan"))
+    made = make_plan(session.settings, session.job, checkout_facts(session), project_of(session))
+    write_record(session.results / "plan.json", made)
+    for note in (*made.notes, *(f"not known: {text}" for text in made.unknown)):
+        session.emit(Note(note))
+    session.emit(StepEnded("plan", not made.skip, _plan_line(made)))
+    return made
+
+
+def _plan_line(made: Plan) -> str:
+    if made.skip:
+        return f"skip: {made.skip}"
+    if not made.scheduled:
+        return "No category scheduled for today"
+    return f"{made.date}: {', then '.join(made.categories)}"
+
+
+def preview(session: Session, made: Plan) -> dict[str, str]:
+    """The prompts of a night as they would be sent."""
+    return prompts_preview(_work_place(session, made), made)
+
+
+def work(session: Session, made: Plan) -> Bundle:
+    """The work stage; writes the bundle and the logs."""
+    bundle = do_work(made, _work_place(session, made), session.results / "bundle")
+    move_logs(session.logs, session.results / "logs", session.redact)
+    bundle = named_logs(bundle, session.results)
+    write_record(session.results / "bundle" / "bundle.json", bundle)
+    return bundle
+
+
+def publish(session: Session, folder: Path, source: Source) -> Published:
+    """The publish stage; writes ``published.json``. A failure is an outcome, the bundle stays.
+
+    ``source`` was read from the checkout before any agent ran.
+    """
+    session.emit(StepStarted("publish", "Publish"))
+    try:
+        published = do_publish(folder, _desk(session, source))
+    except (NightshiftError, Interrupted) as error:
+        reason = error.message if isinstance(error, NightshiftError) else "stopped by a signal"
+        published = Published(session.job.run_id, Outcome.FAILED, reason, error.code.value)
+    text = published.mr_url or published.reason
+    session.emit(StepEnded("publish", not published.error_code, text))
+    write_record(session.results / "published.json", published)
+    return published
+
+
+def source_of(session: Session) -> Source:
+    """What publish needs of the checkout, the machine's git identity among it."""
+    path = search_path(session.env, session.checkout)
+    home = Path(session.env.get("HOME", "/"))
+    machine = git_verbs.with_machine_config(session.private / "machine-git", path, home)
+    return read_source(machine, session.checkout)
+
+
+def _desk(session: Session, source: Source) -> Desk:
+    settings, job = session.settings, session.job
+    recent = git_verbs.recent_files(session.git, session.checkout, settings.avoid_recent_commits)
+    tracked = git_verbs.tracked_files(session.git, session.checkout)
+    return Desk(
+        settings=settings,
+        job=job,
+        project=open_project(job.server_url, job.project_id, session.secrets.gitlab_token),
+        token=session.secrets.gitlab_token,
+        git=session.git,
+        source=source,
+        private=session.private,
+        redact=session.redact,
+        emit=session.emit,
+        recent_files=frozenset(map(display, recent if recent_enforced(recent, tracked) else ())),
+        network={name: session.env[name] for name in NETWORK if session.env.get(name)},
+    )
+
+
+def publish_again(session: Session, given: str | None) -> RunResult:
+    """Publish the bundle of an earlier stage or run."""
+    folder = product(session, given, "bundle")
+    bundle = read_record(Bundle, folder / "bundle.json")
+    if not session.secrets.gitlab_token:
+        raise no_token()
+    return ended(session, bundle, publish(session, folder, source_of(session)))
+
+
+@dataclass
+class _Done:
+    """What a run has reached when it ends, or is stopped."""
+
+    bundle: Bundle | None = None
+    published: Published | None = None
+
+
+def run(session: Session) -> RunResult:
+    """The three stages in one job. Whatever stops it, the results are written."""
+    done = _Done()
+    started(session)
+    try:
+        _three_stages(session, done)
+    except (NightshiftError, Interrupted) as error:
+        done.bundle = _stopped(session, done.bundle, error)
+    with shield():
+        assert done.bundle is not None, "every way through the stages leaves a bundle"
+        return ended(session, done.bundle, done.published)
+
+
+def _three_stages(session: Session, done: _Done) -> None:
+    """Without a token it stops before anything is spent, unless it is a dry run."""
+    dry = session.settings.dry_run
+    if not session.secrets.gitlab_token and not dry:
+        raise no_token()
+    made = plan(session)
+    source = source_of(session)
+    done.bundle = work(session, made)
+    if done.bundle.outcome is Outcome.MR_READY and not done.bundle.error_code and not dry:
+        done.published = publish(session, session.results / "bundle", source)
+
+
+def _stopped(
+    session: Session, bundle: Bundle | None, error: NightshiftError | Interrupted
+) -> Bundle:
+    """A bundle for a run that ended between its stages; one that is there keeps its change."""
+    reason = error.message if isinstance(error, NightshiftError) else "stopped by a signal"
+    if bundle:
+        return replace(bundle, reason=reason, error_code=error.code.value)
+    return Bundle(
+        run_id=session.job.run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        base_sha=session.job.commit_sha,
+        target_branch=session.settings.target_branch or session.job.default_branch,
+        outcome=Outcome.FAILED,
+        reason=reason,
+        error_code=error.code.value,
+    )
+
+
+def no_token() -> NightshiftError:
+    """What to do where there is no token."""
+    return config_error(
+        "GITLAB_TOKEN is not set: add it as a masked CI variable (a project access token with the "
+        "role Developer and the scopes api and write_repository); --dry-run works without"
+    )
+
+
+def ended(session: Session, bundle: Bundle, published: Published | None) -> RunResult:
+    """Write what the run leaves, and say the last line."""
+    result = run_result(bundle, published)
+    write_results(session.results, result, bundle, session.redact)
+    session.emit(RunEnded(result))
+    return result
+
+
+def started(session: Session) -> None:
+    """Say what will be done, where and within which limits."""
+    settings = session.settings
+    seconds = work_seconds(session, datetime.now(UTC))
+    time_left = "no deadline" if seconds is None else f"{seconds / 60:.0f} min for the work"
+    facts = (
+        f"agent {provider_of(settings).name}, isolation none (no sandbox in this version)",
+        f"budget ${settings.max_budget_usd:g}, {time_left}, "
+        f"at most {settings.max_diff_lines} changed lines",
+    )
+    session.emit(RunStarted(session.job.project_path or str(session.checkout), facts))
+
+
+def read_plan(session: Session, file: str | None) -> Plan:
+    """The plan of an earlier stage."""
+    return read_record(Plan, product(session, file, "plan.json"))
+
+
+def project_of(session: Session) -> Project | None:
+    """GitLab's project with the token's rights checked; None without a token."""
+    token, job = session.secrets.gitlab_token, session.job
+    if not token:
+        return None
+    if not job.server_url or not job.project_id:
+        raise config_error("which project? Outside CI set repo_url to its web address")
+    project = open_project(job.server_url, job.project_id, token)
+    project.access()
+    return project
+
+
+def checkout_facts(session: Session) -> CheckoutFacts:
+    """What is in the checkout, and that a night can start from it."""
+    git, top, settings = session.git, session.checkout, session.settings
+    base = git_verbs.head(git, top)
+    target = _target_branch(session)
+    if changed := git_verbs.changed_files(git, top):
+        names = ", ".join(display(name) for name in changed[:5])
+        text = f"changed tracked files at the start: {names}; commit or restore them"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+    files = git_verbs.tracked_files(git, top)
+    folder = settings.output_dir
+    if any(name == folder or name.startswith(f"{folder}/") for name in files):
+        raise config_error(f"output_dir: {folder} is tracked in the repository; set another name")
+    recent = git_verbs.recent_files(git, top, settings.avoid_recent_commits)
+    return CheckoutFacts(
+        base_sha=base,
+        target_branch=target,
+        files=tuple(display(name) for name in files),
+        recent_files=tuple(sorted(display(name) for name in recent)),
+        shallow=git_verbs.place(git, top).shallow is not None,
+    )
+
+
+def _target_branch(session: Session) -> str:
+    """The branch to work on. In CI the job must run on it, at the commit that it checked out."""
+    job, settings = session.job, session.settings
+    target = settings.target_branch or job.default_branch or _branch_of(session)
+    if job.in_ci and job.ref_name and job.ref_name != target:
+        raise config_error(
+            f"the job runs on {job.ref_name}, not on {target}: run it there, or set target_branch"
+        )
+    head = git_verbs.head(session.git, session.checkout)
+    if job.commit_sha and head != job.commit_sha:
+        text = f"HEAD is {head[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+    return target
+
+
+def _branch_of(session: Session) -> str:
+    """The checked-out branch of a person's own checkout; "main" where HEAD is detached."""
+    text = (git_verbs.place(session.git, session.checkout).git_dir / "HEAD").read_text()
+    return text.strip().removeprefix("ref: refs/heads/") if text.startswith("ref:") else "main"
+
+
+def _work_place(session: Session, made: Plan) -> WorkPlace:
+    settings = session.settings
+    files = git_verbs.tracked_files(session.git, session.checkout)
+
+    def read(name: str) -> bytes | None:
+        return git_verbs.read_file(session.git, session.checkout, made.base_sha, name)
+
+    build = build_commands(files, read)
+    default = default_allowed_commands(files, read)
+    commands = settings.allowed_commands if settings.allowed_commands is not None else default
+    names = (*provider_of(settings).variables, *settings.agent_env)
+    return WorkPlace(
+        settings=settings,
+        job=session.job,
+        env=allowed(session.env, names),
+        checkout=session.checkout,
+        config_folder=session.config_folder,
+        private=session.private,
+        logs=session.logs,
+        allowed_commands=tuple(commands),
+        build_commands=tuple(name for name in commands if name in build),
+        seconds=work_seconds(session, datetime.now(UTC)),
+        redact=session.redact,
+        emit=session.emit,
+    )
+
+
+def work_seconds(session: Session, now: datetime) -> float | None:
+    """Seconds that the work may take: what is left of the job, less what publish needs."""
+    settings, job = session.settings, session.job
+    if settings.run_timeout is not None or job.job_timeout_s is None:
+        return settings.run_timeout
+    try:
+        used = (now - datetime.fromisoformat(job.job_started_at)).total_seconds()
+    except (ValueError, TypeError):
+        used = 0.0
+    reserve = min(PUBLISH_NEEDS_S, job.job_timeout_s / 5)
+    return max(job.job_timeout_s - max(used, 0.0) - reserve, 1.0)

@@ -1,0 +1,157 @@
+"""What a scripted model says: the turns of a conversation, and the request that asks for one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens that an answer claims to have used."""
+
+    input_tokens: int = 1000
+    output_tokens: int = 100
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of a tool, as the model asks for it."""
+
+    name: str
+    input: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answer of the model, or what happens instead of it.
+
+    `delay_s` passes before anything is sent. `hang` sends nothing until the endpoint closes,
+    `stall` sends the head of a stream first. A status other than 200 sends `error_body`.
+    """
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage = Usage()
+    status: int = 200
+    error_body: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    hang: bool = False
+    stall: bool = False
+
+    @property
+    def stop_reason(self) -> str:
+        return "tool_use" if self.calls else "end_turn"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it came in; names of headers are lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: JsonObject
+
+    @property
+    def model(self) -> str:
+        return str(self.body.get("model", ""))
+
+    @property
+    def tools(self) -> list[str]:
+        return [tool["name"] for tool in self.body.get("tools", [])]
+
+    @property
+    def system(self) -> str:
+        return text_of(self.body.get("system", ""))
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        return list(self.body.get("messages", []))
+
+    @property
+    def prompt(self) -> str:
+        """The first user message as it was sent, without the reminders that a CLI adds to it."""
+        users = (message["content"] for message in self.messages if message["role"] == "user")
+        first = next(users, "")
+        blocks = [{"type": "text", "text": first}] if isinstance(first, str) else first
+        return text_of([b for b in blocks if not b.get("text", "").startswith("<system-reminder>")])
+
+    @property
+    def tool_results(self) -> list[str]:
+        """What the tools of this conversation have answered so far, oldest first."""
+        blocks = itertools.chain.from_iterable(
+            m["content"] for m in self.messages if isinstance(m["content"], list)
+        )
+        return [text_of(b.get("content", "")) for b in blocks if b["type"] == "tool_result"]
+
+
+Script = Sequence[Turn] | Callable[[Request], Turn]
+
+
+def say(text: str) -> Turn:
+    """Plain text, which ends the conversation."""
+    return Turn(text=text)
+
+
+def call(name: str, /, **arguments: object) -> Turn:
+    """One call of any tool; several in one turn are `Turn(calls=(Call(…), Call(…)))`."""
+    return Turn(calls=(Call(name, arguments),))
+
+
+def bash(command: str, description: str = "Run a command") -> Turn:
+    return call("Bash", command=command, description=description)
+
+
+def read(path: object) -> Turn:
+    return call("Read", file_path=str(path))
+
+
+def write(path: object, content: str) -> Turn:
+    return call("Write", file_path=str(path), content=content)
+
+
+def edit(path: object, old: str, new: str) -> Turn:
+    return call("Edit", file_path=str(path), old_string=old, new_string=new)
+
+
+def answer(value: Mapping[str, object]) -> Turn:
+    """The structured output that `--json-schema` asks for."""
+    return call("StructuredOutput", **value)
+
+
+def error(
+    status: int, kind: str = "api_error", message: str = "scripted error", **headers: str
+) -> Turn:
+    """An error answer; `retry_after="1"` becomes the header `retry-after: 1`."""
+    body = json.dumps({"type": "error", "error": {"type": kind, "message": message}})
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Turn(status=status, error_body=body, headers=named)
+
+
+def costing(turn: Turn, **tokens: int) -> Turn:
+    """The same turn with other usage figures."""
+    return replace(turn, usage=Usage(**tokens))
+
+
+def by_phrase(beads: Mapping[str, str]) -> Callable[[Request], str]:
+    """A matcher: the bead of the first phrase that stands in the prompt."""
+    return lambda request: next(
+        (bead for phrase, bead in beads.items() if phrase in request.prompt), "unknown"
+    )
+
+
+def text_of(content: object) -> str:
+    """The text of a message, which is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
