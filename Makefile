@@ -1,0 +1,60 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NODE_TOOLS := tests/node/node_modules/.package-lock.json
+
+.PHONY: help demo test lint types imports unit lock clean
+
+help: ## List the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/installed ## A whole night on this machine: no account, no model, no network
+	@$(BIN)/nightshift demo
+
+test: lint types imports unit ## All checks, as in CI
+
+lint: $(VENV)/installed-dev ## Ruff: rules and format
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check --quiet
+
+types: $(VENV)/installed-dev ## mypy, strict
+	@$(BIN)/mypy
+
+imports: $(VENV)/installed-dev ## The layout's directions, the token boundary among them
+	@$(BIN)/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
+
+unit: $(VENV)/installed-dev $(NODE_TOOLS) ## The tests, in parallel
+	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+lock: ## Pin the newest dependencies that pyproject.toml allows (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header -q -U -o requirements.lock
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -q -U -o requirements-dev.lock
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) tests/node/node_modules nightshift
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# A hash for every package; the project itself is linked in, not copied.
+$(VENV)/installed: $(VENV)/bin/python requirements.lock pyproject.toml
+	@echo "Installing (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed requirements-dev.lock
+	@echo "Installing the test tools (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(NODE_TOOLS): tests/node/package-lock.json
+	@echo "Installing the agent's CLI and a local CI runner for the tests (once) ..."
+	@command -v npm > /dev/null || { echo "Node 20 or newer with npm is needed for the tests"; exit 1; }
+	@npm ci --prefix tests/node --silent --no-progress
+	@touch $@
