@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitlab_nightshift.errors import Code, Interrupted, NightshiftError, config_error
+from gitlab_nightshift.errors import Interrupted, NightshiftError, config_error
 from gitlab_nightshift.events import Note, RunEnded, RunStarted, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed, search_path
-from gitlab_nightshift.host.paths import display
 from gitlab_nightshift.host.signals import shield
-from gitlab_nightshift.plan.stage import CheckoutFacts, make_plan, recent_enforced
+from gitlab_nightshift.plan.facts import read_facts
+from gitlab_nightshift.plan.stage import make_plan
 from gitlab_nightshift.publish.desk import Desk, Source, read_source
 from gitlab_nightshift.publish.stage import publish as do_publish
 from gitlab_nightshift.records import (
@@ -38,7 +38,8 @@ PUBLISH_NEEDS_S = 300.0
 def plan(session: Session) -> Plan:
     """The plan stage; writes ``plan.json``."""
     session.emit(StepStarted("plan", "Plan"))
-    made = make_plan(session.settings, session.job, checkout_facts(session), project_of(session))
+    facts = read_facts(session.git, session.checkout, session.settings, session.job)
+    made = make_plan(session.settings, session.job, facts, project_of(session))
     write_record(session.results / "plan.json", made)
     for note in (*made.notes, *(f"not known: {text}" for text in made.unknown)):
         session.emit(Note(note))
@@ -68,14 +69,14 @@ def work(session: Session, made: Plan) -> Bundle:
     return bundle
 
 
-def publish(session: Session, folder: Path, source: Source) -> Published:
+def publish(session: Session, folder: Path, source: Source, recent: frozenset[str]) -> Published:
     """The publish stage; writes ``published.json``. A failure is an outcome, the bundle stays.
 
-    ``source`` was read from the checkout before any agent ran.
+    ``source`` and ``recent`` (files that are refused) were read before any agent ran.
     """
     session.emit(StepStarted("publish", "Publish"))
     try:
-        published = do_publish(folder, _desk(session, source))
+        published = do_publish(folder, _desk(session, source, recent))
     except (NightshiftError, Interrupted) as error:
         reason = error.message if isinstance(error, NightshiftError) else "stopped by a signal"
         published = Published(session.job.run_id, Outcome.FAILED, reason, error.code.value)
@@ -93,21 +94,19 @@ def source_of(session: Session) -> Source:
     return read_source(machine, session.checkout)
 
 
-def _desk(session: Session, source: Source) -> Desk:
-    settings, job = session.settings, session.job
-    recent = git_verbs.recent_files(session.git, session.checkout, settings.avoid_recent_commits)
-    tracked = git_verbs.tracked_files(session.git, session.checkout)
+def _desk(session: Session, source: Source, recent: frozenset[str]) -> Desk:
+    job, token = session.job, session.secrets.gitlab_token
     return Desk(
-        settings=settings,
+        settings=session.settings,
         job=job,
-        project=open_project(job.server_url, job.project_id, session.secrets.gitlab_token),
-        token=session.secrets.gitlab_token,
+        project=open_project(job.server_url, job.project_id, token),
+        token=token,
         git=session.git,
         source=source,
         private=session.private,
         redact=session.redact,
         emit=session.emit,
-        recent_files=frozenset(map(display, recent if recent_enforced(recent, tracked) else ())),
+        recent_files=recent,
         network={name: session.env[name] for name in NETWORK if session.env.get(name)},
     )
 
@@ -118,7 +117,9 @@ def publish_again(session: Session, given: str | None) -> RunResult:
     bundle = read_record(Bundle, folder / "bundle.json")
     if not session.secrets.gitlab_token:
         raise no_token()
-    return ended(session, bundle, publish(session, folder, source_of(session)))
+    facts = read_facts(session.git, session.checkout, session.settings, session.job)
+    recent = frozenset(facts.recent_files if facts.recent_enforced else ())
+    return ended(session, bundle, publish(session, folder, source_of(session), recent))
 
 
 @dataclass
@@ -151,7 +152,8 @@ def _three_stages(session: Session, done: _Done) -> None:
     source = source_of(session)
     done.bundle = work(session, made)
     if done.bundle.outcome is Outcome.MR_READY and not done.bundle.error_code and not dry:
-        done.published = publish(session, session.results / "bundle", source)
+        recent = frozenset(made.recent_files if made.recent_files_enforced else ())
+        done.published = publish(session, session.results / "bundle", source, recent)
 
 
 def _stopped(
@@ -216,50 +218,6 @@ def project_of(session: Session) -> Project | None:
     project = open_project(job.server_url, job.project_id, token)
     project.access()
     return project
-
-
-def checkout_facts(session: Session) -> CheckoutFacts:
-    """What is in the checkout, and that a night can start from it."""
-    git, top, settings = session.git, session.checkout, session.settings
-    base = git_verbs.head(git, top)
-    target = _target_branch(session)
-    if changed := git_verbs.changed_files(git, top):
-        names = ", ".join(display(name) for name in changed[:5])
-        text = f"changed tracked files at the start: {names}; commit or restore them"
-        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-    files = git_verbs.tracked_files(git, top)
-    folder = settings.output_dir
-    if any(name == folder or name.startswith(f"{folder}/") for name in files):
-        raise config_error(f"output_dir: {folder} is tracked in the repository; set another name")
-    recent = git_verbs.recent_files(git, top, settings.avoid_recent_commits)
-    return CheckoutFacts(
-        base_sha=base,
-        target_branch=target,
-        files=tuple(display(name) for name in files),
-        recent_files=tuple(sorted(display(name) for name in recent)),
-        shallow=git_verbs.place(git, top).shallow is not None,
-    )
-
-
-def _target_branch(session: Session) -> str:
-    """The branch to work on. In CI the job must run on it, at the commit that it checked out."""
-    job, settings = session.job, session.settings
-    target = settings.target_branch or job.default_branch or _branch_of(session)
-    if job.in_ci and job.ref_name and job.ref_name != target:
-        raise config_error(
-            f"the job runs on {job.ref_name}, not on {target}: run it there, or set target_branch"
-        )
-    head = git_verbs.head(session.git, session.checkout)
-    if job.commit_sha and head != job.commit_sha:
-        text = f"HEAD is {head[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
-        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-    return target
-
-
-def _branch_of(session: Session) -> str:
-    """The checked-out branch of a person's own checkout; "main" where HEAD is detached."""
-    text = (git_verbs.place(session.git, session.checkout).git_dir / "HEAD").read_text()
-    return text.strip().removeprefix("ref: refs/heads/") if text.startswith("ref:") else "main"
 
 
 def _work_place(session: Session, made: Plan) -> WorkPlace:

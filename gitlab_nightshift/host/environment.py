@@ -39,7 +39,7 @@ def build_bead_env(
 
 
 def search_path(env: Mapping[str, str], checkout: Path) -> str:
-    """The job's PATH without what is relative or lies in the checkout: the agent may write there."""
+    """The job's PATH without relative folders and the checkout's, where an agent may write."""
     folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
     kept = [part for part in folders if not Path(part).is_relative_to(checkout)]
     return os.pathsep.join(kept) or DEFAULT_PATH

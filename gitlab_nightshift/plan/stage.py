@@ -1,10 +1,9 @@
 """The plan stage: records from settings, job, checkout and GitLab to a :class:`Plan`."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.plan.facts import CheckoutFacts
 from gitlab_nightshift.plan.schedule import (
     day_of_run,
     in_order,
@@ -14,17 +13,6 @@ from gitlab_nightshift.plan.schedule import (
 )
 from gitlab_nightshift.records import OpenMergeRequest, Plan
 from gitlab_nightshift.settings import Job, Settings
-
-
-@dataclass(frozen=True)
-class CheckoutFacts:
-    """What the plan needs to know of the checkout; paths are display names."""
-
-    base_sha: str
-    target_branch: str
-    files: tuple[str, ...]
-    recent_files: tuple[str, ...]
-    shallow: bool
 
 
 def make_plan(settings: Settings, job: Job, facts: CheckoutFacts, project: Project | None) -> Plan:
@@ -40,7 +28,6 @@ def make_plan(settings: Settings, job: Job, facts: CheckoutFacts, project: Proje
     public = (job.visibility or _visibility(project)) == "public"
     out = left_out(categories, settings, public=public, open_merge_requests=open_ones)
     left_out_names = {row.category for row in out}
-    enforced = recent_enforced(facts.recent_files, facts.files)
     return Plan(
         run_id=job.run_id,
         date=f"{day:%A} {day}",
@@ -52,18 +39,13 @@ def make_plan(settings: Settings, job: Job, facts: CheckoutFacts, project: Proje
         skip=reason_to_skip(settings, day, categories, out, len(open_ones)),
         open_merge_requests=open_ones,
         recent_files=facts.recent_files,
-        recent_files_enforced=enforced,
-        notes=_notes(settings, facts, enforced),
+        recent_files_enforced=facts.recent_enforced,
+        notes=_notes(settings, facts),
         unknown=unknown,
         max_diff_lines=settings.max_diff_lines,
         max_budget_usd=settings.max_budget_usd,
         max_tokens=settings.max_tokens,
     )
-
-
-def recent_enforced(recent: Collection[str], files: Collection[str]) -> bool:
-    """False where leaving recent files alone would leave less than half of the files."""
-    return len(set(recent) & set(files)) * 2 <= len(files)
 
 
 def _open_merge_requests(
@@ -78,9 +60,9 @@ def _visibility(project: Project | None) -> str:
     return project.visibility() if project else ""
 
 
-def _notes(settings: Settings, facts: CheckoutFacts, enforced: bool) -> tuple[str, ...]:
+def _notes(settings: Settings, facts: CheckoutFacts) -> tuple[str, ...]:
     notes: list[str] = []
-    if not enforced:
+    if not facts.recent_enforced:
         notes.append(
             f"The last {settings.avoid_recent_commits} commits touched more than half of the "
             "files: these are told to Analyze, but not refused."

@@ -9,9 +9,7 @@ from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     field_validator,
@@ -19,12 +17,14 @@ from pydantic import (
 )
 
 from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER
+from gitlab_nightshift.settings.parts import Glob, MaxOpenMrs, Models, Part, Policy, Price, Prompts
 from gitlab_nightshift.settings.values import (
+    allowed_command,
+    command,
     duration,
     mapping_name,
     notification_url,
     passed_variable,
-    relative_glob,
     relative_name,
     size,
     weekday,
@@ -49,78 +49,11 @@ MAX_IMPLEMENT_RETRIES = 2
 
 Seconds = Annotated[float, BeforeValidator(duration), Field(gt=0, le=7 * 24 * 3600)]
 Bytes = Annotated[int, BeforeValidator(size), Field(gt=0)]
-Gate = Literal["auto_allow", "require_approval", "deny"]
 Category = Annotated[str, BeforeValidator(mapping_name)]
 Weekday = Annotated[str, BeforeValidator(weekday)]
-Glob = Annotated[str, BeforeValidator(relative_glob)]
 PassedVariable = Annotated[str, BeforeValidator(passed_variable)]
-Command = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^\S")]
-
-
-class Part(BaseModel):
-    """A group of keys: unknown ones are errors, and nothing changes after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class Models(Part):
-    """The model of each bead, by its full id."""
-
-    analyze: str = "claude-opus-4-6"
-    implement: str = "claude-opus-4-6"
-    verify: str = "claude-sonnet-4-6"
-    mr: str = "claude-sonnet-4-6"
-
-
-class Prompts(Part):
-    """Own prompt templates; paths relative to the configuration file's folder."""
-
-    analyze: str | None = None
-    implement: str | None = None
-    verify: str | None = None
-    mr: str | None = None
-
-
-class MaxOpenMrs(Part):
-    """How many night-shift merge requests may be open before a night is left out."""
-
-    per_category: int = Field(default=1, ge=0)
-    total: int = Field(default=3, ge=0)
-
-
-class Price(Part):
-    """USD per million tokens."""
-
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-
-
-class TestCommand(Part):
-    """A test that a delegation may ask for by its id."""
-
-    command: list[str] = Field(min_length=1)
-    args: list[str] = []
-
-
-class Gates(Part):
-    """What happens to a change, a command or a connection outside the lists."""
-
-    write: Gate = "auto_allow"
-    exec: Gate = "deny"
-    network: Gate = "deny"
-
-
-class Policy(Part):
-    """Gates, lists and red flags."""
-
-    gates: Gates = Gates()
-    writable_paths: list[Glob] = ["**"]
-    sensitive_paths: list[Glob] = []
-    test_commands: dict[str, TestCommand] = {}
-    providers: dict[str, str] = {}
-    orchestrators: list[str] = []
-    flags: dict[str, Literal["fail", "warn", "off"]] = {}
-    egress_hosts: list[str] = []
+Command = Annotated[str, BeforeValidator(command), Field(min_length=1, max_length=1000)]
+AllowedCommand = Annotated[Command, BeforeValidator(allowed_command)]
 
 
 class Settings(Part):
@@ -177,7 +110,7 @@ class Settings(Part):
     """Own prompt templates."""
     variables: dict[str, str] = {}
     """Your own strings for templates."""
-    allowed_commands: list[Command] | None = None
+    allowed_commands: list[AllowedCommand] | None = None
     """Commands an agent may run: one word with any arguments, several words exactly so.
     Default: git and what the build files imply."""
     verify_commands: list[Command] = []

@@ -70,6 +70,20 @@ def relative_name(value: str) -> str:
     return value
 
 
+def command(value: Any) -> Any:
+    """A command: words on one line."""
+    if not isinstance(value, str) or not value.strip() or len(value.splitlines()) > 1:
+        raise ValueError("a command on one line is expected")
+    return value.strip()
+
+
+def allowed_command(value: Any) -> Any:
+    """A command for the allowlist; a ``*`` would allow more than the one command."""
+    if isinstance(value, str) and ("*" in value or "(" in value or ")" in value):
+        raise ValueError("no * and no parentheses: one word allows any arguments")
+    return value
+
+
 def passed_variable(value: Any) -> Any:
     """A variable's name that an agent may see; GitLab's credentials are on no list."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):

@@ -1,0 +1,77 @@
+"""Beads and commands that have ended, and what they cost."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self, TypeVar
+
+from gitlab_nightshift.records.handoffs import Handoff
+
+
+class BeadStatus(StrEnum):
+    """How a bead's process ended; everything but ``ok`` is a failed bead."""
+
+    OK = "ok"
+    BUDGET = "budget"
+    DENIED = "denied"
+    UNAVAILABLE = "unavailable"
+    BAD_OUTPUT = "bad_output"
+    NO_HANDOFF = "no_handoff"
+    CRASHED = "crashed"
+    IDLE = "idle"
+    TIMEOUT = "timeout"
+    OUTPUT_LIMIT = "output_limit"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a bead or a run cost. ``None`` is unknown, and a sum with an unknown is unknown."""
+
+    cost_usd: float | None = 0.0
+    tokens: int | None = 0
+
+    def __add__(self, other: Self) -> "Usage":
+        return Usage(_sum(self.cost_usd, other.cost_usd), _sum(self.tokens, other.tokens))
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _sum(left: Number | None, right: Number | None) -> Number | None:
+    return None if left is None or right is None else left + right
+
+
+@dataclass(frozen=True)
+class BeadResult:
+    """One bead's process, ended. ``handoff`` is the validated hand-off where there is one."""
+
+    bead: str
+    category: str
+    attempt: int
+    model: str
+    status: BeadStatus
+    usage: Usage
+    duration_s: float
+    error: str = ""
+    handoff: Handoff | None = None
+    denied: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True where the process ended well and its hand-off is whole."""
+        return self.status is BeadStatus.OK
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """A command that this program ran itself. ``exit_status`` is None where it did not end."""
+
+    command: str
+    exit_status: int | None
+    duration_s: float
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True for exit status 0."""
+        return self.exit_status == 0

@@ -1,0 +1,49 @@
+"""Records as JSON files: versioned, written whole or not at all, checked when read."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.stages import VERSION, Bundle, Plan, Published, RunResult
+
+Record = TypeVar("Record", Plan, Bundle, Published, RunResult)
+
+
+def to_json(record: Any) -> str:
+    """A record as JSON that a person can read; file names keep odd bytes as escapes."""
+    return json.dumps(dataclasses.asdict(record), indent=2) + "\n"
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Write a record to ``path`` whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(to_json(record), encoding="utf-8")
+    part.replace(path)
+
+
+def read_record(kind: type[Record], path: Path) -> Record:
+    """Read a record of an earlier stage; :class:`NightshiftError` says what is wrong with it."""
+    from pydantic import TypeAdapter, ValidationError
+
+    what = kind.__name__.lower()
+    try:
+        data = json.loads(path.read_bytes())
+        if not isinstance(data, dict) or data.get("version") != VERSION:
+            raise ValueError(f"it is not a version {VERSION} {what}")
+        return TypeAdapter(kind).validate_python(data)
+    except FileNotFoundError:
+        raise NightshiftError(Code.CONFIG, f"{path}: no such {what}") from None
+    except OSError as error:
+        raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise _unreadable(path, what, f"{place}: {first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, what, str(error)) from None
+
+
+def _unreadable(path: Path, what: str, why: str) -> NightshiftError:
+    return NightshiftError(Code.PARSE_ERROR, f"{path}: not a {what} that can be used: {why}")
