@@ -63,7 +63,6 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> Job:
 
     url = urlsplit(repo_url or ci("PROJECT_URL"))
     path = url.path.strip("/").removesuffix(".git")
-    timeout = ci("JOB_TIMEOUT")
     return Job(
         in_ci=env.get("GITLAB_CI") == "true" or ci("PIPELINE_ID") != "",
         run_id=ci("PIPELINE_ID") or str(uuid.uuid4()),
@@ -78,13 +77,30 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> Job:
         pipeline_source=ci("PIPELINE_SOURCE"),
         pipeline_created_at=ci("PIPELINE_CREATED_AT"),
         job_started_at=ci("JOB_STARTED_AT"),
-        job_timeout_s=float(timeout) if timeout.isdecimal() else None,
+        job_timeout_s=_timeout(env),
         user_login=env.get("GITLAB_USER_LOGIN", ""),
         user_name=env.get("GITLAB_USER_NAME", ""),
         user_email=env.get("GITLAB_USER_EMAIL", ""),
         visibility=ci("PROJECT_VISIBILITY"),
         ci_config_path=ci("CONFIG_PATH") or ".gitlab-ci.yml",
     )
+
+
+def _timeout(env: Mapping[str, str]) -> float | None:
+    """Seconds that the script may take: the runner ends it before the job, where asked to."""
+    known = [go_duration(env.get(name, "")) for name in ("CI_JOB_TIMEOUT", "RUNNER_SCRIPT_TIMEOUT")]
+    return min((seconds for seconds in known if seconds), default=None)
+
+
+def go_duration(text: str) -> float | None:
+    """Seconds from a number of them, or from the runner's notation such as ``1h20m30s``."""
+    if re.fullmatch(r"\d+", text):
+        return float(text)
+    if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
+        return None
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", text)
+    return sum(float(number) * units[unit] for number, unit in parts)
 
 
 def read_secrets(env: Mapping[str, str]) -> Secrets:

@@ -15,7 +15,15 @@ from gitlab_nightshift.settings.model import Settings
 
 FILE_NAME = "nightshift.yaml"
 ENV_PREFIX = "NIGHTSHIFT_"
-TEMPLATE_VARIABLES = frozenset({"NIGHTSHIFT_IMAGE", "NIGHTSHIFT_VERSION"})
+TEMPLATE_VARIABLES = frozenset(
+    {
+        "NIGHTSHIFT_IMAGE",
+        "NIGHTSHIFT_VERSION",
+        "NIGHTSHIFT_PACKAGE",
+        "NIGHTSHIFT_AGENT_PACKAGE",
+        "NIGHTSHIFT_TOOLS",
+    }
+)
 """Variables of the CI template that are no settings."""
 ALIAS = "code_agent"
 _TOKEN = re.compile(
