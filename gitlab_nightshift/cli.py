@@ -90,9 +90,11 @@ def _defect() -> int:
 
 
 def _redacted(text: str) -> str:
-    from gitlab_nightshift.events import Redactor
-    from gitlab_nightshift.settings import read_secrets
-
+    try:
+        from gitlab_nightshift.events import Redactor
+        from gitlab_nightshift.settings import read_secrets
+    except Exception as error:  # an installation so broken that not even this can be imported
+        return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
     return Redactor(read_secrets(os.environ).values)(text)
 
 
@@ -157,10 +159,13 @@ def _config_schema(_args: argparse.Namespace) -> int:
 
 def _demo(args: argparse.Namespace) -> int:
     from gitlab_nightshift import stages
-    from gitlab_nightshift.demo.night import demo_night, reader_view
+    from gitlab_nightshift.demo.night import OPENING, demo_night
+    from gitlab_nightshift.demo.view import reader_view
     from gitlab_nightshift.session import Call, opened
 
+    os.environ["no_proxy"] = "127.0.0.1"  # requests would ask a proxy for our own loopback
     with demo_night(Path(args.folder), os.environ) as demo:
+        print(OPENING)
         call = Call(demo.env, demo.checkout, None, {}, _colour())
         with opened(call) as session:
             status = _status(stages.run(session))

@@ -6,22 +6,32 @@ from dataclasses import dataclass
 from gitlab_nightshift.settings import Settings
 
 DEPENDENCY_FILES = tuple(
-    """package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock
-    bun.lockb deno.lock pyproject.toml setup.py requirements*.txt requirements*.lock
-    constraints*.txt Pipfile Pipfile.lock poetry.lock pdm.lock uv.lock environment.yml Cargo.toml
-    Cargo.lock go.mod go.sum go.work go.work.sum pom.xml build.gradle build.gradle.kts
-    settings.gradle settings.gradle.kts gradle.lockfile libs.versions.toml build.sbt
-    project/*.sbt project/Dependencies.scala Gemfile Gemfile.lock *.gemspec composer.json
-    composer.lock *.csproj *.fsproj packages.config packages.lock.json Directory.Packages.props
-    mix.exs mix.lock pubspec.yaml pubspec.lock Package.swift Package.resolved Podfile Podfile.lock
-    rebar.config rebar.lock conanfile.txt conanfile.py vcpkg.json flake.lock""".split()
+    """package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml
+    pnpm-workspace.yaml bun.lock bun.lockb deno.json deno.jsonc deno.lock jsr.json bower.json
+    pyproject.toml setup.py setup.cfg requirements*.txt requirements*.in requirements*.lock
+    **/requirements/*.txt **/requirements/*.in constraints*.txt Pipfile Pipfile.lock poetry.lock
+    pdm.lock uv.lock pylock*.toml pixi.toml pixi.lock environment.yml environment.yaml
+    conda-lock.yml Cargo.toml Cargo.lock go.mod go.sum go.work go.work.sum
+    pom.xml build.gradle build.gradle.kts settings.gradle settings.gradle.kts *.lockfile
+    libs.versions.toml verification-metadata.xml gradle-wrapper.properties
+    maven-wrapper.properties ivy.xml build.sbt **/project/*.sbt **/project/build.properties
+    **/project/Dependencies.scala build.sc build.mill deps.edn project.clj
+    Gemfile Gemfile.lock gems.rb gems.locked *.gemspec composer.json composer.lock
+    *.csproj *.fsproj *.vbproj packages.config packages.lock.json Directory.Packages.props
+    Directory.Build.props paket.dependencies paket.lock global.json mix.exs mix.lock rebar.config
+    rebar.lock pubspec.yaml pubspec.lock Package.swift Package.resolved Podfile Podfile.lock
+    *.podspec Cartfile Cartfile.resolved *.cabal cabal.project cabal.project.freeze stack.yaml
+    stack.yaml.lock dune-project *.opam renv.lock DESCRIPTION Project.toml Manifest.toml cpanfile
+    cpanfile.snapshot shard.yml shard.lock conanfile.txt conanfile.py conan.lock vcpkg.json
+    MODULE.bazel MODULE.bazel.lock WORKSPACE WORKSPACE.bazel flake.nix flake.lock
+    .terraform.lock.hcl Chart.yaml Chart.lock .gitmodules""".split()
 )
 """Dependency manifests and lock files of the usual ecosystems: no night changes them."""
 
 
 @dataclass(frozen=True)
 class ChangeView:
-    """What the policy looks at: real paths (surrogates for odd bytes) and changed lines."""
+    """What the policy looks at: paths as they are shown (odd bytes as escapes), changed lines."""
 
     paths: tuple[str, ...]
     lines: int
@@ -67,8 +77,10 @@ def _matching(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def _ci_files(change: ChangeView, ci_config: str) -> list[str]:
-    own = ci_config.partition("@")[0]
-    return _matching(change.paths, (f"/{own}", "/.gitlab-ci.yml", "/.gitlab/ci/"))
+    """GitLab's own place, the project's (``CI_CONFIG_PATH``), and the usual folder of includes."""
+    own = ci_config.partition("@")[0].removeprefix("/")
+    usual = _matching(change.paths, ("/.gitlab-ci.yml", "/.gitlab/ci/"))
+    return [path for path in change.paths if path == own or path in usual]
 
 
 def _named(rule: str, paths: Iterable[str]) -> list[str]:

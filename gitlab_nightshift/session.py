@@ -14,6 +14,7 @@ from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.cover import aside_of
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git
+from gitlab_nightshift.host.paths import within
 from gitlab_nightshift.host.repair import repair
 from gitlab_nightshift.report.joblog import JobLog
 from gitlab_nightshift.settings import (
@@ -41,7 +42,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Session:
-    """An opened run. ``results`` is private until the end, then the checkout's output folder."""
+    """An opened run. ``results`` is private until the end, then the checkout's output folder.
+
+    ``git`` is pristine; ``machine_git`` knows this machine's identity and filters.
+    """
 
     env: Mapping[str, str]
     folder: Path
@@ -49,6 +53,7 @@ class Session:
     job: Job
     secrets: Secrets
     git: Git
+    machine_git: Git
     checkout: Path
     config_folder: Path
     private: Path
@@ -81,6 +86,7 @@ def opened(call: Call) -> Iterator[Session]:
         repair(checkout, private=private, search_path=path)
         git = git_verbs.pristine(private / "git", path)
         session = _session(call, checkout, private, git)
+        _refuse_tracked_output(session)
         with _set_aside(session):
             yield session
     finally:
@@ -91,7 +97,7 @@ def top_of(folder: Path) -> Path:
     """The top of the checkout that ``folder`` lies in."""
     resolved = folder.resolve()
     for place in (resolved, *resolved.parents):
-        if os.path.lexists(place / ".git") or aside_of(place).exists():
+        if os.path.lexists(place / ".git") or (place.name and aside_of(place).exists()):
             return place
     raise config_error(f"{resolved} is in no git checkout: run in one")
 
@@ -113,6 +119,11 @@ def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
         job=job,
         secrets=secrets,
         git=git,
+        machine_git=git_verbs.with_machine_config(
+            private / "machine-git",
+            search_path(call.env, checkout),
+            Path(call.env.get("HOME", "/")),
+        ),
         checkout=checkout,
         config_folder=config_folder,
         private=private,
@@ -120,6 +131,12 @@ def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
         redact=redact,
         emit=to_all((log, json_lines(results / "events.jsonl", redact))),
     )
+
+
+def _refuse_tracked_output(session: Session) -> None:
+    folder = session.settings.output_dir
+    if any(within(path, folder) for path in git_verbs.tracked_files(session.git, session.checkout)):
+        raise config_error(f"output_dir: {folder} is tracked by git: choose another folder")
 
 
 def config_file(call: Call, checkout: Path, git: Git) -> tuple[ConfigFile | None, Path]:
@@ -173,12 +190,15 @@ def _set_aside(session: Session) -> Iterator[None]:
 def product(session: Session, given: str | None, name: str) -> Path:
     """A product of an earlier stage: the path that was given, else ``name`` in the output folder.
 
-    The output folder itself has been set aside.
+    The output folder itself has been set aside. Raises ``E_CONFIG`` where there is none.
     """
     path = (session.folder / given).resolve() if given else session.output / name
+    place = path
     if path.is_relative_to(session.output):
-        return session.private / "earlier" / path.relative_to(session.output)
-    return path
+        place = session.private / "earlier" / path.relative_to(session.output)
+    if not place.exists():
+        raise config_error(f"{path}: not there; it is the product of the stage before")
+    return place
 
 
 def _remove(path: Path) -> None:

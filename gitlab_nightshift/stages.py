@@ -8,11 +8,13 @@ from gitlab_nightshift.errors import Interrupted, NightshiftError, config_error
 from gitlab_nightshift.events import Note, RunEnded, RunStarted, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.environment import NETWORK, allowed, search_path
+from gitlab_nightshift.host.checkout import check_startable
+from gitlab_nightshift.host.environment import NETWORK, allowed
 from gitlab_nightshift.host.signals import shield
-from gitlab_nightshift.plan.facts import read_facts
+from gitlab_nightshift.plan.facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.stage import make_plan
 from gitlab_nightshift.publish.desk import Desk, Source, read_source
+from gitlab_nightshift.publish.merge_request import check_templates
 from gitlab_nightshift.publish.stage import publish as do_publish
 from gitlab_nightshift.records import (
     Bundle,
@@ -38,7 +40,8 @@ PUBLISH_NEEDS_S = 300.0
 def plan(session: Session) -> Plan:
     """The plan stage; writes ``plan.json``."""
     session.emit(StepStarted("plan", "Plan"))
-    facts = read_facts(session.git, session.checkout, session.settings, session.job)
+    check_templates(session.settings)
+    facts = facts_of(session)
     made = make_plan(session.settings, session.job, facts, project_of(session))
     write_record(session.results / "plan.json", made)
     for note in (*made.notes, *(f"not known: {text}" for text in made.unknown)):
@@ -88,10 +91,13 @@ def publish(session: Session, folder: Path, source: Source, recent: frozenset[st
 
 def source_of(session: Session) -> Source:
     """What publish needs of the checkout, the machine's git identity among it."""
-    path = search_path(session.env, session.checkout)
-    home = Path(session.env.get("HOME", "/"))
-    machine = git_verbs.with_machine_config(session.private / "machine-git", path, home)
-    return read_source(machine, session.checkout)
+    return read_source(session.machine_git, session.checkout)
+
+
+def facts_of(session: Session) -> CheckoutFacts:
+    """What plan and publish need to know of the checkout; a night can start from it."""
+    check_startable(session.machine_git, session.checkout, session.settings.output_dir)
+    return read_facts(session.git, session.checkout, session.settings, session.job)
 
 
 def _desk(session: Session, source: Source, recent: frozenset[str]) -> Desk:
@@ -117,7 +123,7 @@ def publish_again(session: Session, given: str | None) -> RunResult:
     bundle = read_record(Bundle, folder / "bundle.json")
     if not session.secrets.gitlab_token:
         raise no_token()
-    facts = read_facts(session.git, session.checkout, session.settings, session.job)
+    facts = facts_of(session)
     recent = frozenset(facts.recent_files if facts.recent_enforced else ())
     return ended(session, bundle, publish(session, folder, source_of(session), recent))
 
@@ -237,6 +243,7 @@ def _work_place(session: Session, made: Plan) -> WorkPlace:
         env=allowed(session.env, names),
         checkout=session.checkout,
         config_folder=session.config_folder,
+        home=Path(session.env.get("HOME", "/")),
         private=session.private,
         logs=session.logs,
         allowed_commands=tuple(commands),

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from gitlab_nightshift.demo.standin_repository import resolve
 from gitlab_nightshift.demo.standin_state import Project
-from gitlab_nightshift.host.http_backend import git
+from gitlab_nightshift.host.git import Git
 
 Layout = Literal["url", "include"]
 
@@ -53,7 +53,7 @@ def gitlab_checkout(
     token in an included file of that folder. Raises ValueError for an unknown branch.
     """
     branch = ref or project.default_branch
-    sha = resolve(project.bare_repository, branch, project.home)
+    sha = resolve(project.git, project.bare_repository, branch)
     if sha is None:
         raise ValueError(f"{project.path} has no branch {branch}")
     with_token = _with_token(project.http_url, token)
@@ -64,7 +64,7 @@ def gitlab_checkout(
         included = files / ".gitlab-runner.ext.conf"
         included.write_text(INSTEAD_OF.format(with_token=with_token, clean=project.http_url))
         template += INCLUDE.format(path=included.absolute())
-    _init(destination, files / "git-template", template, project.home)
+    _init(destination, files / "git-template", template, project.git)
     url = with_token if layout == "url" else project.http_url
     with (destination / ".git" / "config").open("a") as config:
         config.write(REMOTE.format(url=url))
@@ -85,11 +85,11 @@ def _job_files(files: Path, branch: str) -> None:
     (files / "gitlab_runner_env").touch()
 
 
-def _init(destination: Path, template: Path, text: str, home: Path) -> None:
+def _init(destination: Path, template: Path, text: str, git: Git) -> None:
     template.mkdir(exist_ok=True)
     (template / "config").write_text(text)
     destination.mkdir(parents=True)
-    git("init", "--quiet", f"--template={template.absolute()}", cwd=destination, home=home)
+    git.run("init", "--quiet", f"--template={template.absolute()}", cwd=destination)
 
 
 def _fetch(project: Project, destination: Path, branch: str, sha: str, depth: int) -> None:
@@ -98,6 +98,6 @@ def _fetch(project: Project, destination: Path, branch: str, sha: str, depth: in
         f"+refs/heads/{branch}:refs/remotes/origin/{branch}",
     )
     flags = [f"--depth={depth}"] if depth else []
-    fetch = ("fetch", "origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
-    git(*fetch, cwd=destination, home=project.home)
-    git("checkout", "-f", "-q", sha, cwd=destination, home=project.home)
+    fetch = ("origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
+    project.git.run("fetch", *fetch, cwd=destination)
+    project.git.run("checkout", "-f", "-q", sha, cwd=destination)

@@ -104,7 +104,7 @@ def _rank(call: Call, name: str) -> int:
 
 def _branch(call: Call) -> Answer:
     project, name = call.project, call.values["name"]
-    sha = heads(project.bare_repository, project.home).get(name)
+    sha = heads(project.git, project.bare_repository).get(name)
     if sha is None:
         raise not_found("Branch")
     level = call.token.access_level if call.token else 0
@@ -116,12 +116,12 @@ def _commit(call: Call) -> Answer:
 
 
 def _commit_json(project: Project, sha: str) -> dict[str, Any]:
-    commit = commits(project.bare_repository, project.home, "-1", sha)[0]
+    commit = commits(project.git, project.bare_repository, "-1", sha)[0]
     return {**commit, "web_url": f"{project.web_url}/-/commit/{sha}"}
 
 
 def _resolved(project: Project, ref: str, what: str = "Commit") -> str:
-    sha = resolve(project.bare_repository, ref, project.home)
+    sha = resolve(project.git, project.bare_repository, ref)
     if sha is None:
         raise not_found(what)
     return sha
@@ -130,13 +130,13 @@ def _resolved(project: Project, ref: str, what: str = "Commit") -> str:
 def _compare(call: Call) -> Answer:
     query, project = required(dict(call.request.query), "from", "to"), call.project
     old, new = (_resolved(project, query[end], "Ref") for end in ("from", "to"))
-    bare, home = project.bare_repository, project.home
-    found = commits(bare, home, f"{old}..{new}")
-    start = old if query.get("straight") == "true" else merge_base(bare, home, old, new)
+    git, bare = project.git, project.bare_repository
+    found = commits(git, bare, f"{old}..{new}")
+    start = old if query.get("straight") == "true" else merge_base(git, bare, old, new)
     body = {
         "commit": found[-1] if found else None,
         "commits": found,
-        "diffs": diffs(bare, home, start, new),
+        "diffs": diffs(git, bare, start, new),
         "compare_timeout": False,
         "compare_same_ref": query["from"] == query["to"],
         "web_url": f"{project.web_url}/-/compare/{old}...{new}",

@@ -123,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
             challenge = CHALLENGE if refused.status == 401 else {}
             self._finish(Answer(refused.status, refused.text, challenge), "text/plain")
             return
-        with http_backend(request, self.body, home=state.home) as answer:
+        with http_backend(state.git, request, self.body) as answer:
             self._record(path, query, None, answer.status)
             self._stream(answer, dropped=fault is not None)
 

@@ -136,7 +136,7 @@ def _find(call: Call) -> MergeRequest:
 
 def _refresh(project: Project) -> None:
     """Open merge requests follow their source branch."""
-    branches = heads(project.bare_repository, project.home)
+    branches = heads(project.git, project.bare_repository)
     for request in project.merge_requests:
         if request.state == "opened":
             request.sha = branches.get(request.source_branch, request.sha)
@@ -173,7 +173,7 @@ def _check_branches(request: MergeRequest, project: Project) -> None:
     if request.source_branch == request.target_branch:
         message = "You can't use same project/branch for source and target"
         raise ApiError(422, {"message": [message]})
-    branches = heads(project.bare_repository, project.home)
+    branches = heads(project.git, project.bare_repository)
     ends = {"source_branch": request.source_branch, "target_branch": request.target_branch}
     missing = {name: ["does not exist"] for name, branch in ends.items() if branch not in branches}
     if missing:
@@ -253,8 +253,8 @@ def _names(value: Any) -> list[str]:
 
 
 def _diffs(project: Project, request: MergeRequest) -> list[Json]:
-    bare, home = project.bare_repository, project.home
-    target = heads(bare, home).get(request.target_branch)
+    git, bare = project.git, project.bare_repository
+    target = heads(git, bare).get(request.target_branch)
     if target is None:
         raise not_found("Branch")
-    return diffs(bare, home, merge_base(bare, home, target, request.sha), request.sha)
+    return diffs(git, bare, merge_base(git, bare, target, request.sha), request.sha)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.host.http_backend import GitFailedError, git
+from gitlab_nightshift.host.git import Git, GitError
 
 PUSH_LOG = "standin-pushes"
 COMMIT_FORMAT = "%x00".join(
@@ -75,11 +75,11 @@ class Push:
     options: tuple[str, ...] = ()
 
 
-def create_bare(path: Path, default_branch: str, home: Path) -> None:
+def create_bare(git: Git, path: Path, default_branch: str) -> None:
     """An empty bare repository that can be pushed to over HTTP."""
     path.parent.mkdir(parents=True, exist_ok=True)
     branch = f"--initial-branch={default_branch}"
-    git("init", "--quiet", "--bare", "--template=", branch, str(path), cwd=path.parent, home=home)
+    git.run("init", "--quiet", "--bare", "--template=", branch, str(path), cwd=path.parent)
     with (path / "config").open("a") as config:
         config.write(CONFIG)
     (path / "hooks").mkdir()
@@ -103,36 +103,36 @@ def read_pushes(bare: Path) -> list[Push]:
     return pushes
 
 
-def heads(bare: Path, home: Path) -> dict[str, str]:
+def heads(git: Git, bare: Path) -> dict[str, str]:
     """Every branch and its commit."""
     form = "--format=%(objectname) %(refname:lstrip=2)"
-    lines = git("for-each-ref", form, "refs/heads", cwd=bare, home=home).decode().splitlines()
+    lines = git.run("for-each-ref", form, "refs/heads", cwd=bare).decode().splitlines()
     return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
 
 
-def resolve(bare: Path, ref: str, home: Path) -> str | None:
+def resolve(git: Git, bare: Path, ref: str) -> str | None:
     """The commit of a branch, tag or commit id."""
     for name in (f"refs/heads/{ref}", ref):
         try:
             arguments = ("rev-parse", "--quiet", "--verify", "--end-of-options")
-            return git(*arguments, f"{name}^{{commit}}", cwd=bare, home=home).decode().strip()
-        except GitFailedError:
+            return git.run(*arguments, f"{name}^{{commit}}", cwd=bare).decode().strip()
+        except GitError:
             continue
     return None
 
 
-def merge_base(bare: Path, home: Path, old: str, new: str) -> str:
+def merge_base(git: Git, bare: Path, old: str, new: str) -> str:
     """Where ``new`` left ``old``; ``old`` itself where they have nothing in common."""
     try:
-        return git("merge-base", old, new, cwd=bare, home=home).decode().strip()
-    except GitFailedError:
+        return git.run("merge-base", old, new, cwd=bare).decode().strip()
+    except GitError:
         return old
 
 
-def commits(bare: Path, home: Path, *revisions: str) -> list[dict[str, Any]]:
+def commits(git: Git, bare: Path, *revisions: str) -> list[dict[str, Any]]:
     """Commits as the API shows them, oldest first; ``revisions`` as ``git log`` takes them."""
     form = f"--format={COMMIT_FORMAT}%x00%x00"
-    text = git("log", "--reverse", form, *revisions, cwd=bare, home=home).decode(errors="replace")
+    text = git.run("log", "--reverse", form, *revisions, cwd=bare).decode(errors="replace")
     return [_commit(entry.lstrip("\n")) for entry in text.split("\0\0\n") if entry.strip()]
 
 
@@ -155,10 +155,10 @@ def _commit(entry: str) -> dict[str, Any]:
     }
 
 
-def diffs(bare: Path, home: Path, old: str, new: str) -> list[dict[str, Any]]:
+def diffs(git: Git, bare: Path, old: str, new: str) -> list[dict[str, Any]]:
     """The files that differ between two commits, as the API shows them."""
-    raw = git("diff", "--raw", "-z", "-M", "--no-abbrev", old, new, cwd=bare, home=home)
-    patch = git("diff", "-M", "--no-color", old, new, cwd=bare, home=home)
+    raw = git.run("diff", "--raw", "-z", "-M", "--no-abbrev", old, new, cwd=bare)
+    patch = git.run("diff", "-M", "--no-color", old, new, cwd=bare)
     texts = re.split(r"(?m)^diff --git ", patch.decode(errors="replace"))[1:]
     entries = _raw_entries(raw.decode(errors="replace"))
     return [_diff(entry, text) for entry, text in zip(entries, texts, strict=True)]

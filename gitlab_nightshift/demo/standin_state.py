@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gitlab_nightshift.demo.standin_repository import Push, create_bare, read_pushes
+from gitlab_nightshift.host.git import Git
+from gitlab_nightshift.host.http_backend import server_git
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 DEFAULT_SCOPES = ("api", "write_repository")
@@ -163,7 +165,7 @@ class Project:
     visibility: Visibility
     protected_branches: list[str]
     bare_repository: Path
-    home: Path
+    git: Git
     labels: list[Label] = field(default_factory=list)
     merge_requests: list[MergeRequest] = field(default_factory=list)
 
@@ -190,8 +192,7 @@ class State:
 
     def __init__(self, root: Path, url: str, *, paid_tier: bool) -> None:
         self.root, self.url, self.paid_tier = root, url, paid_tier
-        self.home = root / "home"
-        self.home.mkdir(parents=True, exist_ok=True)
+        self.git = server_git(root / "home")
         self.lock = threading.RLock()
         self.users: list[User] = []
         self.tokens: list[Token] = []
@@ -235,7 +236,7 @@ class State:
     ) -> Project:
         """A new project, ``group/name``, with an empty repository to push to."""
         bare = self.root / "repositories" / f"{path}.git"
-        create_bare(bare, default_branch, self.home)
+        create_bare(self.git, bare, default_branch)
         project = Project(
             id=self.next_id("project"),
             path=path,
@@ -244,7 +245,7 @@ class State:
             visibility=visibility,
             protected_branches=list(protected_branches),
             bare_repository=bare,
-            home=self.home,
+            git=self.git,
         )
         self.projects.append(project)
         return project

@@ -91,6 +91,11 @@ class Project:
         found = _unless_missing(lambda: self._remote.branches.get(branch))
         return str(found.commit["id"]) if found else None
 
+    def contains(self, branch: str, sha: str) -> bool | None:
+        """Whether a branch has a commit in its history; None where GitLab lacks the commit."""
+        found = _unless_missing(lambda: self._remote.repository_compare(branch, sha))
+        return None if found is None else not found["commits"]
+
     def visibility(self) -> str:
         """``private``, ``internal`` or ``public``."""
         return self.facts.visibility

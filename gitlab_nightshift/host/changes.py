@@ -110,8 +110,8 @@ def capture_change(
         touched = [path for path in _touched(saved, known, now) if not within(path, output_dir)]
         with open_stage(repository, base) as stage:
             write_rules(stage, root, now)
-            unknown = (path for path in touched if path not in saved.tracked)
-            left_out = ignored(stage, unknown)
+            asked = (p for p in touched if p not in saved.tracked and not _is_too_long(p))
+            left_out = ignored(stage, asked)
             chosen = [path for path in touched if path not in left_out]
             return _captured(stage, base, _Reading(root, saved, now), chosen)
     except TooManyError:
@@ -141,10 +141,7 @@ class _Reading:
 def _captured(stage: Stage, base: str, reading: _Reading, chosen: list[str]) -> Captured:
     changed = [path for path in chosen if not _only_touched(reading, path)]
     present = [path for path in changed if reading.new(path)]
-    refusals = [*_refusals(reading, changed)]
-    refusals += [Refusal(path, "it needs a filter (LFS)") for path in filtered(stage, present)]
-    if not refusals:
-        refusals = list(_stage_files(stage, reading, present))
+    refusals = list(_refusals(reading, changed)) or list(_stage_files(stage, reading, present))
     if refusals:
         return _refused(refusals)
     tree = store(stage, [path for path in changed if not reading.new(path)], present)
@@ -161,12 +158,14 @@ def _touched(saved: Saved, known: Snapshot, now: Snapshot) -> Iterator[str]:
     for path in differing(known, now):
         folder = path in now and now[path].kind is Kind.FOLDER
         if path in saved.submodules:
-            known = not folder
+            wanted = not folder
         elif path in saved.tracked or _inside(path, saved.submodules):
-            known = not folder or path in saved.tracked
+            wanted = not folder or path in saved.tracked
         else:
-            known = not folder and path not in saved.entries and not _inside(path, nested)
-        if known:
+            old = saved.entries.get(path)
+            new = old is None or old.kind is Kind.FOLDER
+            wanted = new and path in now and not folder and not _inside(path, nested)
+        if wanted:
             yield path
 
 
@@ -216,7 +215,7 @@ def _refusals(reading: _Reading, paths: Iterable[str]) -> Iterator[Refusal]:
 def _why_not(saved: Saved, path: str, old: Entry | None, new: Entry | None) -> str:
     reasons = {
         "it belongs to a submodule": path in saved.submodules or _inside(path, saved.submodules),
-        "its path is too long": new and len(os.fsencode(path)) > MAX_PATH_BYTES,
+        "its path is too long": new and _is_too_long(path),
         "git keeps such names for itself": new and is_dot_git(path),
         "it is no file, folder or link": new and new.kind is Kind.OTHER,
         "it has several hard links": new and new.kind is Kind.FILE and new.nlink != 1,
@@ -225,12 +224,18 @@ def _why_not(saved: Saved, path: str, old: Entry | None, new: Entry | None) -> s
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
+def _is_too_long(path: str) -> bool:
+    return len(os.fsencode(path)) > MAX_PATH_BYTES
+
+
 def _size(entry: Entry | None) -> int:
     return entry.size if entry else 0
 
 
-def _stage_files(stage: Stage, reading: _Reading, paths: Iterable[str]) -> Iterator[Refusal]:
-    """Read the files and links into the stage; those that cannot be read are refused."""
+def _stage_files(stage: Stage, reading: _Reading, paths: list[str]) -> Iterator[Refusal]:
+    """Read the files and links into the stage; those that cannot be stored are refused."""
+    for path in filtered(stage, paths):
+        yield Refusal(path, "it needs a filter (LFS)")
     for path in paths:
         entry = reading.now[path]
         if entry.kind is Kind.LINK:

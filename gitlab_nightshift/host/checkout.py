@@ -73,16 +73,23 @@ class Checkout:
             self.output_dir,
         )
 
-    def put_back(self) -> tuple[str, ...]:
+    def put_back(self, *, keep_watched: bool = False) -> tuple[str, ...]:
         """Make the tree what it was at the start.
 
-        Returns the paths that could not be restored, raw and sorted: ignored files too many or
-        too large to be copied beforehand. Nothing that depends on them is proven then.
+        Returns the paths that could not be restored, as they may be shown: ignored files that
+        were too many or too large to be copied beforehand. Nothing that depends on them is proven
+        then. ``keep_watched`` takes them for good as they are: after commands on the untouched
+        checkout, before any agent.
         """
         with shield():
-            entries, failed = put_back(self.path, self.saved, self._known.entries, self.repository)
-            self._known.entries = entries
-        return failed
+            self._known.entries, failed = put_back(
+                self.path,
+                self.saved,
+                self._known.entries,
+                self.repository,
+                keep_watched=keep_watched,
+            )
+        return tuple(map(display, failed))
 
     def lay(self, captured: Captured) -> tuple[str, ...]:
         """Put the tree back, then apply exactly that change; returns as ``put_back``."""
@@ -114,7 +121,7 @@ def open_checkout(
     git = pristine(private / "home", search_path)
     now, base_sha = place(git, checkout), head(git, checkout)
     machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
-    _check(machine, checkout, output_dir)
+    check_startable(machine, checkout, output_dir)
     later = covered(now, checkout, aside_of(checkout))
     with (
         _claimed(checkout, later, base_sha, run_id) as aside,
@@ -132,7 +139,11 @@ def open_checkout(
             yield opened
 
 
-def _check(git: Git, checkout: Path, output_dir: str) -> None:
+def check_startable(git: Git, checkout: Path, output_dir: str) -> None:
+    """Raise E_WORKSPACE_DIRTY for local changes, E_CONFIG where the output folder is tracked.
+
+    ``git`` has the machine's configuration: without its filters LFS files would look changed.
+    """
     if changed := changed_files(git, checkout):
         names = ", ".join(display(path) for path in changed[:3])
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""

@@ -94,7 +94,11 @@ def take_over(checkout: Path) -> Aside | None:
     folder = aside_of(checkout)
     if not folder.is_dir():
         return None
-    lock = _lock(folder)
+    try:
+        lock = _lock(folder)
+    except OSError as error:
+        text = f"{folder}, left by a killed night, cannot be used ({error.strerror}): remove it"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
     if lock is None:
         raise another_night(checkout, read_note(folder))
     return Aside(checkout, folder, lock)
@@ -130,15 +134,10 @@ def read_note(folder: Path) -> Note | None:
 
 
 def release(aside: Aside) -> None:
-    """Remove the folder beside the checkout, unless the real ``.git`` is still in it.
-
-    It is out of the way before it is emptied, so that nobody finds half of it.
-    """
-    gone = aside.folder.with_name(f"{aside.folder.name}-{os.urandom(4).hex()}")
+    """Remove the folder beside the checkout, unless the real ``.git`` is still in it."""
     if not os.path.lexists(aside.real_git):
         with contextlib.suppress(OSError):
-            aside.folder.rename(gone)
-            remove_path(gone)
+            remove_path(aside.folder)
     with contextlib.suppress(OSError):
         os.close(aside.lock)
 

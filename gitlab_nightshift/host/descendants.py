@@ -5,6 +5,7 @@ import functools
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -22,21 +23,37 @@ def subreaper() -> bool:
 
 
 def own_children() -> set[int]:
-    """The pids of this process's children, of all its threads."""
+    """The pids of this process's children, of all its threads, those not yet reaped too."""
+    lists = list(Path("/proc/self/task").glob("*/children"))
+    if not lists:  # a kernel without CONFIG_PROC_CHILDREN
+        return {pid for pid in _all_pids() if _parent(pid) == os.getpid()}
     found: set[int] = set()
-    for task in Path("/proc/self/task").glob("*/children"):
+    for children in lists:
         with contextlib.suppress(OSError):
-            found.update(int(pid) for pid in task.read_text().split())
+            found.update(int(pid) for pid in children.read_text().split())
     return found
 
 
-def end_orphans(keep: set[int]) -> None:
-    """Kill every child that is not in ``keep`` until none is left, for a bounded time.
+def _all_pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def _parent(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
+        return int(after_name.split()[1])
+    return 0
+
+
+def end_orphans(find: Callable[[], set[int]]) -> bool:
+    """Kill every child that ``find`` names until it names none; False after ``ENDING_S`` seconds.
 
     The descendants of a killed child become ours in the next round.
     """
     until = time.monotonic() + ENDING_S
-    while (orphans := own_children() - keep) and time.monotonic() < until:
+    while orphans := find():
+        if time.monotonic() >= until:
+            return False
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -44,3 +61,4 @@ def end_orphans(keep: set[int]) -> None:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.002)
+    return True

@@ -4,6 +4,8 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from gitlab_nightshift.settings.values import is_gitlab_credential
+
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 NETWORK = (
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
@@ -15,8 +17,12 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def allowed(env: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """The part of an environment that agents may be given: the base list and ``names``."""
-    return {name: env[name] for name in (*PASSED, *names) if env.get(name)}
+    """The part of an environment that agents may be given: the base list and ``names``.
+
+    Access to GitLab is never in it, whatever ``names`` says.
+    """
+    listed = [name for name in (*PASSED, *names) if not is_gitlab_credential(name)]
+    return {name: env[name] for name in listed if env.get(name)}
 
 
 def build_bead_env(
@@ -41,5 +47,12 @@ def build_bead_env(
 def search_path(env: Mapping[str, str], checkout: Path) -> str:
     """The job's PATH without relative folders and the checkout's, where an agent may write."""
     folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
-    kept = [part for part in folders if not Path(part).is_relative_to(checkout)]
+    tops = {checkout, checkout.resolve()}
+    kept = [part for part in folders if not _lies_in(Path(part), tops)]
     return os.pathsep.join(kept) or DEFAULT_PATH
+
+
+def _lies_in(folder: Path, tops: Collection[Path]) -> bool:
+    """True where a folder, as it is written or as it is reached, is in one of the tops."""
+    places = (folder, folder.resolve())
+    return any(place.is_relative_to(top) for place in places for top in tops)

@@ -6,7 +6,7 @@ Paths are ``str`` with surrogate escapes, relative to the top of the checkout.
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ _QUIET = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "gc.auto=0",
+    "log.showSignature=false",
     "maintenance.auto=false",
     "submodule.recurse=false",
 )
@@ -66,7 +67,7 @@ class Git:
         argv = [self.program, *options, verb, *args]
         whole = {**self.env, **(env or {})}
         done = capture(argv, cwd=cwd, env=whole, stdin=stdin, timeout_s=timeout_s)
-        if done.exit_status == NOT_FOUND:
+        if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
             raise config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
             raise GitError(verb, done)
@@ -182,12 +183,12 @@ def tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
     return split_names(git.run("ls-files", "-z", cwd=checkout))
 
 
-def file_sizes(git: Git, checkout: Path, revision: str) -> dict[str, int]:
-    """Size in bytes of every blob in a revision's tree, by path."""
-    out = git.run("ls-tree", "-r", "-l", "-z", "--full-tree", revision, cwd=checkout)
-    pairs = (entry.split("\t", 1) for entry in split_names(out))
-    sizes = ((path, meta.split()[3]) for meta, path in pairs)
-    return {path: int(size) for path, size in sizes if size != "-"}
+def blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str, int]:
+    """Size in bytes of blobs by their ids; those that a partial clone lacks are left out."""
+    asked = "".join(f"{blob}\n" for blob in set(blobs)).encode()
+    out = git.run("cat-file", "--batch-check", cwd=checkout, stdin=asked).decode()
+    rows = (row.split(" ") for row in out.splitlines())
+    return {row[0]: int(row[2]) for row in rows if len(row) == 3}
 
 
 def read_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:

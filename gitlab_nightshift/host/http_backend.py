@@ -1,7 +1,7 @@
 """The server side of Git over HTTP (``git http-backend``), for the embedded GitLab stand-in."""
 
 import contextlib
-import functools
+import os
 import shutil
 import subprocess
 import threading
@@ -11,21 +11,20 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, cast
 
-from gitlab_nightshift.host.process import _started, capture
+from gitlab_nightshift.host.environment import DEFAULT_PATH
+from gitlab_nightshift.host.git import Git, pristine
+from gitlab_nightshift.host.process import _started
 
 CHUNK = 64 * 1024
 EXIT_S = 10.0
+# No CONTENT_LENGTH: with one, the backend spins for ever on a body that ends early (git 2.39,
+# http-backend.c, pipe_fixed_length); without, it reads to the end, which the feeder sets.
 CGI_HEADERS = {
     "content-type": "CONTENT_TYPE",
-    "content-length": "CONTENT_LENGTH",
     "content-encoding": "HTTP_CONTENT_ENCODING",
     "git-protocol": "GIT_PROTOCOL",
 }
 NO_BACKEND = "git http-backend gave no answer: is it installed (Alpine: apk add git-daemon)? "
-
-
-class GitFailedError(Exception):
-    """A git command of the stand-in failed; the text is git's own."""
 
 
 @dataclass(frozen=True)
@@ -53,44 +52,25 @@ class BackendAnswer:
     chunks: Iterator[bytes]
 
 
-def git(*arguments: str, cwd: Path, home: Path) -> bytes:
-    """Run git without any configuration of this machine and return what it printed.
-
-    Raises GitFailedError where git ends with another exit status than 0.
-    """
-    done = capture([_git_program(), *arguments], cwd=cwd, env=git_environment(home))
-    if not done.ok:
-        raise GitFailedError(done.stderr.decode(errors="replace").strip())
-    return done.stdout
-
-
-def git_environment(home: Path) -> dict[str, str]:
-    """An environment in which git sees neither the system's nor the user's configuration.
-
-    ``home`` is an empty folder: git's HTTP client also reads ``.netrc`` there.
-    """
-    return {
-        "PATH": f"{Path(_git_program()).parent}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(home),
-        "LC_ALL": "C",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_TERMINAL_PROMPT": "0",
-    }
+def server_git(home: Path) -> Git:
+    """The git that serves: the first on PATH, without any configuration of this machine."""
+    program = shutil.which("git")
+    own = [str(Path(program).parent)] if program else []
+    return pristine(home, os.pathsep.join([*own, DEFAULT_PATH]))
 
 
 @contextlib.contextmanager
 def http_backend(
-    request: BackendRequest, body: Iterable[bytes], *, home: Path
+    git: Git, request: BackendRequest, body: Iterable[bytes]
 ) -> Iterator[BackendAnswer]:
     """Run ``git http-backend`` on one request; at the end of the block it is gone.
 
     The body is fed while the answer is read, so neither has to fit into memory.
     """
-    argv = [_git_program(), "http-backend"]
+    argv = [git.program, "http-backend"]
     feeder = None
     try:
-        with _started(argv, cwd=request.root, env=_cgi_environment(request, home)) as process:
+        with _started(argv, cwd=request.root, env=_cgi_environment(git, request)) as process:
             assert process.stdin and process.stdout and process.stderr
             feeder = threading.Thread(target=_feed, args=(body, process.stdin))
             feeder.start()
@@ -102,12 +82,7 @@ def http_backend(
             feeder.join()
 
 
-@functools.cache
-def _git_program() -> str:
-    return shutil.which("git") or "git"
-
-
-def _cgi_environment(request: BackendRequest, home: Path) -> dict[str, str]:
+def _cgi_environment(git: Git, request: BackendRequest) -> dict[str, str]:
     cgi = {
         "GIT_PROJECT_ROOT": str(request.root),
         "GIT_HTTP_EXPORT_ALL": "1",
@@ -120,7 +95,7 @@ def _cgi_environment(request: BackendRequest, home: Path) -> dict[str, str]:
         for header, name in CGI_HEADERS.items()
         if header in request.headers
     }
-    return {**git_environment(home), **request.variables, **cgi, **sent}
+    return {**git.env, **request.variables, **cgi, **sent}
 
 
 def _feed(body: Iterable[bytes], stdin: IO[bytes]) -> None:

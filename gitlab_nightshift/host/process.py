@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +16,22 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.host.descendants import end_orphans, own_children, subreaper
+from gitlab_nightshift.host.signals import shield
 
 NOT_FOUND = 127
 GRACE_S = 1.0
 DRAIN_S = 1.0
 LONGEST_LINE = 8 * 1024 * 1024
 CHUNK = 64 * 1024
+TICK_S = 0.2
+CLOSED_TICK_S = 0.01
+"""Seconds between two looks at a program; the second once it has closed its outputs."""
 
 _running: set[int] = set()
+_starting = threading.Lock()
+"""Held while a process starts: until its pid is in ``_running`` it looks like an orphan."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +113,10 @@ def stream(
 
     ``on_line`` ends the program by returning True; ``on_tick`` is called several times a second.
     When this returns, no descendant of the program is left. Raises OSError where the program
-    cannot be started.
+    cannot be started, :class:`NightshiftError` (``E_POLICY_DENY``) where one cannot be ended.
     """
     subreaper()
-    before = own_children()
+    orphans = _orphans_since(own_children())
     started = time.monotonic()
     with stdout.open("wb") as out, stderr.open("wb") as err:
         try:
@@ -116,18 +124,48 @@ def stream(
                 pump = _Pump(process, stdin, out, err, on_line)
                 end = pump.run(limits, on_tick)
                 _end(process)
-                end_orphans(before | _running)
+                end_orphans(orphans)
                 pump.drain()
         finally:
-            end_orphans(before | _running)
+            all_gone = end_orphans(orphans)
+    if not all_gone:
+        text = f"{argv[0]} left processes behind that cannot be ended"
+        raise NightshiftError(Code.POLICY_DENY, text)
     return Ended(end, process.returncode, time.monotonic() - started)
+
+
+def _orphans_since(before: set[int]) -> Callable[[], set[int]]:
+    """Finds our children that were not there before and that no block of ``_started`` holds."""
+
+    def find() -> set[int]:
+        with _starting:
+            return own_children() - before - _running
+
+    return find
 
 
 @contextlib.contextmanager
 def _started(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(
+    process = None
+    try:
+        with shield(), _starting:
+            process = _popen(argv, cwd, env)
+            _running.add(process.pid)
+        yield process
+    finally:
+        if process is not None:
+            _end(process)
+            _running.discard(process.pid)
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+
+
+def _popen(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
         list(argv),
         cwd=cwd,
         env=dict(env),
@@ -136,16 +174,6 @@ def _started(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    _running.add(process.pid)
-    try:
-        yield process
-    finally:
-        _end(process)
-        _running.discard(process.pid)
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -196,7 +224,7 @@ class _Pump:
         """Until the process is gone or a limit is reached."""
         started = last_output = time.monotonic()
         while self.process.poll() is None:
-            if self._turn(0.2):
+            if self._turn(TICK_S if self._open_outputs() else CLOSED_TICK_S):
                 last_output = time.monotonic()
             on_tick()
             if end := self._over(limits, time.monotonic(), started, last_output):

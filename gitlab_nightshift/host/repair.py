@@ -40,8 +40,10 @@ def repair(path: Path, *, private: Path, search_path: str) -> bool:
         return False
     note = read_note(aside.folder)
     with shield():
-        if not os.path.lexists(aside.real_git) or _is_another_checkout(aside, note):
+        if not os.path.lexists(aside.real_git):
             release(aside)
+        elif _is_another_checkout(aside, note):
+            _keep(aside)
         elif note and _is_as_killed(aside, note) and (saved := _saved(aside)):
             _undo(aside, note, saved, pristine(private / "home", search_path), private)
         else:
@@ -99,13 +101,19 @@ def _hand_over(aside: Aside) -> NightshiftError:
     The tree is not touched: it is no longer the night's. A runner that fetches into the real
     ``.git`` next time brings all in order; a person finds what was done in the throw-away.
     """
-    left = aside.folder.with_name(f"{aside.folder.name}-left")
     uncover(aside)
-    remove_path(left)
-    aside.folder.rename(left)
-    os.close(aside.lock)
+    left = _keep(aside)
     return NightshiftError(
         Code.WORKSPACE_DIRTY,
         f"a night was killed in {aside.checkout} and its throw-away .git was used since; the real"
         f" .git is back, the other is kept in {left}: start the job again",
     )
+
+
+def _keep(aside: Aside) -> Path:
+    """What may be somebody's is kept under another name, the last one only."""
+    left = aside.folder.with_name(f"{aside.folder.name}-left")
+    remove_path(left)
+    aside.folder.rename(left)
+    os.close(aside.lock)
+    return left

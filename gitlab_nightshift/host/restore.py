@@ -31,18 +31,17 @@ from gitlab_nightshift.host.tree import (
 )
 
 BATCH_BYTES = 64_000_000
-_FILES = (Kind.FILE, Kind.LINK, Kind.OTHER)
 
 
 def put_back(
-    root: Path, saved: Saved, known: Snapshot, repository: Repository
+    root: Path, saved: Saved, known: Snapshot, repository: Repository, *, keep_watched: bool = False
 ) -> tuple[Snapshot, tuple[str, ...]]:
     """Restore whatever differs from ``known``, the state last known to be as saved.
 
     Returns the new known state and the paths that could not be restored, sorted: files that were
     only watched, or that the system does not let us write. Those keep their old entry in the
-    known state, so that they are named again each time. Raises OSError only where the checkout
-    itself cannot be read.
+    known state, so that they are named again each time; with ``keep_watched`` what was done to
+    watched files is taken for good. Raises OSError only where the checkout cannot be read.
     """
     folders = {path for path, entry in saved.entries.items() if entry.kind is Kind.FOLDER}
     found = scan(root, only=folders)
@@ -54,14 +53,32 @@ def put_back(
     written = _write_files(root, saved, touched, repository)
     now = scan(root, only=folders) if touched else found
     failed = _settle_folders(root, saved.entries, now) | (now.keys() - saved.entries.keys())
-    state = dict(known)
-    for path in (path for path in touched if _is(saved.entries, path, *_FILES)):
-        certain = path in written or saved.entries[path].kind is Kind.LINK
-        if certain and looks_same(saved.entries[path], now.get(path)):
-            state[path] = now[path]
-        else:
-            failed.add(path)
-    return state, tuple(sorted(failed))
+    state, doubtful = _judged(saved, known, now, touched, written)
+    if keep_watched:
+        watched = {path for path in doubtful if _is_watched(saved, path)}
+        doubtful -= watched
+        state = {path: entry for path, entry in state.items() if path not in watched}
+        state |= {path: now[path] for path in watched if path in now}
+    return state, tuple(sorted(failed | doubtful))
+
+
+def _judged(
+    saved: Saved, known: Snapshot, now: Snapshot, touched: Iterable[str], written: set[str]
+) -> tuple[dict[str, Entry], set[str]]:
+    """The known state with what was restored, and the files of which that is not certain."""
+    state, doubtful = dict(known), set[str]()
+    for path in touched:
+        if _is(saved.entries, path, Kind.FILE, Kind.LINK, Kind.OTHER):
+            certain = path in written or saved.entries[path].kind is Kind.LINK
+            if certain and looks_same(saved.entries[path], now.get(path)):
+                state[path] = now[path]
+            else:
+                doubtful.add(path)
+    return state, doubtful
+
+
+def _is_watched(saved: Saved, path: str) -> bool:
+    return path not in saved.blobs and path not in saved.copies
 
 
 def _is(entries: Snapshot, path: str, *kinds: Kind) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.host.git import Git, conversion_config, file_sizes, split_names
+from gitlab_nightshift.host.git import Git, blob_sizes, split_names
 from gitlab_nightshift.host.openat import (
     Refused,
     copy_all,
@@ -29,8 +29,7 @@ COPIED_IGNORED_BYTES = 200_000_000
 COPIED_IGNORED_FILES = 20_000
 VERSION = 1
 SUBMODULE = "160000"
-_CHANGES_BYTES = ("filter", "ident", "working-tree-encoding")
-_CHANGES_LINES = ("text", "eol", "crlf")
+_CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
 @dataclass(frozen=True)
@@ -84,35 +83,29 @@ def _exact(
 ) -> Iterator[tuple[str, str]]:
     """Paths whose bytes in the checkout are certainly those of their blob.
 
-    No attribute may change a file's bytes; where one (or ``core.autocrlf``) may change line ends,
-    an equal size tells that it did not. A flag other than H hides a file from ``git status``.
+    The checkout is clean, so only a conversion can make a difference: one of line ends changes
+    the size, and the others are told by an attribute. A flag other than H hides a file from
+    ``git status``.
     """
     plain = {
         path: blob
         for path, (flag, mode, blob) in index.items()
         if flag == "H" and mode.startswith("100") and _is_file(entries, path)
     }
-    changed, lines = _converted(git, checkout, plain)
-    if "core.autocrlf" in conversion_config(git, checkout):
-        lines = set(plain)
-    sizes = file_sizes(git, checkout, "HEAD") if lines else {}
+    converted = _converted(git, checkout, plain)
+    sizes = blob_sizes(git, checkout, plain.values())
     for path, blob in plain.items():
-        by_size = path not in lines or sizes.get(path) == entries[path].size
-        if path not in changed and by_size:
+        if path not in converted and sizes.get(blob) == entries[path].size:
             yield path, blob
 
 
-def _converted(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Paths whose attributes change their bytes, and those whose attributes change line ends."""
-    names = (*_CHANGES_BYTES, *_CHANGES_LINES)
+def _converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
+    """Paths with an attribute that may change a file's bytes and keep its size."""
     listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    out = git.run("check-attr", "-z", "--stdin", *names, cwd=checkout, stdin=listed)
+    out = git.run("check-attr", "-z", "--stdin", *_CONVERSIONS, cwd=checkout, stdin=listed)
     parts = split_names(out)
-    found: tuple[set[str], set[str]] = (set(), set())
-    for path, name, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        if value not in ("unspecified", "unset"):
-            found[name in _CHANGES_LINES].add(path)
-    return found
+    values = zip(parts[::3], parts[2::3], strict=True)
+    return {path for path, value in values if value not in ("unspecified", "unset")}
 
 
 def _affordable(entries: Snapshot, visible: set[str]) -> Iterator[str]:

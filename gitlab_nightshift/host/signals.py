@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 from types import FrameType
 
@@ -48,11 +49,17 @@ def cancellable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shield() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back until the end of this block."""
+    """Hold SIGINT and SIGTERM back until the end of this block, also where it fails.
+
+    Only the main thread is interrupted, so in others there is nothing to hold back.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     held = _cancellation
     held.shields += 1
     try:
         yield
     finally:
         held.shields -= 1
-    held.deliver()
+        held.deliver()

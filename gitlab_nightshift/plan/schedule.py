@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 from gitlab_nightshift.guidance import FALLBACK_ORDER
 from gitlab_nightshift.records import LeftOut, OpenMergeRequest
 from gitlab_nightshift.settings import Settings
-
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+from gitlab_nightshift.settings.values import WEEKDAYS
 
 
 def day_of_run(created_at: str, timezone: str, now: datetime) -> date:
@@ -19,14 +18,15 @@ def day_of_run(created_at: str, timezone: str, now: datetime) -> date:
         moment = now
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return moment.astimezone(ZoneInfo(timezone)).date()
+    zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
+    return moment.astimezone(zone).date()
 
 
 def resolve_category(settings: Settings, day: date) -> str:
     """The override, else the weekday's category, else ""."""
     if settings.category:
         return settings.category
-    return settings.category_schedule.get(_WEEKDAYS[day.weekday()], "")
+    return settings.category_schedule.get(WEEKDAYS[day.weekday()], "")
 
 
 def in_order(scheduled: str) -> tuple[str, ...]:

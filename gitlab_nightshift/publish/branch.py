@@ -4,8 +4,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from gitlab_nightshift.errors import config_error
-
 LONGEST_SLUG = 60
 MOST_SUFFIXES = 20
 
@@ -28,17 +26,6 @@ def names(prefix: str, name: str) -> Iterator[str]:
     yield f"{prefix}{name}"
     for number in range(2, MOST_SUFFIXES + 1):
         yield f"{prefix}{name}-{number}"
-
-
-def check_prefix(prefix: str) -> None:
-    """Raise ``E_CONFIG`` for a prefix that makes no branch name (``git check-ref-format``)."""
-    parts = f"{prefix}x".split("/")
-    bad = any(
-        not part or part.startswith((".", "-")) or part.endswith((".", ".lock")) or ".." in part
-        for part in parts
-    )
-    if bad or not re.fullmatch(r"[A-Za-z0-9._/-]{1,100}", prefix):
-        raise config_error(f"branch_prefix: {prefix!r} cannot begin a branch name")
 
 
 def protected_by(branch: str, patterns: Iterable[str]) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from gitlab_nightshift.gitlab import NIGHT_LABEL, Label, Marker, fingerprint, write_marker
 from gitlab_nightshift.guidance import CATEGORY_GUIDANCE
 from gitlab_nightshift.prompts import check_placeholders, render
-from gitlab_nightshift.publish.branch import check_prefix, slug
+from gitlab_nightshift.publish.branch import slug
 from gitlab_nightshift.publish.commit import commit_message
 from gitlab_nightshift.publish.text import (
     code_span,
@@ -44,10 +44,9 @@ _PREFIXES = re.compile(
 
 
 def check_templates(settings: Settings) -> None:
-    """Raise ``E_CONFIG`` for a title, commit or branch setting that publish could not use."""
+    """Raise ``E_CONFIG`` for a placeholder that a title or a commit message does not have."""
     check_placeholders(settings.title_template, TITLE_PLACEHOLDERS, "title_template")
     check_placeholders(settings.commit_template or "", COMMIT_PLACEHOLDERS, "commit_template")
-    check_prefix(settings.branch_prefix)
 
 
 def title_text(proposal: Proposal) -> str:

@@ -110,6 +110,8 @@ def _overtaken(patch: bytes, repository: Repository, desk: Desk) -> str:
         raise NightshiftError(Code.PUBLISH, f"the target branch {desk.target} does not exist")
     if head == desk.base:
         return ""
+    if why := _rewritten(desk):
+        return why
     server = desk.server()
     fetched = transferred(lambda: fetch(repository, server, desk.target), desk)
     if not fetched.ok:
@@ -121,6 +123,16 @@ def _overtaken(patch: bytes, repository: Repository, desk: Desk) -> str:
         Relation.CONFLICT: f"{moved}, and the change conflicts with it",
         Relation.APPLIES: "",
     }[relation(repository, fetched.commit, patch)]
+
+
+def _rewritten(desk: Desk) -> str:
+    """A branch of one commit needs a base that is part of the target branch."""
+    part = desk.project.contains(desk.target, desk.base)
+    if part is None:
+        raise NightshiftError(
+            Code.PUBLISH, f"GitLab does not have the base commit {desk.base[:12]}: push it first"
+        )
+    return "" if part else f"{desk.base[:12]} is no part of {desk.target} (any more)"
 
 
 def write_texts(bundle: Bundle, proposal: Proposal, desk: Desk) -> Texts:

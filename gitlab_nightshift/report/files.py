@@ -5,7 +5,7 @@ import gzip
 import shutil
 from pathlib import Path
 
-from gitlab_nightshift.events import Redactor
+from gitlab_nightshift.events import Redactor, redacted
 from gitlab_nightshift.records import Bundle, RunResult, to_json
 from gitlab_nightshift.report.page import page
 from gitlab_nightshift.report.result import dotenv, junit
@@ -15,6 +15,7 @@ LARGE_LOG = 1_000_000
 
 def write_results(folder: Path, result: RunResult, bundle: Bundle, redact: Redactor) -> None:
     """Write ``result.json``, ``report.html``, ``junit.xml`` and ``nightshift.env``."""
+    result, bundle = redacted(result, redact), redacted(bundle, redact)
     files = {
         "result.json": to_json(result),
         "report.html": page(result, bundle),
@@ -22,7 +23,7 @@ def write_results(folder: Path, result: RunResult, bundle: Bundle, redact: Redac
         "nightshift.env": dotenv(result),
     }
     for name, text in files.items():
-        (folder / name).write_text(redact(text), encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def move_logs(source: Path, target: Path, redact: Redactor) -> None:
@@ -46,7 +47,7 @@ def named_logs(bundle: Bundle, folder: Path) -> Bundle:
     """The bundle with its beads' log paths as they are now: compressed or not."""
 
     def there(name: str) -> str:
-        return name if (folder / name).exists() else f"{name}.gz"
+        return f"{name}.gz" if (folder / f"{name}.gz").exists() else name
 
     beads = tuple(
         dataclasses.replace(bead, logs=tuple(there(name) for name in bead.logs))

@@ -24,19 +24,30 @@ from gitlab_nightshift.events import (
     StepStarted,
     cost,
     elapsed,
+    redacted,
 )
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.records import Outcome, RunResult
 
 WIDTH = 160
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
 
 
 def one_line(text: str, width: int = WIDTH) -> str:
     """A text as one printable line of at most ``width`` characters."""
-    flat = _CONTROL.sub(" ", text.encode("utf-8", "replace").decode()).strip()
+    start = text.lstrip()[: 4 * width]
+    flat = "".join(c if c.isprintable() else " " for c in start).strip()
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def _spent(result: RunResult) -> str:
+    """Category, time and cost in a few words."""
+    spent = cost(result.total_cost_usd, result.total_tokens)
+    if result.total_cost_usd == 0 and result.total_tokens == 0:
+        spent = "nothing spent"
+    category = "" if result.category_used == "none" else one_line(result.category_used)
+    words = (category, elapsed(result.total_duration_s), spent)
+    return ", ".join(word for word in words if word)
 
 
 @dataclass
@@ -50,7 +61,7 @@ class JobLog:
 
     def __call__(self, event: Event) -> None:
         """Print one event."""
-        self._show(event)
+        self._show(redacted(event, self.redact))
 
     @singledispatchmethod
     def _show(self, event: Event) -> None:
@@ -60,7 +71,7 @@ class JobLog:
     def _(self, event: RunStarted) -> None:
         self._print(self._paint(f"nightshift {__version__} · {event.project}", "bold"))
         for fact in event.facts:
-            self._print(self._paint(f"  {fact}", "dim"))
+            self._print(self._paint(f"  {one_line(fact)}", "dim"))
 
     @_show.register
     def _(self, event: StepStarted) -> None:
@@ -89,8 +100,9 @@ class JobLog:
         for denied in result.denied[:10]:
             self._print(self._paint(f"    denied: {one_line(denied)}", "yellow"))
         used = cost(result.usage.cost_usd, result.usage.tokens)
-        text = f"    ended {result.status.value} after {elapsed(result.duration_s)}, {used}"
-        self._print(self._paint(text, "dim"))
+        text = f"    {result.bead}: {result.status.value} · {elapsed(result.duration_s)} · {used}"
+        error = "" if result.ok else f" · {one_line(result.error)}".rstrip(" ·")
+        self._print(self._paint(text + error, "dim" if result.ok else "yellow"))
 
     @_show.register
     def _(self, event: CommandEnded) -> None:
@@ -116,12 +128,14 @@ class JobLog:
         if result.error_code:
             style = "red"
         mark = {"green": "✔", "cyan": "○", "red": "✘"}[style]
-        head = f"{mark} {result.outcome.value}"
-        parts = [head, result.error_code, result.mr_url or one_line(result.reason, 400)]
-        if result.mr_url and result.outcome is not Outcome.MR_CREATED:
-            parts.append(one_line(result.reason, 400))
-        used = cost(result.total_cost_usd, result.total_tokens)
-        parts.append(f"{result.category_used}, {elapsed(result.total_duration_s)}, {used}")
+        why = one_line(result.reason, 400)
+        parts = [
+            f"{mark} {result.outcome.value}",
+            result.error_code,
+            one_line(result.mr_url),
+            "" if result.mr_url and result.outcome is Outcome.MR_CREATED else why,
+            _spent(result),
+        ]
         self._print(self._paint(" · ".join(part for part in parts if part), style, "bold"))
 
     def _marker(self, what: str, key: str, options: str = "") -> str:
@@ -136,4 +150,4 @@ class JobLog:
         return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
 
     def _print(self, text: str, end: str = "\n") -> None:
-        print(self.redact(text), end=end, flush=True, file=sys.stdout)  # noqa: T201
+        print(text, end=end, flush=True, file=sys.stdout)  # noqa: T201

@@ -1,112 +1,160 @@
-"""``report.html``: one self-contained page, no script, no address that a browser would fetch."""
+"""``report.html``: one self-contained page, no script, no address that a browser would fetch.
 
+It is well-formed XML too: a text that escapes its place would break it, which a test can see.
+"""
+
+from collections.abc import Iterable
 from html import escape
 from string import Template
 
 from gitlab_nightshift.events import cost, elapsed
-from gitlab_nightshift.records import BeadResult, Bundle, Outcome, RunResult
+from gitlab_nightshift.records import BeadResult, Bundle, CommandResult, Outcome, RunResult
 
+LONGEST_ERROR = 300
 _COLOURS = {
     Outcome.MR_CREATED: "#1a7f37",
     Outcome.MR_READY: "#1a7f37",
     Outcome.FAILED: "#cf222e",
     Outcome.APPROVAL_REQUIRED: "#9a6700",
 }
-_QUIET = "#57606a"
-_PAGE = Template("""<!doctype html>
+_QUIET = "#6e7781"
+_PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
+<head>
+<meta charset="utf-8" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"
+/>
 <title>nightshift: $outcome</title>
 <style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --bad: #cf222e; --quiet: #57606a; }
+@media (prefers-color-scheme: dark) { :root { --bad: #ff7b72; --quiet: #9198a1; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; border-left: .4rem solid $colour; padding-left: .8rem; }
-h2 { font-size: 1.1rem; margin-top: 2rem; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+ul { margin: .5rem 0; padding-left: 1.3rem; }
+p, li, dd { overflow-wrap: anywhere; white-space: pre-line; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
+dt { color: var(--quiet); } dd { margin: 0; }
+code { font-size: .9em; }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #8884; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-pre { white-space: pre-wrap; background: #8882; padding: .8rem; border-radius: .3rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
-dt { color: $quiet; } dd { margin: 0; overflow-wrap: anywhere; }
-.bad { color: #cf222e; }
+td { vertical-align: top; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.bad { color: var(--bad); }
 </style>
+</head>
+<body>
 <h1>$outcome</h1>
 <p>$reason</p>
 $link
 <dl>$facts</dl>
 $change
-<h2>What was tried</h2>
-<pre>$summary</pre>
-<h2>Beads</h2>
-<table>
-<tr><th>Bead<th>Category<th>Attempt<th>Model<th>Status<th>Time<th>Cost</tr>
+$tried
 $beads
-</table>
+</body>
 </html>
 """)
+_BEADS = Template("""<h2>Beads</h2>
+<div class="wide"><table>
+<tr><th>Bead</th><th>Category</th><th>Attempt</th><th>Model</th><th>Status</th>
+<th class="number">Time</th><th class="number">Cost</th><th>Logs</th></tr>
+$rows
+</table></div>""")
 
 
 def page(result: RunResult, bundle: Bundle) -> str:
     """The page of a run."""
     return _PAGE.substitute(
-        outcome=escape(result.outcome.value),
+        outcome=_text(result.outcome.value),
         colour=_COLOURS.get(result.outcome, _QUIET),
-        quiet=_QUIET,
-        reason=escape(f"{result.error_code} {result.reason}".strip()),
+        reason=_text(": ".join(part for part in (result.error_code, result.reason) if part)),
         link=_link(result.mr_url),
         facts=_facts(result),
         change=_change(bundle),
-        summary=escape(result.summary or "nothing"),
-        beads="\n".join(_row(bead) for bead in result.beads),
+        tried=_tried(result, bundle),
+        beads=_beads(result.beads),
     )
+
+
+def _text(text: str) -> str:
+    """A text as it may stand anywhere in the page; control and bidi characters become spaces."""
+    return escape("".join(c if c.isprintable() or c == "\n" else " " for c in text))
 
 
 def _link(url: str) -> str:
     if not url.startswith(("https://", "http://")):
         return ""
-    return f'<p><a rel="noreferrer" href="{escape(url)}">{escape(url)}</a></p>'
+    return f'<p><a rel="noreferrer" href="{_text(url)}">{_text(url)}</a></p>'
 
 
 def _facts(result: RunResult) -> str:
     rows = {
         "Run": result.run_id,
         "Category": result.category_used,
-        "Commit": result.base_sha,
+        "Made on": result.base_sha,
         "Branch": result.branch,
-        "Files scanned": str(result.files_scanned),
+        "Commit": result.commit_sha,
+        "Files scanned": str(result.files_scanned or ""),
         "Time": elapsed(result.total_duration_s),
         "Cost": cost(result.total_cost_usd, result.total_tokens),
         "Isolation": result.isolation,
     }
-    return "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in rows.items() if v)
+    return "".join(f"<dt>{k}</dt><dd>{_text(v)}</dd>" for k, v in rows.items() if v)
 
 
 def _change(bundle: Bundle) -> str:
     proposal = bundle.proposal
     if proposal is None:
         return ""
-    files = "".join(f"<li>{escape(name)}</li>" for name in proposal.change.files)
-    rows = "".join(
-        f"<li>{escape(c.command)}: {escape(c.error or f'exit status {c.exit_status}')}, "
-        f"{elapsed(c.duration_s)}</li>"
-        for c in proposal.commands
+    draft, change = proposal.draft, proposal.change
+    size = f"+{change.added} -{change.deleted}"
+    files = _list(f"<code>{_text(name)}</code>" for name in change.files)
+    ran = _list([*map(_command, proposal.commands), *map(_text, proposal.notes)])
+    return (
+        f"<h2>{_text(draft.title)} ({size})</h2><p>{_text(draft.summary)}</p>{files}"
+        f"<h2>Verification</h2>{ran or '<p>This program ran no command.</p>'}"
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in proposal.notes)
-    ran = f"<ul>{rows}{notes}</ul>" if rows or notes else "<p>This program ran no command.</p>"
-    size = f"+{proposal.change.added} -{proposal.change.deleted}"
-    title = escape(proposal.draft.title)
-    return f"<h2>{title} ({size})</h2><ul>{files}</ul><h2>Verification</h2>{ran}"
+
+
+def _command(result: CommandResult) -> str:
+    how = result.error or f"exit status {result.exit_status}"
+    return f"<code>{_text(result.command)}</code>: {_text(how)}, {elapsed(result.duration_s)}"
+
+
+def _tried(result: RunResult, bundle: Bundle) -> str:
+    """The line of each category; of a proposal the summary is only its title again."""
+    lines = result.summary.splitlines() if bundle.proposal is None else []
+    rows = _list(_text(line) for line in lines if line.strip())
+    return f"<h2>What was tried</h2>{rows}" if rows else ""
+
+
+def _list(rows: Iterable[str]) -> str:
+    items = "".join(f"<li>{row}</li>" for row in rows)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _beads(beads: Iterable[BeadResult]) -> str:
+    rows = "\n".join(map(_row, beads))
+    return _BEADS.substitute(rows=rows) if rows else "<p>No bead ran.</p>"
 
 
 def _row(bead: BeadResult) -> str:
-    status = escape(bead.status.value)
+    status = _text(bead.status.value)
     if not bead.ok:
-        status = f'<span class="bad">{status}</span> {escape(bead.error[:200])}'
+        status = f'<span class="bad">{status}</span> {_text(bead.error[:LONGEST_ERROR])}'
     words = (bead.bead, bead.category, str(bead.attempt), bead.model)
-    cells = "".join(f"<td>{escape(word)}" for word in words)
+    cells = "".join(f"<td>{_text(word)}</td>" for word in words)
     used = cost(bead.usage.cost_usd, bead.usage.tokens)
+    logs = " ".join(_log(name) for name in bead.logs)
     return (
-        f'<tr>{cells}<td>{status}<td class="number">{elapsed(bead.duration_s)}'
-        f'<td class="number">{escape(used)}</tr>'
+        f'<tr>{cells}<td>{status}</td><td class="number">{elapsed(bead.duration_s)}</td>'
+        f'<td class="number">{_text(used)}</td><td>{logs}</td></tr>'
     )
+
+
+def _log(name: str) -> str:
+    """A link within the artifacts, by what kind of log it is."""
+    kind = name.removesuffix(".gz").rpartition(".")[2]
+    return f'<a href="./{_text(name)}">{_text(kind)}</a>'

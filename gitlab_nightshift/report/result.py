@@ -1,6 +1,6 @@
 """The run as one record, and what machines read of it: JUnit and dotenv."""
 
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Published, RunResult
 from gitlab_nightshift.report.joblog import one_line
@@ -61,7 +61,11 @@ def _bead_case(bead: BeadResult) -> str:
 
 def _case(group: str, name: str, seconds: float, why: str) -> str:
     place = f'  <testcase classname="nightshift.{group}" name={_quoted(name)} time="{seconds:.1f}"'
-    return f"{place}><failure message={_quoted(why)}/></testcase>" if why else f"{place}/>"
+    if not why:
+        return f"{place}/>"
+    # GitLab shows the text of the element, other readers its message.
+    text = escape(one_line(why, 500))
+    return f"{place}><failure message={_quoted(why)}>{text}</failure></testcase>"
 
 
 def _quoted(text: str) -> str:

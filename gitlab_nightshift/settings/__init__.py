@@ -1,7 +1,8 @@
 """The settings of a run: one frozen record that knows where each value came from."""
 
+from gitlab_nightshift.settings.file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.job import Job, Secrets, read_job, read_secrets
-from gitlab_nightshift.settings.load import FILE_NAME, ConfigFile, load_settings
+from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import NOT_IN_FORCE, Settings
 
 __all__ = [

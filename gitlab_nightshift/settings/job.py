@@ -13,8 +13,10 @@ MODEL_KEYS = (
     "OPENAI_API_KEY",
 )
 _SECRET_NAME = re.compile(
-    r"TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIAL|_KEY$|APIKEY|_PAT$|^PGPASS|_AUTH", re.I
+    r"TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|_KEY$|APIKEY|_PAT$|^PGPASS|_AUTH(?!OR)",
+    re.I,
 )
+_NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", "SSH_AUTH_SOCK"})
 SHORTEST_SECRET = 6
 
 
@@ -108,9 +110,14 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
 
     The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
     """
-    values = {v for k, v in env.items() if _SECRET_NAME.search(k) and len(v) >= SHORTEST_SECRET}
-    values |= set(re.findall(r"://[^/\s:@]*:([^/\s@]+)@", "\n".join(env.values())))
-    model = {name: env[name] for name in MODEL_KEYS if env.get(name)}
-    known = {*values, *model.values(), env.get("GITLAB_TOKEN", "")}
-    ordered = sorted((v for v in known if v), key=len, reverse=True)
-    return Secrets(env.get("GITLAB_TOKEN", ""), model, tuple(ordered))
+    token = env.get("GITLAB_TOKEN", "").strip()
+    named = {value.strip() for name, value in env.items() if _is_secret(name)}
+    in_urls = set(re.findall(r"://[^/\s:@]*:([^/\s@]+)@", "\n".join(env.values())))
+    guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
+    model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
+    known = {*guessed, *(key.strip() for key in model.values()), token} - {""}
+    return Secrets(token, model, tuple(sorted(known, key=len, reverse=True)))
+
+
+def _is_secret(name: str) -> bool:
+    return name not in _NO_SECRETS and _SECRET_NAME.search(name) is not None

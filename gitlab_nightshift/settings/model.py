@@ -3,30 +3,35 @@
 The text under a key is what ``nightshift config schema`` shows.
 """
 
-import zoneinfo
 from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     PrivateAttr,
+    ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER
 from gitlab_nightshift.settings.parts import Glob, MaxOpenMrs, Models, Part, Policy, Price, Prompts
 from gitlab_nightshift.settings.values import (
     allowed_command,
+    branch_prefix,
     command,
+    day,
     duration,
-    mapping_name,
+    known_category,
+    new_category,
     notification_url,
     passed_variable,
-    relative_name,
     size,
+    time_zone,
+    variable_name,
+    web_address,
     weekday,
 )
 
@@ -47,12 +52,23 @@ NOT_IN_FORCE: dict[str, str] = {
 
 MAX_IMPLEMENT_RETRIES = 2
 
-Seconds = Annotated[float, BeforeValidator(duration), Field(gt=0, le=7 * 24 * 3600)]
-Bytes = Annotated[int, BeforeValidator(size), Field(gt=0)]
-Category = Annotated[str, BeforeValidator(mapping_name)]
+Seconds = Annotated[
+    float,
+    BeforeValidator(duration, json_schema_input_type=float | str),
+    Field(gt=0, le=7 * 24 * 3600),
+]
+Bytes = Annotated[int, BeforeValidator(size, json_schema_input_type=int | str), Field(gt=0)]
+NewCategory = Annotated[str, BeforeValidator(new_category)]
+Category = Annotated[str, AfterValidator(known_category)]
 Weekday = Annotated[str, BeforeValidator(weekday)]
+Variable = Annotated[str, BeforeValidator(variable_name)]
+BranchPrefix = Annotated[str, AfterValidator(branch_prefix)]
+WebAddress = Annotated[str, AfterValidator(web_address)]
 PassedVariable = Annotated[str, BeforeValidator(passed_variable)]
-Command = Annotated[str, BeforeValidator(command), Field(min_length=1, max_length=1000)]
+Command = Annotated[str, BeforeValidator(command)]
+NotifiedOutcome = Literal[
+    "MR_CREATED", "NO_IMPROVEMENT", "MR_READY", "SKIPPED", "APPROVAL_REQUIRED", "FAILED"
+]
 AllowedCommand = Annotated[Command, BeforeValidator(allowed_command)]
 
 
@@ -61,9 +77,11 @@ class Settings(Part):
 
     enabled: bool = True
     """False stops every night; as a group variable it stops every project."""
-    quiet_dates: list[date] = []
+    quiet_dates: list[Annotated[date, BeforeValidator(day)]] = []
     """Days without a night, as YYYY-MM-DD."""
-    category_schedule: dict[Weekday, str] = {
+    categories: dict[NewCategory, str] = {}
+    """Further categories of your own: name → guidance for the agent."""
+    category_schedule: dict[Weekday, Category] = {
         "mon": "tests",
         "tue": "refactoring",
         "wed": "docs",
@@ -71,12 +89,10 @@ class Settings(Part):
         "fri": "performance",
     }
     """Weekday → category. A weekday that is not listed has no night."""
-    timezone: str = "UTC"
+    timezone: Annotated[str, AfterValidator(time_zone)] = "UTC"
     """Time zone in which the weekday is taken."""
-    category: str | None = None
+    category: Category | None = None
     """Override for a manual run; wins over the schedule, also on a day without one."""
-    categories: dict[Category, str] = {}
-    """Further categories of your own: name → guidance for the agent."""
     security_on_public: bool = False
     """Look for security findings in a public project too: their fix publishes them."""
     task: str | None = None
@@ -102,13 +118,13 @@ class Settings(Part):
     """Where to record this night, for `replay`."""
     models: Models = Models()
     """The model of each bead."""
-    model_endpoint: str | None = Field(default=None, pattern=r"^https?://[^\s@]+$")
+    model_endpoint: WebAddress | None = None
     """Base URL of the model's API, where it is not the provider's own."""
     prices: dict[str, Price] = {}
     """Model id → USD per million tokens, for providers that report only tokens."""
     prompts: Prompts = Prompts()
     """Own prompt templates."""
-    variables: dict[str, str] = {}
+    variables: dict[Variable, str] = {}
     """Your own strings for templates."""
     allowed_commands: list[AllowedCommand] | None = None
     """Commands an agent may run: one word with any arguments, several words exactly so.
@@ -124,7 +140,7 @@ class Settings(Part):
     """Several reviewers (a paid tier of GitLab)."""
     labels: list[str] | None = None
     """Labels of the merge request. Default: night-shift and the category."""
-    branch_prefix: str = Field(default="night-shift/", pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
+    branch_prefix: BranchPrefix = "night-shift/"
     """Prefix of branch names."""
     title_template: str = "[night-shift/{{category}}] {{title}}"
     """Title of the merge request; {{category}}, {{title}}."""
@@ -159,7 +175,7 @@ class Settings(Part):
     """Bytes a bead may print."""
     output_dir: str = Field(default="nightshift", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Folder in the checkout for results and logs."""
-    repo_url: str | None = Field(default=None, pattern=r"^https?://[^\s@]+$")
+    repo_url: WebAddress | None = None
     """Web address of the project. Default: from CI."""
 
     profile: Literal["production", "development"] = "production"
@@ -170,7 +186,7 @@ class Settings(Part):
     """Gates, lists and red flags."""
     notify: list[Annotated[str, BeforeValidator(notification_url)]] = []
     """Notification URLs; they may name variables as $NAME."""
-    notify_on: list[str] = [
+    notify_on: list[NotifiedOutcome] = [
         "MR_CREATED",
         "NO_IMPROVEMENT",
         "MR_READY",
@@ -178,7 +194,7 @@ class Settings(Part):
         "FAILED",
     ]
     """Outcomes that are told."""
-    confluence_page_id: str | None = None
+    confluence_page_id: str | None = Field(default=None, coerce_numbers_to_str=True)
     """Confluence page for a line per night."""
     log_issue: int | None = None
     """Issue for a line per night."""
@@ -187,18 +203,6 @@ class Settings(Part):
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
-    @field_validator("timezone")
-    @classmethod
-    def _known_timezone(cls, value: str) -> str:
-        if value not in zoneinfo.available_timezones():
-            raise ValueError("not a time zone; a name such as Europe/Berlin is expected")
-        return value
-
-    @field_validator("output_dir")
-    @classmethod
-    def _plain_name(cls, value: str) -> str:
-        return relative_name(value)
-
     @field_validator("agent")
     @classmethod
     def _built_agent(cls, value: str) -> str:
@@ -206,23 +210,12 @@ class Settings(Part):
             raise ValueError(f"{value} is not available in this version; use claude_code")
         return value
 
-    @model_validator(mode="after")
-    def _known_categories(self) -> "Settings":
-        known = self.known_categories
-        named = {f"category_schedule.{day}": name for day, name in self.category_schedule.items()}
-        for key, name in {**named, "category": self.category}.items():
-            if name is not None and name not in known:
-                raise ValueError(f"{key}: no category {name!r}; known are {', '.join(known)}")
-        clash = sorted(set(self.categories) & set(CATEGORY_GUIDANCE))
-        if clash:
-            raise ValueError(f"categories: {clash[0]!r} is built in; choose another name")
-        return self
-
-    @model_validator(mode="after")
-    def _replay_has_recording(self) -> "Settings":
-        if self.agent == "replay" and not self.replay_dir:
-            raise ValueError("agent: replay needs replay_dir, the folder of a recorded night")
-        return self
+    @field_validator("replay_dir")
+    @classmethod
+    def _replay_has_recording(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if info.data.get("agent") == "replay" and not value:
+            raise ValueError("agent: replay needs the folder of a recorded night here")
+        return value
 
     @property
     def known_categories(self) -> tuple[str, ...]:
@@ -236,11 +229,12 @@ class Settings(Part):
 
     def source(self, key: str) -> str:
         """Where the value of a dotted key came from."""
-        parts = key.split(".")
-        prefixes = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
-        deeper = (source for name, source in self._sources.items() if _within(name, key))
-        named = (self._sources[p] for p in prefixes if p in self._sources)
-        return next(named, next(deeper, "default"))
+        touching = (
+            source
+            for name, source in self._sources.items()
+            if _within(name, key) or _within(key, name)
+        )
+        return ", ".join(dict.fromkeys(touching)) or "default"
 
     def values(self) -> dict[str, Any]:
         """Dotted key → value, in the order of the documentation."""

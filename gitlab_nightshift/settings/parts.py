@@ -1,8 +1,15 @@
 """The groups of keys within the settings."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 from gitlab_nightshift.settings.values import relative_glob
 
@@ -13,64 +20,100 @@ Glob = Annotated[str, BeforeValidator(relative_glob)]
 class Part(BaseModel):
     """A group of keys: unknown ones are errors, and nothing changes after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """``max_diff_lines: yes`` would otherwise be 1."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and kind is not bool:
+            raise ValueError("another value than true or false is expected")
+        return value
 
 
 class Models(Part):
     """The model of each bead, by its full id."""
 
     analyze: str = "claude-opus-4-6"
+    """Finds the improvement."""
     implement: str = "claude-opus-4-6"
+    """Makes it."""
     verify: str = "claude-sonnet-4-6"
+    """Judges it."""
     mr: str = "claude-sonnet-4-6"
+    """Describes it."""
 
 
 class Prompts(Part):
     """Own prompt templates; paths relative to the configuration file's folder."""
 
     analyze: str | None = None
+    """Template of Analyze."""
     implement: str | None = None
+    """Template of Implement."""
     verify: str | None = None
+    """Template of Verify."""
     mr: str | None = None
+    """Template of the MR bead."""
 
 
 class MaxOpenMrs(Part):
     """How many night-shift merge requests may be open before a night is left out."""
 
     per_category: int = Field(default=1, ge=0)
+    """A category with as many is left out."""
     total: int = Field(default=3, ge=0)
+    """With as many the night is left out."""
 
 
 class Price(Part):
     """USD per million tokens."""
 
     input: float = Field(ge=0)
+    """Tokens that are sent."""
     output: float = Field(ge=0)
+    """Tokens that come back."""
 
 
 class TestCommand(Part):
     """A test that a delegation may ask for by its id."""
 
     command: list[str] = Field(min_length=1)
+    """The program and its fixed arguments, word by word."""
     args: list[str] = []
+    """Further arguments that a delegation may ask for."""
 
 
 class Gates(Part):
     """What happens to a change, a command or a connection outside the lists."""
 
     write: Gate = "auto_allow"
+    """Files outside `writable_paths`, and `sensitive_paths`."""
     exec: Gate = "deny"
+    """Commands outside `allowed_commands`."""
     network: Gate = "deny"
+    """Connections other than to the model's endpoint."""
 
 
 class Policy(Part):
     """Gates, lists and red flags."""
 
     gates: Gates = Gates()
+    """What happens at each gate."""
     writable_paths: list[Glob] = ["**"]
+    """Files that a change may touch without asking."""
     sensitive_paths: list[Glob] = []
+    """Files that are looked at more closely, besides the built-in ones."""
     test_commands: dict[str, TestCommand] = {}
+    """Tests by the id that a delegation names."""
     providers: dict[str, str] = {}
+    """Kind of task → agent."""
     orchestrators: list[str] = []
+    """Who may pass an approval on."""
     flags: dict[str, Literal["fail", "warn", "off"]] = {}
+    """Red flags by name."""
     egress_hosts: list[str] = []
+    """Hosts that may be reached where the network gate is open."""

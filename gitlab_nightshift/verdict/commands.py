@@ -4,21 +4,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.events import CommandEnded, Emit
 from gitlab_nightshift.host.process import NOT_FOUND, End, Limits, stream
 from gitlab_nightshift.records import CommandResult
 
 TAIL_BYTES = 4_000
-
-
-def check_commands(commands: Sequence[str]) -> None:
-    """Raise ``E_CONFIG`` for a command that cannot be split into words."""
-    for command in commands:
-        try:
-            shlex.split(command)
-        except ValueError as error:
-            raise config_error(f"verify_commands: {command!r}: {error}") from None
 
 
 def run_commands(
@@ -51,8 +41,8 @@ def failure_text(results: Sequence[CommandResult], logs: Path, name: str) -> str
     for number, result in enumerate(results, 1):
         if not result.ok:
             how = result.error or f"exit status {result.exit_status}"
-            tail = "".join(_tail(logs / f"{name}-{number}.{kind}") for kind in ("out", "err"))
-            return f"`{result.command}` failed: {how}.\n{tail}".strip()
+            tails = [_tail(logs / f"{name}-{number}.{kind}").strip() for kind in ("out", "err")]
+            return "\n".join([f"`{result.command}` failed: {how}.", *filter(None, tails)])
     return ""
 
 

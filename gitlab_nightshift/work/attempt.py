@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.events import Emit, Note
+from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.host.changes import Captured
 from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.host.process import Limits
@@ -52,18 +52,38 @@ class Bad:
     why: str
 
 
+def step_key(bead: str, category: str, attempt: int) -> str:
+    """The name of a bead's section in the job log."""
+    return f"{bead}-{category}-{attempt}"
+
+
 def try_change(checkout: Checkout, proof: Proof, bead: RunBead, recorder: Recorder) -> Good | Bad:
     """Implement and prove one change. The checkout is left as it is: the caller puts it back."""
     implemented = bead("implement")
     captured = checkout.change()
     recorder.keep_change(implemented, captured, checkout.repository)
-    if why := _not_acceptable(implemented, captured, proof):
+    why = _not_acceptable(implemented, captured, proof)
+    _ended(proof, implemented, why, _size(captured))
+    if why:
         return Bad(why)
     checkout.lay(captured)
-    verdict = bead("verify")
-    if why := _not_passed(verdict):
+    verified = bead("verify")
+    why = _not_passed(verified)
+    _ended(proof, verified, why, "passed")
+    if why:
         return Bad(why)
-    return _proven(checkout, proof, captured, verdict)
+    return _proven(checkout, proof, captured, verified)
+
+
+def _ended(proof: Proof, result: BeadResult, why: str, text: str) -> None:
+    key = step_key(result.bead, result.category, result.attempt)
+    proof.emit(StepEnded(key, not why, why.strip().partition("\n")[0] or text))
+
+
+def _size(captured: Captured) -> str:
+    change = captured.summary()
+    files = "1 file" if len(change.files) == 1 else f"{len(change.files)} files"
+    return f"{files}, +{change.added} -{change.deleted}"
 
 
 def _not_acceptable(implemented: BeadResult, captured: Captured, proof: Proof) -> str:
@@ -93,8 +113,22 @@ def _proven(
     """The team's own commands, in the checkout put back with only the change applied."""
     assert isinstance(verified.handoff, Verdict)
     unrestored = checkout.lay(captured)
-    name = f"verify-{verified.category}-{verified.attempt}"
-    commands = run_commands(
+    name = f"checks-{verified.category}-{verified.attempt}"
+    commands = _run_commands(checkout, proof, name)
+    failed = failure_text(commands, proof.logs, name)
+    if failed and not proof.baseline_red:
+        return Bad(failed)
+    notes = _notes(unrestored)
+    for note in notes:
+        proof.emit(Note(note, warning=True))
+    return Good(captured, verified.handoff, commands, (*proof.notes, *notes))
+
+
+def _run_commands(checkout: Checkout, proof: Proof, name: str) -> tuple[CommandResult, ...]:
+    if not proof.settings.verify_commands:
+        return ()
+    proof.emit(StepStarted(name, "verify_commands on the change"))
+    results = run_commands(
         proof.settings.verify_commands,
         checkout=checkout.path,
         env=proof.env,
@@ -103,13 +137,10 @@ def _proven(
         limits=proof.limits(),
         emit=proof.emit,
     )
-    failed = failure_text(commands, proof.logs, name)
-    if failed and not proof.baseline_red:
-        return Bad(failed)
-    notes = _notes(unrestored)
-    for note in notes:
-        proof.emit(Note(note, warning=True))
-    return Good(captured, verified.handoff, commands, (*proof.notes, *notes))
+    good = sum(result.ok for result in results)
+    text = f"{good} of {len(proof.settings.verify_commands)} commands passed"
+    proof.emit(StepEnded(name, good == len(results), text))
+    return results
 
 
 def _notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:

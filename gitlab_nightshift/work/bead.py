@@ -241,8 +241,7 @@ def _stop_where_over(bench: Bench, result: BeadResult) -> None:
         raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
     if result.status is BeadStatus.BUDGET:
         raise bench.ledger.budget_reached()
-    left = bench.ledger.left_s()
-    if result.status is BeadStatus.TIMEOUT and left is not None and left <= 0:
+    if result.status is BeadStatus.TIMEOUT and bench.ledger.late():
         raise bench.ledger.deadline_reached()
 
 

@@ -48,13 +48,18 @@ class Ledger:
         """Seconds until the run's deadline; None without one."""
         return None if self.deadline is None else self.deadline - now_s()
 
+    def late(self) -> bool:
+        """True once the run's deadline has passed."""
+        seconds = self.left_s()
+        return seconds is not None and seconds <= 0
+
     def check(self) -> None:
         """Raise :class:`Stop` where a limit is reached."""
         if self.left_usd() < SMALLEST_USD:
             raise self.budget_reached()
         if (tokens := self.left_tokens()) is not None and tokens <= 0:
             raise self.budget_reached()
-        if (seconds := self.left_s()) is not None and seconds <= 0:
+        if self.late():
             raise self.deadline_reached()
 
     def budget_reached(self) -> Stop:

@@ -21,12 +21,14 @@ from gitlab_nightshift.records import (
     Proposal,
 )
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.attempt import Bad, Good, Proof, try_change
+from gitlab_nightshift.work.attempt import Bad, Good, Proof, step_key, try_change
 from gitlab_nightshift.work.bead import Bench, run_bead
 from gitlab_nightshift.work.context import bead_values
 from gitlab_nightshift.work.draft import draft_from_analysis
 from gitlab_nightshift.work.ledger import Stop
 from gitlab_nightshift.work.recording import Recorder
+
+_TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "mr": "MR"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Night:
 
 @dataclass(frozen=True)
 class Tried:
-    """A category that came to nothing, and why."""
+    """A category, and what came of it."""
 
     category: str
     why: str
@@ -86,7 +88,7 @@ def run_night(night: Night) -> Ending:
                 continue
             good = _implement(night, category, analysis)
             if isinstance(good, Good):
-                return _proposed(night, category, analysis, good, scanned)
+                return _proposed(night, category, analysis, good, tried, scanned)
             tried.append(Tried(category, f"verify failed after retries: {_first_line(good.why)}"))
     except Stop as stop:
         return _stopped(night, stop, tried, scanned)
@@ -104,9 +106,8 @@ def nothing_scheduled(plan: Plan) -> Ending:
 
 
 def _analyze(night: Night, category: str) -> tuple[BeadResult, AnalysisResult | None]:
-    key = f"analyze-{category}"
-    night.emit(StepStarted(key, f"Analyze · {category} · {night.settings.models.analyze}"))
     result = _bead(night, "analyze", category)
+    key = step_key("analyze", category, 1)
     night.checkout.put_back()
     analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
     if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":
@@ -121,8 +122,6 @@ def _implement(night: Night, category: str, analysis: AnalysisResult) -> Good | 
     """Up to 1 + ``max_implement_retries`` attempts; the next gets the last one's error."""
     last: Bad = Bad("")
     for attempt in range(1, night.settings.max_implement_retries + 2):
-        key = f"attempt-{category}-{attempt}"
-        night.emit(StepStarted(key, f"Implement and Verify · {category} · attempt {attempt}"))
 
         def bead(name: str, number: int = attempt, error: str = last.why) -> BeadResult:
             return _bead(night, name, category, number, analysis, error)
@@ -130,19 +129,14 @@ def _implement(night: Night, category: str, analysis: AnalysisResult) -> Good | 
         outcome = try_change(night.checkout, night.proof, bead, night.recorder)
         night.checkout.put_back()
         if isinstance(outcome, Good):
-            change = outcome.captured.summary()
-            text = f"verified: {len(change.files)} files, +{change.added} -{change.deleted}"
-            night.emit(StepEnded(key, True, text))
             return outcome
         last = outcome
-        night.emit(StepEnded(key, False, _first_line(last.why)))
     return last
 
 
 def _draft(night: Night, category: str, analysis: AnalysisResult, good: Good) -> Draft:
     """The MR bead's texts; whatever happens to it, the verified change keeps a draft."""
-    key = f"mr-{category}"
-    night.emit(StepStarted(key, f"Describe the merge request · {night.settings.models.mr}"))
+    key = step_key("mr", category, 1)
     night.checkout.lay(good.captured)
     try:
         result = _bead(night, "mr", category, 1, analysis)
@@ -166,6 +160,9 @@ def _bead(
     analysis: AnalysisResult | None = None,
     verify_error: str = "",
 ) -> BeadResult:
+    night.emit(
+        StepStarted(step_key(bead, category, attempt), _step_title(night, bead, category, attempt))
+    )
     told = night.plan.recent_files_enforced or bead == "analyze"
     values = bead_values(
         night.values if told else {**night.values, "recent_files": ""},
@@ -179,11 +176,21 @@ def _bead(
     return run_bead(night.bench, bead, category, attempt, values, text)
 
 
+def _step_title(night: Night, bead: str, category: str, attempt: int) -> str:
+    again = f" · attempt {attempt}" if bead in {"implement", "verify"} else ""
+    return f"{_TITLES[bead]} · {category}{again} · {getattr(night.settings.models, bead)}"
+
+
 # --- endings ----------------------------------------------------------------------------------
 
 
 def _proposed(
-    night: Night, category: str, analysis: AnalysisResult, good: Good, scanned: int
+    night: Night,
+    category: str,
+    analysis: AnalysisResult,
+    good: Good,
+    tried: list[Tried],
+    scanned: int,
 ) -> Ending:
     reason, stopped = "a verified change is ready to publish", ""
     try:
@@ -208,7 +215,7 @@ def _proposed(
         category_used=used(category, night.plan.scheduled),
         is_fallback=fallback,
         files_scanned=scanned,
-        summary=draft.title,
+        summary=_summary(night, [*tried, Tried(category, draft.title)], scanned),
         error_code=stopped,
         proposal=proposal,
         captured=good.captured,

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.events import Redactor
 from gitlab_nightshift.host.changes import Captured
 from gitlab_nightshift.host.openat import Refused, read_regular
@@ -13,8 +14,9 @@ from gitlab_nightshift.host.process import Ended
 from gitlab_nightshift.host.repository import Repository
 from gitlab_nightshift.records import BeadResult
 from gitlab_nightshift.work.agents.base import BeadTask
+from gitlab_nightshift.work.agents.player import RECORDED_CHECKOUT, in_json
 from gitlab_nightshift.work.agents.replay import FORMAT, INDEX, bead_folder
-from gitlab_nightshift.work.handoff import LARGEST
+from gitlab_nightshift.work.handoff import LARGEST, STUBS
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,25 @@ class Recorder:
     agent: str
     redact: Redactor
 
-    def start(self) -> None:
-        """Begin a recording; an older one in the folder is replaced."""
-        if self.folder:
+    def start(self, checkout: Path) -> None:
+        """Begin a recording; an older one in the folder is replaced.
+
+        Raises ``E_CONFIG`` for a folder of something else, and for one in the checkout: what is
+        new there would be part of the change.
+        """
+        if not self.folder:
+            return
+        if self.folder.resolve().is_relative_to(checkout.resolve()):
+            raise config_error(f"record_dir: {self.folder} is in the checkout; name one outside")
+        try:
+            if self.folder.exists() and not _is_recording(self.folder):
+                raise config_error(f"record_dir: {self.folder} holds something else; name another")
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True)
             index = json.dumps({"version": FORMAT, "agent": self.agent}, indent=2)
             (self.folder / INDEX).write_text(index + "\n", encoding="utf-8")
+        except OSError as error:
+            raise config_error(f"record_dir: {self.folder}: {error.strerror}") from None
 
     def keep(self, task: BeadTask, ended: Ended, stdout: Path) -> None:
         """Keep a bead's output, exit status and hand-off, without secrets."""
@@ -39,14 +53,24 @@ class Recorder:
             return
         folder = self.folder / bead_folder(task.bead, task.category, task.attempt)
         folder.mkdir(exist_ok=True)
-        self.redact.file(stdout, folder / "stdout.jsonl")
+        self._keep_output(stdout, folder / "stdout.jsonl", task.checkout)
         self._write(folder, {"exit_status": ended.exit_status, "pace_s": 0.0, "deleted": []})
         try:
             text = read_regular(task.handoff_file.parent, task.handoff_file.name, LARGEST)
         except Refused:
             return
         handoff = self.redact(text.decode("utf-8", "replace"))
-        (folder / "handoff.json").write_text(handoff, encoding="utf-8")
+        if handoff != json.dumps(STUBS.get(task.bead)):
+            (folder / "handoff.json").write_text(handoff, encoding="utf-8")
+
+    def _keep_output(self, stdout: Path, target: Path, checkout: Path) -> None:
+        """The raw output; where it was recorded does not matter to a replay."""
+        redacted = target.with_suffix(".part")
+        self.redact.file(stdout, redacted)
+        with redacted.open("rb") as old, target.open("wb") as new:
+            for line in old:
+                new.write(line.replace(in_json(checkout), in_json(RECORDED_CHECKOUT)))
+        redacted.unlink()
 
     def keep_change(self, result: BeadResult, captured: Captured, repository: Repository) -> None:
         """Keep the files that an Implement left behind."""
@@ -63,6 +87,10 @@ class Recorder:
     @staticmethod
     def _write(folder: Path, how: dict[str, object]) -> None:
         (folder / "bead.json").write_text(json.dumps(how, indent=2) + "\n", encoding="utf-8")
+
+
+def _is_recording(folder: Path) -> bool:
+    return folder.is_dir() and ((folder / INDEX).is_file() or not any(folder.iterdir()))
 
 
 def _write_file(repository: Repository, tree: str, name: str, target: Path) -> None:

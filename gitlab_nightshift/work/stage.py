@@ -12,10 +12,10 @@ from gitlab_nightshift.events import Emit, Note, Redactor, StepEnded, StepStarte
 from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.environment import build_bead_env, search_path
 from gitlab_nightshift.host.process import Limits
-from gitlab_nightshift.prompts import BEADS, bead_prompt, check_variables, load_bead_prompt
+from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
 from gitlab_nightshift.records import Bundle, CommandResult, Outcome, Plan, write_record
 from gitlab_nightshift.settings import Job, Settings
-from gitlab_nightshift.verdict.commands import check_commands, failure_text, run_commands
+from gitlab_nightshift.verdict.commands import failure_text, run_commands
 from gitlab_nightshift.work.agents import provider_of
 from gitlab_nightshift.work.agents.base import Provider
 from gitlab_nightshift.work.attempt import Proof
@@ -34,7 +34,8 @@ class WorkPlace:
     """Where and with what the work is done; no GitLab credential is in it.
 
     ``env`` is the part of the job's environment that agents may be given; ``config_folder`` is
-    where relative template paths start; ``private`` a folder no part of the checkout, ``logs``
+    where relative template paths start; ``home`` this machine's own (git settings);
+    ``private`` a folder no part of the checkout, ``logs``
     below it; ``seconds`` what the work may take (None: no deadline).
     """
 
@@ -43,6 +44,7 @@ class WorkPlace:
     env: Mapping[str, str]
     checkout: Path
     config_folder: Path
+    home: Path
     private: Path
     logs: Path
     allowed_commands: tuple[str, ...]
@@ -66,7 +68,6 @@ def prepare(place: WorkPlace) -> Tools:
     Raises :class:`NightshiftError` (``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``).
     """
     templates = load_templates(place)
-    check_commands(place.settings.verify_commands)
     provider = provider_of(place.settings)
     provider.check(place.env)
     return Tools(provider, templates)
@@ -74,7 +75,6 @@ def prepare(place: WorkPlace) -> Tools:
 
 def load_templates(place: WorkPlace) -> dict[str, str]:
     """The four templates, checked."""
-    check_variables(place.settings.variables)
     return {bead: load_bead_prompt(bead, place.settings, place.config_folder) for bead in BEADS}
 
 
@@ -114,6 +114,7 @@ def _ending(plan: Plan, place: WorkPlace, ledger: Ledger) -> Ending:
             private=place.private,
             search_path=search_path(place.env, place.checkout),
             run_id=plan.run_id,
+            real_home=place.home,
         ) as checkout:
             return _in_checkout(plan, place, tools, ledger, checkout)
     except NightshiftError as error:
@@ -134,10 +135,10 @@ def _in_checkout(
         raise NightshiftError(Code.CONFIG, text)
     proof = _proof(plan, place, ledger)
     baseline, notes = _baseline(place, checkout, proof)
-    if baseline:
+    if baseline and not ledger.late():
         return Ending(Outcome.SKIPPED, baseline, plan.scheduled)
     recorder = _recorder(place, tools)
-    recorder.start()
+    recorder.start(checkout.path)
     night = Night(
         plan=plan,
         settings=place.settings,
@@ -166,7 +167,7 @@ def _baseline(place: WorkPlace, checkout: Checkout, proof: Proof) -> tuple[str, 
         limits=proof.limits(),
         emit=place.emit,
     )
-    checkout.put_back()
+    checkout.put_back(keep_watched=True)
     failed = failure_text(results, place.logs, "baseline")
     place.emit(StepEnded("baseline", not failed, _baseline_line(results)))
     if not failed:

@@ -80,8 +80,8 @@ class ClaudeCode:
         ]
 
     def reader(self) -> StreamReader:
-        """A fresh reader."""
-        return StreamReader()
+        """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
+        return StreamReader(self._settings.idle_timeout)
 
 
 def _rules(task: BeadTask) -> list[str]:

@@ -6,10 +6,13 @@ Every line is hostile data: of any shape, of any size, perhaps no JSON at all.
 import json
 from typing import Any
 
+from gitlab_nightshift.events import elapsed, now_s
 from gitlab_nightshift.host.process import End, Ended
 from gitlab_nightshift.records import BeadStatus, Usage
 from gitlab_nightshift.work.agents.base import Progress, Report
 
+MOST = 10**12
+"""Larger figures are none of a bead."""
 REFUSED_STATUSES = {401, 403}
 REFUSALS_TO_BELIEVE = 3
 """The CLI itself goes on for minutes after a refused key; three refusals take about 4 s."""
@@ -29,9 +32,14 @@ _STATUS_OF_END = {
 
 
 class StreamReader:
-    """Reads one bead's stream and keeps of it only what the report needs."""
+    """Reads one bead's stream and keeps of it only what the report needs.
 
-    def __init__(self) -> None:
+    ``patience_s``: seconds for which the endpoint may fail without a break. The CLI itself waits
+    for an overloaded one without end.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s, self._failing_since = patience_s, 0.0
         self._result: dict[str, Any] | None = None
         self._tokens: dict[str, int] = {}
         self._current = ""
@@ -66,6 +74,8 @@ class StreamReader:
             return Report(BeadStatus.UNAVAILABLE, usage, self._unusable, denied=denied)
         if ended.end in _STATUS_OF_END:
             status, error = _STATUS_OF_END[ended.end]
+            if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
+                status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
             return Report(status, usage, error, denied=denied)
         if not result:
             return self._without_result(ended, usage, stderr)
@@ -75,10 +85,15 @@ class StreamReader:
         return Report(BeadStatus.OK, usage, "", result.get("structured_output"), denied)
 
     def _retry(self, event: dict[str, Any]) -> Progress:
-        status = event.get("error_status")
+        status = _number(event.get("error_status"))
         self._refusals += status in REFUSED_STATUSES
+        self._failing_since = self._failing_since or now_s()
+        failing_s = now_s() - self._failing_since
         if self._refusals >= REFUSALS_TO_BELIEVE:
             self._unusable = f"the model endpoint refuses the key (HTTP {status})"
+        elif failing_s >= self._patience_s:
+            answer = f"answered {status}" if status else "did not answer"
+            self._unusable = f"the model endpoint {answer} for {elapsed(failing_s)}"
         text = f"the model endpoint answers {status or 'nothing'}; the CLI tries again"
         return Progress(text, unusable=self._unusable)
 
@@ -88,6 +103,7 @@ class StreamReader:
             return None
         if part.get("type") == "message_start" and isinstance(part.get("message"), dict):
             self._current = str(part["message"].get("id"))
+            self._failing_since = 0.0
         if part.get("type") != "message_delta":
             return None
         self._tokens[self._current] = _token_sum(part.get("usage"))
@@ -110,9 +126,7 @@ class StreamReader:
         seen = sum(self._tokens.values())
         if not result:
             return Usage(None if seen else 0.0, seen)
-        cost = result.get("total_cost_usd")
-        known = float(cost) if isinstance(cost, int | float) else None
-        return Usage(known, max(_model_tokens(result), seen))
+        return Usage(_usd(result.get("total_cost_usd")), max(_model_tokens(result), seen))
 
     def _without_result(self, ended: Ended, usage: Usage, stderr: bytes) -> Report:
         last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
@@ -129,7 +143,7 @@ def _failure(result: dict[str, Any], api_error: str, exit_status: int) -> tuple[
     text = str(result.get("result") or result.get("errors") or subtype)[:500]
     if subtype == "error_max_budget_usd":
         return BeadStatus.BUDGET, "the budget is spent"
-    if api_error in UNUSABLE_ERRORS or result.get("api_error_status") in UNUSABLE_STATUSES:
+    if api_error in UNUSABLE_ERRORS or _number(result.get("api_error_status")) in UNUSABLE_STATUSES:
         return BeadStatus.UNAVAILABLE, text
     return BeadStatus.CRASHED, f"the CLI reports an error (exit status {exit_status}): {text}"
 
@@ -158,23 +172,34 @@ def _activity(part: dict[str, Any]) -> str:
         return ""
     given = part.get("input")
     given = given if isinstance(given, dict) else {}
+    if part.get("name") == "StructuredOutput":
+        return "reports"
     what = given.get("command") or given.get("file_path") or given.get("description") or ""
     return f"{part.get('name')} {what}"[:160].strip()
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < MOST else 0
+
+
+def _usd(value: object) -> float | None:
+    """A price that can be one: not negative, and a number, which JSON's ``NaN`` is not."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < MOST else None
 
 
 def _token_sum(usage: object) -> int:
     if not isinstance(usage, dict):
         return 0
-    return sum(v for k, v in usage.items() if k.endswith("_tokens") and isinstance(v, int))
+    return sum(_number(value) for key, value in usage.items() if key.endswith("_tokens"))
 
 
 def _model_tokens(result: dict[str, Any]) -> int:
     models = result.get("modelUsage")
     rows = list(models.values()) if isinstance(models, dict) else []
     return sum(
-        value
+        _number(value)
         for row in rows
         if isinstance(row, dict)
         for key, value in row.items()
-        if key.endswith("Tokens") and key != "maxOutputTokens" and isinstance(value, int)
+        if key.endswith("Tokens") and key != "maxOutputTokens"
     )

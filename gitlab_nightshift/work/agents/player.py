@@ -9,6 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+RECORDED_CHECKOUT = Path("/recorded/checkout")
+"""Stands in recorded output where the checkout's own path stood."""
+
+
+def in_json(path: Path) -> bytes:
+    """A path as it stands in a JSON string."""
+    return json.dumps(str(path), ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
+
 
 def play(folder: Path, checkout: Path, handoff: Path) -> int:
     """Play one bead; the recorded exit status, or 3 where the recording has no such bead."""
@@ -17,17 +25,17 @@ def play(folder: Path, checkout: Path, handoff: Path) -> int:
         sys.stderr.write(f"the recording has no bead {folder.name}\n")
         return 3
     how = json.loads((folder / "bead.json").read_bytes())
-    _print(folder / "stdout.jsonl", float(how.get("pace_s", 0.0)))
+    _print(folder / "stdout.jsonl", checkout, float(how.get("pace_s", 0.0)))
     _change(folder / "files", checkout, how.get("deleted", []))
     if (folder / "handoff.json").exists():
         shutil.copyfile(folder / "handoff.json", handoff)
     return int(how.get("exit_status", 0))
 
 
-def _print(stdout: Path, pace_s: float) -> None:
+def _print(stdout: Path, checkout: Path, pace_s: float) -> None:
     lines = stdout.read_bytes().splitlines(keepends=True) if stdout.exists() else []
     for line in lines:
-        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.write(line.replace(in_json(RECORDED_CHECKOUT), in_json(checkout)))
         sys.stdout.buffer.flush()
         time.sleep(pace_s)
 
@@ -36,12 +44,16 @@ def _change(files: Path, checkout: Path, deleted: list[str]) -> None:
     for name in deleted:
         (checkout / name).unlink(missing_ok=True)
     for file in sorted(files.rglob("*")) if files.is_dir() else []:
+        if "__pycache__" in file.parts:  # pip makes it in a recording that a package brings
+            continue
         target = checkout / file.relative_to(files)
-        if file.is_dir():
+        if file.is_dir() and not file.is_symlink():
             target.mkdir(exist_ok=True)
-        else:
-            target.unlink(missing_ok=True)
-            shutil.copy2(file, target, follow_symlinks=False)
+            continue
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        target.unlink(missing_ok=True)
+        shutil.copy2(file, target, follow_symlinks=False)
 
 
 if __name__ == "__main__":

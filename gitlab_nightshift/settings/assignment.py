@@ -1,0 +1,71 @@
+"""One value from one source, and where a user finds it."""
+
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from gitlab_nightshift.settings.model import Settings
+
+ALIAS = "code_agent"
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One value from one source; ``place`` is where a user finds it, ``node`` its YAML."""
+
+    path: Path
+    value: Any
+    source: str
+    place: str
+    node: Any = None
+
+    def place_of(self, loc: Path) -> str:
+        """Where a part of the value stands: for a file, the line of the list item or key."""
+        node, line = self.node, None
+        for name in loc[len(self.path) :]:
+            found = entry_of(node, name)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        return f"{self.place.rpartition(':')[0]}:{line}" if line else self.place
+
+
+def leaves(a: Assignment, kind: Any) -> Iterator[Assignment]:
+    """The assignment of a group of keys as one for each key."""
+    if not isinstance(a.value, dict) or not is_part(kind):
+        yield a
+        return
+    for key, value in a.value.items():
+        name = str(key)
+        inner = Settings if (*a.path, name) == (ALIAS,) else inner_kind(kind, name)
+        whole = (*a.path, name)
+        at = replace(a, place=a.place_of(whole))
+        at = replace(at, source=at.place) if a.node else at
+        child = entry_of(a.node, name)
+        yield from leaves(replace(at, path=whole, value=value, node=child and child[1]), inner)
+
+
+def is_part(kind: Any) -> bool:
+    """True for a group of keys."""
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def inner_kind(kind: Any, name: str) -> Any:
+    """The type of a key of a group of keys or a mapping; ``None`` where there is no such key."""
+    if typing.get_origin(kind) is dict:
+        return typing.get_args(kind)[1]
+    field = kind.model_fields.get(name) if is_part(kind) else None
+    return field.annotation if field else None
+
+
+def entry_of(node: Any, name: str) -> tuple[Any, Any] | None:
+    """The nodes of a mapping's key and its value; of a list's item, the item twice."""
+    entries = node.value if isinstance(getattr(node, "value", None), list) else []
+    if name.isdecimal() and int(name) < len(entries) and not isinstance(entries[0], tuple):
+        return entries[int(name)], entries[int(name)]
+    pairs = (entry for entry in entries if isinstance(entry, tuple))
+    return next(((key, value) for key, value in pairs if key.value == name), None)

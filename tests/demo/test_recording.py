@@ -1,0 +1,146 @@
+"""The demo's recording: it can be made again, and what its agents claim is true."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift import stages
+from gitlab_nightshift.demo.night import HISTORY, RECORDING, demo_night
+from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.session import Call, opened
+
+LIMIT = "if subtotal >= FREE_FROM"
+MUTANTS = {
+    "free above 50.00 only": (LIMIT, "if subtotal > FREE_FROM"),
+    "free from a cent less": ('FREE_FROM = Decimal("50.00")', 'FREE_FROM = Decimal("49.99")'),
+    "free from a cent more": ('FREE_FROM = Decimal("50.00")', 'FREE_FROM = Decimal("50.01")'),
+    "limits excluded": ("grams <= limit", "grams < limit"),
+    "500 g a gram less": ("((500,", "((499,"),
+    "500 g a gram more": ("((500,", "((501,"),
+    "2 kg a gram less": ("(2_000,", "(1_999,"),
+    "2 kg a gram more": ("(2_000,", "(2_001,"),
+    "10 kg a gram less": ("(10_000,", "(9_999,"),
+    "10 kg a gram more": ("(10_000,", "(10_001,"),
+}
+FREE_ABROAD = ('if country != "DE":', 'if country != "DE" and subtotal < FREE_FROM:')
+WRONG_PRICE = ('(10_000, Decimal("8.90"))', '(10_000, Decimal("8.95"))')
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample")
+    for arguments in (["init", "-q"], ["fast-import", "--quiet", "--done"], ["checkout", "main"]):
+        subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            input=HISTORY.read_bytes() if arguments[0] == "fast-import" else b"",
+            capture_output=True,
+            check=True,
+        )
+    return folder
+
+
+def passes(sample: Path, folder: Path, attempt: int, *mutation: str) -> tuple[bool, int]:
+    """Whether `make test` passes in the sample with an attempt's files (0: none), and its tests."""
+    shutil.copytree(sample, folder, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+    if attempt:
+        change = RECORDING / f"implement-tests-{attempt}" / "files"
+        shutil.copytree(change, folder, dirs_exist_ok=True)
+    if mutation:
+        code = folder / "basket" / "shipping.py"
+        old, new = mutation
+        assert code.read_text().count(old) == 1
+        code.write_text(code.read_text().replace(old, new))
+    env = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["make", "test"], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    ran = re.search(r"Ran (\d+) tests", done.stderr)
+    assert ran
+    return done.returncode == 0, int(ran[1])
+
+
+def test_the_sample_and_both_attempts_pass(sample: Path, tmp_path: Path) -> None:
+    found = [passes(sample, tmp_path / str(attempt), attempt) for attempt in (0, 1, 2)]
+    assert found == [(True, 21), (True, 24), (True, 25)]
+
+
+@pytest.mark.parametrize("mutation", MUTANTS.values(), ids=MUTANTS)
+def test_a_limit_that_moves_fails_a_test_now_and_did_not_before(
+    sample: Path, tmp_path: Path, mutation: tuple[str, str]
+) -> None:
+    assert passes(sample, tmp_path / "before", 0, *mutation)[0]
+    assert not passes(sample, tmp_path / "now", 2, *mutation)[0]
+
+
+@pytest.mark.parametrize("mutation", [MUTANTS["free above 50.00 only"], WRONG_PRICE])
+def test_what_verify_says_of_the_first_attempt_is_true(
+    sample: Path, tmp_path: Path, mutation: tuple[str, str]
+) -> None:
+    assert passes(sample, tmp_path / "first", 1, *mutation) == (True, 24)
+
+
+def test_other_countries_never_ship_free(sample: Path, tmp_path: Path) -> None:
+    found = [passes(sample, tmp_path / str(n), n, *FREE_ABROAD)[0] for n in (0, 1, 2)]
+    assert found == [True, False, False]
+
+
+def test_the_history_lets_the_change_through(sample: Path) -> None:
+    """The changed file is old enough, the refused candidates are recent, as the analysis says."""
+    walk = ["log", "--first-parent", "--diff-merges=first-parent", "--min-parents=1", "-10"]
+    shown = subprocess.run(
+        ["git", *walk, "--name-only", "--format="],
+        cwd=sample,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert "tests/test_shipping.py" not in shown
+    assert {"basket/receipt.py", "tests/test_receipt.py"} <= set(shown)
+
+
+def test_a_recorded_night_can_be_recorded_again(tmp_path: Path) -> None:
+    """Replaying and recording are each other's reverse, wherever the checkout is."""
+    recording, again = tmp_path / "recording", tmp_path / "again"
+    shutil.copytree(RECORDING, recording)
+    for bead in recording.glob("*/bead.json"):
+        bead.write_text(json.dumps({**json.loads(bead.read_bytes()), "pace_s": 0.0}, indent=2))
+    with demo_night(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
+        env = {
+            **demo.env,
+            "NIGHTSHIFT_REPLAY_DIR": str(recording),
+            "NIGHTSHIFT_RECORD_DIR": str(again),
+        }
+        with opened(Call(env, demo.checkout, None, {}, False)) as session:
+            assert stages.run(session).outcome is Outcome.MR_CREATED
+        assert len(demo.project.merge_requests) == 1
+        assert [push.ref for push in demo.project.pushes] == [
+            "refs/heads/night-shift/test-shipping-limits"
+        ]
+    assert _recorded(again) == _recorded(recording)
+
+
+def _recorded(folder: Path) -> dict[str, Any]:
+    beads = {path.parent.name: json.loads(path.read_bytes()) for path in folder.glob("*/bead.json")}
+    files = (path for path in folder.glob("*/**/*") if path.is_file() and path.name != "bead.json")
+    return {**beads, **{str(path.relative_to(folder)): path.read_bytes() for path in files}}
+
+
+@pytest.mark.parametrize("where", ["inside", "foreign"])
+def test_a_night_is_not_recorded_over_something_else(tmp_path: Path, where: str) -> None:
+    with demo_night(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
+        folder = demo.checkout / "basket" if where == "inside" else tmp_path / "mine"
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text('"""Prices of a basket in the Harbour Books shop."""\n')
+        env = {**demo.env, "NIGHTSHIFT_RECORD_DIR": str(folder)}
+        with opened(Call(env, demo.checkout, None, {}, False)) as session:
+            result = stages.run(session)
+        assert (folder / "__init__.py").exists()
+    assert (result.error_code, result.beads) == ("E_CONFIG", ())
+    assert "record_dir" in result.reason
