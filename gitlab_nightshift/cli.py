@@ -129,7 +129,7 @@ def _publish(args: argparse.Namespace) -> int:
     from gitlab_nightshift.session import opened
 
     with opened(_call(args)) as session:
-        return _status(stages.publish_again(session, args.bundle))
+        return _status(stages.publish_again(session, args.bundle, args.from_job))
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -227,7 +227,11 @@ def _parser() -> argparse.ArgumentParser:
     work = _settable(add("work", _work, "run the agents; writes nightshift/bundle"))
     work.add_argument("--plan", metavar="FILE", help="default: nightshift/plan.json")
     publish = _settable(add("publish", _publish, "open the merge request of a bundle"))
-    publish.add_argument("bundle", nargs="?", metavar="BUNDLE", help="default: nightshift/bundle")
+    source = publish.add_mutually_exclusive_group()
+    source.add_argument("bundle", nargs="?", metavar="BUNDLE", help="default: nightshift/bundle")
+    source.add_argument(
+        "--from-job", metavar="NAME", help="the bundle of another job of this pipeline"
+    )
     run = _settable(add("run", _run, "plan, work and publish in one job"))
     run.add_argument("--dry-run", action="store_true", help="stop before publish")
     for each in (plan, run):

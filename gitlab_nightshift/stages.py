@@ -14,6 +14,7 @@ from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.plan.facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.stage import make_plan
 from gitlab_nightshift.publish.desk import Desk, Source, read_source
+from gitlab_nightshift.publish.fetch import fetch_bundle
 from gitlab_nightshift.publish.merge_request import check_templates
 from gitlab_nightshift.publish.stage import publish as do_publish
 from gitlab_nightshift.records import (
@@ -60,12 +61,12 @@ def _plan_line(made: Plan) -> str:
 
 def preview(session: Session, made: Plan) -> dict[str, str]:
     """The prompts of a night as they would be sent."""
-    return prompts_preview(_work_place(session, made), made)
+    return prompts_preview(_work_place(session), made)
 
 
 def work(session: Session, made: Plan) -> Bundle:
     """The work stage; writes the bundle and the logs."""
-    bundle = do_work(made, _work_place(session, made), session.results / "bundle")
+    bundle = do_work(made, _work_place(session), session.results / "bundle")
     move_logs(session.logs, session.results / "logs", session.redact)
     bundle = named_logs(bundle, session.results)
     write_record(session.results / "bundle" / "bundle.json", bundle)
@@ -81,7 +82,9 @@ def publish(session: Session, folder: Path, source: Source, recent: frozenset[st
     try:
         published = do_publish(folder, _desk(session, source, recent))
     except (NightshiftError, Interrupted) as error:
-        reason = error.message if isinstance(error, NightshiftError) else "stopped by a signal"
+        resume = f"nightshift publish {session.settings.output_dir}/bundle"
+        stopped = f"stopped by a signal. Go on with: {resume}"
+        reason = error.message if isinstance(error, NightshiftError) else stopped
         published = Published(session.job.run_id, Outcome.FAILED, reason, error.code.value)
     text = published.mr_url or published.reason
     session.emit(StepEnded("publish", not published.error_code, text))
@@ -117,15 +120,32 @@ def _desk(session: Session, source: Source, recent: frozenset[str]) -> Desk:
     )
 
 
-def publish_again(session: Session, given: str | None) -> RunResult:
-    """Publish the bundle of an earlier stage or run."""
-    folder = product(session, given, "bundle")
+def publish_again(session: Session, given: str | None, from_job: str | None = None) -> RunResult:
+    """Publish the bundle of an earlier stage or run; a dry run only reports it."""
+    folder = _bundle_of(session, from_job) if from_job else product(session, given, "bundle")
     bundle = read_record(Bundle, folder / "bundle.json")
+    if from_job:  # its logs stay where they are, in that job's artifacts
+        bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
+    if session.settings.dry_run:
+        return ended(session, bundle, None)
     if not session.secrets.gitlab_token:
         raise no_token()
     facts = facts_of(session)
     recent = frozenset(facts.recent_files if facts.recent_enforced else ())
     return ended(session, bundle, publish(session, folder, source_of(session), recent))
+
+
+def _bundle_of(session: Session, name: str) -> Path:
+    """The bundle of another job of this pipeline."""
+    job, token = session.job, session.secrets.gitlab_token
+    if not token:
+        raise no_token()
+    if not session.env.get("CI_PIPELINE_ID"):
+        raise config_error("--from-job: works in a job of a GitLab pipeline only")
+    folder = session.results / "bundle"
+    project = open_project(job.server_url, job.project_id, token)
+    fetch_bundle(project, job.run_id, name, f"{session.settings.output_dir}/bundle", folder)
+    return folder
 
 
 @dataclass
@@ -169,7 +189,7 @@ def _stopped(
     reason = error.message if isinstance(error, NightshiftError) else "stopped by a signal"
     if bundle:
         return replace(bundle, reason=reason, error_code=error.code.value)
-    return Bundle(
+    made = Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         base_sha=session.job.commit_sha,
@@ -178,6 +198,10 @@ def _stopped(
         reason=reason,
         error_code=error.code.value,
     )
+    folder = session.results / "bundle"
+    folder.mkdir(exist_ok=True)
+    write_record(folder / "bundle.json", made)
+    return made
 
 
 def no_token() -> NightshiftError:
@@ -226,12 +250,13 @@ def project_of(session: Session) -> Project | None:
     return project
 
 
-def _work_place(session: Session, made: Plan) -> WorkPlace:
+def _work_place(session: Session) -> WorkPlace:
     settings = session.settings
     files = git_verbs.tracked_files(session.git, session.checkout)
+    base = git_verbs.head(session.git, session.checkout)
 
     def read(name: str) -> bytes | None:
-        return git_verbs.read_file(session.git, session.checkout, made.base_sha, name)
+        return git_verbs.read_file(session.git, session.checkout, base, name)
 
     build = build_commands(files, read)
     default = default_allowed_commands(files, read)

@@ -77,8 +77,12 @@ class Endpoint:
     job_token: bool = False
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The decoded values of the path's ``{names}``, or None for another path."""
+        """The decoded values of the path's ``{names}``, or None for another path.
+
+        ``{name*}`` takes slashes, too.
+        """
         pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path)
+        pattern = re.sub(r"\{(\w+)\*\}", r"(?P<\1>.+)", pattern)
         found = re.fullmatch(pattern, path)
         return {k: unquote(v) for k, v in found.groupdict().items()} if found else None
 

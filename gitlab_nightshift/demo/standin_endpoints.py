@@ -144,6 +144,24 @@ def _compare(call: Call) -> Answer:
     return Answer(200, body)
 
 
+def _pipeline_jobs(call: Call) -> Answer:
+    known_filters(call.request)
+    found = [job for job in call.project.jobs if str(job.pipeline) == call.values["pipeline"]]
+    return one_page(call, found, lambda job: {"id": job.id, "name": job.name, "status": "success"})
+
+
+def _artifact(call: Call) -> Answer:
+    """A file out of a job's artifacts; a link is shown as what the archive holds, its target."""
+    for job in call.project.jobs:
+        path = job.artifacts / call.values["path"]
+        if str(job.id) == call.values["job"] and ".." not in path.parts:
+            if path.is_symlink():
+                return Answer(200, str(path.readlink()).encode())
+            if path.is_file():
+                return Answer(200, path.read_bytes())
+    raise ApiError(404, {"message": "404 Not found"})
+
+
 PROJECT = "projects/{id}"
 MERGE_REQUESTS = f"{PROJECT}/merge_requests"
 ONE = f"{MERGE_REQUESTS}/{{iid}}"
@@ -165,6 +183,10 @@ ENDPOINTS = (
     Endpoint("GET", f"{REPOSITORY}/branches/{{name}}", _branch, REPORTER, job_token=True),
     Endpoint("GET", f"{REPOSITORY}/commits/{{sha}}", _commit, REPORTER, job_token=True),
     Endpoint("GET", f"{REPOSITORY}/compare", _compare, REPORTER, job_token=True),
+    Endpoint("GET", f"{PROJECT}/pipelines/{{pipeline}}/jobs", _pipeline_jobs, REPORTER),
+    Endpoint(
+        "GET", f"{PROJECT}/jobs/{{job}}/artifacts/{{path*}}", _artifact, DEVELOPER, job_token=True
+    ),
     Endpoint("GET", MERGE_REQUESTS, merge_requests.listed, REPORTER, job_token=True),
     Endpoint("POST", MERGE_REQUESTS, merge_requests.created, DEVELOPER, WRITE),
     Endpoint("GET", ONE, merge_requests.shown, REPORTER, job_token=True),

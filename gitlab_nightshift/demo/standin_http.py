@@ -138,9 +138,11 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         is_text = isinstance(answer.body, str)
-        content = (answer.body if is_text else json.dumps(answer.body)).encode()
+        is_file = isinstance(answer.body, bytes)
+        content = answer.body if is_file else _encoded(answer.body)
+        text_type = "application/octet-stream" if is_file else text_type
         self.send_response(answer.status)
-        self.send_header("Content-Type", text_type if is_text else "application/json")
+        self.send_header("Content-Type", text_type if is_text or is_file else "application/json")
         self.send_header("Content-Length", str(len(content)))
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -179,6 +181,10 @@ class Handler(BaseHTTPRequestHandler):
                 raise ConnectionError("the client stopped within a body")
             size -= len(data)
             yield data
+
+
+def _encoded(body: Any) -> bytes:
+    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def _query(text: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ FIRST_IDS = {
     "label": 20001,
     "merge_request": 70001,
     "note": 90001,
+    "job": 110001,
 }
 
 Visibility = Literal["private", "internal", "public"]
@@ -76,7 +77,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Answer:
-    """A body that is a string is sent as it is, everything else as JSON."""
+    """A body that is a string or bytes is sent as it is, everything else as JSON."""
 
     status: int
     body: Any
@@ -154,6 +155,16 @@ class MergeRequest:
         self.merged_at = now if state == "merged" else None
 
 
+@dataclass(frozen=True)
+class PipelineJob:
+    """A job of a pipeline; ``artifacts`` is the folder that holds what it has uploaded."""
+
+    id: int
+    pipeline: int
+    name: str
+    artifacts: Path
+
+
 @dataclass
 class Project:
     """A project with its bare repository. ``protected_branches`` are names and wildcards."""
@@ -168,6 +179,7 @@ class Project:
     git: Git
     labels: list[Label] = field(default_factory=list)
     merge_requests: list[MergeRequest] = field(default_factory=list)
+    jobs: list[PipelineJob] = field(default_factory=list)
 
     @property
     def http_url(self) -> str:

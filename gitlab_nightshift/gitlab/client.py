@@ -18,6 +18,7 @@ from gitlab_nightshift.gitlab.errors import ApiError
 from gitlab_nightshift.gitlab.retry import Patience, not_performed, transient
 
 LONGEST_REASON = 300
+CHUNK = 64 * 1024
 
 
 class Client(gitlab.Gitlab):
@@ -57,6 +58,27 @@ class Client(gitlab.Gitlab):
                 return self._checked(response)
 
         return self.patience.tries(once, again)
+
+    def download(self, path: str, most: int) -> bytes:
+        """The bytes of a file, at most ``most`` of them; a longer one is an error."""
+
+        def once() -> bytes:
+            with self._errors("get", path):
+                options: dict[str, Any] = {"obey_rate_limit": False, "max_retries": 0}
+                response = super(Client, self).http_request("get", path, streamed=True, **options)
+                with contextlib.closing(response):
+                    return self._bounded(response, path, most)
+
+        return self.patience.tries(once, transient)
+
+    def _bounded(self, response: requests.Response, path: str, most: int) -> bytes:
+        data = bytearray()
+        for chunk in response.iter_content(CHUNK):
+            data += chunk
+            if len(data) > most:
+                text = f"GitLab at {self.server}: {path} has more than {most} bytes"
+                raise ApiError(text, status=response.status_code, lasting=True)
+        return bytes(data)
 
     @contextlib.contextmanager
     def _errors(self, verb: str, path: str) -> Iterator[None]:

@@ -165,6 +165,17 @@ class Project:
                 warnings.append(f"reviewer {name} is not known to GitLab")
         return tuple(dict.fromkeys(ids)), tuple(warnings)
 
+    def newest_job(self, pipeline: str, name: str) -> int | None:
+        """The id of a pipeline's job of this name, the last try; None where there is none."""
+        remote = self._remote.pipelines.get(pipeline, lazy=True)
+        found = _unless_missing(lambda: remote.jobs.list(get_all=True, per_page=PAGE))
+        return max((int(each.id) for each in found or () if each.name == name), default=None)
+
+    def artifact(self, job: int, path: str, most: int) -> bytes:
+        """One file out of a job's artifacts; more than ``most`` bytes are an error."""
+        project = f"{self._remote.manager.path}/{self._remote.encoded_id}"
+        return self._client.download(f"{project}/jobs/{job}/artifacts/{path}", most)
+
     # --- writing ------------------------------------------------------------------------------
 
     def ensure_labels(self, labels: Iterable[Label]) -> tuple[str, ...]:

@@ -218,7 +218,6 @@ def _why_not(saved: Saved, path: str, old: Entry | None, new: Entry | None) -> s
         "its path is too long": new and _is_too_long(path),
         "git keeps such names for itself": new and is_dot_git(path),
         "it is no file, folder or link": new and new.kind is Kind.OTHER,
-        "it has several hard links": new and new.kind is Kind.FILE and new.nlink != 1,
         f"it is larger than {MAX_FILE_BYTES} bytes": max(_size(old), _size(new)) > MAX_FILE_BYTES,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

@@ -21,6 +21,7 @@ from gitlab_nightshift.host.cover import (
     cover,
     covered,
     release,
+    renew,
     uncover,
 )
 from gitlab_nightshift.host.git import (
@@ -60,6 +61,7 @@ class Checkout:
     output_dir: str
     repository: Repository
     saved: Saved
+    _aside: Aside = field(repr=False)
     _known: _Known = field(repr=False)
 
     def change(self) -> Captured:
@@ -74,7 +76,7 @@ class Checkout:
         )
 
     def put_back(self, *, keep_watched: bool = False) -> tuple[str, ...]:
-        """Make the tree what it was at the start.
+        """Make the tree what it was at the start, and the throw-away ``.git`` too.
 
         Returns the paths that could not be restored, as they may be shown: ignored files that
         were too many or too large to be copied beforehand. Nothing that depends on them is proven
@@ -89,6 +91,7 @@ class Checkout:
                 self.repository,
                 keep_watched=keep_watched,
             )
+            renew(self._aside)
         return tuple(map(display, failed))
 
     def lay(self, captured: Captured) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ def open_checkout(
         write_saved(aside.folder / SAVED, saved)
         build_throwaway(aside.folder / THROWAWAY, now, later, base_sha, config)
         known = _Known(saved.entries)
-        opened = Checkout(checkout, base_sha, output_dir, repository, saved, known)
+        opened = Checkout(checkout, base_sha, output_dir, repository, saved, aside, known)
         with _covered(aside, opened):
             yield opened
 
@@ -187,9 +190,12 @@ def _covered(aside: Aside, checkout: Checkout) -> Iterator[None]:
 
 def _cover(aside: Aside) -> None:
     try:
-        cover(aside, aside.folder / THROWAWAY)
+        cover(aside)
     except OSError as error:
-        raise config_error(f"{aside.checkout}/.git cannot be moved: {error.strerror}") from None
+        raise config_error(
+            f"{aside.checkout}/.git cannot be moved to {aside.folder} ({error.strerror}):"
+            " check the project out on a file system of its own user, not in an image"
+        ) from None
 
 
 def _leave(aside: Aside, checkout: Checkout) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -196,13 +197,25 @@ def _config(object_format: str, config: Mapping[str, str]) -> str:
     return f"[core]\n\trepositoryformatversion = {version}\n{lines}{extension}"
 
 
-def cover(aside: Aside, throwaway: Path) -> None:
-    """Move the real ``.git`` aside and the throw-away (a folder in ``aside``) into its place.
-
-    Raises OSError.
-    """
+def cover(aside: Aside) -> None:
+    """Move the real ``.git`` aside and a copy of the throw-away into its place. Raises OSError."""
+    fresh = _copied(aside)
     (aside.checkout / ".git").rename(aside.real_git)
-    throwaway.rename(aside.checkout / ".git")
+    fresh.rename(aside.checkout / ".git")
+
+
+def renew(aside: Aside) -> None:
+    """Give the next agent a throw-away as the first one found it. Raises OSError.
+
+    Does nothing where the real ``.git`` is in place.
+    """
+    if not os.path.lexists(aside.real_git):
+        return
+    fresh = _copied(aside)
+    used = _taken_away(aside)
+    fresh.rename(aside.checkout / ".git")
+    if used:
+        remove_path(used)
 
 
 def uncover(aside: Aside) -> None:
@@ -210,14 +223,27 @@ def uncover(aside: Aside) -> None:
 
     Does nothing where the real one is in place. Raises OSError.
     """
-    if not os.path.lexists(aside.real_git):
-        return
-    shown = aside.checkout / ".git"
+    if os.path.lexists(aside.real_git):
+        _taken_away(aside)
+        aside.real_git.rename(aside.checkout / ".git")
+
+
+def _copied(aside: Aside) -> Path:
+    return Path(shutil.copytree(aside.folder / THROWAWAY, _unused(aside, "fresh")))
+
+
+def _taken_away(aside: Aside) -> Path | None:
+    shown, used = aside.checkout / ".git", _unused(aside, "used")
     with opened(aside.checkout):
-        if os.path.lexists(shown):
-            grant(shown)
-            shown.rename(aside.folder / f"used-{os.urandom(4).hex()}")
-        aside.real_git.rename(shown)
+        if not os.path.lexists(shown):
+            return None
+        grant(shown)
+        shown.rename(used)
+    return used
+
+
+def _unused(aside: Aside, kind: str) -> Path:
+    return aside.folder / f"{kind}-{os.urandom(4).hex()}"
 
 
 def is_cover(checkout: Path) -> bool:

@@ -57,6 +57,12 @@ def pinned(name: str | Path, dir_fd: int | None = None) -> Iterator[tuple[str, i
         os.close(fd)
 
 
+def set_mode(name: str | Path, dir_fd: int | None, mode: int) -> None:
+    """``chmod`` that follows no link."""
+    with pinned(name, dir_fd) as (link, _):
+        os.chmod(link, mode)  # noqa: PTH101
+
+
 @contextlib.contextmanager
 def folder_of(root: Path, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
     """The folder that holds ``path`` (relative to ``root``) as a descriptor, and the last name.

@@ -10,7 +10,6 @@ from gitlab_nightshift.host.openat import (
     Refused,
     copy_all,
     folder_of,
-    grant,
     pinned,
     put_link,
     remove,
@@ -46,7 +45,6 @@ def put_back(
     folders = {path for path, entry in saved.entries.items() if entry.kind is Kind.FOLDER}
     found = scan(root, only=folders)
     touched = differing(known, found)
-    _open_folders(root, (path for path in touched if _is(found, path, Kind.FOLDER)))
     _remove_new(root, saved.entries, found, touched)
     _make_folders(root, (path for path in touched if path in folders))
     _make_links(root, saved.entries, touched)
@@ -90,13 +88,6 @@ def _kept_going() -> Iterator[None]:
     """One path that the system does not let us touch is found out by the second look."""
     with contextlib.suppress(OSError, Refused):
         yield
-
-
-def _open_folders(root: Path, paths: Iterable[str]) -> None:
-    """Make folders accessible that the agent closed, the outer ones first."""
-    for path in paths:
-        with _kept_going(), _at(root, path) as (name, fd):
-            grant(name, fd)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from gitlab_nightshift.host.openat import (
     copy_all,
     folder_of,
     open_regular,
-    pinned,
+    set_mode,
 )
 from gitlab_nightshift.host.paths import parents
 from gitlab_nightshift.host.tree import Entry, Kind, Snapshot, scan
@@ -54,8 +54,7 @@ def save(git: Git, checkout: Path, folder: Path) -> Saved:
     visible = {path for path in (*index, *untracked) if _is_file(entries, path)}
     wanted = [*sorted(visible - blobs.keys()), *_affordable(entries, visible)]
     copies = _copy(checkout, wanted, folder)
-    if _reset_modes(checkout, entries):
-        entries = scan(checkout)
+    _close_folders(checkout, entries)
     return Saved(
         entries=entries,
         tracked=frozenset(index),
@@ -144,24 +143,14 @@ def _copy_one(checkout: Path, path: str, copy: Path) -> None:
         copy_all(source, target.fileno())
 
 
-def _reset_modes(checkout: Path, entries: Snapshot) -> bool:
-    """Give folders and files that had to be opened for reading their modes back."""
-    rights = {Kind.FOLDER: stat.S_IRWXU, Kind.FILE: stat.S_IRUSR}
-    closed = [
-        path
-        for path, entry in entries.items()
-        if path and (need := rights.get(entry.kind)) and entry.mode & need != need
-    ]
-    for path in sorted(closed, reverse=True):
-        with contextlib.suppress(PermissionError):
-            set_mode(checkout, path, entries[path].mode)
-    return bool(closed)
-
-
-def set_mode(checkout: Path, path: str, mode: int) -> None:
-    """``chmod`` that follows no link. Raises OSError."""
-    with folder_of(checkout, path) as (fd, name), pinned(name, fd) as (link, _):
-        os.chmod(link, mode)  # noqa: PTH101
+def _close_folders(checkout: Path, entries: Snapshot) -> None:
+    """Give folders that had to be opened for copying their modes back, the inner ones first."""
+    rights = stat.S_IRWXU
+    folders = (path for path, entry in entries.items() if path and entry.kind is Kind.FOLDER)
+    for path in sorted(folders, reverse=True):
+        if entries[path].mode & rights != rights:
+            with contextlib.suppress(PermissionError), folder_of(checkout, path) as (fd, name):
+                set_mode(name, fd, entries[path].mode)
 
 
 # --- on disk, for the start after a kill ------------------------------------------------------

@@ -97,5 +97,5 @@ def store(stage: Stage, gone: Iterable[str], present: Iterable[str]) -> str:
     """
     update = ("update-index", "-z")
     stage.git(*update, "--force-remove", "--stdin", paths=gone)
-    stage.git(*update, "--add", "--replace", "--stdin", paths=present)
+    stage.git(*update, "--add", "--stdin", paths=present)
     return write_tree(stage.repository, stage.index)

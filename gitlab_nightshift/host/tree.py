@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from gitlab_nightshift.host.openat import grant, opened, pinned
+from gitlab_nightshift.host.openat import grant, opened, set_mode
 
 TOP = ""
 DEEPEST = 200
@@ -106,8 +106,7 @@ def _entered(name: str | Path, dir_fd: int | None, entry: Entry) -> Iterator[int
         with opened(name, dir_fd) as fd:
             yield fd
     finally:
-        with pinned(name, dir_fd) as (link, _):
-            os.chmod(link, entry.mode)  # noqa: PTH101
+        set_mode(name, dir_fd, entry.mode)
 
 
 def _look(item: "os.DirEntry[str]", fd: int) -> Entry:

@@ -32,7 +32,7 @@ from gitlab_nightshift.publish.bundle import (
 from gitlab_nightshift.publish.desk import Desk, author
 from gitlab_nightshift.publish.push import push_commit, transferred
 from gitlab_nightshift.publish.text import clean
-from gitlab_nightshift.records import Bundle, Outcome, Proposal, Published
+from gitlab_nightshift.records import Bundle, Outcome, Proposal, Published, map_texts
 
 
 @dataclass(frozen=True)
@@ -158,15 +158,7 @@ def write_texts(bundle: Bundle, proposal: Proposal, desk: Desk) -> Texts:
 
 def tidied(value: Any, redact: Callable[[str], str]) -> Any:
     """A record with every string in it cleaned and redacted."""
-    if type(value) is str:
-        return redact(clean(value))
-    if isinstance(value, tuple):
-        return tuple(tidied(each, redact) for each in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field.name for field in dataclasses.fields(value)]
-        changes = {name: tidied(getattr(value, name), redact) for name in fields}
-        return dataclasses.replace(value, **changes)
-    return value
+    return map_texts(value, lambda text: redact(clean(text)))
 
 
 def _commit(

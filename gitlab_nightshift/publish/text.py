@@ -184,7 +184,8 @@ def _inline(text: str) -> str:
     done: list[str] = []
     at = 0
     for match in _SPAN.finditer(text):
-        done += [_escaped(text[at : match.start()]), _span(match[2])]
+        span = _span(match[2]) or _escaped(match[0])
+        done += [_escaped(text[at : match.start()]), span]
         at = match.end()
     return "".join([*done, _escaped(text[at:])])
 

@@ -20,7 +20,7 @@ from gitlab_nightshift.records.stages import (
     Published,
     RunResult,
 )
-from gitlab_nightshift.records.storage import read_record, to_json, write_record
+from gitlab_nightshift.records.storage import map_texts, read_record, to_json, write_record
 
 __all__ = [
     "VERSION",
@@ -42,6 +42,7 @@ __all__ = [
     "RunResult",
     "Usage",
     "Verdict",
+    "map_texts",
     "read_record",
     "to_json",
     "write_record",

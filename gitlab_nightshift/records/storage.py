@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,19 @@ Record = TypeVar("Record", Plan, Bundle, Published, RunResult)
 def to_json(record: Any) -> str:
     """A record as JSON that a person can read; file names keep odd bytes as escapes."""
     return json.dumps(dataclasses.asdict(record), indent=2) + "\n"
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A record with every string in it changed; enumerations, numbers and None stay."""
+    if type(value) is str:
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(map_texts(each, change) for each in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        changed = {name: map_texts(getattr(value, name), change) for name in names}
+        return dataclasses.replace(value, **changed)
+    return value
 
 
 def write_record(path: Path, record: Any) -> None:

@@ -29,6 +29,7 @@ from gitlab_nightshift.events import (
 from gitlab_nightshift.records import Outcome, RunResult
 
 WIDTH = 160
+LONGEST_KEY = 100
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
 
@@ -69,7 +70,7 @@ class JobLog:
 
     @_show.register
     def _(self, event: RunStarted) -> None:
-        self._print(self._paint(f"nightshift {__version__} · {event.project}", "bold"))
+        self._print(self._paint(f"nightshift {__version__} · {one_line(event.project)}", "bold"))
         for fact in event.facts:
             self._print(self._paint(f"  {one_line(fact)}", "dim"))
 
@@ -141,7 +142,7 @@ class JobLog:
     def _marker(self, what: str, key: str, options: str = "") -> str:
         if not self.sections:
             return ""
-        name = re.sub(r"[^A-Za-z0-9_.-]", "_", key)
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", key[:LONGEST_KEY])
         return f"\x1b[0Ksection_{what}:{int(time.time())}:{name}{options}\r\x1b[0K"
 
     def _paint(self, text: str, *styles: str) -> str:

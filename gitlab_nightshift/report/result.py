@@ -60,7 +60,8 @@ def _bead_case(bead: BeadResult) -> str:
 
 
 def _case(group: str, name: str, seconds: float, why: str) -> str:
-    place = f'  <testcase classname="nightshift.{group}" name={_quoted(name)} time="{seconds:.1f}"'
+    names = f"classname={_quoted(f'nightshift.{group}')} name={_quoted(name)}"
+    place = f'  <testcase {names} time="{seconds:.1f}"'
     if not why:
         return f"{place}/>"
     # GitLab shows the text of the element, other readers its message.

@@ -13,7 +13,7 @@ from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.environment import build_bead_env, search_path
 from gitlab_nightshift.host.process import Limits
 from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
-from gitlab_nightshift.records import Bundle, CommandResult, Outcome, Plan, write_record
+from gitlab_nightshift.records import Bundle, CommandResult, Outcome, Plan, map_texts, write_record
 from gitlab_nightshift.settings import Job, Settings
 from gitlab_nightshift.verdict.commands import failure_text, run_commands
 from gitlab_nightshift.work.agents import provider_of
@@ -95,7 +95,7 @@ def work(plan: Plan, place: WorkPlace, bundle_folder: Path) -> Bundle:
     started = now_s()
     ledger = open_ledger(plan, place.seconds)
     ending = _ending(plan, place, ledger)
-    bundle = _bundle(plan, ending, ledger, now_s() - started)
+    bundle = _told(_bundle(plan, ending, ledger, now_s() - started), place.redact)
     bundle_folder.mkdir(parents=True, exist_ok=True)
     (bundle_folder / "change.patch").write_bytes(ending.captured.patch if ending.captured else b"")
     write_record(bundle_folder / "bundle.json", bundle)
@@ -249,4 +249,20 @@ def _bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) -> Bu
         duration_s=round(duration_s, 1),
         isolation=ISOLATION,
         beads=tuple(ledger.results),
+    )
+
+
+def _told(bundle: Bundle, redact: Redactor) -> Bundle:
+    """The bundle without the values of secrets in what agents and commands said."""
+    proposal = bundle.proposal
+    if proposal:
+        said = ("analysis", "draft", "verdict", "notes")
+        told = {name: map_texts(getattr(proposal, name), redact) for name in said}
+        proposal = dataclasses.replace(proposal, **told)
+    return dataclasses.replace(
+        bundle,
+        reason=redact(bundle.reason),
+        summary=redact(bundle.summary),
+        proposal=proposal,
+        beads=map_texts(bundle.beads, redact),
     )

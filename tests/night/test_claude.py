@@ -1,68 +1,262 @@
-"""Whole nights with the real claude CLI against a scripted endpoint."""
+"""Whole nights with the real claude CLI against a scripted model endpoint."""
 
+import json
 from pathlib import Path
 
+from gitlab_nightshift.guidance import INJECTION_MITIGATION_PREAMBLE
+from gitlab_nightshift.work.handoff import schema
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.turns import answer, bash, by_phrase, edit, read, say
-from tests.support.world import BOT_TOKEN, SECRETS, World, world
-
-BEADS = by_phrase(
-    {
-        "# Task: find one": "analyze",
-        "# Task: make one": "implement",
-        "# Task: check": "verify",
-        "# Task: describe": "mr",
-    }
+from tests.support.shop import BEADS, DRAFT, FOUND, REALLY, TEST, turns
+from tests.support.trees import places_of
+from tests.support.world import (
+    BOT_TOKEN,
+    MODEL_KEY,
+    NOT_FOR_AGENTS,
+    PROVING,
+    SECRETS,
+    World,
+    git,
+    world,
 )
-FOUND = {
-    "result": "IMPROVEMENT_FOUND",
-    "files_scanned": 5,
-    "candidates": [
-        {"rank": 1, "files": ["test_shop.py"], "description": "Test the discount of total()."},
-        {
-            "rank": 2,
-            "files": ["shop.py"],
-            "description": "Name the percentage.",
-            "rationale": "small",
-        },
-    ],
-    "selected": {
-        "rank": 1,
-        "files": ["test_shop.py"],
-        "description": "Test the discount of total().",
-    },
-}
-DRAFT = {
-    "title": "Test the discount of total()",
-    "summary": "A discount was never tested.",
-    "branch_slug": "test-discount",
-    "commit_message": "Test the discount of total()\n\nIt had no test.",
-    "reasoning": "It is the only branch of the function.",
-    "changes": "One test.",
-}
-OLD = "        self.assertEqual(total([1, 2]), 3)\n"
-NEW = OLD + "\n    def test_discount(self):\n        self.assertEqual(total([10], 50), 5)\n"
+
+BODY = """\
+## Summary
+
+A discount was never tested.
+
+## Reasoning
+
+Category: tests.
+
+Wrong totals cost money.
+
+Candidates considered:
+
+1. Test the discount of total(). (`test_shop.py`) **(chosen)**
+2. Name the percentage. (`shop.py`)
+
+Why not the others:
+
+- Name the percentage: of little use.
+
+## Changes
+
+One test more.
+
+1 file, 3 lines added, 0 deleted:
+
+- `test_shop.py`
+
+## Verification
+
+This program ran on the change:
+
+- `make test`: exit 0, {seconds} s
+
+The Verify bead, a second agent, found the change good. It reports to have run `make test`.
+
+---
+
+Opened by the night shift in [this pipeline]({url}/acme/shop/-/pipelines/4711).
+
+<!-- nightshift: {{"run_id": "4711", "category": "tests", "idea": "{idea}"}} -->
+"""
 
 
-def implement(checkout: Path):
-    file = str(checkout / "test_shop.py")
-    return [read(file), edit(file, OLD, NEW), bash("make test"), say("I added a test.")]
+def test_a_night_opens_one_merge_request(tmp_path: Path) -> None:
+    """The happy path, from the environment of a job to the merge request, all of it."""
+    with (
+        world(tmp_path, REALLY, config=PROVING) as shop,
+        ModelEndpoint(turns(shop.checkout), bead_of=BEADS) as endpoint,
+    ):
+        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
 
-
-def test_happy_path(tmp_path: Path) -> None:
-    with world(tmp_path) as shop:
-        script = {
-            "analyze": [bash("git ls-files"), answer(FOUND)],
-            "implement": implement(shop.checkout),
-            "verify": [bash("make test"), answer({"passed": True, "commands_run": ["make test"]})],
-            "mr": [answer(DRAFT)],
-        }
-        with ModelEndpoint(script, bead_of=BEADS) as endpoint:
-            done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
-        print(done.stdout, done.stderr)
-        assert done.exit_status == 0
+        assert (done.exit_status, done.stderr) == (0, "")
         assert endpoint.unscripted == []
+        _opened(shop)
+        _products(shop)
+        _called(shop, endpoint)
+        shop.assert_put_back()
         [mr] = shop.merge_requests
-        assert mr.title == "[night-shift/tests] Test the discount of total()"
-        assert shop.tree() == shop.before
-        assert shop.result["outcome"] == "MR_CREATED"
+        assert done.last_line.startswith(f"✔ MR_CREATED · {mr.web_url} · tests, ")
+        log = {"stdout": done.stdout, "stderr": done.stderr}
+        assert places_of(SECRETS, {**log, **shop.products()}) == []
+
+
+def _opened(shop: World) -> None:
+    [mr] = shop.merge_requests
+    body = mr.description or ""
+    seconds = body.partition("exit 0, ")[2].partition(" s")[0]
+    idea = body.partition('"idea": "')[2].partition('"')[0]
+    assert len(idea) == 16
+    assert body == BODY.format(seconds=seconds, url=shop.gitlab.url, idea=idea)
+    assert mr.title == "[night-shift/tests] Test the discount of total()"
+    assert (mr.source_branch, mr.target_branch) == ("night-shift/test-discount", "main")
+    assert mr.remove_source_branch is True
+    assert mr.labels == ["night-shift", "tests"]
+    assert [user.username for user in mr.reviewers] == ["rita"]
+    assert [user.username for user in mr.assignees] == ["rita"]
+    assert [(x.name, x.color, x.description) for x in shop.project.labels] == [
+        ("night-shift", "#6666c4", "Opened by the night shift: small, proven improvements"),
+        ("tests", "#428fdc", "Night-shift category: tests"),
+    ]
+    [push] = shop.project.pushes
+    assert push.ref == "refs/heads/night-shift/test-discount"
+    assert push.options == ()
+    project = f"/api/v4/projects/{shop.project.id}"
+    assert shop.written == [
+        ("POST", "/acme/shop.git/git-receive-pack"),
+        ("POST", f"{project}/labels"),
+        ("POST", f"{project}/labels"),
+        ("POST", f"{project}/merge_requests"),
+    ]
+    _committed(shop, push.new)
+    pushing = {(c.username, c.secret) for c in shop.gitlab.credentials_seen if c.kind == "basic"}
+    assert pushing == {("gitlab-ci-token", shop.env["CI_JOB_TOKEN"]), ("oauth2", BOT_TOKEN)}
+
+
+def _committed(shop: World, sha: str) -> None:
+    bare = shop.project.bare_repository
+    shown = git(bare, "show", "-s", "--format=%P|%an <%ae>|%cn <%ce>|%B", sha)
+    olga = "Olga Owner <olga@example.org>"
+    message = "Test the discount of total()\n\nIt had no test."
+    assert shown.strip() == f"{shop.sha}|{olga}|{olga}|{message}"
+    assert git(bare, "diff", "--name-status", shop.sha, sha) == "M\ttest_shop.py\n"
+    assert git(bare, "show", f"{sha}:test_shop.py").endswith(f"3)\n{TEST}")
+    assert shop.commit("main") == shop.sha
+
+
+def _products(shop: World) -> None:
+    logs = [f"logs/{n:02}-{bead}-tests-1" for n, bead in enumerate(REALLY, 1)]
+    logs += ["logs/baseline-1", "logs/checks-tests-1-1"]
+    assert set(shop.products()) == {
+        "bundle/bundle.json",
+        "bundle/change.patch",
+        "events.jsonl",
+        "junit.xml",
+        "nightshift.env",
+        "plan.json",
+        "published.json",
+        "report.html",
+        "result.json",
+        *(f"{log}.{kind}" for log in logs for kind in ("out", "err")),
+    }
+    [mr] = shop.merge_requests
+    result = shop.result
+    beads = result.pop("beads")
+    cost, tokens = result.pop("total_cost_usd"), result.pop("total_tokens")
+    assert result.pop("total_duration_s") > 0
+    assert result == {
+        "version": 1,
+        "run_id": "4711",
+        "outcome": "MR_CREATED",
+        "error_code": "",
+        "reason": "",
+        "summary": "5 files scanned\ntests: Test the discount of total()",
+        "task": "",
+        "mr_url": mr.web_url,
+        "branch": "night-shift/test-discount",
+        "base_sha": shop.sha,
+        "commit_sha": mr.sha,
+        "category_used": "tests",
+        "is_fallback": False,
+        "files_scanned": 5,
+        "isolation": "none",
+    }
+    assert [(b["bead"], b["category"], b["attempt"], b["status"]) for b in beads] == [
+        (bead, "tests", 1, "ok") for bead in REALLY
+    ]
+    # nine answers of the model, 1000 tokens in and 100 out each
+    assert (tokens, [b["usage"]["tokens"] for b in beads]) == (9900, [2200, 4400, 2200, 1100])
+    assert cost == sum(b["usage"]["cost_usd"] for b in beads) > 0
+    assert all(b["duration_s"] > 0 for b in beads)
+    assert [b["logs"] for b in beads] == [[f"{log}.out", f"{log}.err"] for log in logs[:4]]
+    _machine_products(shop, cost)
+
+
+def _machine_products(shop: World, cost: float) -> None:
+    [mr] = shop.merge_requests
+    texts = {name: raw.decode() for name, raw in shop.products().items()}
+    assert texts["nightshift.env"] == (
+        f"NIGHT_OUTCOME=MR_CREATED\nNIGHT_MR_URL={mr.web_url}\n"
+        f"NIGHT_CATEGORY=tests\nNIGHT_COST_USD={cost:.4f}\n"
+    )
+    assert texts["junit.xml"].count("<testcase ") == 5
+    assert 'failures="0"' in texts["junit.xml"]
+    assert mr.web_url in texts["report.html"]
+    assert "Test the discount of total() (+3 -0)" in texts["report.html"]
+    events = [json.loads(line)["event"] for line in texts["events.jsonl"].splitlines()]
+    assert (events[0], events[-1]) == ("run_started", "run_ended")
+    assert events.count("bead_ended") == 4
+    assert events.count("command_ended") == 2
+    assert events.count("progress") >= 4
+    assert shop.product("plan.json")["categories"][:2] == ["tests", "refactoring"]
+    published = shop.product("published.json")
+    assert (published["mr_iid"], published["commit_sha"]) == (1, mr.sha)
+    bundle = shop.bundle
+    assert (bundle["outcome"], bundle["base_sha"]) == ("MR_READY", shop.sha)
+    assert bundle["proposal"]["draft"] == DRAFT
+    assert bundle["proposal"]["analysis"] == {**FOUND, "reason": ""}
+    tree = git(shop.project.bare_repository, "rev-parse", f"{mr.sha}^{{tree}}").strip()
+    assert bundle["proposal"]["change"]["tree_id"] == tree
+
+
+def _called(shop: World, endpoint: ModelEndpoint) -> None:
+    """The exact command line and environment of every bead, and what reached the model."""
+    seen = shop.agent.seen
+    assert [bead.name for bead in seen] == [f"{bead}-tests-1" for bead in REALLY]
+    spent = 0.0
+    for bead, ended in zip(seen, shop.result["beads"], strict=True):
+        folder = Path(bead.env["HOME"]).parent
+        handoff = f"/{folder}/handoff"
+        own = schema(bead.bead)
+        tools = "Bash,Read,Edit,Write" if bead.bead == "implement" else "Bash,Read,Write"
+        opus = bead.bead in ("analyze", "implement")
+        assert bead.argv == [
+            str(shop.agent.bin / "claude"),
+            *("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
+            *("--model", "claude-opus-4-6" if opus else "claude-sonnet-4-6"),
+            *("--tools", "Bash,Read" if bead.bead == "mr" else tools),
+            *("--permission-mode", "dontAsk", "--allowedTools", f"Read({handoff}/**)"),
+            *([f"Edit({handoff}/handoff.json)"] if own else []),
+            *(["Edit(./**)"] if bead.bead == "implement" else []),
+            *("Bash(git *)", "Bash(make test)"),
+            *("--setting-sources", "user", "--strict-mcp-config"),
+            *("--max-budget-usd", f"{10 - spent:.4f}", "--no-session-persistence"),
+            *(["--json-schema", json.dumps(own)] if own else []),
+        ]
+        assert bead.env == _environment(shop, folder, endpoint)
+        assert bead.cwd == str(shop.checkout)
+        assert bead.prompt.startswith(f"{INJECTION_MITIGATION_PREAMBLE}\n---\n\n# Task: ")
+        spent += ended["usage"]["cost_usd"]
+    assert [r.tools for r in endpoint.messages if not r.tool_results] == [
+        ["Bash", "Read", "StructuredOutput", "Write"],
+        ["Bash", "Edit", "Read", "Write"],
+        ["Bash", "Read", "StructuredOutput", "Write"],
+        ["Bash", "Read", "StructuredOutput"],
+    ]
+    assert {r.headers["x-api-key"] for r in endpoint.messages} == {MODEL_KEY}
+    sent = {f"request {n}": json.dumps(r.body) for n, r in enumerate(endpoint.requests)}
+    assert places_of(NOT_FOR_AGENTS, {**shop.agent.texts, **sent}) == []
+
+
+def _environment(shop: World, folder: Path, endpoint: ModelEndpoint) -> dict[str, str]:
+    return {
+        "PATH": shop.env["PATH"],
+        "HOME": str(folder / "home"),
+        "TMPDIR": str(folder / "tmp"),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "USER": "nightshift",
+        "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+        "ANTHROPIC_API_KEY": MODEL_KEY,
+        "ANTHROPIC_BASE_URL": endpoint.url,
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
+        "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        "CLAUDE_CODE_RETRY_WATCHDOG": "1",
+        "BASH_DEFAULT_TIMEOUT_MS": "540000",
+        "BASH_MAX_TIMEOUT_MS": "540000",
+    }

@@ -1,7 +1,8 @@
-"""A small world for whole nights: the GitLab stand-in, a project, a checkout as a runner makes it."""
+"""A world for whole nights: the GitLab stand-in, a project, a checkout as a runner makes it."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,15 +13,24 @@ from typing import Any
 
 from gitlab_nightshift.demo.checkout import Layout, gitlab_checkout
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import Project
+from gitlab_nightshift.demo.standin_state import MergeRequest, Project
+from tests.support.agent import Agent, Play
+from tests.support.trees import Tree, assert_same, processes_in, unpacked, whole_tree
 
 BOT_TOKEN = "glpat-BotTokenOfTheNight01"
 JOB_TOKEN = "glcbt-JobTokenOfThisJob02"
 MODEL_KEY = "sk-test-ModelKeyOfTheNight03"
-SECRETS = (BOT_TOKEN, JOB_TOKEN, MODEL_KEY)
-TOOLS = Path(__file__).parents[1] / "node" / "node_modules" / ".bin"
+UNRELATED = "nobody-should-see-this"
+NOT_FOR_AGENTS = (BOT_TOKEN, JOB_TOKEN, UNRELATED)
+SECRETS = (*NOT_FOR_AGENTS, MODEL_KEY)
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / "tests" / "node" / "node_modules" / ".bin"
+CLAUDE = TOOLS / "claude"
+OUTPUT = "nightshift"
 
-FILES = {
+Files = Mapping[str, str | bytes]
+
+FILES: Files = {
     "Makefile": "test:\n\tpython3 -m unittest -q\n",
     "shop.py": (
         "def total(prices, discount=0):\n"
@@ -36,8 +46,10 @@ FILES = {
     "run.sh": "#!/bin/sh\nexec make test\n",
     "docs/näme with space.md": "# A name with a space\n",
     ".gitignore": "*.pyc\n__pycache__/\nbuild/\n",
-    "nightshift.yaml": "reviewer: rita\nverify_commands: [make test]\n",
 }
+PROVING = "reviewer: rita\nverify_commands: [make test]\n"
+"""A nightshift.yaml under which the program itself proves the change."""
+PLAIN = "reviewer: rita\n"
 
 
 @dataclass
@@ -48,100 +60,181 @@ class Done:
     stdout: str
     stderr: str
 
+    @property
+    def log(self) -> str:
+        """The job log as a person reads it: without colours and section markers."""
+        return re.sub(r"\x1b\[0Ksection_[^\r]*\r\x1b\[0K|\x1b\[[0-9;]*m", "", self.stdout)
+
+    @property
+    def last_line(self) -> str:
+        return self.log.strip().splitlines()[-1]
+
 
 @dataclass
 class World:
-    """Everything that a night meets; ``env`` is the job's environment."""
+    """Everything that a night meets; ``env`` is the job's environment.
+
+    The command runs with ``python`` and as ``user`` (None: the one that runs the tests).
+    """
 
     gitlab: Standin
     project: Project
+    folder: Path
     checkout: Path
     sha: str
     env: dict[str, str]
-    before: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
+    agent: Agent
+    before: Tree = field(default_factory=dict)
+    python: Path = Path(sys.executable)
+    user: int | None = None
 
     def nightshift(self, *args: str, **env: str) -> Done:
         """Run the real command in the checkout."""
-        with self.start(*args, **env) as process:
-            out, err = process.communicate(timeout=120)
-        return Done(process.returncode, out, err)
+        return ended(self.start(*args, **env))
 
-    def start(self, *args: str, **env: str) -> "subprocess.Popen[str]":
+    def start(self, *args: str, **env: str) -> "subprocess.Popen[bytes]":
         """Start the real command, for tests that do something to it."""
         return subprocess.Popen(
-            [sys.executable, "-m", "gitlab_nightshift", *args],
+            [self.python, "-m", "gitlab_nightshift", *args],
             cwd=self.checkout,
             env={**self.env, **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            user=self.user,
+            group=self.user,
+            extra_groups=None if self.user is None else [],
         )
 
     def product(self, name: str) -> Any:
         """A JSON product of the night."""
-        return json.loads((self.checkout / "nightshift" / name).read_text())
+        return json.loads((self.checkout / OUTPUT / name).read_text())
 
     @property
     def result(self) -> Any:
         return self.product("result.json")
 
     @property
-    def merge_requests(self) -> list[Any]:
+    def bundle(self) -> Any:
+        return self.product("bundle/bundle.json")
+
+    @property
+    def merge_requests(self) -> list[MergeRequest]:
         return list(self.project.merge_requests)
 
-    def tree(self) -> dict[str, tuple[str, int, bytes]]:
+    @property
+    def written(self) -> list[tuple[str, str]]:
+        """Method and path of every request that may have changed something in GitLab."""
+        writing = (r for r in self.gitlab.requests if r.method != "GET")
+        return [(r.method, r.path) for r in writing if not r.path.endswith("git-upload-pack")]
+
+    def tree(self) -> Tree:
         """The whole checkout but nightshift/: kind, mode and bytes of everything, .git too."""
-        return {
-            name: entry
-            for name, entry in whole_tree(self.checkout).items()
-            if name.split("/")[0] != "nightshift"
-        }
+        found = whole_tree(self.checkout).items()
+        return {name: entry for name, entry in found if name.split("/")[0] != OUTPUT}
+
+    def look(self) -> None:
+        """Take the checkout as it is now for the one that has to be left."""
+        self.before = self.tree()
+
+    def assert_put_back(self) -> None:
+        """The checkout is as before, no process of the night is alive, nothing lies about."""
+        assert_same(self.tree(), self.before)
+        assert self.left_over() == []
+        assert processes_in(self.folder) == []
+
+    def assert_nothing_spent(self, done: Done, status: int, *texts: str) -> None:
+        """It ended with this status, said why in one line, and no agent was asked anything."""
+        assert done.exit_status == status, done.stdout + done.stderr
+        said = (done.log + done.stderr).strip().splitlines()
+        for text in texts:
+            assert any(text in line for line in said), said
+        assert self.agent.seen == []
+        assert self.written == []
+        assert "Traceback" not in done.stdout + done.stderr
+        self.assert_put_back()
+
+    def left_over(self) -> list[str]:
+        """What the night left outside the checkout."""
+        known = {self.checkout, self.checkout.with_name("shop.tmp")}
+        places = (*self.checkout.parent.iterdir(), *(self.folder / "tmp").iterdir())
+        return sorted(str(path) for path in places if path not in known)
+
+    def products(self) -> dict[str, bytes]:
+        """Every file of nightshift/, unpacked."""
+        output = self.checkout / OUTPUT
+        files = sorted(path for path in output.rglob("*") if path.is_file())
+        return {str(path.relative_to(output)): unpacked(path) for path in files}
+
+    def commit(self, branch: str = "main") -> str:
+        """The commit of a branch in GitLab."""
+        return git(self.project.bare_repository, "rev-parse", branch).strip()
+
+    def checked_out_anew(self, *, layout: Layout = "include", depth: int = 20) -> None:
+        """Another job: a fresh checkout at the same place; products are gone."""
+        subprocess.run(["rm", "-rf", self.checkout, f"{self.checkout}.tmp"], check=True)
+        self.sha = gitlab_checkout(
+            self.project, self.checkout, layout=layout, token=JOB_TOKEN, depth=depth
+        )
+        self.env["CI_COMMIT_SHA"] = self.sha
+        self.look()
 
 
-def whole_tree(top: Path) -> dict[str, tuple[str, int, bytes]]:
-    """Kind, mode and bytes (or link target) of all that is below a folder."""
-    found = {}
-    for path in sorted(top.rglob("*")):
-        name, status = str(path.relative_to(top)), path.lstat()
-        if path.is_symlink():
-            found[name] = ("link", 0, os.fsencode(path.readlink()))
-        elif path.is_dir():
-            found[name] = ("dir", status.st_mode, b"")
-        else:
-            found[name] = ("file", status.st_mode, path.read_bytes())
-    return found
+def ended(process: "subprocess.Popen[bytes]", timeout_s: float = 120) -> Done:
+    """Wait for a command; one that does not end is killed, and that is a failure."""
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return Done(process.returncode, out.decode(), err.decode())
 
 
 @contextmanager
 def world(
-    folder: Path, *, layout: Layout = "include", files: Mapping[str, str] = FILES, depth: int = 20
+    folder: Path,
+    plays: Mapping[str, Play] | None = None,
+    *,
+    config: str = PLAIN,
+    layout: Layout = "include",
+    files: Files = FILES,
+    depth: int = 20,
+    commits: int = 13,
 ) -> Iterator[World]:
-    """A stand-in with one project, and a checkout of it with the environment of a scheduled job."""
+    """A stand-in with one project, and a checkout of it with the environment of a scheduled job.
+
+    ``plays`` is what the agent does, ``config`` the text of nightshift.yaml ("" for none).
+    """
     with Standin(folder / "gitlab") as gitlab:
-        bot, rita = gitlab.add_user("night-bot", "Night Shift"), gitlab.add_user("rita", "Rita")
-        assert rita.id
+        bot = gitlab.add_user("night-bot", "Night Shift")
+        gitlab.add_user("rita", "Rita")
         gitlab.add_token(BOT_TOKEN, bot, scopes=("api", "write_repository"), access_level=30)
         gitlab.add_token(JOB_TOKEN, bot, scopes=("read_repository",), access_level=20)
         project = gitlab.add_project("acme/shop")
-        fill(project.bare_repository, folder / "seed", files)
+        own = {"nightshift.yaml": config} if config else {}
+        fill(project.bare_repository, folder / "seed", {**files, **own}, commits)
         checkout = folder / "builds" / "acme" / "shop"
         checkout.parent.mkdir(parents=True)
         sha = gitlab_checkout(project, checkout, layout=layout, token=JOB_TOKEN, depth=depth)
-        made = World(gitlab, project, checkout, sha, job_environment(folder, gitlab, project, sha))
-        made.before = made.tree()
+        agent = Agent(folder / "agent", plays or {}, CLAUDE)
+        env = job_environment(folder, gitlab, project, sha, agent)
+        made = World(gitlab, project, folder, checkout, sha, env, agent)
+        made.look()
         yield made
+        assert gitlab.errors == []
 
 
-def fill(bare: Path, seed: Path, files: Mapping[str, str]) -> None:
-    """Push a history: the files, then a dozen commits that touch only ``notes.txt``."""
+def fill(bare: Path, seed: Path, files: Files, commits: int) -> None:
+    """Push a history: the files, then further commits that touch only ``notes.txt``."""
     seed.mkdir()
     git(seed, "init", "-q", "-b", "main")
-    for name, text in files.items():
-        (seed / name).parent.mkdir(parents=True, exist_ok=True)
-        (seed / name).write_text(text)
-        (seed / name).chmod(0o755 if name.endswith(".sh") else 0o644)
+    for name, data in files.items():
+        path = seed / os.fsdecode(os.fsencode(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        path.chmod(0o755 if name.endswith(".sh") else 0o644)
     commit(seed, "Start the shop")
-    for number in range(12):
+    for number in range(commits - 1):
         (seed / "notes.txt").write_text(f"note {number}\n")
         commit(seed, f"Write note {number}")
     git(seed, "push", "-q", str(bare), "main")
@@ -156,15 +249,18 @@ def git(folder: Path, *args: str) -> str:
     """Git as a test's own tool, without the machine's configuration."""
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
     done = subprocess.run(["git", *args], cwd=folder, env=env, check=True, capture_output=True)
-    return done.stdout.decode()
+    return os.fsdecode(done.stdout)
 
 
-def job_environment(folder: Path, gitlab: Standin, project: Project, sha: str) -> dict[str, str]:
+def job_environment(
+    folder: Path, gitlab: Standin, project: Project, sha: str, agent: Agent
+) -> dict[str, str]:
     """What the docker executor gives a scheduled job, as far as it matters here."""
     for name in ("home", "tmp"):
         (folder / name).mkdir()
     return {
-        "PATH": f"{TOOLS}:{os.environ['PATH']}",
+        "PATH": f"{agent.bin}:{TOOLS}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "LANG": "C.UTF-8",
@@ -188,5 +284,5 @@ def job_environment(folder: Path, gitlab: Standin, project: Project, sha: str) -
         "GITLAB_USER_EMAIL": "olga@example.org",
         "GITLAB_TOKEN": BOT_TOKEN,
         "ANTHROPIC_API_KEY": MODEL_KEY,
-        "UNRELATED_SECRET": "nobody-should-see-this",
+        "UNRELATED_SECRET": UNRELATED,
     }

@@ -113,7 +113,9 @@ class StreamReader:
         message = event.get("message")
         if not isinstance(message, dict):
             return None
-        self._api_error = str(event.get("error") or self._api_error)
+        self._api_error = str(event.get("error") or "")
+        if not self._api_error:
+            self._failing_since = 0.0
         name = str(message.get("id"))
         seen = _token_sum(message.get("usage"))
         self._tokens[name] = max(seen, self._tokens.get(name, 0))
@@ -140,9 +142,13 @@ class StreamReader:
 def _failure(result: dict[str, Any], api_error: str, exit_status: int) -> tuple[BeadStatus, str]:
     """Why a run that the CLI calls an error failed: ``subtype`` alone proves nothing."""
     subtype = str(result.get("subtype", ""))
-    text = str(result.get("result") or result.get("errors") or subtype)[:500]
+    errors = result.get("errors")
+    listed = " ".join(map(str, errors)) if isinstance(errors, list) else ""
+    text = str(result.get("result") or listed or subtype)[:500]
     if subtype == "error_max_budget_usd":
         return BeadStatus.BUDGET, "the budget is spent"
+    if subtype == "error_max_structured_output_retries":
+        return BeadStatus.NO_HANDOFF, text
     if api_error in UNUSABLE_ERRORS or _number(result.get("api_error_status")) in UNUSABLE_STATUSES:
         return BeadStatus.UNAVAILABLE, text
     return BeadStatus.CRASHED, f"the CLI reports an error (exit status {exit_status}): {text}"

@@ -34,7 +34,8 @@ class Replay:
             data = json.loads(index.read_bytes())
         except (OSError, ValueError) as error:
             raise config_error(f"replay_dir: {index}: no recorded night: {error}") from None
-        if data.get("version") != FORMAT or data.get("agent") != self._recorded.name:
+        known = {"version": FORMAT, "agent": self._recorded.name}
+        if not isinstance(data, dict) or {key: data.get(key) for key in known} != known:
             raise config_error(f"replay_dir: {index}: version {FORMAT} of claude_code is expected")
 
     def settings_env(self) -> dict[str, str]:

@@ -1,0 +1,6 @@
+"""For all tests: generated examples have no deadline of their own, on a busy machine either."""
+
+import hypothesis
+
+hypothesis.settings.register_profile("nightshift", deadline=None)
+hypothesis.settings.load_profile("nightshift")

@@ -1,0 +1,142 @@
+"""Who a token is, by the stand-in and the real python-gitlab."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import responses
+
+from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab import ApiError, Project, open_project
+
+from .conftest import API, PROJECT, TOKEN
+
+
+@pytest.fixture
+def gitlab(tmp_path: Path) -> Iterator[Standin]:
+    with Standin(tmp_path / "gitlab") as standin:
+        standin.add_user("night-bot", "Night Shift", bot=True)
+        yield standin
+        assert standin.errors == []
+
+
+def opened(
+    gitlab: Standin,
+    scopes: tuple[str, ...] = ("api", "write_repository"),
+    level: int = 30,
+    *,
+    kind: str = "personal",
+    visibility: str = "private",
+) -> Project:
+    name = f"team/app-{len(gitlab.projects)}"
+    gitlab.add_token(TOKEN, gitlab.users[0], scopes, level, kind=kind)  # type: ignore[arg-type]
+    gitlab.add_project(name, visibility=visibility)  # type: ignore[arg-type]
+    return open_project(gitlab.url, name, TOKEN)
+
+
+def refused(project: Project) -> str:
+    with pytest.raises(NightshiftError) as raised:
+        project.access()
+    assert raised.value.code is Code.CONFIG
+    assert TOKEN not in raised.value.message
+    assert "\n" not in raised.value.message
+    return raised.value.message
+
+
+def test_a_good_token(gitlab: Standin) -> None:
+    access = opened(gitlab).access()
+    assert (access.login, access.name) == ("night-bot", "Night Shift")
+    assert access.email == "night-bot@noreply.gitlab.invalid"
+    assert access.level == 30
+    assert access.scopes == ("api", "write_repository")
+
+
+def test_a_maintainer(gitlab: Standin) -> None:
+    assert opened(gitlab, level=40).access().level == 40
+
+
+def test_a_token_that_is_not_known(gitlab: Standin) -> None:
+    project = opened(gitlab)
+    gitlab.tokens.clear()
+    assert "refuses GITLAB_TOKEN" in refused(project)
+
+
+def test_a_job_token(gitlab: Standin) -> None:
+    assert "job token" in refused(opened(gitlab, (), kind="job"))
+
+
+@pytest.mark.parametrize(
+    "scopes", [("read_api",), ("read_user",), ("write_repository",), ("read_repository",)]
+)
+def test_scopes_that_are_not_enough(gitlab: Standin, scopes: tuple[str, ...]) -> None:
+    assert "lacks the scope api" in refused(opened(gitlab, scopes))
+
+
+@pytest.mark.parametrize("level", [10, 20])
+def test_roles_that_are_not_enough(gitlab: Standin, level: int) -> None:
+    assert "less than the role Developer" in refused(opened(gitlab, level=level))
+
+
+def test_a_project_that_the_token_cannot_see(gitlab: Standin) -> None:
+    assert "cannot see project team/app-0" in refused(opened(gitlab, level=0))
+
+
+def test_a_project_that_does_not_exist(gitlab: Standin) -> None:
+    opened(gitlab)
+    assert "cannot see project no/such" in refused(open_project(gitlab.url, "no/such", TOKEN))
+
+
+def test_a_public_project_without_a_role(gitlab: Standin) -> None:
+    assert "less than the role" in refused(opened(gitlab, level=0, visibility="public"))
+
+
+# --- what the stand-in cannot be --------------------------------------------------------------
+
+USER = {"id": 9, "username": "bot", "name": "", "email": "b@example.invalid"}
+
+
+@pytest.fixture
+def http() -> Iterator[responses.RequestsMock]:
+    with responses.RequestsMock() as mock:
+        yield mock
+
+
+def answers(http: responses.RequestsMock, permissions: object, **user: object) -> None:
+    http.get(f"{API}/personal_access_tokens/self", status=400, json={"message": "no PAT"})
+    http.get(f"{API}/user", json={**USER, **user})
+    http.get(PROJECT, json={"id": 7, "permissions": permissions})
+
+
+def test_scopes_may_be_unknown_and_the_role_come_from_a_group(
+    http: responses.RequestsMock, project: Project
+) -> None:
+    answers(http, {"project_access": None, "group_access": {"access_level": 30}})
+    access = project.access()
+    assert access.scopes is None
+    assert access.level == 30
+    assert access.name == "bot"
+    assert access.email == "b@example.invalid"
+
+
+def test_the_role_may_come_by_an_invited_group(
+    http: responses.RequestsMock, project: Project
+) -> None:
+    answers(http, {"project_access": None, "group_access": None})
+    http.get(f"{PROJECT}/members/all/9", json={"id": 9, "access_level": 40})
+    assert project.access().level == 40
+
+
+def test_an_administrator_needs_no_role(http: responses.RequestsMock, project: Project) -> None:
+    answers(http, {"project_access": None, "group_access": None}, is_admin=True)
+    http.get(f"{PROJECT}/members/all/9", status=404, json={"message": "404"})
+    assert project.access().level is None
+
+
+def test_a_server_in_trouble_is_no_mistake_of_the_user(
+    http: responses.RequestsMock, project: Project
+) -> None:
+    http.get(f"{API}/personal_access_tokens/self", status=503, json={"message": "down"})
+    with pytest.raises(ApiError) as raised:
+        project.access()
+    assert raised.value.code is Code.PUBLISH

@@ -1,0 +1,66 @@
+"""A checkout in a folder of its own, and what is needed to open it."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.host.checkout import Checkout, open_checkout
+from gitlab_nightshift.host.git import Git, pristine
+from gitlab_nightshift.host.repair import repair
+from tests.host.tools import remove_all, repository
+
+FILES = {
+    "README.md": "hello\n",
+    "src/app.py": "print('app')\n",
+    "src/lib/util.py": "def one():\n    return 1\n",
+    ".gitignore": "build/\n*.log\nnode_modules/\n",
+}
+
+
+@dataclass(frozen=True)
+class Box:
+    """A checkout ``root`` in a builds folder, and a private folder."""
+
+    root: Path
+    private: Path
+    base: str
+
+    @contextlib.contextmanager
+    def open(
+        self, output_dir: str = "nightshift", real_home: Path | None = None
+    ) -> Iterator[Checkout]:
+        with open_checkout(
+            self.root,
+            output_dir=output_dir,
+            private=self.private,
+            search_path=os.environ["PATH"],
+            run_id="4711",
+            real_home=real_home,
+        ) as checkout:
+            yield checkout
+
+    def repair(self) -> bool:
+        return repair(self.root, private=self.private, search_path=os.environ["PATH"])
+
+    @property
+    def beside(self) -> set[str]:
+        """What stands beside the checkout."""
+        return {path.name for path in self.root.parent.iterdir()} - {self.root.name}
+
+    @property
+    def git(self) -> Git:
+        return pristine(self.private / "home", os.environ["PATH"])
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    root = tmp_path / "builds" / "shop"
+    base = repository(root, FILES)
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    yield Box(root, private, base)
+    remove_all(tmp_path)

@@ -1,0 +1,358 @@
+"""The proxy with real connections; names and addresses are those of a made-up internet."""
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.events import Event, Note
+from gitlab_nightshift.host.egress import EgressProxy, ProxyLimits, ProxyTicket
+from gitlab_nightshift.host.egress.tunnel import Pipe
+
+HOSTS = ["registry.example", "*.wild.example", "mirror.corp:8081", "plain.example:80"]
+REGISTRY = "93.184.216.34"
+
+
+@dataclass
+class Internet:
+    """Names, in turn their addresses; every address leads to one server on loopback."""
+
+    port: int
+    names: dict[str, list[list[str]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    dialled: list[tuple[str, int]] = field(default_factory=list)
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        answers = self.names.get(host)
+        if not answers:
+            raise socket.gaierror("unknown")
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    async def dial(self, address: str, port: int) -> Pipe:
+        self.dialled.append((address, port))
+        if address.startswith("203.0.114."):
+            await asyncio.sleep(60)
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+
+@dataclass
+class Agent:
+    """A bead with its proxy."""
+
+    proxy: EgressProxy
+    ticket: ProxyTicket
+    internet: Internet
+    told: list[Event]
+
+    @property
+    def notes(self) -> list[str]:
+        return [event.text for event in self.told if isinstance(event, Note)]
+
+    def raw(self, data: bytes, wait_s: float = 5) -> bytes:
+        found = b""
+        with socket.create_connection(("127.0.0.1", self.proxy.port), 5) as connection:
+            connection.settimeout(wait_s)
+            connection.sendall(data)
+            with contextlib.suppress(ConnectionError):
+                while chunk := connection.recv(65536):
+                    found += chunk
+        return found
+
+    def connect(self, target: str, credential: str | None = None, then: bytes = b"") -> bytes:
+        """What a CONNECT brings, to the end of the connection."""
+        given = self.ticket.credential if credential is None else credential
+        code = base64.b64encode(f"nightshift:{given}".encode()).decode()
+        head = f"CONNECT {target} HTTP/1.1\r\nProxy-Authorization: Basic {code}\r\n\r\n"
+        return self.raw(head.encode("utf-8") + then)
+
+    def status(self, target: str, credential: str | None = None) -> str:
+        return self.connect(target, credential)[9:12].decode()
+
+
+@pytest.fixture
+def internet() -> Iterator[Internet]:
+    """A server that says what it got, once the client's side has ended."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            got = b""
+            while chunk := connection.recv(65536):
+                got += chunk
+                if got.endswith(b"\r\n\r\n") or got.endswith(b"bye"):
+                    break
+                if got == b"flood":
+                    while True:
+                        connection.sendall(b"x" * 65536)
+            connection.sendall(b"got " + got)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    yield Internet(server.getsockname()[1], {"registry.example": [[REGISTRY]]})
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join(5)
+
+
+@contextlib.contextmanager
+def agent(
+    internet: Internet,
+    *,
+    hosts: list[str] | None = None,
+    credentials: bool = True,
+    limits: ProxyLimits | None = None,
+    path: Path | None = None,
+) -> Iterator[Agent]:
+    told: list[Event] = []
+    with EgressProxy(
+        HOSTS if hosts is None else hosts,
+        told.append,
+        credentials=credentials,
+        socket=path,
+        limits=limits,
+        resolve=internet.resolve,
+        dialling=internet.dial,
+    ) as proxy:
+        yield Agent(proxy, proxy.open_bead("implement"), internet, told)
+
+
+def test_an_allowed_host(internet: Internet) -> None:
+    with agent(internet) as one:
+        answer = one.connect("Registry.example.:443", then=b"hello bye")
+        assert answer == b"HTTP/1.1 200 Connection established\r\n\r\ngot hello bye"
+        traffic = one.proxy.close_bead(one.ticket)
+        counts = {name: (t.sent, t.received) for name, t in traffic.items()}
+        assert counts == {"registry.example:443": (9, 13)}
+        assert one.notes == []
+    assert internet.dialled == [(REGISTRY, 443)]
+
+
+def test_clients_understand_it(internet: Internet) -> None:
+    """Python's own client, by the URL of the ticket."""
+    import urllib.request
+
+    with agent(internet) as one:
+        internet.names["plain.example"] = [[REGISTRY]]
+        handler = urllib.request.ProxyHandler({"http": one.ticket.url})
+        opener = urllib.request.build_opener(handler)
+        with pytest.raises(http.client.BadStatusLine) as caught:
+            opener.open("http://plain.example/x?y=z", timeout=5)
+    got = str(caught.value)
+    assert got.startswith("got GET /x?y=z HTTP/1.1")
+    assert internet.dialled == [(REGISTRY, 80)]
+
+
+def test_a_plain_request_loses_what_is_not_its_servers(internet: Internet) -> None:
+    with agent(internet) as one:
+        internet.names["plain.example"] = [[REGISTRY]]
+        code = base64.b64encode(f"x:{one.ticket.credential}".encode()).decode()
+        proof = f"Host: evil\r\nProxy-Authorization: Basic {code}"
+        head = f"GET http://plain.example/a HTTP/1.1\r\n{proof}"
+        answer = one.raw(f"{head}\r\n\r\n".encode())
+        rows = b"GET /a HTTP/1.1\r\nHost: plain.example\r\nConnection: close\r\n\r\n"
+        assert answer == b"got " + rows
+        assert one.raw(head.replace("plain.", "registry.").encode() + b"\r\n\r\n")[9:12] == b"403"
+
+
+REFUSED = [
+    *("other.example:443", "registry.example:80", "registry.example:22", "wild.example:443"),
+    *("registry.example.evil.example:443", "127.0.0.1:443", "[::1]:443", "localhost:443"),
+    *("169.254.169.254:80", "metadata.google.internal:80", "10.0.0.1:443", "93.184.216.34:443"),
+]
+
+
+def test_other_targets_are_refused_and_told(internet: Internet) -> None:
+    with agent(internet) as one:
+        assert {target: one.status(target) for target in REFUSED} == dict.fromkeys(REFUSED, "403")
+        told = [note.removeprefix("egress, implement: ") for note in one.notes]
+        assert [note.partition(" ")[0].strip("'") for note in told] == [
+            target.replace("[", "").replace("]", "") for target in REFUSED
+        ]
+    assert (internet.asked, internet.dialled) == ([], [])
+
+
+LEADS = {
+    "loopback": ["127.0.0.1"],
+    "loopback 6": ["::1"],
+    "mapped": ["::ffff:127.0.0.1"],
+    "private": ["10.1.2.3"],
+    "link": ["169.254.1.1"],
+    "metadata": ["169.254.169.254"],
+    "one of two": [REGISTRY, "192.168.0.1"],
+    "nat64": ["64:ff9b::a9fe:a9fe"],
+    "6to4": ["2002:7f00:1::"],
+    "scope": ["fe80::1%lo"],
+    "no address": ["registry.example"],
+}
+
+
+@pytest.mark.parametrize("name", LEADS)
+def test_an_allowed_name_that_leads_elsewhere(internet: Internet, name: str) -> None:
+    internet.names["registry.example"] = [LEADS[name]]
+    with agent(internet) as one:
+        assert one.status("registry.example:443") == "403"
+        assert len(one.notes) == 1
+    assert internet.dialled == []
+
+
+def test_a_name_that_changes_between_check_and_use(internet: Internet) -> None:
+    """One look at the name for each connection, and the connection goes to what it showed."""
+    internet.names["registry.example"] = [[REGISTRY], ["127.0.0.1"], [REGISTRY], ["10.0.0.1"]]
+    with agent(internet) as one:
+        seen = [one.connect("registry.example:443", then=b"bye")[9:12] for _ in range(4)]
+    assert seen == [b"200", b"403", b"200", b"403"]
+    assert internet.asked == ["registry.example"] * 4
+    assert internet.dialled == [(REGISTRY, 443)] * 2
+
+
+def test_a_private_mirror_has_to_be_named_with_its_port(internet: Internet) -> None:
+    internet.names |= {"mirror.corp": [["10.1.2.3"]], "a.wild.example": [["10.1.2.3"]]}
+    with agent(internet) as one:
+        assert one.connect("mirror.corp:8081", then=b"bye")[9:12] == b"200"
+        assert one.status("a.wild.example:443") == "403"
+        internet.names["mirror.corp"] = [["169.254.169.254"]]
+        assert one.status("mirror.corp:8081") == "403"
+        internet.names["mirror.corp"] = [["127.0.0.1"]]
+        assert one.status("mirror.corp:8081") == "403"
+    assert internet.dialled == [("10.1.2.3", 8081)]
+
+
+def test_a_private_address_by_number(internet: Internet) -> None:
+    with agent(internet, hosts=["10.1.2.3:8081", "10.9.9.9", "169.254.169.254:80"]) as one:
+        assert one.connect("10.1.2.3:8081", then=b"bye")[9:12] == b"200"
+        assert one.status("10.9.9.9:443") == "403"
+        assert one.status("169.254.169.254:80") == "403"
+    assert internet.asked == []
+
+
+def test_credentials(internet: Internet) -> None:
+    with agent(internet) as one:
+        for wrong in ("", "x", one.ticket.credential[:-1], one.ticket.credential + "0"):
+            assert one.status("registry.example:443", wrong) == "407"
+        assert one.raw(b"CONNECT registry.example:443 HTTP/1.1\r\n\r\n")[9:12] == b"407"
+        assert one.ticket.credential not in repr(one.ticket)
+        one.proxy.close_bead(one.ticket)
+        assert one.status("registry.example:443") == "407"
+    with agent(internet, credentials=False) as one:
+        assert "@" not in one.ticket.url
+        assert one.connect("registry.example:443", "", then=b"bye")[9:12] == b"200"
+        one.proxy.close_bead(one.ticket)
+        assert one.status("registry.example:443", "") == "407"
+
+
+def test_the_end_of_a_bead_cuts_its_tunnels(internet: Internet) -> None:
+    with agent(internet) as one:
+        found: list[bytes] = []
+        thread = threading.Thread(
+            target=lambda: found.append(one.connect("registry.example:443", then=b"open"))
+        )
+        thread.start()
+        _until(lambda: internet.dialled)
+        time.sleep(0.1)
+        began = time.monotonic()
+        one.proxy.close_bead(one.ticket)
+        thread.join(5)
+        assert time.monotonic() - began < 1.5
+        assert found == [b"HTTP/1.1 200 Connection established\r\n\r\n"]
+        began = time.monotonic()
+    assert time.monotonic() - began < 1
+
+
+def _until(done: object) -> None:
+    end = time.monotonic() + 5
+    while not done():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_bounds(internet: Internet) -> None:
+    limits = ProxyLimits(head_s=0.3, idle_s=0.3, connect_s=0.3, resolve_s=0.3, connections=6)
+    internet.names["a.wild.example"] = [["203.0.114.1"]]
+    with agent(internet, limits=limits) as one:
+        for data in (
+            b"",
+            b"CONNECT regis",
+            b"X" * 100_000,
+            b"CONNECT a:1 HTTP/1.1\r\n" + b"A: b\r\n",
+        ):
+            began = time.monotonic()
+            one.raw(data)
+            assert time.monotonic() - began < 2
+        began = time.monotonic()
+        one.connect("registry.example:443", then=b"silent")
+        assert 0.2 < time.monotonic() - began < 2
+        assert one.status("a.wild.example:443") == "502"
+        assert one.status("b.wild.example:443") == "502"
+        held = [socket.create_connection(("127.0.0.1", one.proxy.port), 5) for _ in range(6)]
+        time.sleep(0.05)
+        assert one.raw(b"") == b""
+        for connection in held:
+            connection.close()
+        time.sleep(0.1)
+        assert one.status("other.example:443") == "403"
+
+
+def test_a_flood_waits_for_its_reader(internet: Internet) -> None:
+    with agent(internet) as one:
+        code = base64.b64encode(f"n:{one.ticket.credential}".encode()).decode()
+        head = f"CONNECT registry.example:443 HTTP/1.1\r\nProxy-Authorization: Basic {code}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", one.proxy.port), 5) as connection:
+            connection.sendall(head.encode() + b"flood")
+            time.sleep(0.5)
+            traffic = one.proxy.close_bead(one.ticket)
+        assert 0 < traffic["registry.example:443"].received < 32_000_000
+
+
+def test_notes_are_bounded_and_plain(internet: Internet) -> None:
+    with agent(internet) as one:
+        for number in range(80):
+            one.status(f"{'a' * 60}.{number}.example:443")
+        one.status("evil\x1b[31m.example:443")
+        assert len(one.notes) == 50
+        assert all(note.isprintable() for note in one.notes)
+
+
+def test_a_unix_socket_too(internet: Internet, tmp_path: Path) -> None:
+    path = tmp_path / "egress.sock"
+    with agent(internet, path=path) as one:
+        assert path.stat().st_mode & 0o777 == 0o600
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            connection.sendall(b"CONNECT registry.example:443 HTTP/1.1\r\n\r\n")
+            assert connection.recv(100)[9:12] == b"407"
+        assert one.notes == []
+    assert not path.exists()
+
+
+def test_hosts_that_are_none(internet: Internet) -> None:
+    with pytest.raises(NightshiftError, match="egress_hosts"), agent(internet, hosts=["*"]):
+        pass
+
+
+def test_the_real_resolver_and_dialler() -> None:
+    """``localhost`` is looked up and refused; nothing is open by default."""
+    told: list[Event] = []
+    with EgressProxy(["localhost:9"], told.append, credentials=False) as proxy:
+        ticket = proxy.open_bead("verify")
+        one = Agent(proxy, ticket, Internet(0), told)
+        assert one.status("localhost:9", "") == "403"
+        assert "an address of this machine" in one.notes[0]
+    with EgressProxy([], told.append, credentials=False) as proxy:
+        one = Agent(proxy, proxy.open_bead("verify"), Internet(0), told)
+        assert one.status("example.org:443", "") == "403"

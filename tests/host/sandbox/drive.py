@@ -1,0 +1,60 @@
+"""Prove every tier of the place that this runs in, and print what came out as JSON.
+
+    python drive.py FOLDER TIER...
+
+Needs nothing but the package itself, so that any Python of the machine can run it.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.host.sandbox.launch import Sandbox
+from gitlab_nightshift.host.sandbox.probe import choose
+from gitlab_nightshift.host.sandbox.proof import Targets, prove, table
+from gitlab_nightshift.host.sandbox.records import Confinement, Gate
+from gitlab_nightshift.host.sandbox.trial import greeter, tcp_listener, unix_listener
+
+
+def main(folder: Path, tiers: list[str]) -> None:
+    print(json.dumps({tier: _tier(folder, tier) for tier in tiers}))
+
+
+def _tier(folder: Path, tier: str) -> dict[str, object]:
+    try:
+        sandbox = choose(tier, folder)
+    except NightshiftError as error:
+        return {"code": error.code, "missing": error.message}
+    return {"tier": sandbox.tier, **_proven(folder, sandbox)}
+
+
+def _proven(folder: Path, sandbox: Sandbox) -> dict[str, object]:
+    scratch = folder / f"scratch-{sandbox.tier}"
+    scratch.mkdir()
+    if sandbox.identity:
+        os.chown(scratch, sandbox.identity.uid, sandbox.identity.gid)
+    hidden = folder / "private"
+    hidden.mkdir(mode=0o700, exist_ok=True)
+    (hidden / "token").write_text("glpat-secret")
+    with tcp_listener() as tcp, unix_listener(hidden / "gate") as unix, greeter(tcp, unix):
+        gate = Gate(tcp.getsockname()[1], hidden / "gate")
+        confinement = Confinement(scratch, (scratch,), gates=(gate,))
+        targets = Targets((hidden, hidden / "token"), (folder, hidden, Path("/tmp")))
+        proof = prove(sandbox, confinement, targets)
+    return {
+        "trouble": proof.trouble,
+        "holes": proof.holes,
+        "open": [f.name for f in proof.findings if f.open],
+        "held": [f.name for f in proof.findings if not f.open],
+        "table": table(proof),
+        "promises": sandbox.guarantees.lines(),
+        "features": vars(sandbox.features),
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

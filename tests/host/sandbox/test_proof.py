@@ -1,0 +1,201 @@
+"""The proof, in every tier and in every place that can be made here.
+
+Places: this process as it is; a plain user; conditions like Docker's, as root and as a user.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.host.sandbox.guarantees import guarantees
+from gitlab_nightshift.host.sandbox.launch import Sandbox
+from gitlab_nightshift.host.sandbox.probe import choose
+from gitlab_nightshift.host.sandbox.proof import ROWS, Finding, Proof, Targets, prove, table
+from gitlab_nightshift.host.sandbox.records import Confinement, Features, Tier
+from tests.host.sandbox.conftest import need
+from tests.host.sandbox.tools import Room, open_folder
+
+HERE = Path(__file__).parent
+PLAIN_USER = 1001
+DOCKER = [str(HERE / "docker_like.py")]
+PLACES: dict[str, list[str]] = {
+    "here": [],
+    "user": ["setpriv", "--reuid", "1001", "--regid", "1001", "--clear-groups"],
+    "docker root": [*DOCKER, "--"],
+    "docker user": [*DOCKER, "--user", "1001", "--"],
+}
+EXPECTED = {
+    "docker root": (Tier.UID, {Tier.NAMESPACES}),
+    "docker user": (Tier.LANDLOCK, {Tier.NAMESPACES, Tier.UID}),
+}
+
+
+@cache
+def public_python() -> str | None:
+    """A Python 3.11 that any user may run."""
+    wanted = "import sys; sys.exit(sys.version_info < (3, 11))"
+    for path in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        command = [*PLACES["user"], path, "-c", wanted]
+        if Path(path).exists() and subprocess.run(command, capture_output=True).returncode == 0:
+            return path
+    return None
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> str:
+    if request.param != "here":
+        if os.geteuid() != 0:
+            pytest.skip("needs root")
+        if public_python() is None:
+            pytest.skip("no Python that another user may run")
+    return str(request.param)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with open_folder() as opened:
+        yield opened
+
+
+def drive(place: str, folder: Path, *tiers: str) -> dict[str, Any]:
+    python = sys.executable if place == "here" else public_python()
+    assert python is not None
+    if "user" in place:
+        os.chown(folder, PLAIN_USER, PLAIN_USER)
+    words = PLACES[place]
+    command = [python, *words] if words[:1] == DOCKER else words
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SECRET_TOKEN": "glpat-secret"}
+    done = subprocess.run(
+        [*command, python, str(HERE / "drive.py"), str(folder), *tiers],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_no_tier_has_a_hole_in_any_place(place: str, folder: Path) -> None:
+    results = drive(place, folder, *(tier for tier in Tier if tier is not Tier.NONE))
+    missing = {tier for tier, result in results.items() if "missing" in result}
+    for tier in results.keys() - missing:
+        result = results[tier]
+        assert (result["trouble"], result["holes"], result["open"]) == ("", [], []), tier
+        assert len(result["held"]) > 40
+        assert 10 <= len(result["table"]) <= len(ROWS)
+        assert all(" held " in line for line in result["table"])
+        assert all(": held: " in line for line in result["promises"])
+    if place in EXPECTED:
+        assert missing == EXPECTED[place][1]
+
+
+@pytest.mark.parametrize("place", EXPECTED)
+def test_auto_takes_the_strongest_and_says_what_it_passed_over(place: str, folder: Path) -> None:
+    if os.geteuid() != 0 or public_python() is None:
+        pytest.skip("needs root, and a Python for everybody")
+    result = drive(place, folder, "auto")["auto"]
+    assert (result["tier"], result["holes"]) == (EXPECTED[place][0], [])
+
+
+def test_each_attempt_gets_through_where_nothing_stops_it(folder: Path) -> None:
+    """Else an attempt could be held for a reason that is not the boundary's."""
+    sandbox = choose(Tier.NONE, folder)
+    scratch, hidden = folder / "scratch", folder / "private"
+    scratch.mkdir()
+    hidden.mkdir(mode=0o700)
+    (hidden / "token").write_text("glpat-secret")
+    targets = Targets((hidden, hidden / "token"), (folder, hidden))
+    proof = prove(sandbox, Confinement(scratch, (scratch,)), targets)
+    assert proof.trouble == ""
+    held = {finding.name for finding in proof.findings if not finding.open}
+    assert held <= CANNOT_BE_SHOWN, held - CANNOT_BE_SHOWN
+    assert proof.holes == ()  # nothing was promised
+    assert (folder / "scratch").exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["private", "scratch"]
+
+
+CANNOT_BE_SHOWN = {
+    "inherit descriptors",  # Python hands none on
+    "connect to the network",  # where there is no network
+    "connect by IPv6",
+    "send a datagram to the network",
+    "reach it by TCP fast open",  # where the system has it switched off
+    *("make a raw socket", "make a packet socket"),  # not as a plain user
+    *("make a SCTP socket", "make a MPTCP socket", "make a crypto socket", "make a vsock socket"),
+    *("write to /proc/sys/kernel/core_pattern", "write to /proc/sysrq-trigger"),
+    *("write to /etc/passwd", "write to /dev/mem", "read /etc/shadow"),
+    "make a user namespace",
+    *(f"{verb} of ancestor 1" for verb in ("read the environment", "open the memory")),
+}
+
+
+def test_a_broken_promise_is_a_hole_with_a_name(folder: Path) -> None:
+    """No boundary at all, sold as the landlock tier."""
+    none = choose(Tier.NONE, folder)
+    promised = guarantees(Tier.LANDLOCK, Features(landlock=6, notify=True))
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    proof = prove(replace(none, guarantees=promised), Confinement(scratch, (scratch,)), Targets())
+    assert not proof.held
+    assert any(hole.startswith("read the environment of this process (") for hole in proof.holes)
+    assert any(hole.startswith("outlive the bead (") for hole in proof.holes)
+    assert any(" OPEN " in line for line in table(proof))
+
+
+def test_a_gateway_that_cannot_be_reached_is_no_proof(any_room: Room) -> None:
+    from gitlab_nightshift.host.sandbox.records import Gate
+    from gitlab_nightshift.host.sandbox.trial import tcp_listener, unix_listener
+
+    with tcp_listener() as closed, unix_listener(any_room.root / "gate"):
+        port = closed.getsockname()[1]
+    with unix_listener(any_room.root / "gate"):
+        confinement = any_room.using(gates=[Gate(port, any_room.root / "gate")]).confinement
+        proof = prove(any_room.sandbox, confinement, Targets())
+    gateway = [f for f in proof.findings if f.row.promise == "gateway"]
+    inside_listens = any_room.sandbox.tier is Tier.NAMESPACES
+    assert [f.hole for f in gateway] == [not inside_listens]
+
+
+def test_a_sandbox_that_cannot_be_set_up_is_told(any_room: Room) -> None:
+    broken = replace(any_room.sandbox, features=Features(landlock=99, notify=False))
+    proof = prove(broken, any_room.confinement, Targets())
+    assert not proof.held
+    assert proof.trouble.startswith("files: ")
+    assert "could not be set up" in table(proof)[0]
+
+
+def test_it_takes_less_than_half_a_second(any_room: Room) -> None:
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        assert prove(any_room.sandbox, any_room.confinement, Targets()).held
+        times.append(time.monotonic() - started)
+    assert min(times) < 0.5
+
+
+def test_the_table_names_what_is_open_without_a_promise() -> None:
+    row = ROWS[0]
+    findings = (
+        Finding(row, "read a", False, True, "Permission denied"),
+        Finding(row, "read b", True, False, "b can be read"),
+    )
+    assert table(Proof(Tier.UID, findings, "")) == [
+        f"  {row.title:<34} open   read b: b can be read"
+    ]
+    assert Proof(Tier.UID, findings, "").held
+
+
+def test_tiers_are_told_apart() -> None:
+    need(Tier.LANDLOCK)
+    assert Sandbox.__dataclass_fields__["passed_over"].default == ()

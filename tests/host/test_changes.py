@@ -1,0 +1,488 @@
+"""A change read without git in the agent's tree is what ``git add -A`` makes of an honest one."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.host import changes
+from gitlab_nightshift.host.changes import Captured
+from tests.host.conftest import Box
+from tests.host.test_openat import deep
+from tests.host.tools import commit, fifo, git, gone, link, listing, repository, write
+
+ODD = os.fsdecode(b"odd \xff\nname")
+Edit = Callable[[Path], object]
+
+BEFORE: dict[str, str | bytes] = {
+    "README.md": "hello\n",
+    "src/app.py": "print('app')\n" * 5,
+    "src/lib/util.py": "def one():\n    return 1\n",
+    "crlf.txt": "one\r\ntwo\r\n",
+    "kept/tracked.log": "tracked although ignored\n",
+    "run.sh": "#!/bin/sh\n",
+    ODD: "odd\n",
+    ":(top)*": "a pattern as a name\n",
+    "-name": "an option as a name\n",
+    ".gitignore": "build/\n*.log\n!keep.log\n/only-folder/\n",
+    "sub/.gitignore": "*.tmp\n",
+}
+
+
+def moved(root: Path, old: str, new: str) -> None:
+    (root / new).parent.mkdir(parents=True, exist_ok=True)
+    (root / old).rename(root / new)
+
+
+def folder_to_link(root: Path) -> None:
+    shutil.rmtree(root / "src")
+    link(root, "src", "sub")
+
+
+def file_to_folder(root: Path) -> None:
+    (root / "README.md").unlink()
+    write(root, "README.md/a/b", "x")
+
+
+def folder_to_file(root: Path) -> None:
+    shutil.rmtree(root / "src")
+    write(root, "src", "x")
+
+
+EDITS: dict[str, Edit] = {
+    "modified": lambda root: write(root, "README.md", "changed\n"),
+    "unchanged": lambda root: write(root, "README.md", "hello\n"),
+    "deleted": lambda root: (root / "src/app.py").unlink(),
+    "folder deleted": lambda root: shutil.rmtree(root / "src"),
+    "added": lambda root: write(root, "new/file", "x"),
+    "empty file": lambda root: write(root, "empty"),
+    "binary": lambda root: write(root, "bin", b"\0\1\2\n"),
+    "no newline": lambda root: write(root, "README.md", "hello"),
+    "executable": lambda root: (root / "run.sh").chmod(0o755),
+    "new executable": lambda root: write(root, "tool", "x", 0o711),
+    "no rights": lambda root: (root / "README.md").chmod(0o600),
+    "renamed": lambda root: moved(root, "src/app.py", "lib/app.py"),
+    "renamed folder": lambda root: moved(root, "src", "lib/deep"),
+    "link": lambda root: link(root, "link", "/etc/passwd"),
+    "broken link": lambda root: link(root, "link", "no\nwhere"),
+    "file to link": lambda root: link(root, "README.md", "src/app.py"),
+    "folder to link": folder_to_link,
+    "file to folder": file_to_folder,
+    "folder to file": folder_to_file,
+    "odd names": lambda root: (write(root, ODD, "x"), write(root, f"d/{ODD}", "x")),
+    "patterns as names": lambda root: (
+        write(root, ":(top)*", "x"),
+        write(root, "[a-z]*", "x"),
+        write(root, ":!x", "x"),
+        write(root, "-name", "x"),
+        write(root, "--all", "x"),
+    ),
+    "empty folder": lambda root: (root / "nothing").mkdir(),
+    "ignored": lambda root: (
+        write(root, "build/x", "x"),
+        write(root, "deep/er/x.log", "x"),
+        write(root, "keep.log", "x"),
+        write(root, "sub/x.tmp", "x"),
+        write(root, "only-folder", "a file"),
+    ),
+    "ignored folder": lambda root: write(root, "only-folder/x", "x"),
+    "excluded": lambda root: write(root, "x.excluded", "x"),
+    "tracked although ignored": lambda root: write(root, "kept/tracked.log", "changed"),
+    "gitignore changed": lambda root: (
+        write(root, ".gitignore", "*.md\n"),
+        write(root, "new.md", "x"),
+        write(root, "new.log", "x"),
+        write(root, "README.md", "still tracked"),
+    ),
+    "gitignore deleted": lambda root: (
+        gone(root, ".gitignore"),
+        write(root, "new.log", "x"),
+    ),
+    "gitignore nested": lambda root: (
+        write(root, "new/.gitignore", "*\n!.gitignore\n!yes\n"),
+        write(root, "new/yes", "x"),
+        write(root, "new/no", "x"),
+    ),
+    "gitignore in an ignored folder": lambda root: (
+        write(root, "build/.gitignore", "!*\n"),
+        write(root, "build/x", "x"),
+    ),
+    "gitignore as link": lambda root: (
+        write(root, "rules", "*\n"),
+        link(root, "sub/.gitignore", "../rules"),
+        write(root, "sub/x.tmp", "x"),
+    ),
+    "crlf": lambda root: (
+        write(root, "new.txt", "a\r\nb\r\n"),
+        write(root, "crlf.txt", "one\r\nthree\r\n"),
+        write(root, "README.md", "hello\r\n"),
+    ),
+    "gitattributes changed": lambda root: (
+        write(root, ".gitattributes", "*.txt text eol=crlf\n"),
+        write(root, "new.txt", "a\r\nb\r\n"),
+        write(root, "new.bin", "a\r\nb\r\n"),
+        write(root, "crlf.txt", "one\r\nthree\r\n"),
+    ),
+    "gitattributes nested": lambda root: (
+        write(root, "d/.gitattributes", "* text\n"),
+        write(root, "d/x", "a\r\n"),
+        write(root, "x", "a\r\n"),
+    ),
+    "ident": lambda root: (
+        write(root, "d/.gitattributes", "* ident\n"),
+        write(root, "d/x", "$Id: 1234 $\n"),
+    ),
+    "encoding": lambda root: (
+        write(root, "d/.gitattributes", "x working-tree-encoding=UTF-16\n"),
+        write(root, "d/x", "näme\n".encode("utf-16")),
+    ),
+}
+ATTRIBUTES = {
+    "none": "",
+    "auto": "* text=auto\n",
+    "crlf": "* text=auto\n*.txt eol=crlf\n",
+    "binary": "* -text\n",
+}
+
+
+def honest(root: Path, edit: Edit) -> str:
+    """The tree that a person's ``git add -A`` makes of the same edit."""
+    edit(root)
+    git(root, "add", "-A")
+    return git(root, "write-tree")
+
+
+def expected_files(root: Path) -> dict[str, str]:
+    out = git(root, "diff", "--cached", "--no-renames", "--name-status", "-z").split("\0")
+    return {path: status for status, path in zip(out[::2], out[1::2], strict=False)}
+
+
+@pytest.fixture
+def furnished(box: Box) -> Box:
+    for path, data in BEFORE.items():
+        write(box.root, path, data)
+    git(box.root, "add", "-A", "-f")
+    base = commit(box.root)
+    write(box.root, ".git/info/exclude", "*.excluded\n")
+    return Box(box.root, box.private, base)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_it_is_what_git_add_makes_of_it(furnished: Box, tmp_path: Path, name: str) -> None:
+    twin = tmp_path / "twin"
+    shutil.copytree(furnished.root, twin, symlinks=True)
+    tree = honest(twin, EDITS[name])
+    with furnished.open() as checkout:
+        EDITS[name](furnished.root)
+        captured = checkout.change()
+    assert captured.refusals == ()
+    assert captured.tree_id == tree
+    assert {f.path: f.status for f in captured.files} == expected_files(twin)
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+@pytest.mark.parametrize("name", ["crlf", "modified", "gitattributes nested", "executable"])
+@pytest.mark.parametrize("config", ["", "core.autocrlf=true", "core.fileMode=false"])
+def test_under_attributes_and_settings(
+    furnished: Box, tmp_path: Path, attributes: str, name: str, config: str
+) -> None:
+    write(furnished.root, ".gitattributes", attributes)
+    commit(furnished.root)
+    if config:
+        git(furnished.root, "config", *config.split("="))
+    git(furnished.root, "rm", "-q", "--cached", "-r", ".")
+    git(furnished.root, "reset", "-q", "--hard")
+    twin = tmp_path / "twin"
+    git(tmp_path, "clone", "-q", "--no-checkout", str(furnished.root), "twin")
+    if config:
+        git(twin, "config", *config.split("="))
+    git(twin, "reset", "-q", "--hard")
+    tree = honest(twin, EDITS[name])
+    with furnished.open() as checkout:
+        EDITS[name](furnished.root)
+        assert checkout.change().tree_id == tree
+
+
+def test_patch_and_counts_are_gits_own(furnished: Box) -> None:
+    with furnished.open() as checkout:
+        write(furnished.root, "README.md", "changed\nand more\n")
+        write(furnished.root, ODD, b"\0binary\n\n")
+        (furnished.root / "src/app.py").unlink()
+        captured = checkout.change()
+    assert (
+        b"\nindex " + git(furnished.root, "rev-parse", "HEAD:README.md").encode() in captured.patch
+    )
+    assert b"GIT binary patch" in captured.patch
+    git(furnished.root, "apply", "--cached", "--binary", stdin=captured.patch)
+    assert git(furnished.root, "write-tree") == captured.tree_id
+    counts = {file.path: (file.added, file.deleted) for file in captured.files}
+    assert counts == {"README.md": (2, 1), "src/app.py": (0, 5), ODD: (2, 1)}
+    summary = captured.summary()
+    assert summary.files == ("README.md", "odd \\xff\\nname", "src/app.py")
+    assert (summary.added, summary.deleted, summary.tree_id) == (4, 7, captured.tree_id)
+
+
+def test_an_attribute_hides_no_lines(furnished: Box) -> None:
+    with furnished.open() as checkout:
+        write(furnished.root, ".gitattributes", "*.py -diff\n")
+        write(furnished.root, "src/app.py", "changed\n")
+        captured = checkout.change()
+    assert {f.path: f.added + f.deleted for f in captured.files}["src/app.py"] == 6
+
+
+def test_what_was_there_before_is_no_part_of_a_change(furnished: Box) -> None:
+    write(furnished.root, "untracked", "mine")
+    write(furnished.root, "build/old", "mine")
+    with furnished.open() as checkout:
+        write(furnished.root, "untracked", "agent")
+        write(furnished.root, "build/old", "agent")
+        write(furnished.root, "nightshift/plan.json", "agent")
+        assert checkout.change() == Captured(
+            git(furnished.root, "rev-parse", "HEAD^{tree}"), (), b""
+        )
+        assert checkout.change().empty
+
+
+def test_a_venv_that_ignores_itself_is_ignored(furnished: Box) -> None:
+    write(furnished.root, ".venv/.gitignore", "*\n")
+    with furnished.open() as checkout:
+        write(furnished.root, ".venv/lib/new.pyc", "x")
+        assert checkout.change().empty
+
+
+def test_rules_with_two_names_count(furnished: Box) -> None:
+    """As pnpm leaves them: hard links into a store."""
+    write(furnished.root.parent, "store", "*.cache\n")
+    (furnished.root / "node").mkdir()
+    (furnished.root / "node/.gitignore").hardlink_to(furnished.root.parent / "store")
+    with furnished.open() as checkout:
+        write(furnished.root, "node/x.cache", "x")
+        assert checkout.change().empty
+
+
+def test_an_agents_commit_does_not_matter(furnished: Box) -> None:
+    with furnished.open() as checkout:
+        write(furnished.root, "README.md", "committed\n")
+        commit(furnished.root)
+        git(furnished.root, "checkout", "-q", "-b", "mine")
+        assert [file.path for file in checkout.change().files] == ["README.md"]
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+def _hard_link(root: Path) -> None:
+    write(root.parent, "secret", "s3cret")
+    (root / "stolen").hardlink_to(root.parent / "secret")
+
+
+def _socket(root: Path) -> None:
+    """Bound by a short name: a socket's path has at most 107 bytes."""
+    code = "import socket; socket.socket(socket.AF_UNIX).bind('sock')"
+    subprocess.run(["python3", "-c", code], cwd=root, check=True)
+
+
+REFUSED: dict[str, tuple[Edit, str]] = {
+    "hard link": (_hard_link, "stolen: it has several hard links"),
+    "fifo": (lambda root: fifo(root, "pipe"), "pipe: it is no file, folder or link"),
+    "socket": (_socket, "sock: it is no file, folder or link"),
+    "file to fifo": (
+        lambda root: fifo(root, "README.md"),
+        "README.md: it is no file, folder or link",
+    ),
+    "too large": (
+        lambda root: write(root, "large", b"x" * 2001),
+        "large: it is larger than 2000 bytes",
+    ),
+    "all too large": (
+        lambda root: [write(root, f"f{n}", b"x" * 1900) for n in range(3)],
+        "the change is larger than 5000 bytes",
+    ),
+    "dot git": (
+        lambda root: write(root, "d/.GIT/config", "x"),
+        "d/.GIT/config: git keeps such names for itself",
+    ),
+    "nested repository": (
+        lambda root: repository(root / "nested", {"a": "b"}),
+        "nested/.git/HEAD: git keeps such names for itself",
+    ),
+    "filter": (
+        lambda root: (
+            write(root, ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n"),
+            write(root, "x.bin", "x"),
+        ),
+        "x.bin: it needs a filter (LFS)",
+    ),
+    "too deep": (lambda root: deep(root / "src", 300), ": its path is too long"),
+    "too deep by short names": (
+        lambda root: write(root, "/".join("d" * 300), "x"),
+        ": it is no file, folder or link",
+    ),
+    "too long": (
+        lambda root: write(root, "/".join(["d" * 200] * 11), "x"),
+        ": its path is too long",
+    ),
+    "too many": (
+        lambda root: [write(root, f"many/{n}") for n in range(60)],
+        "more than 50 new files and folders",
+    ),
+    "wrong encoding": (
+        lambda root: (
+            write(root, ".gitattributes", "*.u working-tree-encoding=UTF-16LE-BOM\n"),
+            write(root, "x.u", b"\xff\xfeodd"),
+        ),
+        "the change cannot be stored: git update-index: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_published_is_refused_by_name(
+    furnished: Box, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "MAX_FILE_BYTES", 2000)
+    monkeypatch.setattr(changes, "MAX_CHANGE_BYTES", 5000)
+    monkeypatch.setattr(changes, "MAX_NEW_ENTRIES", 50 if name == "too many" else 1000)
+    edit, reason = REFUSED[name]
+    before = listing(furnished.root)
+    with furnished.open() as checkout:
+        edit(furnished.root)
+        captured = checkout.change()
+        assert any(reason in str(refusal) for refusal in captured.refusals), captured.refusals
+        assert (captured.tree_id, captured.files, captured.patch) == ("", (), b"")
+        assert not captured.empty
+        assert "s3cret" not in str(captured)
+        checkout.put_back()
+        assert checkout.change().empty
+    assert listing(furnished.root) == before
+
+
+def test_a_large_file_only_touched_is_no_change(
+    furnished: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(furnished.root, "large", b"x" * 5000)
+    write(furnished.root, "large.lfs", b"x" * 5000)
+    write(furnished.root, ".gitattributes", "*.lfs filter=lfs\n")
+    commit(furnished.root)
+    monkeypatch.setattr(changes, "MAX_FILE_BYTES", 2000)
+    with furnished.open() as checkout:
+        for name in ("large", "large.lfs"):
+            os.utime(furnished.root / name)
+        assert checkout.change().empty
+        write(furnished.root, "large", b"y" * 5000)
+        (furnished.root / "large.lfs").chmod(0o755)
+        assert [refusal.path for refusal in checkout.change().refusals][:2] == [
+            "large",
+            "large.lfs",
+        ]
+
+
+def test_submodules_are_refused(furnished: Box, tmp_path: Path) -> None:
+    repository(tmp_path / "other", {"a": "b", "c": "d"})
+    git(furnished.root, "submodule", "--quiet", "add", str(tmp_path / "other"), "module")
+    commit(furnished.root)
+    before = listing(furnished.root)
+    with furnished.open() as checkout:
+        write(furnished.root, "module/a", "agent")
+        write(furnished.root, "module/new", "agent")
+        write(furnished.root, "module/new.log", "ignored")
+        (furnished.root / "module/c").unlink()
+        assert {str(refusal) for refusal in checkout.change().refusals} == {
+            f"module/{name}: it belongs to a submodule" for name in ("a", "c", "new")
+        }
+        shutil.rmtree(furnished.root / "module")
+        assert "module" in {refusal.path for refusal in checkout.change().refusals}
+    assert listing(furnished.root) == before
+
+
+def test_links_in_the_tree_lead_no_read_and_no_write_outside(furnished: Box) -> None:
+    outside = furnished.root.parent / "outside"
+    write(outside, "app.py", "s3cret")
+    write(outside, ".gitignore", "*\n")
+    with furnished.open() as checkout:
+        shutil.rmtree(furnished.root / "src")
+        (furnished.root / "src").symlink_to(outside)
+        captured = checkout.change()
+        assert b"s3cret" not in captured.patch
+        assert {f.path: f.status for f in captured.files} == {
+            "src": "A",
+            "src/app.py": "D",
+            "src/lib/util.py": "D",
+        }
+    assert (outside / "app.py").read_text() == "s3cret"
+
+
+# --- laying a change --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_lay_makes_the_checkout_of_the_change(furnished: Box, tmp_path: Path, name: str) -> None:
+    with furnished.open() as checkout:
+        EDITS[name](furnished.root)
+        captured = checkout.change()
+        write(furnished.root, "build/rubbish", "of the attempt")
+        write(furnished.root, "rubbish", "of the attempt")
+        assert checkout.lay(captured) == ()
+        assert checkout.change() == captured
+        laid = {path: entry[:3] for path, entry in listing(furnished.root).items()}
+    if captured.files:
+        git(furnished.root, "apply", "--cached", "--binary", stdin=captured.patch)
+    made = git(furnished.root, "commit-tree", "-m", "x", git(furnished.root, "write-tree"))
+    git(furnished.root, "worktree", "add", "-q", "--detach", str(tmp_path / "fresh"), made)
+    (tmp_path / "fresh/.git").unlink()
+    fresh = {path: entry[:3] for path, entry in listing(tmp_path / "fresh").items()}
+    assert {path: entry for path, entry in laid.items() if entry[0] != "folder"} == {
+        path: entry for path, entry in fresh.items() if entry[0] != "folder"
+    }
+    assert laid.keys() == fresh.keys()
+
+
+def test_lay_gives_what_a_checkout_gives(furnished: Box) -> None:
+    write(furnished.root, ".gitattributes", "*.txt text eol=crlf\n")
+    commit(furnished.root)
+    (furnished.root / "run.sh").chmod(0o660)
+    with furnished.open() as checkout:
+        write(furnished.root, "new.txt", "a\nb\n")
+        write(furnished.root, "tool", "x", 0o777)
+        (furnished.root / "run.sh").write_text("changed")
+        (furnished.root / "run.sh").chmod(0o777)
+        checkout.lay(checkout.change())
+        assert (furnished.root / "new.txt").read_bytes() == b"a\r\nb\r\n"
+        assert (furnished.root / "tool").stat().st_mode & 0o111
+        assert (furnished.root / "run.sh").stat().st_mode & 0o777 == 0o770
+
+
+def test_lay_follows_no_link_and_takes_the_place_of_files(furnished: Box) -> None:
+    outside = furnished.root.parent / "outside"
+    outside.mkdir()
+    (furnished.root / "build").symlink_to(outside)
+    write(furnished.root, "data", "an untracked file")
+    with furnished.open() as checkout:
+        (furnished.root / "build").unlink()
+        (furnished.root / "data").unlink()
+        write(furnished.root, ".gitignore", "")
+        write(furnished.root, "build/file", "x")
+        write(furnished.root, "data/file", "x")
+        captured = checkout.change()
+        checkout.lay(captured)
+        assert (furnished.root / "build/file").read_text() == "x"
+        assert (furnished.root / "data/file").read_text() == "x"
+        assert not any(outside.iterdir())
+        assert checkout.put_back() == ()
+    assert (furnished.root / "build").readlink() == outside
+    assert (furnished.root / "data").read_text() == "an untracked file"
+
+
+def test_a_captured_change_is_fixed(furnished: Box) -> None:
+    with furnished.open() as checkout:
+        write(furnished.root, "README.md", "verified\n")
+        captured = checkout.change()
+        write(furnished.root, "README.md", "something else\n")
+        shutil.rmtree(furnished.root / ".git")
+        checkout.lay(captured)
+        assert (furnished.root / "README.md").read_text() == "verified\n"
+        assert checkout.change() == captured
+    assert b"verified" in captured.patch

@@ -1,0 +1,88 @@
+"""What the beads are given: analysis, models, budgets, commands, environment."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.agent import (
+    Play,
+    answer,
+    cost,
+    plays,
+)
+from tests.support.shop import GOOD, PASSED, SELECTED, nothing
+from tests.support.world import PROVING, world
+
+STUB = '{"result": "NO_IMPROVEMENT", "reason": "pending"}'
+
+
+def test_the_beads_are_given_the_analysis(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD, config=PROVING) as shop:
+        shop.nightshift("run")
+        analyze, implement, verify, mr = shop.agent.seen
+        assert analyze.handoff == ["", STUB]
+        assert json.loads(implement.handoff[0])["selected"] == SELECTED
+        assert len(implement.handoff) == 1
+        assert json.loads(verify.handoff[1]) == {"passed": False, "error_details": "pending"}
+        assert [json.loads(bead.handoff[0]) for bead in (verify, mr)] == [
+            json.loads(implement.handoff[0])
+        ] * 2
+        for bead in (implement, verify, mr):
+            assert SELECTED["description"] in bead.prompt
+        assert "- notes.txt" in analyze.prompt.partition("<recently_changed_files>")[2]
+        assert "- make test" in implement.prompt.partition("<must_succeed_on_the")[2]
+        folders = [Path(bead.env["HOME"]).parent for bead in shop.agent.seen]
+        assert len(set(folders)) == 4
+        assert not any(folder.exists() for folder in folders)
+
+
+def test_models_and_budgets_of_the_beads(tmp_path: Path) -> None:
+    config = "models: {analyze: a-1, implement: i-1, verify: v-1, mr: m-1}\nmax_budget_usd: 2\n"
+    dear = {bead: [cost(0.3), *play] for bead, play in GOOD.items()}
+    with world(tmp_path, dear, config=config) as shop:
+        shop.nightshift("run")
+        assert [bead.option("--model") for bead in shop.agent.seen] == ["a-1", "i-1", "v-1", "m-1"]
+        budgets = [bead.option("--max-budget-usd") for bead in shop.agent.seen]
+        assert budgets == ["2.0000", "1.7000", "1.4000", "1.1000"]
+        assert [bead["model"] for bead in shop.result["beads"]] == ["a-1", "i-1", "v-1", "m-1"]
+        assert shop.result["total_cost_usd"] == pytest.approx(1.2)
+
+
+def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
+    scripts = plays(GOOD, {"verify": [cost(None), answer(PASSED)]})
+    with world(tmp_path, scripts) as shop:
+        done = shop.nightshift("run")
+        assert shop.result["outcome"] == "MR_CREATED"
+        assert shop.result["total_cost_usd"] is None
+        assert "cost unknown, 400 tokens" in done.last_line
+        assert "NIGHT_COST_USD=\n" in shop.products()["nightshift.env"].decode()
+
+
+def test_a_category_of_the_teams_own(tmp_path: Path) -> None:
+    config = "categories: {spelling: 'Look for typos in comments.'}\n"
+    with world(tmp_path, plays(GOOD, {"analyze-spelling": nothing()}), config=config) as shop:
+        done = shop.nightshift("run", "--category", "spelling")
+        assert done.exit_status == 0
+        assert shop.agent.names[:2] == ["analyze-spelling-1", "analyze-tests-1"]
+        assert "What counts: Look for typos in comments." in shop.agent.seen[0].prompt
+        assert shop.result["category_used"] == "tests (fallback from spelling)"
+
+
+def test_an_agents_allowed_commands_are_a_setting(tmp_path: Path) -> None:
+    config = "allowed_commands: [ls, make test -k]\n"
+    with world(tmp_path, {"analyze": nothing()}, config=config) as shop:
+        shop.nightshift("run")
+        rules = shop.agent.seen[0].options("--allowedTools")
+        assert rules[2:] == ["Bash(ls *)", "Bash(make test -k)"]
+
+
+def test_agent_env_is_passed_and_nothing_else(tmp_path: Path) -> None:
+    scripts: dict[str, Play] = {"analyze": nothing()}
+    with world(tmp_path, scripts, config="agent_env: [JAVA_HOME]\n") as shop:
+        extra = {"JAVA_HOME": "/opt/java", "LD_PRELOAD": "", "NODE_OPTIONS": "--no-warnings"}
+        shop.nightshift("run", **extra, HTTPS_PROXY="http://proxy:3128", BASH_ENV="/tmp/x")
+        env = shop.agent.seen[0].env
+        assert (env["JAVA_HOME"], env["HTTPS_PROXY"]) == ("/opt/java", "http://proxy:3128")
+        assert not {"NODE_OPTIONS", "LD_PRELOAD", "BASH_ENV", "CI", "PYTHONPATH"} & set(env)
+        assert not [name for name in env if name.startswith(("CI_", "GITLAB", "NIGHTSHIFT"))]

@@ -1,0 +1,91 @@
+"""A recorded night, played again."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.agent import cost, deny, handoff, plays, sh
+from tests.support.shop import FOUND, GOOD, nothing, refused
+from tests.support.trees import places_of, whole_tree
+from tests.support.world import SECRETS, World, world
+
+CHANGE = (
+    "echo 'x = 1' > test_new.py; rm notes.md; chmod +x tool.py; ln -s shop.py link; "
+    "printf 'a b' > 'with space.txt'; mkdir -p deep/er; echo 1 > deep/er/one; git rm -q run.sh"
+)
+
+
+def told(shop: World) -> Any:
+    """The parts of a result that a replay repeats."""
+    result = shop.result
+    beads = [
+        (b["bead"], b["category"], b["attempt"], b["status"], b["usage"], b["denied"], b["handoff"])
+        for b in result["beads"]
+    ]
+    names = ("outcome", "category_used", "summary", "files_scanned", "total_cost_usd")
+    return [result[name] for name in names], beads, shop.bundle["proposal"]
+
+
+def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
+    scripts = plays(
+        GOOD,
+        {
+            "analyze-tests": nothing(),
+            "analyze": [handoff(__import__("json").dumps(FOUND)), cost(0.25, 1234)],
+            "implement-refactoring-1": [("write", "wrong.py", "")],
+            "verify-refactoring-1": [deny("curl x"), *refused("Wrong.")],
+            "implement-refactoring-2": [sh(CHANGE), deny("env")],
+        },
+    )
+    files = {"shop.py": "x = 0\n", "notes.md": "n\n", "tool.py": "t\n", "run.sh": "r\n", "a": "a"}
+    recording = tmp_path / "recording"
+    with world(tmp_path / "w", scripts, files=files) as shop:
+        done = shop.nightshift("run", "--dry-run", NIGHTSHIFT_RECORD_DIR=str(recording))
+        assert (done.exit_status, done.stderr) == (0, "")
+        first = told(shop)
+        assert first[0][0] == "MR_READY"
+        assert sorted(path.name for path in recording.iterdir()) == [
+            "analyze-refactoring-1",
+            "analyze-tests-1",
+            "implement-refactoring-1",
+            "implement-refactoring-2",
+            "mr-refactoring-1",
+            "recording.json",
+            "verify-refactoring-1",
+            "verify-refactoring-2",
+        ]
+        texts = {name: str(entry[-1]) for name, entry in whole_tree(recording).items()}
+        assert places_of(SECRETS, texts) == []
+        shop.checked_out_anew()
+
+        beads = len(shop.agent.seen)
+        replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(recording)}
+        again = shop.nightshift("run", ANTHROPIC_API_KEY="", PATH="/usr/bin:/bin", **replay)
+        assert (again.exit_status, again.stderr) == (0, "")
+        assert len(shop.agent.seen) == beads
+        outcome, *second = told(shop)
+        assert outcome == ["MR_CREATED", *first[0][1:]]
+        assert second == list(first[1:])
+        assert len(shop.merge_requests) == 1
+        shop.assert_put_back()
+
+
+def test_a_recording_that_is_none(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(tmp_path)}
+        done = shop.nightshift("run", **replay)
+        assert done.exit_status == 2
+        assert "no recorded night" in done.last_line
+        shop.assert_put_back()
+
+
+def test_a_bead_that_was_not_recorded_is_a_failed_one(tmp_path: Path) -> None:
+    recording = tmp_path / "recording"
+    with world(tmp_path / "w", GOOD) as shop:
+        shop.nightshift("run", "--dry-run", NIGHTSHIFT_RECORD_DIR=str(recording))
+        replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(recording)}
+        done = shop.nightshift("run", "--dry-run", "--category", "docs", **replay)
+        assert done.exit_status == 0
+        first, second = shop.result["summary"].splitlines()[1:3]
+        assert "the recording has no bead analyze-docs-1" in first
+        assert second.startswith("tests: ")
+        assert shop.result["category_used"] == "tests (fallback from docs)"

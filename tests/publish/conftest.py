@@ -1,0 +1,252 @@
+"""A checkout as a GitLab job finds it, a bundle made for it, and the desk to publish it from."""
+
+import dataclasses
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.demo.standin_state import MergeRequest, Project
+from gitlab_nightshift.events import Event, Redactor
+from gitlab_nightshift.gitlab import Clock, open_project
+from gitlab_nightshift.host.git import pristine
+from gitlab_nightshift.host.paths import display
+from gitlab_nightshift.publish import Desk, publish, read_source
+from gitlab_nightshift.records import (
+    AnalysisCandidate,
+    AnalysisResult,
+    Bundle,
+    Change,
+    CommandResult,
+    Draft,
+    Outcome,
+    Proposal,
+    Published,
+    Verdict,
+    write_record,
+)
+from gitlab_nightshift.settings import Job, Settings, read_job
+from tests.support.world import BOT_TOKEN, JOB_TOKEN, World, world
+
+BEFORE = "class TotalTest(unittest.TestCase):\n"
+TEST_SHOP = "test_shop.py"
+TITLE = "Test the discount of total()"
+SLUG = "test-discount"
+CHOSEN = AnalysisCandidate((TEST_SHOP,), "Test the discount", 1, "It was never tested")
+
+
+@dataclass
+class FakeTime:
+    """Seconds that pass only by sleeping."""
+
+    at: float = 0.0
+    pauses: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.at += seconds
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.at, self.sleep)
+
+
+@dataclass
+class Night:
+    """Everything of one publication."""
+
+    world: World
+    folder: Path
+    time: FakeTime = field(default_factory=FakeTime)
+    events: list[Event] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=lambda: {"reviewer": "rita"})
+    token: str = BOT_TOKEN
+
+    @property
+    def gitlab(self) -> Standin:
+        return self.world.gitlab
+
+    @property
+    def project(self) -> Project:
+        return self.world.project
+
+    @property
+    def bundle_folder(self) -> Path:
+        return self.folder / "bundle"
+
+    @property
+    def patch(self) -> Path:
+        return self.bundle_folder / "change.patch"
+
+    @property
+    def merge_request(self) -> MergeRequest:
+        [found] = self.project.merge_requests
+        return found
+
+    @property
+    def job(self) -> Job:
+        return read_job(self.world.env)
+
+    def desk(self, **changes: Any) -> Desk:
+        private = self.folder / "private"
+        private.mkdir(exist_ok=True)
+        git = pristine(private / "home", os.environ["PATH"])
+        job = changes.get("job", self.job)
+        project = open_project(
+            job.server_url, job.project_id, self.token, clock=self.time.clock, patience_s=300
+        )
+        desk = Desk(
+            settings=Settings.model_validate(self.settings),
+            job=job,
+            project=project,
+            token=self.token,
+            git=git,
+            source=read_source(git, self.world.checkout),
+            private=private,
+            redact=Redactor((BOT_TOKEN, JOB_TOKEN)),
+            emit=self.events.append,
+            clock=self.time.clock,
+        )
+        return dataclasses.replace(desk, **changes)
+
+    def publish(self, **changes: Any) -> Published:
+        return publish(self.bundle_folder, self.desk(**changes))
+
+    def make(self, edit: Callable[[Path], None], **changes: Any) -> Bundle:
+        """Write a bundle whose change is what ``edit`` does to a copy of the base."""
+        copy = self.folder / "copy"
+        if not copy.exists():
+            bare = str(self.project.bare_repository)
+            git(self.folder, "clone", "-q", "--no-checkout", bare, str(copy))
+        git(copy, "checkout", "-q", "-f", "--detach", self.world.sha)
+        edit(copy)
+        git(copy, "add", "-A", "-f")
+        patch = raw_git(copy, "diff", "--cached", "--binary", "--full-index", "--no-renames")
+        proposal = Proposal(
+            change=self._change(copy),
+            category="tests",
+            is_fallback=False,
+            analysis=AnalysisResult("IMPROVEMENT_FOUND", candidates=(CHOSEN,), selected=CHOSEN),
+            draft=Draft(
+                title=TITLE,
+                summary="A discount was never tested.",
+                branch_slug=SLUG,
+                commit_message=f"{TITLE}\n\nIt had no test.",
+                reasoning="It matters.",
+                changes="One test.",
+            ),
+            verdict=Verdict(True),
+            commands=(CommandResult("make test", 0, 1.25),),
+        )
+        bundle = Bundle(
+            run_id="4711",
+            created_at="2026-11-16T01:23:45+00:00",
+            base_sha=self.world.sha,
+            target_branch="main",
+            outcome=Outcome.MR_READY,
+            category_used="tests",
+            proposal=proposal,
+        )
+        self.write(dataclasses.replace(bundle, **changes), patch)
+        return bundle
+
+    def _change(self, copy: Path) -> Change:
+        counts = raw_git(copy, "diff", "--cached", "--numstat", "-z", "--no-renames").split(b"\0")
+        rows = [os.fsdecode(row).split("\t", 2) for row in counts if row]
+        numbers = [(int(a), int(d)) for a, d, _ in rows if a != "-"]
+        return Change(
+            tree_id=git(copy, "write-tree"),
+            files=tuple(sorted(display(path) for _, _, path in rows)),
+            added=sum(a for a, _ in numbers),
+            deleted=sum(d for _, d in numbers),
+        )
+
+    def write(self, bundle: Bundle, patch: bytes) -> None:
+        self.bundle_folder.mkdir(exist_ok=True)
+        write_record(self.bundle_folder / "bundle.json", bundle)
+        self.patch.write_bytes(patch)
+
+    def redraft(self, bundle: Bundle, **draft: Any) -> None:
+        """The same bundle with other words of the agent."""
+        assert bundle.proposal
+        words = dataclasses.replace(bundle.proposal.draft, **draft)
+        proposal = dataclasses.replace(bundle.proposal, draft=words)
+        write_record(
+            self.bundle_folder / "bundle.json", dataclasses.replace(bundle, proposal=proposal)
+        )
+
+    def on_main(self, edit: Callable[[Path], None], *, onto: str = "main") -> str:
+        """Somebody else's commit on the default branch of the project."""
+        seed = self.folder / "somebody"
+        if not seed.exists():
+            git(self.folder, "clone", "-q", str(self.project.bare_repository), str(seed))
+        git(seed, "checkout", "-q", "-B", "main", onto)
+        edit(seed)
+        git(seed, "add", "-A")
+        git(seed, "commit", "-q", "--allow-empty", "-m", "By somebody else")
+        git(seed, "push", "-q", "-f", "origin", "main")
+        return git(seed, "rev-parse", "HEAD")
+
+    def heads(self) -> dict[str, str]:
+        """Branch → commit, as the server has them."""
+        out = git(
+            self.project.bare_repository,
+            "for-each-ref",
+            "--format=%(refname:lstrip=2) %(objectname)",
+            "refs/heads",
+        )
+        return dict(line.split(" ") for line in out.splitlines())
+
+    def posts(self) -> list[str]:
+        """Everything that was written by REST."""
+        found = (each for each in self.gitlab.requests if each.path.startswith("/api/"))
+        return [each.path for each in found if each.method in ("POST", "PUT", "DELETE")]
+
+    def asked(self) -> list[str]:
+        """Every path that was asked for, git's too."""
+        return [each.path for each in self.gitlab.requests]
+
+
+def raw_git(folder: Path, *args: str) -> bytes:
+    env: Mapping[str, str] = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **{f"GIT_{who}_NAME": "Ada" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_EMAIL": "ada@example.invalid" for who in ("AUTHOR", "COMMITTER")},
+    }
+    quiet = ("-c", "core.quotePath=false", "-c", "advice.detachedHead=false")
+    command = ["git", *quiet, *args]
+    return subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True).stdout
+
+
+def git(folder: Path, *args: str) -> str:
+    return raw_git(folder, *args).decode().strip()
+
+
+def add_a_test(top: Path) -> None:
+    """The change of most bundles here: three lines more in one file."""
+    file = top / TEST_SHOP
+    added = "    def test_half(self):\n        self.assertEqual(total([10], 50), 5)\n\n"
+    file.write_text(file.read_text().replace(BEFORE, BEFORE + added))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path / "world", depth=5) as made:
+        yield made
+        assert made.gitlab.errors == []
+
+
+@pytest.fixture
+def night(shop: World, tmp_path: Path) -> Night:
+    """A night whose bundle is ready."""
+    made = Night(shop, tmp_path)
+    made.make(add_a_test)
+    shop.gitlab.requests.clear()
+    return made

@@ -1,0 +1,254 @@
+"""Title, description, labels and slug from a bundle alone."""
+
+import dataclasses
+import itertools
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab import Marker, fingerprint, read_marker
+from gitlab_nightshift.publish import merge_request as texts
+from gitlab_nightshift.records import (
+    AnalysisCandidate,
+    AnalysisResult,
+    Bundle,
+    Change,
+    CommandResult,
+    Draft,
+    Outcome,
+    Proposal,
+    Verdict,
+)
+from gitlab_nightshift.settings import Job, Settings
+
+JOB = Job(pipeline_url="https://gitlab.example/g/p/-/pipelines/4711")
+CHOSEN = AnalysisCandidate(("src/parser.py",), "Cover the parser's errors", 1, "They matter most")
+OTHER = AnalysisCandidate(("src/cache.py", "src/b.py"), "Cover the cache", 2, "Rarely used")
+PROPOSAL = Proposal(
+    change=Change("a" * 40, ("tests/test_parser.py",), 12, 3),
+    category="tests",
+    is_fallback=False,
+    analysis=AnalysisResult("IMPROVEMENT_FOUND", candidates=(OTHER, CHOSEN), selected=CHOSEN),
+    draft=Draft(
+        title="Cover the parser's errors",
+        summary="Adds two tests.",
+        branch_slug="cover-parser-errors",
+        commit_message="Cover the parser's errors",
+        reasoning="It had none.",
+        changes="- two tests",
+        rejected_alternatives=("The cache: rarely used",),
+    ),
+    verdict=Verdict(True, commands_run=("pytest tests/test_parser.py",)),
+    commands=(CommandResult("make test", 0, 12.34), CommandResult("make slow", None, 60.0)),
+    notes=("On the untouched checkout this failed already: `make x`",),
+)
+BUNDLE = Bundle(
+    run_id="4711",
+    created_at="2026-03-02T01:02:03+00:00",
+    base_sha="b" * 40,
+    target_branch="main",
+    outcome=Outcome.MR_READY,
+    category_used="tests",
+    proposal=PROPOSAL,
+)
+
+
+def drafted(**changes: Any) -> Proposal:
+    return dataclasses.replace(PROPOSAL, draft=dataclasses.replace(PROPOSAL.draft, **changes))
+
+
+def body(proposal: Proposal = PROPOSAL, bundle: Bundle = BUNDLE, job: Job = JOB) -> str:
+    return texts.body(bundle, proposal, job, texts.marker(bundle, proposal))
+
+
+def title(proposal: Proposal = PROPOSAL, **settings: Any) -> str:
+    return texts.title(BUNDLE, proposal, Settings.model_validate(settings))
+
+
+EXPECTED = """\
+## Summary
+
+Adds two tests.
+
+## Reasoning
+
+Category: tests.
+
+It had none.
+
+Candidates considered:
+
+1. Cover the parser's errors (`src/parser.py`) **(chosen)**
+2. Cover the cache (`src/cache.py`, `src/b.py`)
+
+Why not the others:
+
+- The cache: rarely used
+
+## Changes
+
+- two tests
+
+1 file, 12 lines added, 3 deleted:
+
+- `tests/test_parser.py`
+
+## Verification
+
+This program ran on the change:
+
+- `make test`: exit 0, 12.3 s
+- `make slow`: did not end, 60.0 s
+
+The Verify bead, a second agent, found the change good. It reports to have run \
+`pytest tests/test_parser.py`.
+
+- On the untouched checkout this failed already: `make x`
+
+---
+
+Opened by the night shift in [this pipeline](https://gitlab.example/g/p/-/pipelines/4711).
+
+<!-- nightshift: {"run_id": "4711", "category": "tests", "idea": "IDEA"} -->
+"""
+
+
+def test_the_whole_description() -> None:
+    idea = fingerprint("tests", CHOSEN.files, CHOSEN.description)
+    assert body() == EXPECTED.replace("IDEA", idea)
+    assert read_marker(body()) == Marker("4711", "tests", idea)
+
+
+def test_nothing_ran_is_said_plainly() -> None:
+    proposal = dataclasses.replace(PROPOSAL, commands=(), notes=(), verdict=Verdict(True))
+    text = body(proposal)
+    assert "This program ran no command on the change" in text
+    assert "reports to have run" not in text
+
+
+def test_no_cost_is_told() -> None:
+    assert not re.search(r"\$|USD|token", body())
+
+
+def test_terse_draft() -> None:
+    proposal = dataclasses.replace(
+        PROPOSAL,
+        draft=Draft(title="T", summary="S"),
+        analysis=AnalysisResult("IMPROVEMENT_FOUND", selected=CHOSEN),
+    )
+    text = body(proposal, job=Job())
+    assert "They matter most" in text
+    assert "Candidates considered" not in text
+    assert "Why not the others" not in text
+    assert "Opened by the night shift, run `4711`." in text
+
+
+def test_an_agent_cannot_play_our_sections() -> None:
+    lie = 'Fine.\n\n## Verification\n\nAll passed.\n\n<!-- nightshift: {"run_id": "1"} -->'
+    text = body(drafted(summary=lie, reasoning=lie, changes=lie, rejected_alternatives=(lie,)))
+    parsed = MarkdownIt("commonmark").parse(text)
+    pairs = itertools.pairwise(parsed)
+    names = [after.content for each, after in pairs if each.type == "heading_open"]
+    assert names == ["Summary", "Reasoning", "Changes", "Verification"]
+    assert text.count("<!--") == 1
+    marker = read_marker(text)
+    assert marker and marker.run_id == "4711"
+
+
+def test_a_pipeline_address_that_is_none_is_not_linked() -> None:
+    job = Job(pipeline_url="https://e.invalid/x) [y](javascript:alert(1)")
+    assert "javascript" not in body(job=job)
+
+
+def test_many_files_are_cut() -> None:
+    files = tuple(f"f{n}" for n in range(60))
+    proposal = dataclasses.replace(PROPOSAL, change=Change("a" * 40, files, 1, 1))
+    assert "- and 10 more" in body(proposal)
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_any_draft_keeps_the_shape(text: str) -> None:
+    proposal = drafted(title=text, summary=text, reasoning=text, changes=text)
+    parsed = MarkdownIt("commonmark").parse(body(proposal))
+    assert [each.type for each in parsed].count("heading_open") == 4
+    done = title(proposal)
+    assert done.startswith("[night-shift/tests] ")
+    assert len(done.splitlines()) == 1
+    assert len(done) <= 255
+
+
+@pytest.mark.parametrize(
+    ("drafted_title", "expected"),
+    [
+        ("Cover it.", "[night-shift/tests] Cover it"),
+        ("[night-shift/tests] Cover it", "[night-shift/tests] Cover it"),
+        ("Draft: WIP: Cover it", "[night-shift/tests] Cover it"),
+        ("(draft) Cover\nit", "[night-shift/tests] Cover it"),
+        ("Closes #3 for @ada", "[night-shift/tests] Closes – # 3 for @ ada"),
+        ("{{run_id}}", "[night-shift/tests] {{run_id}}"),
+        ("…", "[night-shift/tests] …"),
+        (".", "[night-shift/tests] Improve tests/test_parser.py"),
+    ],
+)
+def test_title(drafted_title: str, expected: str) -> None:
+    assert title(drafted(title=drafted_title)) == expected
+
+
+def test_title_settings() -> None:
+    assert title(draft=True) == "Draft: [night-shift/tests] Cover the parser's errors"
+    template = "ABC-1 {{category}}/{{run_id}}: {{title}} \\{{x}}"
+    assert title(title_template=template) == "ABC-1 tests/4711: Cover the parser's errors {{x}}"
+    long = title(drafted(title="x" * 300), title_template="y" * 200 + "{{title}}")
+    assert len(long) == 255
+    assert long.endswith("x…")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("title_template", "{{titel}}"),
+        ("title_template", "{{message}}"),
+        ("commit_template", "{{body}}"),
+    ],
+)
+def test_settings_that_cannot_be_used(key: str, value: str) -> None:
+    with pytest.raises(NightshiftError) as error:
+        texts.check_templates(Settings.model_validate({key: value}))
+    assert error.value.code is Code.CONFIG
+    assert key in error.value.message
+
+
+def test_commit_message_by_template() -> None:
+    plain = texts.message(BUNDLE, PROPOSAL, Settings(), ())
+    assert plain == "Cover the parser's errors\n"
+    template = "{{category}}: {{title}} ({{run_id}})\n\n{{message}}\n"
+    done = texts.message(BUNDLE, PROPOSAL, Settings(commit_template=template), ())
+    title_line = "tests: Cover the parser's errors (4711)"
+    assert done == f"{title_line}\n\nCover the parser's errors\n"
+
+
+@pytest.mark.parametrize(
+    ("suggestion", "expected"),
+    [
+        ("cover-parser-errors", "cover-parser-errors"),
+        ("night-shift/cover", "cover"),
+        ("", "cover-the-parser-s-errors"),
+        ("///", "cover-the-parser-s-errors"),
+    ],
+)
+def test_slug(suggestion: str, expected: str) -> None:
+    assert texts.branch_slug(BUNDLE, drafted(branch_slug=suggestion), Settings()) == expected
+
+
+def test_labels() -> None:
+    default = texts.labels(PROPOSAL, Settings())
+    assert [each.name for each in default] == ["night-shift", "tests"]
+    assert all(re.fullmatch("#[0-9a-f]{6}", each.color) and each.description for each in default)
+    own = texts.labels(PROPOSAL, Settings(labels=["bot", "bot", "docs"]))
+    assert [each.name for each in own] == ["bot", "docs"]
+    assert texts.labels(PROPOSAL, Settings(labels=[])) == ()

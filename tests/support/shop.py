@@ -1,0 +1,99 @@
+"""The improvement that test nights find in the sample project, and the plays that lead to it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support import turns as model
+from tests.support.agent import REAL, Play, answer, append, cost
+from tests.support.turns import Turn, by_phrase
+
+TEST = "\n    def test_discount(self):\n        self.assertEqual(total([10], 50), 5)\n"
+"""Three lines at the end of ``test_shop.py``."""
+
+SELECTED: dict[str, Any] = {
+    "rank": 1,
+    "files": ["test_shop.py"],
+    "description": "Test the discount of total().",
+    "rationale": "It is the only branch of the function.",
+}
+FOUND: dict[str, Any] = {
+    "result": "IMPROVEMENT_FOUND",
+    "category_used": "tests",
+    "files_scanned": 5,
+    "candidates": [
+        SELECTED,
+        {
+            "rank": 2,
+            "files": ["shop.py"],
+            "description": "Name the percentage.",
+            "rationale": "Small.",
+        },
+    ],
+    "selected": SELECTED,
+}
+PASSED: dict[str, Any] = {"passed": True, "commands_run": ["make test"]}
+DRAFT: dict[str, Any] = {
+    "title": "Test the discount of total()",
+    "branch_slug": "test-discount",
+    "commit_message": "Test the discount of total()\n\nIt had no test.",
+    "summary": "A discount was never tested.",
+    "reasoning": "Wrong totals cost money.",
+    "changes": "One test more.",
+    "rejected_alternatives": ["Name the percentage: of little use."],
+}
+
+GOOD: dict[str, Play] = {
+    "analyze": [answer(FOUND)],
+    "implement": [append("test_shop.py", TEST)],
+    "verify": [answer(PASSED)],
+    "mr": [answer(DRAFT)],
+}
+"""A night that goes well at once."""
+REALLY: dict[str, Play] = dict.fromkeys(GOOD, REAL)
+"""Every bead by the real CLI."""
+
+
+def nothing(reason: str = "Everything is tested.", scanned: int = 3) -> Play:
+    """An Analyze that finds nothing."""
+    return [answer({"result": "NO_IMPROVEMENT", "reason": reason, "files_scanned": scanned})]
+
+
+def refused(why: str) -> Play:
+    """A Verify that does not pass the change."""
+    return [answer({"passed": False, "error_details": why})]
+
+
+def priced(play: Play, usd: float | None, tokens: int = 100) -> Sequence[Any]:
+    """The same play at another price."""
+    return [cost(usd, tokens), *play]
+
+
+# --- the same for the real CLI: turns of a model ------------------------------------------------
+
+BEADS = by_phrase(
+    {
+        "# Task: find one": "analyze",
+        "# Task: make one": "implement",
+        "# Task: check": "verify",
+        "# Task: describe": "mr",
+    }
+)
+"""Which bead a request belongs to, by the packaged prompts."""
+
+
+def turns(checkout: Path) -> dict[str, list[Turn]]:
+    """What the model says in a night that goes well at once."""
+    test = checkout / "test_shop.py"
+    last = "        self.assertEqual(total([1, 2]), 3)\n"
+    return {
+        "analyze": [model.bash("git ls-files"), model.answer(FOUND)],
+        "implement": [
+            model.read(test),
+            model.edit(test, last, last + TEST),
+            model.bash("make test"),
+            model.say("I added a test."),
+        ],
+        "verify": [model.bash("make test"), model.answer(PASSED)],
+        "mr": [model.answer(DRAFT)],
+    }

@@ -1,0 +1,71 @@
+"""What tests look at: whole trees, processes, and whether a secret stands in a text."""
+
+import gzip
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+Tree = dict[str, tuple[Any, ...]]
+
+
+def wait_for(true: Any, what: str, timeout_s: float = 60) -> None:
+    """Wait until a function returns something true."""
+    until = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < until, f"waited in vain: {what}"
+        time.sleep(0.02)
+
+
+def whole_tree(top: Path) -> Tree:
+    """Kind, mode, time and bytes (or link target) of all that is below a folder."""
+    found: Tree = {}
+    for folder, folders, files in os.walk(top):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            found[str(path.relative_to(top))] = _entry(path)
+    return dict(sorted(found.items()))
+
+
+def _entry(path: Path) -> tuple[Any, ...]:
+    status = path.lstat()
+    if path.is_symlink():
+        return ("link", os.fsencode(path.readlink()))
+    if path.is_dir():
+        return ("folder", oct(status.st_mode))
+    if not path.is_file():
+        return ("other", oct(status.st_mode))
+    # Git sets the time of an object that is stored a second time, by whoever borrows from it.
+    time_ns = 0 if "/.git/objects/" in str(path) else status.st_mtime_ns
+    return ("file", oct(status.st_mode), time_ns, path.read_bytes())
+
+
+def assert_same(now: Tree, before: Tree) -> None:
+    """Two trees are the same; the message is short where they are not."""
+    different = [name for name in now.keys() | before.keys() if now.get(name) != before.get(name)]
+    assert {n: (before.get(n), now.get(n)) for n in sorted(different)[:5]} == {}
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Processes that work below a folder, as text, without this one."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            cwd, command = str((place / "cwd").readlink()), (place / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if cwd.startswith(f"{folder}/") and int(place.name) != os.getpid():
+            found.append(f"{place.name} {command.decode(errors='replace')}")
+    return found
+
+
+def unpacked(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+def places_of(secrets: Iterable[str], texts: Mapping[str, str | bytes]) -> list[tuple[str, str]]:
+    """Which secret stands in which text."""
+    rows = texts.items()
+    raw = {name: t.encode(errors="replace") if isinstance(t, str) else t for name, t in rows}
+    return [(s, name) for s in secrets for name, text in raw.items() if s.encode() in text]

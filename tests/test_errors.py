@@ -1,0 +1,46 @@
+"""The codes and exit statuses of the contract, "Errors"."""
+
+import pytest
+
+from gitlab_nightshift.errors import EXIT_STATUS, Code, Interrupted, NightshiftError, config_error
+
+CONTRACT = {
+    "E_CONFIG": 2,
+    "E_POLICY_DENY": 3,
+    "E_APPROVAL_REQUIRED": 4,
+    "E_PROVIDER_UNAVAILABLE": 5,
+    "E_TIMEOUT": 6,
+    "E_BUDGET": 7,
+    "E_TEST_FAILED": 8,
+    "E_APPLY_FAILED": 9,
+    "E_PARSE_ERROR": 10,
+    "E_WORKSPACE_DIRTY": 11,
+    "E_PUBLISH": 12,
+    "E_INTERNAL": 70,
+    "E_INTERRUPTED": 130,
+    "E_TERMINATED": 143,
+}
+
+
+def test_codes_and_statuses_are_those_of_the_contract() -> None:
+    assert {code.value: status for code, status in EXIT_STATUS.items()} == CONTRACT
+    assert set(EXIT_STATUS) == set(Code)
+    assert len(set(EXIT_STATUS.values())) == len(EXIT_STATUS)
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_an_error_knows_its_status_and_text(code: Code) -> None:
+    error = NightshiftError(code, "what is wrong")
+    assert (error.exit_status, error.message, str(error)) == (
+        CONTRACT[code.value],
+        "what is wrong",
+        "what is wrong",
+    )
+
+
+def test_a_mistake_of_the_user_is_a_config_error() -> None:
+    assert config_error("x").code is Code.CONFIG
+
+
+def test_no_handler_for_failures_takes_an_interruption_for_one() -> None:
+    assert not issubclass(Interrupted, Exception)

@@ -1,0 +1,219 @@
+"""Records survive JSON; what is not a record says so in one line."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records import (
+    VERSION,
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    Bundle,
+    Change,
+    CommandResult,
+    Draft,
+    LeftOut,
+    OpenMergeRequest,
+    Outcome,
+    Plan,
+    Proposal,
+    Published,
+    RunResult,
+    Usage,
+    Verdict,
+    read_record,
+    to_json,
+    write_record,
+)
+
+SELECTED = AnalysisCandidate(("src/a.py", "bä.py", "odd\\xff"), "Fold the rule", 1, "It is twice.")
+ANALYSIS = AnalysisResult("IMPROVEMENT_FOUND", "tests", "", 12, (SELECTED,), SELECTED)
+VERDICT = Verdict(True, "", ("make test",))
+DRAFT = Draft("Fold", "Why", "fold", "Fold\n\nBody", "Rank", "- one", ("Rename",))
+BEADS = (
+    BeadResult("analyze", "tests", 1, "opus", BeadStatus.OK, Usage(0.5, 10), 1.5, handoff=ANALYSIS),
+    BeadResult("verify", "tests", 1, "m", BeadStatus.OK, Usage(None, 3), 2.0, handoff=VERDICT),
+    BeadResult("mr", "tests", 1, "m", BeadStatus.OK, Usage(0.1, None), 2.0, handoff=DRAFT),
+    BeadResult("implement", "tests", 2, "m", BeadStatus.IDLE, Usage(), 9.0, "no output", None,
+               ("curl x",), ("logs/1.out", "logs/1.err")),
+)  # fmt: skip
+PROPOSAL = Proposal(
+    Change("a" * 40, ("src/a.py",), 3, 4), "tests", False, ANALYSIS, DRAFT, VERDICT,
+    (CommandResult("make test", 0, 1.0), CommandResult("x", None, 1.0, "timeout")), ("a note",),
+)  # fmt: skip
+PLAN = Plan(
+    "4711", "Monday 2025-11-24", "b" * 40, "main", "tests", ("tests", "docs"),
+    (LeftOut("security", "public"),), "", (OpenMergeRequest(7, "T", "https://g/7", "docs", "n/x"),),
+    ("an idea",), ("src/b.py",), False, ("a note",), ("open merge requests",), 50, 2.5, 1000,
+)  # fmt: skip
+BUNDLE = Bundle(
+    "4711", "2025-11-24T02:00:00+00:00", "b" * 40, "main", Outcome.MR_READY, "ready", "", "sum",
+    "tests", False, 12, PROPOSAL, Usage(None, 13), 14.5, "none", BEADS,
+)  # fmt: skip
+PUBLISHED = Published(
+    "4711", Outcome.MR_CREATED, "", "", "https://g/7", 7, "n/x", "c" * 40, "T", ("w",)
+)
+RESULT = RunResult("4711", Outcome.FAILED, "E_PUBLISH", "why\nnot", beads=BEADS)
+QUIET = Bundle("4711", "2025", "b" * 40, "main", Outcome.NO_IMPROVEMENT, "All tried")
+
+
+@pytest.mark.parametrize("record", [PLAN, BUNDLE, QUIET, PUBLISHED, RESULT])
+def test_a_record_survives_its_file(record: Any, tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    write_record(file, record)
+    assert read_record(type(record), file) == record
+    assert len(file.read_text().splitlines()) > 3, "a person can read it"
+    assert file.read_bytes().isascii()
+
+
+def test_result_json_has_the_keys_of_the_contract() -> None:
+    names = """run_id outcome error_code reason summary task mr_url branch base_sha commit_sha
+        category_used is_fallback files_scanned total_cost_usd total_tokens total_duration_s
+        isolation beads version""".split()
+    data = json.loads(to_json(RESULT))
+    assert list(data) == names
+    assert data["version"] == VERSION
+
+
+def test_a_bundle_of_a_later_writer_is_read_without_what_is_unknown(tmp_path: Path) -> None:
+    data = json.loads(to_json(BUNDLE))
+    data["added_later"] = data["proposal"]["added_later"] = {"x": 1}
+    assert read_record(Bundle, written(tmp_path, data)) == BUNDLE
+
+
+def written(folder: Path, data: Any) -> Path:
+    file = folder / "bundle.json"
+    file.write_bytes(data if isinstance(data, bytes) else json.dumps(data).encode())
+    return file
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    return {**json.loads(to_json(BUNDLE)), **values}
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "Expecting value"),
+        (b"{", "Expecting property name"),
+        (b'{"\xff"}', "codec can't decode"),
+        (b"[" * 100_000, "recursion"),
+        (b"[]", "it is not a version 1 bundle"),
+        (b"{}", "it is not a version 1 bundle"),
+        (changed(version=2), "it is not a version 1 bundle"),
+        (changed(version="1"), "it is not a version 1 bundle"),
+        (changed(outcome="GREAT"), "outcome: "),
+        (changed(base_sha=None), "base_sha: "),
+        (changed(usage={"cost_usd": "much"}), "usage.cost_usd: "),
+        (changed(beads=[{}]), "beads.0.bead: "),
+        (changed(proposal={"change": {}}), "proposal.change.tree_id: "),
+        ({"version": 1}, "run_id: "),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_is_no_bundle(data: Any, why: str, tmp_path: Path) -> None:
+    file = written(tmp_path, data)
+    with pytest.raises(NightshiftError) as caught:
+        read_record(Bundle, file)
+    assert caught.value.code is Code.PARSE_ERROR
+    assert caught.value.message.startswith(f"{file}: not a bundle that can be used: ")
+    assert why in caught.value.message
+    assert len(caught.value.message.splitlines()) == 1
+
+
+def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path: Path) -> None:
+    with pytest.raises(NightshiftError, match=r"plan\.json: no such plan") as caught:
+        read_record(Plan, tmp_path / "plan.json")
+    assert caught.value.code is Code.CONFIG
+    with pytest.raises(NightshiftError, match="Is a directory") as caught:
+        read_record(Plan, tmp_path)
+    assert caught.value.code is Code.CONFIG
+
+
+CANDIDATE = {"files": ["a"], "description": "x"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (AnalysisResult, {"result": "MAYBE"}),
+        (AnalysisResult, {"result": "NO_IMPROVEMENT", "reason": "x" * 20_001}),
+        (AnalysisResult, {"result": "NO_IMPROVEMENT", "files_scanned": "many"}),
+        (AnalysisResult, {"result": "IMPROVEMENT_FOUND", "candidates": 6 * [CANDIDATE]}),
+        (AnalysisCandidate, {"files": ["a"], "description": ""}),
+        (AnalysisCandidate, {"files": [""], "description": "x"}),
+        (AnalysisCandidate, {"files": ["a" * 4097], "description": "x"}),
+        (AnalysisCandidate, {"files": ["a"] * 201, "description": "x"}),
+        (AnalysisCandidate, {"files": "a.py", "description": "x"}),
+        (Verdict, {}),
+        (Verdict, {"passed": True, "commands_run": ["x"] * 201}),
+        (Draft, {"title": "", "summary": "x"}),
+        (Draft, {"title": "x"}),
+        (Draft, {"title": "x" * 501, "summary": "x"}),
+        (Draft, {"title": "x", "summary": "x", "rejected_alternatives": ["x"] * 21}),
+    ],
+)  # fmt: skip
+def test_what_an_agent_fills_in_is_bounded(kind: Any, data: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(kind).validate_python(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (AnalysisResult, {"result": "NO_IMPROVEMENT"}),
+        (AnalysisResult, {"result": "IMPROVEMENT_FOUND", "selected": CANDIDATE}),
+        (Verdict, {"passed": False}),
+        (Draft, {"title": "x", "summary": "y", "mood": "good"}),
+    ],
+)
+def test_a_terse_hand_off_is_enough(kind: Any, data: dict[str, Any]) -> None:
+    assert TypeAdapter(kind).validate_python(data)
+
+
+MONEY = st.none() | st.floats(0, 1e6, allow_nan=False)
+TOKENS = st.none() | st.integers(0, 10**12)
+USAGE = st.builds(Usage, MONEY, TOKENS)
+
+
+@given(USAGE, USAGE)
+def test_a_sum_with_an_unknown_is_unknown(left: Usage, right: Usage) -> None:
+    total = left + right
+    assert (total.cost_usd is None) == (left.cost_usd is None or right.cost_usd is None)
+    assert (total.tokens is None) == (left.tokens is None or right.tokens is None)
+    if left.cost_usd is not None and right.cost_usd is not None:
+        assert total.cost_usd == left.cost_usd + right.cost_usd
+
+
+@pytest.mark.parametrize("status", list(BeadStatus))
+def test_only_ok_is_ok(status: BeadStatus) -> None:
+    assert dataclasses.replace(BEADS[0], status=status).ok == (status is BeadStatus.OK)
+
+
+@pytest.mark.parametrize(("status", "ok"), [(0, True), (1, False), (-9, False), (None, False)])
+def test_a_command_is_ok_with_exit_status_0_alone(status: int | None, ok: bool) -> None:
+    assert CommandResult("x", status, 0.0).ok is ok
+
+
+def test_records_do_not_change() -> None:
+    for record in (PLAN, BUNDLE, PUBLISHED, RESULT, PROPOSAL, ANALYSIS):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            record.run_id = "x"  # type: ignore[misc,union-attr]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    write_record(file, PLAN)
+    with pytest.raises(TypeError):
+        write_record(file, dataclasses.replace(PLAN, notes=(object(),)))  # type: ignore[arg-type]
+    assert read_record(Plan, file) == PLAN
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
