@@ -9,6 +9,7 @@ from string import Template
 
 from gitlab_nightshift.events import cost, elapsed
 from gitlab_nightshift.records import BeadResult, Bundle, CommandResult, Outcome, RunResult
+from gitlab_nightshift.report.result import bead_said
 
 LONGEST_ERROR = 300
 _COLOURS = {
@@ -58,7 +59,7 @@ $beads
 """)
 _BEADS = Template("""<h2>Beads</h2>
 <div class="wide"><table>
-<tr><th>Bead</th><th>Category</th><th>Attempt</th><th>Model</th><th>Status</th>
+<tr><th>Bead</th><th>Category</th><th>Attempt</th><th>Model</th><th>Status</th><th>Says</th>
 <th class="number">Time</th><th class="number">Cost</th><th>Logs</th></tr>
 $rows
 </table></div>""")
@@ -73,7 +74,7 @@ def page(result: RunResult, bundle: Bundle) -> str:
         link=_link(result.mr_url),
         facts=_facts(result),
         change=_change(bundle),
-        tried=_tried(result, bundle),
+        tried=_tried(result),
         beads=_beads(result.beads),
     )
 
@@ -123,10 +124,9 @@ def _command(result: CommandResult) -> str:
     return f"<code>{_text(result.command)}</code>: {_text(how)}, {elapsed(result.duration_s)}"
 
 
-def _tried(result: RunResult, bundle: Bundle) -> str:
-    """The line of each category; of a proposal the summary is only its title again."""
-    lines = result.summary.splitlines() if bundle.proposal is None else []
-    rows = _list(_text(line) for line in lines if line.strip())
+def _tried(result: RunResult) -> str:
+    """The line of each category."""
+    rows = _list(_text(line) for line in result.summary.splitlines() if line.strip())
     return f"<h2>What was tried</h2>{rows}" if rows else ""
 
 
@@ -143,13 +143,15 @@ def _beads(beads: Iterable[BeadResult]) -> str:
 def _row(bead: BeadResult) -> str:
     status = _text(bead.status.value)
     if not bead.ok:
-        status = f'<span class="bad">{status}</span> {_text(bead.error[:LONGEST_ERROR])}'
+        status = f'<span class="bad">{status}</span>'
+    said = _text(bead_said(bead)[:LONGEST_ERROR])
     words = (bead.bead, bead.category, str(bead.attempt), bead.model)
     cells = "".join(f"<td>{_text(word)}</td>" for word in words)
     used = cost(bead.usage.cost_usd, bead.usage.tokens)
     logs = " ".join(_log(name) for name in bead.logs)
     return (
-        f'<tr>{cells}<td>{status}</td><td class="number">{elapsed(bead.duration_s)}</td>'
+        f"<tr>{cells}<td>{status}</td><td>{said}</td>"
+        f'<td class="number">{elapsed(bead.duration_s)}</td>'
         f'<td class="number">{_text(used)}</td><td>{logs}</td></tr>'
     )
 

@@ -2,7 +2,15 @@
 
 from xml.sax.saxutils import escape, quoteattr
 
-from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Published, RunResult
+from gitlab_nightshift.records import (
+    AnalysisResult,
+    BeadResult,
+    Bundle,
+    Outcome,
+    Published,
+    RunResult,
+    Verdict,
+)
 from gitlab_nightshift.report.joblog import one_line
 
 
@@ -53,20 +61,33 @@ def junit(result: RunResult) -> str:
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>", ""])
 
 
+def bead_said(bead: BeadResult) -> str:
+    """What a bead came to, in one line: its error, else the gist of its hand-off."""
+    handoff = bead.handoff
+    if isinstance(handoff, AnalysisResult):
+        text = handoff.selected.description if handoff.selected else handoff.reason
+    elif isinstance(handoff, Verdict):
+        text = "passed" if handoff.passed else f"not passed: {handoff.error_details}"
+    else:
+        text = handoff.title if handoff else bead.error
+    return one_line(text.strip().partition("\n")[0], 500)
+
+
 def _bead_case(bead: BeadResult) -> str:
     name = f"{bead.bead} {bead.category} attempt {bead.attempt}"
     why = "" if bead.ok else f"{bead.status}: {bead.error}"
-    return _case(bead.bead, name, bead.duration_s, why)
+    return _case(bead.bead, name, bead.duration_s, why, bead_said(bead))
 
 
-def _case(group: str, name: str, seconds: float, why: str) -> str:
+def _case(group: str, name: str, seconds: float, why: str, said: str = "") -> str:
+    """A test case; ``why`` is its failure, ``said`` its output. Names stay the same every night."""
     names = f"classname={_quoted(f'nightshift.{group}')} name={_quoted(name)}"
     place = f'  <testcase {names} time="{seconds:.1f}"'
-    if not why:
-        return f"{place}/>"
-    # GitLab shows the text of the element, other readers its message.
-    text = escape(one_line(why, 500))
-    return f"{place}><failure message={_quoted(why)}>{text}</failure></testcase>"
+    if why:
+        # GitLab shows the text of the element, other readers its message.
+        text = escape(one_line(why, 500))
+        return f"{place}><failure message={_quoted(why)}>{text}</failure></testcase>"
+    return f"{place}><system-out>{escape(said)}</system-out></testcase>" if said else f"{place}/>"
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,8 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.publish.bundle import LARGEST_BUNDLE, LARGEST_PATCH
 from gitlab_nightshift.records import Outcome
-from tests.support.world import World, whole_tree
+from tests.support.trees import whole_tree
+from tests.support.world import World
 
 from .conftest import TEST_SHOP, Night, add_a_test, git, raw_git
 

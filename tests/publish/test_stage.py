@@ -14,7 +14,8 @@ from gitlab_nightshift.gitlab import read_marker
 from gitlab_nightshift.host.git import Identity
 from gitlab_nightshift.records import Bundle as BundleRecord
 from gitlab_nightshift.records import Outcome, read_record
-from tests.support.world import BOT_TOKEN, JOB_TOKEN, whole_tree, world
+from tests.support.trees import whole_tree
+from tests.support.world import BOT_TOKEN, JOB_TOKEN, world
 
 from .conftest import SLUG, TEST_SHOP, TITLE, FakeTime, Night, add_a_test, git
 

@@ -1,19 +1,24 @@
 """What machines read of a run: one record, dotenv, JUnit as GitLab reads it."""
 
+import dataclasses
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from gitlab_nightshift.records import (
+    AnalysisResult,
     BeadResult,
     BeadStatus,
     Bundle,
+    Draft,
+    Handoff,
     Outcome,
     Published,
     RunResult,
     Usage,
+    Verdict,
 )
-from gitlab_nightshift.report.result import dotenv, junit, run_result
+from gitlab_nightshift.report.result import bead_said, dotenv, junit, run_result
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"
 BEADS = (
@@ -135,3 +140,21 @@ def test_junit_is_well_formed_whatever_an_agent_says(text: str) -> None:
     root = suite(RunResult("1", Outcome.FAILED, "E_X", text, beads=(bead,)))
     assert [case.tag for case in root] == ["testcase", "testcase"]
     assert all(len(failure.text or "") <= 500 for failure in root.iter("failure"))
+
+
+@pytest.mark.parametrize(
+    ("handoff", "said"),
+    [
+        (AnalysisResult("NO_IMPROVEMENT", reason="All is well.\nReally."), "All is well."),
+        (Verdict(False, "It breaks x.\nAnd y."), "not passed: It breaks x."),
+        (Verdict(True), "passed"),
+        (Draft("Test x", "It had no test."), "Test x"),
+        (None, "idle for too long"),
+    ],
+)
+def test_a_bead_is_told_by_the_first_line_of_what_it_said(handoff: Handoff, said: str) -> None:
+    bead = BeadResult("verify", "tests", 1, "m", BeadStatus.OK, Usage(), 1.0, "idle for too long")
+    bead = dataclasses.replace(bead, handoff=handoff)
+    assert bead_said(bead) == said
+    result = RunResult("1", Outcome.NO_IMPROVEMENT, beads=(bead,))
+    assert f"<system-out>{said}</system-out>" in junit(result)
