@@ -114,7 +114,7 @@ class Redactor:
                 spans = _merged([(0, gone), *_spans(text, forms)])
                 new.write(_without(text[:cut], spans, REDACTED.encode(), gone))
                 rest = text[cut:]
-                gone = max([0, *(end - cut for start, end in spans if start < max(cut, gone))])
+                gone = max([0, *(end - cut for start, end in spans if start < cut)])
 
     @cached_property
     def _forms(self) -> tuple[str, ...]:

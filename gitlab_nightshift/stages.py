@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitlab_nightshift.errors import Interrupted, NightshiftError, config_error
+from gitlab_nightshift.errors import Code, Interrupted, NightshiftError, config_error
 from gitlab_nightshift.events import Note, RunEnded, RunStarted, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.host import git as git_verbs
@@ -124,7 +124,10 @@ def publish_again(session: Session, given: str | None, from_job: str | None = No
     """Publish the bundle of an earlier stage or run; a dry run only reports it."""
     folder = _bundle_of(session, from_job) if from_job else product(session, given, "bundle")
     bundle = read_record(Bundle, folder / "bundle.json")
-    if from_job:  # its logs stay where they are, in that job's artifacts
+    if from_job:
+        if bundle.run_id != session.job.run_id:
+            raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
+        # Its logs stay where they are, in that job's artifacts.
         bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
     if session.settings.dry_run:
         return ended(session, bundle, None)

@@ -84,6 +84,17 @@ def test_result_json_has_the_keys_of_the_contract() -> None:
     assert data["version"] == VERSION
 
 
+def test_outcomes_are_those_of_the_contract() -> None:
+    assert [outcome.value for outcome in Outcome] == [
+        "MR_CREATED",
+        "NO_IMPROVEMENT",
+        "MR_READY",
+        "SKIPPED",
+        "APPROVAL_REQUIRED",
+        "FAILED",
+    ]
+
+
 def test_a_bundle_of_a_later_writer_is_read_without_what_is_unknown(tmp_path: Path) -> None:
     data = json.loads(to_json(BUNDLE))
     data["added_later"] = data["proposal"]["added_later"] = {"x": 1}

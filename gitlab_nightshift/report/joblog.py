@@ -4,6 +4,7 @@ Outside CI the text is the same, without the section markers. Agent text is one 
 characters here: it cannot plant a marker, a colour or a second line.
 """
 
+import os
 import re
 import sys
 import time
@@ -151,4 +152,7 @@ class JobLog:
         return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
 
     def _print(self, text: str, end: str = "\n") -> None:
-        print(text, end=end, flush=True, file=sys.stdout)  # noqa: T201
+        try:
+            print(text, end=end, flush=True, file=sys.stdout)  # noqa: T201
+        except BrokenPipeError:  # nobody reads any more, as after `| head`: the night goes on
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

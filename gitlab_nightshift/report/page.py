@@ -30,7 +30,7 @@ _PAGE = Template("""<!DOCTYPE html>
 <style>
 :root { color-scheme: light dark; --bad: #cf222e; --quiet: #57606a; }
 @media (prefers-color-scheme: dark) { :root { --bad: #ff7b72; --quiet: #9198a1; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; border-left: .4rem solid $colour; padding-left: .8rem; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 ul { margin: .5rem 0; padding-left: 1.3rem; }
@@ -41,8 +41,9 @@ code { font-size: .9em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #8884; }
-td { vertical-align: top; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { vertical-align: top; white-space: nowrap; }
+.said { white-space: pre-line; min-width: 16rem; overflow-wrap: anywhere; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
 .bad { color: var(--bad); }
 </style>
 </head>
@@ -150,7 +151,7 @@ def _row(bead: BeadResult) -> str:
     used = cost(bead.usage.cost_usd, bead.usage.tokens)
     logs = " ".join(_log(name) for name in bead.logs)
     return (
-        f"<tr>{cells}<td>{status}</td><td>{said}</td>"
+        f'<tr>{cells}<td>{status}</td><td class="said">{said}</td>'
         f'<td class="number">{elapsed(bead.duration_s)}</td>'
         f'<td class="number">{_text(used)}</td><td>{logs}</td></tr>'
     )

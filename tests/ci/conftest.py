@@ -22,7 +22,12 @@ RUNNER = ROOT / "tests/node/node_modules/.bin/gitlab-ci-local"
 STATE = ".gitlab-ci-local"
 LIMIT_S = 120
 INCLUDE = "include:\n  - local: ci/templates/.gitlab-ci.yml\n"
+THREE_JOBS = f"{INCLUDE}    inputs: {{shape: three-jobs}}\n"
 NIGHT = {"NIGHTSHIFT": "true"}
+TOKEN = "glpat-TokenOfTheNight01"
+KEY = "sk-ModelKeyOfTheNight02"
+SCOPED = {"GITLAB_TOKEN": {"nightshift": TOKEN}, "ANTHROPIC_API_KEY": {"*": KEY}}
+"""The project's variables by environment scope, as the three jobs want them."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,12 @@ class Completed:
 
     def artifacts(self, job: str) -> Path:
         """The folder that holds what a job's artifacts kept."""
-        return self.repository / STATE / "artifacts" / job
+        return artifacts_folder(self.repository, job)
+
+
+def artifacts_folder(repository: Path, job: str) -> Path:
+    """Where the runner keeps a job's artifacts; it has its own way to write a colon."""
+    return repository / STATE / "artifacts" / job.replace(":", "Og")
 
 
 class RunPipeline(Protocol):
@@ -55,6 +65,9 @@ class RunPipeline(Protocol):
         *,
         programs: Path | None = None,
         inputs: Mapping[str, str] | None = None,
+        scoped: Mapping[str, Mapping[str, str]] | None = None,
+        fresh: bool = False,
+        file: str = ".gitlab-ci.yml",
     ) -> Completed: ...
 
 
@@ -124,8 +137,10 @@ def _gitlab_ci_local(
 def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
     """Runs a pipeline; ``variables`` are those of the pipeline and the project's settings.
 
-    Jobs run in the repository itself, under the shell executor, which ignores ``image``.
-    ``programs`` is a folder that comes first on PATH; ``inputs`` are the pipeline's inputs.
+    Jobs run in the repository itself, or each in a ``fresh`` copy, under the shell executor, which
+    ignores ``image``. ``programs`` is a folder that comes first on PATH; ``inputs`` are the
+    pipeline's inputs; ``scoped`` are variables whose values depend on the job's environment;
+    ``file`` is the pipeline's.
     What the template would install goes below ``tmp_path``; pip and npm have no network.
     """
 
@@ -136,12 +151,15 @@ def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
         *,
         programs: Path | None = None,
         inputs: Mapping[str, str] | None = None,
+        scoped: Mapping[str, Mapping[str, str]] | None = None,
+        fresh: bool = False,
+        file: str = ".gitlab-ci.yml",
     ) -> Completed:
         home = tmp_path / "home"
-        home.mkdir(exist_ok=True)
+        _write_scoped(home, scoped or {})
         given = {
             "CI_PIPELINE_SOURCE": source,
-            "CI_PROJECT_DIR": str(repository),
+            **({} if fresh else {"CI_PROJECT_DIR": str(repository)}),
             "NIGHTSHIFT_TOOLS": str(tmp_path / "tools"),
             "PIP_NO_INDEX": "1",
             "NPM_CONFIG_OFFLINE": "true",
@@ -151,11 +169,21 @@ def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
             *_arguments("--variable", given),
             *_arguments("--input", inputs or {}),
             f"--ignore-predefined-vars={','.join(given)}",
+            f"--file={file}",
+            *(["--shell-isolation"] if fresh else []),
         ]
         done = _gitlab_ci_local(repository, _environment(home, programs), *arguments)
         return Completed(done.returncode, done.stdout + done.stderr, repository)
 
     return _run_pipeline
+
+
+def _write_scoped(home: Path, scoped: Mapping[str, Mapping[str, str]]) -> None:
+    """The file in which gitlab-ci-local looks for variables with environment scopes."""
+    variables = {k: {"type": "variable", "values": dict(v)} for k, v in scoped.items()}
+    file = home / STATE / "variables.yml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump({"global": variables}))
 
 
 @pytest.fixture
@@ -204,6 +232,16 @@ def sample_repository(tmp_path: Path) -> SampleRepository:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """A call of `nightshift`: its arguments, its whole environment, and the files of nightshift/
+    that were there."""
+
+    argv: list[str]
+    variables: dict[str, str]
+    files: list[str]
+
+
+@dataclass(frozen=True)
 class Recorder:
     """A stand-in for `nightshift` that notes how it was called and leaves the night's files."""
 
@@ -211,40 +249,54 @@ class Recorder:
 
     @property
     def called(self) -> bool:
-        return (self.programs / "call.json").exists()
+        return bool(self.calls)
+
+    @property
+    def calls(self) -> list[Recorded]:
+        """Every call, in order."""
+        file = self.programs / "calls.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [Recorded(**json.loads(line)) for line in lines]
 
     @property
     def argv(self) -> list[str]:
-        return list(self._call()["argv"])
+        return self.calls[-1].argv
 
     @property
     def variables(self) -> dict[str, str]:
-        """Its ``NIGHTSHIFT*``, ``CI_*`` and ``GIT_*`` variables."""
-        return dict(self._call()["variables"])
+        return self.calls[-1].variables
 
-    def fail_with(self, status: int) -> None:
-        (self.programs / "status").write_text(str(status))
-
-    def _call(self) -> Any:
-        return json.loads((self.programs / "call.json").read_text())
+    def fail_with(self, status: int, command: str = "run") -> None:
+        (self.programs / f"status-{command}").write_text(str(status))
 
 
 NIGHTSHIFT_STAND_IN = (
     f"#!{sys.executable}\n"
     + """\
 import json, os, pathlib, sys
-here = pathlib.Path(__file__).parent
-known = ("NIGHTSHIFT", "CI_", "GIT_", "RUNNER_")
-variables = {k: v for k, v in os.environ.items() if k.startswith(known)}
-(here / "call.json").write_text(json.dumps({"argv": sys.argv[1:], "variables": variables}))
+here, command = pathlib.Path(__file__).parent, sys.argv[1]
 night = pathlib.Path("nightshift")
-night.mkdir()
+files = sorted(str(path.relative_to(night)) for path in night.rglob("*"))
+call = {"argv": sys.argv[1:], "variables": dict(os.environ), "files": files}
+with (here / "calls.jsonl").open("a") as calls:
+    calls.write(json.dumps(call) + "\\n")
+(night / "bundle").mkdir(parents=True, exist_ok=True)
+(night / "bundle/bundle.json").write_text("{}")
 (night / "junit.xml").write_text("<testsuites/>")
-(night / "nightshift.env").write_text("NIGHT_OUTCOME=MR_CREATED\\n")
-status = here / "status"
+(night / "nightshift.env").write_text(f"NIGHT_OUTCOME=MR_CREATED\\nSENT_BY_{command.upper()}=1\\n")
+if command == "plan":
+    (night / "plan.json").write_text("{}")
+status = here / f"status-{command}"
 sys.exit(int(status.read_text()) if status.exists() else 0)
 """
 )
+
+
+def template_text() -> str:
+    """The template without its header of inputs: the part that GitLab's schema describes."""
+    header, line, content = TEMPLATE.read_text().partition("\n---\n")
+    assert line, header
+    return content
 
 
 def check_schema(*files: Path) -> subprocess.CompletedProcess[str]:

@@ -7,10 +7,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.ci.conftest import (
     NIGHT,
     ROOT,
+    SCOPED,
     TEMPLATE,
     Recorder,
     RunPipeline,
@@ -45,7 +47,7 @@ def example(heading: str, number: int = 0) -> str:
 
 def test_examples_are_valid_for_gitlab(tmp_path: Path) -> None:
     texts = [text for texts in EXAMPLES.values() for text in texts]
-    assert len(texts) == 11
+    assert len(texts) == 12
     files = []
     for number, text in enumerate(texts):
         files.append(tmp_path / f"{number}.yml")
@@ -72,16 +74,42 @@ def test_plain_examples_run_a_night(
     assert nightshift.variables["NIGHTSHIFT_CATEGORY"] == ""
 
 
+def test_inputs_of_the_page_and_of_the_template_are_the_same() -> None:
+    spec = yaml.safe_load(TEMPLATE.read_text().partition("\n---\n")[0])["spec"]
+    section = PAGE.partition("\n| input |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| `(\S+)` \|", section, re.MULTILINE)
+    assert dict(rows) == {name: each["default"] for name, each in spec["inputs"].items()}
+
+
+def test_three_jobs_as_the_page_sets_them_up(
+    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
+) -> None:
+    repository = sample_repository(example("Three jobs, in five lines"))
+    done = run_pipeline(repository, "web", NIGHT, programs=nightshift.programs, scoped=SCOPED)
+    assert list(done.jobs) == ["nightshift:plan", "nightshift:work", "nightshift:publish"]
+
+
+@pytest.mark.parametrize("shape", ["one-job", "three-jobs"])
 @pytest.mark.parametrize("description", ["nightshift", "weekly report"])
 def test_a_schedule_known_by_its_description(
     description: str,
+    shape: str,
     run_pipeline: RunPipeline,
     sample_repository: SampleRepository,
     nightshift: Recorder,
 ) -> None:
-    repository = sample_repository(example("Where pipeline variables are forbidden", 0))
+    text = example("Where pipeline variables are forbidden", 0)
+    text = text.replace(
+        "templates/.gitlab-ci.yml\n", f"templates/.gitlab-ci.yml\n    inputs: {{shape: {shape}}}\n"
+    )
     variables = {"CI_PIPELINE_SCHEDULE_DESCRIPTION": description}
-    run_pipeline(repository, "schedule", variables, programs=nightshift.programs)
+    run_pipeline(
+        sample_repository(text),
+        "schedule",
+        variables,
+        programs=nightshift.programs,
+        scoped=SCOPED if shape == "three-jobs" else None,
+    )
     assert nightshift.called == (description == "nightshift")
 
 

@@ -118,7 +118,7 @@ def test_python_without_venv_gets_it_from_apt_and_a_failure_ends_the_job(
     program(bare_machine, "apt-get", f"{SHELL}echo apt-get $*\n[ $1 = update ]\n")
     done = run_pipeline(sample_repository(INCLUDE), "schedule", NIGHT)
     assert done.jobs == {"nightshift": "FAIL"}
-    called = re.findall(r"^nightshift > apt-get (\w+) .*?(\S+)$", done.log, re.MULTILINE)
+    called = re.findall(r"^nightshift +> apt-get (\w+) .*?(\S+)$", done.log, re.MULTILINE)
     assert called == [("update", "-qq"), ("install", "python3-venv")]
     assert not (tmp_path / "tools/venv").exists()
 

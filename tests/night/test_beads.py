@@ -12,7 +12,7 @@ from tests.support.agent import (
     plays,
 )
 from tests.support.shop import GOOD, PASSED, SELECTED, nothing
-from tests.support.world import PROVING, world
+from tests.support.world import FILES, PROVING, world
 
 STUB = '{"result": "NO_IMPROVEMENT", "reason": "pending"}'
 
@@ -86,3 +86,17 @@ def test_agent_env_is_passed_and_nothing_else(tmp_path: Path) -> None:
         assert (env["JAVA_HOME"], env["HTTPS_PROXY"]) == ("/opt/java", "http://proxy:3128")
         assert not {"NODE_OPTIONS", "LD_PRELOAD", "BASH_ENV", "CI", "PYTHONPATH"} & set(env)
         assert not [name for name in env if name.startswith(("CI_", "GITLAB", "NIGHTSHIFT"))]
+
+
+def test_verify_commands_get_no_key_and_no_credential(tmp_path: Path) -> None:
+    """A build needs neither, and the change under test may be hostile."""
+    told = tmp_path / "environment"
+    config = f"verify_commands: ['sh env.sh {told}']\nagent_env: [JAVA_HOME]\n"
+    files = {**FILES, "env.sh": 'env -0 > "$1"\n'}
+    with world(tmp_path / "w", GOOD, files=files, config=config) as shop:
+        shop.nightshift("run", "--dry-run", JAVA_HOME="/opt/java", GITLAB_TOKEN="")
+        env = dict(row.split("=", 1) for row in told.read_text().split("\0") if row)
+        shell = {"PWD", "_", "OLDPWD", "SHLVL"}
+        known = {"PATH", "HOME", "TMPDIR", "LANG", "TERM", "USER", "SHELL", "JAVA_HOME"}
+        assert set(env) - shell == known
+        assert env["HOME"] != shop.env["HOME"]

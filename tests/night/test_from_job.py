@@ -8,7 +8,7 @@ import pytest
 
 from gitlab_nightshift.demo.standin_state import PipelineJob
 from gitlab_nightshift.publish.bundle import LARGEST_PATCH
-from tests.support.shop import DRAFT, GOOD
+from tests.support.shop import GOOD
 from tests.support.world import Done, World, world
 
 JOB = "nightshift:work"
@@ -49,7 +49,7 @@ def test_the_newest_try_of_this_pipelines_job_is_published(shop: World) -> None:
 
     dry = publish(shop, NIGHTSHIFT_DRY_RUN="true")
     assert (dry.exit_status, dry.stderr) == (0, "")
-    assert DRAFT["title"] in dry.log
+    assert "a verified change is ready to publish" in dry.log
     assert shop.written == []
 
     done = publish(shop)
@@ -83,6 +83,15 @@ def test_a_patch_that_is_too_large_is_not_read_to_the_end(shop: World) -> None:
     done = publish(shop)
     assert done.exit_status == 12
     assert f"change.patch has more than {LARGEST_PATCH} bytes" in done.stderr
+
+
+def test_a_bundle_of_another_run(shop: World) -> None:
+    small_bundle(shop)
+    bundle = uploaded(shop, 11) / "bundle.json"
+    bundle.write_text(bundle.read_text().replace('"run_id": "4711"', '"run_id": "4710"'))
+    done = publish(shop)
+    assert done.exit_status == 12
+    assert "another pipeline's" in done.stderr
 
 
 def test_a_link_is_not_followed(shop: World) -> None:

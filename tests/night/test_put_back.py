@@ -125,9 +125,13 @@ def test_the_agents_git_has_no_credential_and_no_remote(tmp_path: Path) -> None:
             shop.assert_put_back()
 
 
-def test_what_the_baseline_leaves_is_gone_before_the_first_bead(tmp_path: Path) -> None:
+def test_what_verify_commands_leave_is_no_part_of_the_change(tmp_path: Path) -> None:
+    """Neither the first bead sees it after the baseline, nor does a reviewer."""
     config = "verify_commands: ['cp shop.py built.py', 'cp -r docs build']\n"
     with world(tmp_path, GOOD, config=config) as shop:
         assert shop.nightshift("run").exit_status == 0
         assert not {"built.py", "build"} & set(shop.agent.seen[0].tree)
+        [mr] = shop.merge_requests
+        names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
+        assert names == "test_shop.py\n"
         shop.assert_put_back()

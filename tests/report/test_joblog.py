@@ -1,6 +1,8 @@
 """The job log: GitLab's section markers in CI alone, and nothing that an agent could plant."""
 
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 
@@ -241,6 +243,29 @@ def test_secrets_are_gone_before_a_text_is_cut_or_joined(
         assert "hunter2" not in out
         assert "second" not in out
     assert "[redacted]" in out
+
+
+WITHOUT_READER = """
+import sys
+from gitlab_nightshift.events import Note
+from gitlab_nightshift.report.joblog import JobLog
+log = JobLog(sections=True, colour=True, redact=str)
+sys.stdin.readline()
+for n in range(100):
+    log(Note("x" * 100))
+print("went on", file=sys.stderr)
+"""
+
+
+def test_a_night_goes_on_where_nobody_reads_its_log() -> None:
+    pipe = subprocess.PIPE
+    program = [sys.executable, "-c", WITHOUT_READER]
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=pipe) as done:
+        assert done.stdin and done.stdout and done.stderr
+        done.stdout.close()
+        done.stdin.close()
+        assert done.stderr.read() == b"went on\n"
+    assert done.returncode == 0
 
 
 @given(st.text(), st.integers(2, 50))

@@ -75,6 +75,7 @@ def test_a_mapping_is_replaced_whole_or_by_its_parts() -> None:
     assert both.category_schedule == {"mon": "docs", "tue": "docs"}
     named = "nightshift.yaml:1, variable NIGHTSHIFT_CATEGORY_SCHEDULE__TUE"
     assert both.source("category_schedule") == named
+    assert whole.source("category_schedule.mon") == "nightshift.yaml:1"
     last = loaded("", part, {"category_schedule": '{"sun": "docs"}'})
     assert last.category_schedule == {"sun": "docs"}
     assert last.source("category_schedule") == "command line"
@@ -131,7 +132,8 @@ def test_variables_of_others_are_none_of_ours() -> None:
 
 
 def test_the_variables_of_the_template_are_no_mistakes() -> None:
-    variables = yaml.safe_load(TEMPLATE.read_text().replace("!reference", ""))["variables"]
+    parts = yaml.safe_load_all(TEMPLATE.read_text().replace("!reference", ""))
+    variables = next(part["variables"] for part in parts if "variables" in part)
     ours = {name for name in variables if name.startswith(ENV_PREFIX)}
     of_settings = {f"NIGHTSHIFT_{key.upper()}" for key in Settings.model_fields}
     assert ours - of_settings == TEMPLATE_VARIABLES
@@ -203,6 +205,14 @@ def test_all_mistakes_in_one_go_each_with_its_place() -> None:
         assert any(row.startswith(begin) and row.endswith(end) for row in found), (begin, found)
     assert len(found) == 16
     assert not any("pydantic" in row for row in found)
+
+
+def test_one_mistake_is_told_once() -> None:
+    text = "categories: {Big One: x}\ncategory: Big One\ncategory_schedule: {mon: Big One}\n"
+    assert mistakes(text) == [
+        "nightshift.yaml:1: categories.Big One: a category's name is lower-case letters, digits "
+        "and dashes"
+    ]
 
 
 def test_the_place_is_where_the_value_that_counts_stands() -> None:

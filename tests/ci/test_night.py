@@ -1,0 +1,124 @@
+"""A whole night by the template with the real program: GitLab's stand-in, a recorded agent."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.demo.night import Demo, demo_night
+from gitlab_nightshift.demo.standin_state import PipelineJob
+from tests.ci.conftest import (
+    NIGHT,
+    ROOT,
+    STATE,
+    TEMPLATE,
+    Completed,
+    RunPipeline,
+    artifacts_folder,
+    program,
+)
+
+PLAN, WORK, PUBLISH = JOBS = ("nightshift:plan", "nightshift:work", "nightshift:publish")
+PIPELINE = "4711"
+GIVEN = ("CI_", "GITLAB_USER_", "NIGHTSHIFT_")
+SECRETS = ("GITLAB_TOKEN", "CI_JOB_TOKEN")
+WRAPPER = """\
+#!/bin/sh
+env -0 > {folder}/env-$1
+PYTHONPATH={root} exec {python} -m gitlab_nightshift "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Night:
+    """The demo's project with a checkout of it, and the folder of the programs on PATH."""
+
+    demo: Demo
+    programs: Path
+
+    def environment(self, command: str) -> dict[str, str]:
+        """The environment that `nightshift` got in the job which called this command."""
+        text = (self.programs / f"env-{command}").read_text()
+        return dict(row.split("=", 1) for row in text.split("\0") if row)
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Iterator[Night]:
+    programs = tmp_path / "programs"
+    text = WRAPPER.format(folder=programs, root=ROOT, python=sys.executable)
+    program(programs, "nightshift", text)
+    program(programs, "claude", "#!/bin/sh\nexit 97\n")
+    (tmp_path / "home").mkdir()
+    with demo_night(tmp_path / "left", {"PATH": "/usr/bin:/bin"}) as demo:
+        yield Night(demo, programs)
+
+
+def run(night: Night, run_pipeline: RunPipeline, shape: str, **more: str) -> Completed:
+    """The pipeline of one night; every job starts in a copy of the untouched checkout."""
+    demo, checkout = night.demo, night.demo.checkout
+    # The sample project's own pipeline includes the template from a GitLab that is not there.
+    (checkout / STATE).mkdir()
+    (checkout / STATE / "night.yml").write_text(TEMPLATE.read_text())
+    work = PipelineJob(1, int(PIPELINE), WORK, artifacts_folder(checkout, WORK))
+    demo.project.jobs.append(work)
+    given = {k: v for k, v in demo.env.items() if k.startswith(GIVEN) and k not in SECRETS}
+    scope = "nightshift" if shape == "three-jobs" else "*"
+    return run_pipeline(
+        checkout,
+        "schedule",
+        {**given, **NIGHT, "CI_PIPELINE_ID": PIPELINE, "no_proxy": "127.0.0.1", **more},
+        programs=night.programs,
+        scoped={"GITLAB_TOKEN": {scope: demo.env["GITLAB_TOKEN"]}},
+        fresh=True,
+        inputs={"shape": shape},
+        file=f"{STATE}/night.yml",
+    )
+
+
+def result(done: Completed, job: str) -> Any:
+    return json.loads((done.artifacts(job) / "nightshift/result.json").read_text())
+
+
+def test_one_job(night: Night, run_pipeline: RunPipeline) -> None:
+    done = run(night, run_pipeline, "one-job")
+    assert done.jobs == {"nightshift": "PASS"}, done.log
+    [opened] = night.demo.project.merge_requests
+    assert result(done, "nightshift")["mr_url"] == opened.web_url
+
+
+def test_three_jobs(night: Night, run_pipeline: RunPipeline) -> None:
+    done = run(night, run_pipeline, "three-jobs")
+    assert done.jobs == dict.fromkeys(JOBS, "PASS"), done.log
+    [opened] = night.demo.project.merge_requests
+    assert result(done, WORK)["outcome"] == "MR_READY"
+    assert result(done, PUBLISH)["mr_url"] == opened.web_url
+    token = night.demo.env["GITLAB_TOKEN"]
+    with_it = [
+        stage
+        for stage in ("plan", "work", "publish")
+        if token in "\n".join(night.environment(stage).values())
+    ]
+    assert with_it == ["plan", "publish"]
+    left = {path.name for path in (done.artifacts(PUBLISH) / "nightshift").iterdir()}
+    assert {"report.html", "bundle", "published.json", "junit.xml"} <= left
+    assert "logs" not in left
+    reports = [
+        (done.artifacts(job) / "nightshift/report.html").read_text() for job in (WORK, PUBLISH)
+    ]
+    assert ["logs/" in report for report in reports] == [True, False]
+
+
+def test_a_night_that_is_skipped_is_green_and_costs_nothing(
+    night: Night, run_pipeline: RunPipeline
+) -> None:
+    done = run(night, run_pipeline, "three-jobs", NIGHTSHIFT_ENABLED="false")
+    assert done.jobs == dict.fromkeys(JOBS, "PASS"), done.log
+    assert night.demo.project.pushes == []
+    assert {result(done, job)["outcome"] for job in (WORK, PUBLISH)} == {"SKIPPED"}
+    assert result(done, WORK)["beads"] == []
