@@ -3,11 +3,8 @@
 import http.client
 import json
 import socket
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -29,8 +26,6 @@ from tests.host.gateway.tools import (
 )
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import Turn, error, say
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 529])
@@ -201,56 +196,6 @@ def test_figures_that_are_none(number: int) -> None:
         assert 0 < (agent.gateway.usage(agent.ticket).tokens or 0) < 200
 
 
-FLOOD = """
-import json, resource, socket, sys, threading, time
-from gitlab_nightshift.host.gateway import Limits
-from tests.host.gateway.tools import STREAM, RawEndpoint, client, message
-
-CHUNK = b"x" * (1 << 20)
-sent = [0]
-
-def play(connection, number):
-    connection.sendall(STREAM)
-    for _ in range(1024):
-        connection.sendall(CHUNK)
-        sent[0] += 1
-
-def post(agent):
-    raw = json.dumps(message(stream=True)).encode()
-    head = f"POST /v1/messages HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/json\\r\\n"
-    head += f"X-Api-Key: {agent.ticket.placeholder}\\r\\nContent-Length: {len(raw)}\\r\\n\\r\\n"
-    connection = socket.create_connection(("127.0.0.1", agent.port), 10)
-    connection.sendall(head.encode() + raw)
-    return connection
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-limits = Limits(answer_bytes=192 << 20)
-with RawEndpoint(play) as endpoint, client(endpoint.url, limits=limits) as agent:
-    with post(agent) as connection:
-        connection.recv(65536)
-        before = peak()
-        time.sleep(0.7)  # reads nothing
-        unread, got = sent[0], 0
-        while chunk := connection.recv(1 << 20):
-            got += len(chunk)
-    print(json.dumps({"grown": peak() - before, "unread": unread, "got": got >> 20}))
-"""
-
-
-def test_a_flood_costs_little_memory() -> None:
-    """One gigabyte in one line: passed on as fast as it is read, cut at the limit."""
-    done = subprocess.run(
-        [sys.executable, "-c", FLOOD], cwd=ROOT, capture_output=True, timeout=60, check=False
-    )
-    assert done.stdout, done.stderr.decode()
-    seen = json.loads(done.stdout)
-    assert seen["unread"] < 40, seen
-    assert seen["grown"] < 64, seen
-    assert 150 < seen["got"] <= 192, seen
-
-
 def test_requests_side_by_side() -> None:
     """An endpoint that waits for one request does not hold up the others."""
     first = threading.Event()
@@ -269,3 +214,43 @@ def test_requests_side_by_side() -> None:
         first.set()
         slow.join(5)
         assert agent.gateway.usage(agent.ticket).tokens == 4
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with RawEndpoint(whole(200, {})) as other:
+        for status in (301, 307, 308):
+            there = f"Location: {other.url}/v1/messages"
+            with (
+                RawEndpoint(whole(status, {}, there)) as endpoint,
+                client(endpoint.url) as agent,
+            ):
+                assert agent.ask()[0] == 502
+    assert other.requests == []
+
+
+def test_an_agent_that_goes_away_ends_its_request() -> None:
+    """Before the answer has begun: the endpoint is let go, and the input is owed."""
+    gone = threading.Event()
+
+    def play(connection: socket.socket, number: int) -> None:
+        connection.settimeout(5)
+        if connection.recv(1) == b"":
+            gone.set()
+
+    with RawEndpoint(play) as endpoint, client(endpoint.url, limits=Limits()) as agent:
+        with pytest.raises(TimeoutError):
+            agent.ask(timeout_s=0.3)
+        assert gone.wait(2)
+        assert 0 < (agent.gateway.close_bead(agent.ticket).tokens or 0) < 200
+    assert len(endpoint.requests) == 1
+
+
+def test_a_long_answer_is_not_an_idle_connection() -> None:
+    def play(connection: socket.socket, number: int) -> None:
+        connection.sendall(STREAM + events(started(1)))
+        time.sleep(0.8)
+        connection.sendall(events(ended(1)))
+
+    limits = Limits(idle_s=0.3)
+    with RawEndpoint(play) as endpoint, client(endpoint.url, limits=limits) as agent:
+        assert "message_delta" in agent.ask(message(stream=True))[1]

@@ -1,0 +1,243 @@
+"""The proxy through which agents reach the few hosts that settings open, and nothing else."""
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from gitlab_nightshift.events import Emit, Note
+from gitlab_nightshift.host.egress.head import HEAD_BYTES, BadHead, Head, read_head
+from gitlab_nightshift.host.egress.targets import entries
+from gitlab_nightshift.host.egress.tunnel import Pipe, Traffic, tunnel
+from gitlab_nightshift.host.egress.way import (
+    Denied,
+    Dial,
+    Resolve,
+    Unreachable,
+    Way,
+    dial,
+    look_up,
+)
+from gitlab_nightshift.host.gateway.loop_thread import LoopThread
+from gitlab_nightshift.host.gateway.refusal import plain
+
+START_S = 10.0
+NOTES = 50
+"""Refused targets that are told for each bead."""
+TARGETS = 1000
+"""Targets whose traffic is counted each by itself, for each bead."""
+USER = "nightshift"
+
+
+@dataclass(frozen=True)
+class ProxyLimits:
+    """Times in seconds; ``connections`` holds for all beads together."""
+
+    connections: int = 128
+    head_s: float = 10.0
+    resolve_s: float = 10.0
+    connect_s: float = 15.0
+    idle_s: float = 300.0
+    close_s: float = 10.0
+    stop_s: float = 0.5
+
+
+@dataclass(frozen=True)
+class ProxyTicket:
+    """What a bead's tools get: ``url`` is the value of ``HTTPS_PROXY`` (and ``HTTP_PROXY``)."""
+
+    bead: str
+    url: str = field(repr=False)
+    credential: str = field(repr=False)
+
+
+@dataclass(eq=False)
+class _Bead:
+    ticket: ProxyTicket
+    tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+    traffic: dict[str, Traffic] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+
+class EgressProxy:
+    """Runs between ``with`` and its end, in a thread of its own; listens on loopback, and on a UNIX
+    socket where a path is given.
+
+    ``hosts`` is ``policy.egress_hosts``; entering raises ``E_CONFIG`` for one that is none.
+    ``emit`` is called from the thread with every refused target. With ``credentials`` a request
+    needs the running bead's; without, it is taken for that of the bead opened last.
+    """
+
+    def __init__(
+        self,
+        hosts: Iterable[str],
+        emit: Emit,
+        *,
+        credentials: bool = True,
+        socket: Path | None = None,
+        limits: ProxyLimits | None = None,
+        resolve: Resolve = look_up,
+        dialling: Dial = dial,
+    ) -> None:
+        self._limits = limits or ProxyLimits()
+        times = self._limits.resolve_s, self._limits.connect_s
+        self._way = Way(entries(hosts), *times, resolve, dialling)
+        self._emit, self._credentials, self._socket = emit, credentials, socket
+        self._beads: tuple[_Bead, ...] = ()
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    def __enter__(self) -> "EgressProxy":
+        self._thread = LoopThread(
+            "egress-proxy", lambda name: self._note(None, f"the egress proxy failed: {name}")
+        )
+        try:
+            self._thread.run(self._start(), START_S)
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._thread.run(self._stop(), 3 * self._limits.stop_s)
+        finally:
+            self._thread.stop()
+
+    def open_bead(self, bead: str) -> ProxyTicket:
+        """Let a bead use the proxy."""
+        credential = secrets.token_hex(16)
+        address = f"127.0.0.1:{self.port}"
+        user = f"{USER}:{credential}@" if self._credentials else ""
+        ticket = ProxyTicket(bead, f"http://{user}{address}", credential)
+        self._beads = (*self._beads, _Bead(ticket))
+        return ticket
+
+    def close_bead(self, ticket: ProxyTicket) -> dict[str, Traffic]:
+        """Cut a bead's connections and refuse later ones; what went to which ``host:port``."""
+        bead = next(bead for bead in self._beads if bead.ticket is ticket)
+        self._beads = tuple(other for other in self._beads if other is not bead)
+        self._thread.run(self._end(bead.tasks), 2 * self._limits.stop_s)
+        return dict(bead.traffic)
+
+    async def _start(self) -> None:
+        listens = asyncio.start_server(self._accept, "127.0.0.1", 0, limit=HEAD_BYTES)
+        self._servers.append(await listens)
+        self.port = self._servers[0].sockets[0].getsockname()[1]
+        if self._socket:
+            unix = asyncio.start_unix_server(self._accept, self._socket, limit=HEAD_BYTES)
+            self._servers.append(await unix)
+            self._socket.chmod(0o600)
+
+    async def _stop(self) -> None:
+        for server in self._servers:
+            server.close()
+        await self._end(self._tasks)
+        if self._socket:
+            self._socket.unlink(missing_ok=True)
+
+    async def _end(self, tasks: set["asyncio.Task[None]"]) -> None:
+        running = set(tasks)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=self._limits.stop_s)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= self._limits.connections:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve((reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, agent: Pipe) -> None:
+        """One connection, to its end."""
+        try:
+            with contextlib.suppress(OSError, TimeoutError):
+                await self._read(agent)
+            await _close(agent[1], self._limits.close_s)
+        finally:
+            agent[1].transport.abort()
+
+    async def _read(self, agent: Pipe) -> None:
+        try:
+            async with asyncio.timeout(self._limits.head_s):
+                head = await read_head(agent[0])
+        except BadHead as error:
+            await _answer(agent[1], "400 Bad Request", str(error))
+        else:
+            await self._opened(agent, head)
+
+    async def _opened(self, agent: Pipe, head: Head) -> None:
+        target = f"{head.host}:{head.port}"
+        bead = self._bead(head.credential)
+        if bead is None:
+            challenge = 'Proxy-Authenticate: Basic realm="nightshift"\r\n'
+            await _answer(agent[1], "407 Proxy Authentication Required", "no bead", challenge)
+            return
+        task = asyncio.current_task()
+        assert task
+        bead.tasks.add(task)
+        try:
+            await self._tunnelled(agent, head, target, bead)
+        except Denied as why:
+            self._note(bead, f"{plain(target)} refused: {why}")
+            await _answer(agent[1], "403 Forbidden", f"{target}: {why}")
+        except Unreachable as why:
+            await _answer(agent[1], "502 Bad Gateway", f"{target}: {why}")
+        finally:
+            bead.tasks.discard(task)
+
+    async def _tunnelled(self, agent: Pipe, head: Head, target: str, bead: _Bead) -> None:
+        host = await self._way.connect(head.host, head.port)
+        try:
+            if head.forward:
+                host[1].write(head.forward)
+            else:
+                agent[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            name = target if len(bead.traffic) < TARGETS else "others"
+            traffic = bead.traffic.setdefault(name, Traffic())
+            await tunnel(agent, host, traffic, self._limits.idle_s)
+            await _close(host[1], self._limits.close_s)
+        finally:
+            host[1].transport.abort()
+
+    def _bead(self, credential: str) -> _Bead | None:
+        beads = self._beads
+        if not self._credentials:
+            return beads[-1] if beads else None
+        known = [b for b in beads if hmac.compare_digest(b.ticket.credential, credential)]
+        return known[0] if known else None
+
+    def _note(self, bead: _Bead | None, text: str) -> None:
+        known = bead or (self._beads[-1] if self._beads else None)
+        if known is None or text in known.told or len(known.told) >= NOTES:
+            return
+        known.told.add(text)
+        self._emit(Note(f"egress, {known.ticket.bead}: {text}", warning=True))
+
+
+async def _answer(writer: asyncio.StreamWriter, status: str, text: str, headers: str = "") -> None:
+    body = f"{text}\n".encode("ascii", "replace")
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}Connection: close\r\n\r\n"
+    writer.write(head.encode("ascii", "replace") + body)
+    await writer.drain()
+
+
+async def _close(writer: asyncio.StreamWriter, seconds: float) -> None:
+    """Send what is left, for a while."""
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(seconds):
+            await writer.wait_closed()

@@ -1,0 +1,94 @@
+"""The hosts that settings open, and the target of a request, matched by exact text."""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gitlab_nightshift.errors import NightshiftError, config_error
+from gitlab_nightshift.host.egress.addresses import Address
+
+HTTPS = 443
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
+_METADATA_NAMES = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data"}
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A host that may be reached. ``exact`` is a host with its port and no wildcard: the only kind
+    that may be a private address."""
+
+    host: str
+    port: int
+    wildcard: bool
+    exact: bool
+
+    def covers(self, host: str, port: int) -> bool:
+        """True for this host and port; a wildcard covers names below it, not the name itself."""
+        if port != self.port:
+            return False
+        return host.endswith(f".{self.host}") if self.wildcard else host == self.host
+
+
+def entries(egress_hosts: Iterable[str]) -> tuple[Entry, ...]:
+    """The entries of ``egress_hosts``: ``name``, ``*.name``, ``host:port``; the port is 443 where
+    none is given. Raises ``E_CONFIG`` with all mistakes."""
+    found, mistakes = [], []
+    for text in egress_hosts:
+        try:
+            found.append(_entry(text.strip().lower()))
+        except (ValueError, NightshiftError) as error:
+            mistakes.append(f"policy.egress_hosts: {text!r}: {error}")
+    if mistakes:
+        raise config_error("\n".join(mistakes))
+    return tuple(found)
+
+
+def _entry(text: str) -> Entry:
+    wildcard = text.startswith("*.")
+    host, port = split(text.removeprefix("*."))
+    if wildcard and ("." not in host or address_of(host)):
+        raise ValueError("a wildcard stands before a domain of two parts at least")
+    if is_metadata(host):
+        raise ValueError("a metadata service is never open to agents")
+    return Entry(host, port or HTTPS, wildcard, exact=not wildcard and port is not None)
+
+
+def split(text: str) -> tuple[str, int | None]:
+    """Host (lower case, without the last dot) and port of ``host``, ``host:port``, ``[v6]:port``.
+
+    Raises ``ValueError`` for all else: no user, no path, no numbers that resolvers take for
+    addresses, nothing outside ASCII.
+    """
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@/\\\s]+)(?::([0-9]{1,5}))?", text)
+    if not match or not text.isascii():
+        raise ValueError("a host, or host:port, is expected")
+    port = int(match[2]) if match[2] is not None else None
+    if port is not None and not 1 <= port <= 65535:
+        raise ValueError("a port is a number from 1 to 65535")
+    host = match[1].lower().removesuffix(".").strip("[]")
+    if address_of(host) is None and not _is_name(host):
+        raise ValueError("a host's name or address is expected")
+    return host, port
+
+
+def address_of(host: str) -> Address | None:
+    """The address that a host is, None for a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def is_metadata(host: str) -> bool:
+    """True for the names of metadata services; their addresses are known elsewhere."""
+    return host in _METADATA_NAMES or host.endswith((".metadata.google.internal", ".metadata.goog"))
+
+
+def _is_name(host: str) -> bool:
+    last = host.rpartition(".")[2]
+    return len(host) <= 253 and bool(_NAME.fullmatch(host)) and not _NUMBER.fullmatch(last)

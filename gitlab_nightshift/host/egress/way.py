@@ -1,0 +1,81 @@
+"""From a target to a connection: the allowlist, one look at the name, exactly that address."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gitlab_nightshift.host.egress.addresses import refusal
+from gitlab_nightshift.host.egress.targets import Entry, address_of, is_metadata
+from gitlab_nightshift.host.egress.tunnel import Pipe
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+Dial = Callable[[str, int], Awaitable[Pipe]]
+ADDRESSES = 4
+"""More addresses of one name are not tried."""
+
+
+class Denied(Exception):
+    """A target that agents do not reach; the reason."""
+
+
+class Unreachable(Exception):
+    """An allowed target that gives no connection; the reason."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """``resolve`` looks a name up, ``dial`` connects to an address: seams for tests."""
+
+    entries: tuple[Entry, ...]
+    resolve_s: float
+    connect_s: float
+    resolve: Resolve
+    dial: Dial
+
+    async def connect(self, host: str, port: int) -> Pipe:
+        """A connection. Raises :class:`Denied` or :class:`Unreachable`."""
+        entry = next((entry for entry in self.entries if entry.covers(host, port)), None)
+        if is_metadata(host):
+            raise Denied("a metadata service")
+        if entry is None:
+            raise Denied("not in policy.egress_hosts")
+        for address in await self._checked(entry, host, port):
+            try:
+                async with asyncio.timeout(self.connect_s):
+                    return await self.dial(address, port)
+            except (OSError, TimeoutError):
+                continue
+        raise Unreachable("no connection")
+
+    async def _checked(self, entry: Entry, host: str, port: int) -> list[str]:
+        """The addresses of a host, all of them allowed: one that is not makes the name suspect.
+
+        The name is looked up once, and the connection goes to what was looked at here.
+        """
+        try:
+            async with asyncio.timeout(self.resolve_s):
+                found = [host] if address_of(host) else await self.resolve(host, port)
+        except (OSError, TimeoutError, UnicodeError):
+            raise Unreachable("the name is not known") from None
+        for text in found:
+            address = address_of(text)
+            why = refusal(address, private=entry.exact) if address else "no address"
+            if why:
+                raise Denied(f"it is at {text}, {why}")
+        if not found:
+            raise Unreachable("the name has no address")
+        return found[:ADDRESSES]
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """The addresses of a name, from the system's resolver."""
+    loop = asyncio.get_running_loop()
+    rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+async def dial(address: str, port: int) -> Pipe:
+    """A connection to a numeric address: nothing is looked up again."""
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return await asyncio.open_connection(address, port, flags=flags)

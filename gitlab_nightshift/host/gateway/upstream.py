@@ -1,0 +1,149 @@
+"""The model endpoint behind the gateway: its address, its key, the way to it."""
+
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.host.gateway.keys import OAUTH, Api, ModelKey
+
+DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
+SHORTEST_SECRET = 8
+OAUTH_BETA = "oauth-2025-04-20"
+_CA_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_NOT_OURS = frozenset(
+    {
+        *("authorization", "x-api-key", "host", "content-length", "content-type", "accept"),
+        *("transfer-encoding", "connection", "anthropic-beta", "anthropic-version", "te"),
+        *("content-encoding", "accept-encoding", "upgrade", "expect", "trailer"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Where requests go on to. Made by :func:`upstream`, which checks it.
+
+    ``base_url`` is without a slash at its end and without ``/v1``. ``headers`` are the team's own
+    (a company gateway's), ``proxy`` the URL of the proxy to the internet, "" for none; ``ca_files``
+    and ``ca_dir`` add to the system's certificates.
+    """
+
+    key: ModelKey
+    base_url: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    proxy: str = field(default="", repr=False)
+    ca_files: tuple[Path, ...] = ()
+    ca_dir: Path | None = None
+
+    @property
+    def api(self) -> Api:
+        """The interface that the endpoint speaks."""
+        return self.key.api
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """What must not come back in an answer."""
+        team = (value for _, value in self.headers if len(value) >= SHORTEST_SECRET)
+        return tuple(value.encode() for value in (self.key.value, *team))
+
+    def tls(self) -> ssl.SSLContext:
+        """Certificates are always checked. Raises ``E_CONFIG`` where a CA file cannot be read."""
+        context = ssl.create_default_context()
+        for file in self.ca_files:
+            try:
+                context.load_verify_locations(file)
+            except (OSError, ssl.SSLError) as error:
+                raise config_error(f"the CA file {file} cannot be used: {error}") from None
+        if self.ca_dir:
+            context.load_verify_locations(capath=self.ca_dir)
+        return context
+
+    def own_headers(self, betas: str) -> dict[str, str]:
+        """The headers that carry the key, the team's own, and what the key's kind asks for."""
+        names = [name for name in betas.split(",") if name]
+        if self.key.variable == OAUTH and OAUTH_BETA not in names:
+            names.append(OAUTH_BETA)
+        beta = {"anthropic-beta": ",".join(names)} if names else {}
+        return {**beta, **dict(self.headers), **dict([self.key.header])}
+
+
+def upstream(key: ModelKey, base_url: str, env: Mapping[str, str]) -> Upstream:
+    """The endpoint of a key: the provider's own where ``base_url`` is "".
+
+    ``env`` gives the way to it: ``HTTPS_PROXY`` and ``NO_PROXY``, ``SSL_CERT_FILE``,
+    ``SSL_CERT_DIR``, ``NODE_EXTRA_CA_CERTS``, ``REQUESTS_CA_BUNDLE``, and
+    ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header that cannot be used.
+    """
+    url = (base_url or DEFAULTS[key.api]).rstrip("/").removesuffix("/v1")
+    _check(url)
+    custom = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
+    files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
+    folder = env.get("SSL_CERT_DIR")
+    return Upstream(
+        key, url, _headers(custom), _proxy(url, env), tuple(files), Path(folder) if folder else None
+    )
+
+
+def _check(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise config_error("model_endpoint: not an address") from None
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable():
+        raise config_error("model_endpoint: an address such as https://models.example.org is meant")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise config_error("model_endpoint: no user, password, query or fragment can stand in it")
+    if parts.scheme == "http" and not _near(host):
+        raise config_error("model_endpoint: https is needed, or everyone on the way reads the key")
+
+
+def _near(host: str) -> bool:
+    """True for this machine, a private address, or a name of the job's own network (a service)."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host
+    return address.is_loopback or (address.is_private and not address.is_link_local)
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    """``Name: value`` lines, as the CLI reads them."""
+    found = []
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        token = name.replace("-", "").replace("_", "")
+        if not (colon and token.isalnum() and name.isascii()) or not value.isprintable():
+            raise config_error("ANTHROPIC_CUSTOM_HEADERS: lines such as `Name: value` are meant")
+        if name.lower() in _NOT_OURS:
+            raise config_error(f"ANTHROPIC_CUSTOM_HEADERS: {name} is set by this program")
+        found.append((name, value))
+    return tuple(found)
+
+
+def _proxy(url: str, env: Mapping[str, str]) -> str:
+    parts = urlsplit(url)
+    names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
+    no = env.get("no_proxy") or env.get("NO_PROXY") or ""
+    host = parts.hostname or ""
+    if _this_machine(host) or any(_covers(entry, host) for entry in no.split(",")):
+        return ""
+    proxy = next((env[name] for name in names if env.get(name)), "")
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
+
+
+def _covers(entry: str, host: str) -> bool:
+    """True where an entry of ``NO_PROXY`` names the host or a domain that it is in."""
+    name = entry.strip().lower().partition(":")[0].lstrip(".")
+    return name == "*" or (name != "" and (host == name or host.endswith(f".{name}")))
+
+
+def _this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
