@@ -35,6 +35,7 @@ examples:
   nightshift plan --prompts                  what a night would try, and the prompts it would send
   nightshift run --dry-run --category docs   everything but the merge request
   nightshift run                             a night, as the scheduled job does it
+  nightshift doctor --boundary               what keeps an agent from secrets on this runner
   nightshift publish nightshift/bundle       go on after a failed publish; no token of a model spent
 
 exit status: 0 also for a quiet night; 2 settings, 5 agent or key, 6 deadline, 11 changed checkout,
@@ -91,7 +92,7 @@ def _defect() -> int:
 
 def _redacted(text: str) -> str:
     try:
-        from gitlab_nightshift.events import Redactor
+        from gitlab_nightshift.redaction import Redactor
         from gitlab_nightshift.settings import read_secrets
     except Exception as error:  # an installation so broken that not even this can be imported
         return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
@@ -155,6 +156,17 @@ def _config_schema(_args: argparse.Namespace) -> int:
 
     print(json.dumps(schema(), indent=2))
     return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from gitlab_nightshift.desk.doctor import examine_boundary
+
+    if not args.boundary:
+        raise config_error("doctor: so far only --boundary can be examined")
+    _linux_only()
+    diagnosis = examine_boundary(os.environ, Path.cwd())
+    print("\n".join(diagnosis.lines))
+    return 0 if diagnosis.good else EXIT_STATUS[Code.POLICY_DENY]
 
 
 def _demo(args: argparse.Namespace) -> int:
@@ -242,6 +254,10 @@ def _parser() -> argparse.ArgumentParser:
     show.set_defaults(command=_config_show)
     schema = shown.add_parser("schema", help="the JSON Schema of nightshift.yaml, for editors")
     schema.set_defaults(command=_config_schema)
+    doctor = add("doctor", _doctor, "what is safe on this runner: tried, not guessed")
+    doctor.add_argument(
+        "--boundary", action="store_true", help="what keeps an agent from the job's secrets here"
+    )
     demo = add("demo", _demo, "a whole night on this machine: no account, no model")
     demo.add_argument("folder", nargs="?", default=".", help="where nightshift/ is left")
     return parser

@@ -3,14 +3,14 @@
 import dataclasses
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from functools import cached_property
 from pathlib import Path
-from typing import Any, AnyStr, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from gitlab_nightshift.records import BeadResult, CommandResult, RunResult
 
@@ -81,80 +81,7 @@ class RunEnded:
 
 Event = RunStarted | StepStarted | StepEnded | Progress | BeadEnded | CommandEnded | Note | RunEnded
 Emit = Callable[[Event], None]
-
-
-REDACTED = "[redacted]"
-CHUNK = 1 << 20
-
-Span = tuple[int, int]
 Record = TypeVar("Record")
-
-
-@dataclass(frozen=True, repr=False)
-class Redactor:
-    """Takes the exact values of the job's secrets out, also as they stand in JSON."""
-
-    values: tuple[str, ...]
-
-    def __call__(self, text: str) -> str:
-        """The text with every secret replaced; of secrets that overlap nothing is left."""
-        return _without(text, _spans(text, self._forms), REDACTED)
-
-    def file(self, source: Path, target: Path) -> None:
-        """Copy a file without the secrets, in bounded memory, also where one is cut by a chunk."""
-        forms = [form.encode("utf-8", "surrogateescape") for form in self._forms]
-        keep = max(map(len, forms), default=1) - 1
-        # ``rest`` may be the beginning of a secret; ``gone`` bytes of it are the end of one.
-        rest, gone, more = b"", 0, True
-        with source.open("rb") as old, target.open("wb") as new:
-            while more:
-                chunk = old.read(CHUNK)
-                more, text = bool(chunk), rest + chunk
-                cut = max(len(text) - keep, 0) if more else len(text)
-                spans = _merged([(0, gone), *_spans(text, forms)])
-                new.write(_without(text[:cut], spans, REDACTED.encode(), gone))
-                rest = text[cut:]
-                gone = max([0, *(end - cut for start, end in spans if start < cut)])
-
-    @cached_property
-    def _forms(self) -> tuple[str, ...]:
-        known = [value for value in self.values if value]
-        in_json = (
-            json.dumps(v, ensure_ascii=plain)[1:-1] for v in known for plain in (True, False)
-        )
-        return tuple(dict.fromkeys([*known, *in_json]))
-
-
-def _spans(text: AnyStr, values: Iterable[AnyStr]) -> list[Span]:
-    found: list[Span] = []
-    for value in values:
-        start = text.find(value)
-        while start >= 0:
-            found.append((start, start + len(value)))
-            start = text.find(value, start + 1)
-    return _merged(found)
-
-
-def _merged(spans: Iterable[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for start, end in sorted(spans):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > start:
-            merged.append((start, end))
-    return merged
-
-
-def _without(text: AnyStr, spans: Iterable[Span], mark: AnyStr, gone: int = 0) -> AnyStr:
-    """The text with the spans replaced; one that begins before ``gone`` has its mark already."""
-    parts, at = [text[:0]], 0
-    for start, end in spans:
-        if start >= len(text):
-            break
-        parts += [text[at:start], text[:0] if start < gone else mark]
-        at = end
-    parts.append(text[at:])
-    return text[:0].join(parts)
 
 
 def redacted(record: Record, redact: Callable[[str], str]) -> Record:
@@ -190,12 +117,13 @@ def json_lines(path: Path, redact: Callable[[str], str]) -> Emit:
 
 
 def to_all(sinks: Iterable[Emit]) -> Emit:
-    """One sink that passes each event on to several."""
-    known = tuple(sinks)
+    """One sink that passes each event on to several, whichever thread it comes from."""
+    known, one_at_a_time = tuple(sinks), threading.RLock()
 
     def write(event: Event) -> None:
-        for sink in known:
-            sink(event)
+        with one_at_a_time:
+            for sink in known:
+                sink(event)
 
     return write
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, config_error
-from gitlab_nightshift.events import Emit, Redactor, json_lines, to_all
+from gitlab_nightshift.events import Emit, json_lines, to_all
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.cover import aside_of
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git
 from gitlab_nightshift.host.paths import within
 from gitlab_nightshift.host.repair import repair
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.joblog import JobLog
 from gitlab_nightshift.settings import (
     FILE_NAME,

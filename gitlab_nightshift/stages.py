@@ -30,6 +30,7 @@ from gitlab_nightshift.report.files import move_logs, named_logs, write_results
 from gitlab_nightshift.report.result import run_result
 from gitlab_nightshift.session import Session, product
 from gitlab_nightshift.verdict.build_files import build_commands, default_allowed_commands
+from gitlab_nightshift.work.access import MODEL_VARIABLES
 from gitlab_nightshift.work.agents import provider_of
 from gitlab_nightshift.work.stage import WorkPlace, prompts_preview
 from gitlab_nightshift.work.stage import work as do_work
@@ -229,7 +230,7 @@ def started(session: Session) -> None:
     seconds = work_seconds(session, datetime.now(UTC))
     time_left = "no deadline" if seconds is None else f"{seconds / 60:.0f} min for the work"
     facts = (
-        f"agent {provider_of(settings).name}, isolation none (no sandbox in this version)",
+        f"agent {provider_of(settings).name}, isolation {settings.isolation}",
         f"budget ${settings.max_budget_usd:g}, {time_left}, "
         f"at most {settings.max_diff_lines} changed lines",
     )
@@ -264,11 +265,12 @@ def _work_place(session: Session) -> WorkPlace:
     build = build_commands(files, read)
     default = default_allowed_commands(files, read)
     commands = settings.allowed_commands if settings.allowed_commands is not None else default
-    names = (*provider_of(settings).variables, *settings.agent_env)
+    model = (*provider_of(settings).keys, *MODEL_VARIABLES, *NETWORK, *settings.agent_env)
     return WorkPlace(
         settings=settings,
         job=session.job,
-        env=allowed(session.env, names),
+        env=allowed(session.env, settings.agent_env),
+        model_env={name: session.env[name] for name in model if session.env.get(name)},
         checkout=session.checkout,
         config_folder=session.config_folder,
         home=Path(session.env.get("HOME", "/")),

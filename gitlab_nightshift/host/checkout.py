@@ -54,15 +54,24 @@ class _Known:
 
 @dataclass(frozen=True)
 class Checkout:
-    """A covered checkout. Its methods are for times when no agent process is alive."""
+    """A covered checkout. Its methods are for times when no agent process is alive.
+
+    ``objects`` are the real object folders, which agents have to read.
+    """
 
     path: Path
     base_sha: str
     output_dir: str
     repository: Repository
     saved: Saved
+    objects: tuple[Path, ...]
     _aside: Aside = field(repr=False)
     _known: _Known = field(repr=False)
+
+    @property
+    def real_git(self) -> Path:
+        """Where the real ``.git`` is while it is covered."""
+        return self._aside.real_git
 
     def change(self) -> Captured:
         """What differs from the start, fixed as a tree: nothing that runs later can alter it."""
@@ -137,7 +146,9 @@ def open_checkout(
         write_saved(aside.folder / SAVED, saved)
         build_throwaway(aside.folder / THROWAWAY, now, later, base_sha, config)
         known = _Known(saved.entries)
-        opened = Checkout(checkout, base_sha, output_dir, repository, saved, aside, known)
+        opened = Checkout(
+            checkout, base_sha, output_dir, repository, saved, later.objects, aside, known
+        )
         with _covered(aside, opened):
             yield opened
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from gitlab_nightshift.settings.values import is_gitlab_credential
 
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
-NETWORK = (
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+CERTIFICATES = (
     *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
     *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
 )
-PASSED = ("PATH", "USER", *LOCALE, *NETWORK)
+NETWORK = (*PROXIES, *CERTIFICATES)
+"""The way to the internet: for this program's own connections."""
+PASSED = ("PATH", "USER", *LOCALE, *CERTIFICATES)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

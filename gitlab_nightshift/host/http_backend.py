@@ -13,7 +13,8 @@ from typing import IO, cast
 
 from gitlab_nightshift.host.environment import DEFAULT_PATH
 from gitlab_nightshift.host.git import Git, pristine
-from gitlab_nightshift.host.process import _started
+from gitlab_nightshift.host.process import started
+from gitlab_nightshift.host.sandbox.launch import Launch
 
 CHUNK = 64 * 1024
 EXIT_S = 10.0
@@ -70,7 +71,8 @@ def http_backend(
     argv = [git.program, "http-backend"]
     feeder = None
     try:
-        with _started(argv, cwd=request.root, env=_cgi_environment(git, request)) as process:
+        launch = Launch(argv, _cgi_environment(git, request), request.root, confined=False)
+        with started(launch.start) as process:
             assert process.stdin and process.stdout and process.stderr
             feeder = threading.Thread(target=_feed, args=(body, process.stdin))
             feeder.start()

@@ -1,7 +1,11 @@
 """File names as git and the kernel see them: bytes, held as ``str`` with surrogate escapes."""
 
+import contextlib
 import os
 import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
@@ -31,3 +35,18 @@ def parents(path: str) -> tuple[str, ...]:
     """The folders above ``path``, outermost first, without the top itself."""
     parts = path.split("/")[:-1]
     return tuple("/".join(parts[: end + 1]) for end in range(len(parts)))
+
+
+LONGEST_FOR_SOCKETS = 60
+"""Characters of a folder's path: the kernel takes 107 for a socket's, and names are added."""
+
+
+@contextlib.contextmanager
+def short_folder(preferred: Path) -> Iterator[Path]:
+    """A private folder with a path short enough for UNIX sockets: in ``preferred``, else in /tmp.
+
+    Raises OSError where neither can be had.
+    """
+    parent = preferred if len(str(preferred)) <= LONGEST_FOR_SOCKETS else Path("/tmp")  # noqa: S108
+    with tempfile.TemporaryDirectory(prefix="ns-", dir=parent) as folder:
+        yield Path(folder)

@@ -18,6 +18,7 @@ from typing import IO
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.host.descendants import end_orphans, own_children, subreaper
+from gitlab_nightshift.host.sandbox.launch import Confined, Launch, end_all, launching
 from gitlab_nightshift.host.signals import shield
 
 NOT_FOUND = 127
@@ -60,11 +61,15 @@ class End(StrEnum):
 
 @dataclass(frozen=True)
 class Ended:
-    """A streamed program's end. A negative exit status is the signal that ended it."""
+    """A streamed program's end. A negative exit status is the signal that ended it.
+
+    ``refused`` is what the sandbox did not let through.
+    """
 
     end: End
     exit_status: int
     duration_s: float
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,8 @@ def capture(
     """Run a short, trusted program to its end and return all that it printed."""
     with contextlib.ExitStack() as stack:
         try:
-            process = stack.enter_context(_started(argv, cwd=cwd, env=env))
+            launch = Launch(list(argv), dict(env), cwd, confined=False)
+            process = stack.enter_context(started(launch.start))
         except OSError as error:
             return Captured(NOT_FOUND, b"", f"{argv[0]}: {error.strerror}".encode())
         try:
@@ -107,35 +113,53 @@ def stream(
     stderr: Path,
     limits: Limits,
     on_line: Callable[[bytes], bool],
-    on_tick: Callable[[], None] = lambda: None,
+    on_tick: Callable[[], bool] = lambda: False,
+    confined: Confined | None = None,
 ) -> Ended:
     """Run a program, its output raw in two files, each line of stdout handed to ``on_line``.
 
-    ``on_line`` ends the program by returning True; ``on_tick`` is called several times a second.
-    When this returns, no descendant of the program is left. Raises OSError where the program
-    cannot be started, :class:`NightshiftError` (``E_POLICY_DENY``) where one cannot be ended.
+    ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
+    It runs inside the boundary of ``confined``. When this returns, no descendant of the program is
+    left. Raises OSError where the program cannot be started, :class:`NightshiftError`
+    (``E_POLICY_DENY``) where one cannot be ended or the boundary could not be set up.
     """
     subreaper()
     orphans = _orphans_since(own_children())
-    started = time.monotonic()
-    with stdout.open("wb") as out, stderr.open("wb") as err:
+    began = time.monotonic()
+    with (
+        stdout.open("wb") as out,
+        stderr.open("wb") as err,
+        _launch(argv, cwd, env, confined) as launch,
+    ):
         try:
-            with _started(argv, cwd=cwd, env=env) as process:
+            with started(launch.start) as process:
                 pump = _Pump(process, stdin, out, err, on_line)
                 end = pump.run(limits, on_tick)
                 _end(process)
                 end_orphans(orphans)
                 pump.drain()
         finally:
-            all_gone = end_orphans(orphans)
+            all_gone = end_orphans(orphans) and (confined is None or end_all(confined.sandbox))
+        told = launch.told()
     if not all_gone:
         text = f"{argv[0]} left processes behind that cannot be ended"
         raise NightshiftError(Code.POLICY_DENY, text)
-    return Ended(end, process.returncode, time.monotonic() - started)
+    if told.failed or not told.ready:
+        text = f"the sandbox could not be set up: {told.failed or 'it said nothing'}"
+        raise NightshiftError(Code.POLICY_DENY, text)
+    return Ended(end, process.returncode, time.monotonic() - began, told.refused)
+
+
+def _launch(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], confined: Confined | None
+) -> contextlib.AbstractContextManager[Launch]:
+    if confined:
+        return launching(confined.sandbox, argv, env, confined.confinement)
+    return contextlib.nullcontext(Launch(list(argv), dict(env), cwd, confined=False))
 
 
 def _orphans_since(before: set[int]) -> Callable[[], set[int]]:
-    """Finds our children that were not there before and that no block of ``_started`` holds."""
+    """Finds our children that were not there before and that no block of ``started`` holds."""
 
     def find() -> set[int]:
         with _starting:
@@ -145,13 +169,14 @@ def _orphans_since(before: set[int]) -> Callable[[], set[int]]:
 
 
 @contextlib.contextmanager
-def _started(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+def started(
+    start: Callable[[], "subprocess.Popen[bytes]"],
 ) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that ``start`` starts, known as ours while the block runs, ended after it."""
     process = None
     try:
         with shield(), _starting:
-            process = _popen(argv, cwd, env)
+            process = start()
             _running.add(process.pid)
         yield process
     finally:
@@ -161,18 +186,6 @@ def _started(
             for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
                 with contextlib.suppress(OSError):
                     pipe.close()
-
-
-def _popen(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        list(argv),
-        cwd=cwd,
-        env=dict(env),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -219,13 +232,13 @@ class _Pump:
             self.selector.register(fd, selectors.EVENT_READ)
         self.selector.register(self.stdin.fileno(), selectors.EVENT_WRITE)
 
-    def run(self, limits: Limits, on_tick: Callable[[], None]) -> End:
+    def run(self, limits: Limits, on_tick: Callable[[], bool]) -> End:
         """Until the process is gone or a limit is reached."""
         started = last_output = time.monotonic()
         while self.process.poll() is None:
             if self._turn(TICK_S if self._open_outputs() else CLOSED_TICK_S):
                 last_output = time.monotonic()
-            on_tick()
+            self.stopped = on_tick() or self.stopped
             if end := self._over(limits, time.monotonic(), started, last_output):
                 return end
         return End.EXITED

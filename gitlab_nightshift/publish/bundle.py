@@ -24,6 +24,7 @@ from gitlab_nightshift.host.repository import (
 )
 from gitlab_nightshift.policy import ChangeView, violations
 from gitlab_nightshift.records import Bundle, Outcome, Proposal, read_record
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Settings
 
 LARGEST_BUNDLE = 16 * 1024 * 1024
@@ -147,10 +148,13 @@ def judge(
 
 
 def refuse_secrets(patch: bytes, secrets: Collection[str]) -> None:
-    """Raise ``E_POLICY_DENY`` where added lines hold a secret: files cannot be redacted."""
-    text = patch.decode("utf-8", "replace")
-    added = "\n".join(line[1:] for line in text.split("\n") if line.startswith("+"))
-    if any(secret in added for secret in secrets if len(secret) >= SHORTEST_LEAK):
+    """Raise ``E_POLICY_DENY`` where added lines hold a secret, in any form of the redactor.
+
+    Files cannot be redacted.
+    """
+    added = b"\n".join(line[1:] for line in patch.split(b"\n") if line.startswith(b"+"))
+    known = Redactor(tuple(secret for secret in secrets if len(secret) >= SHORTEST_LEAK))
+    if known.holds_value(added):
         raise NightshiftError(
             Code.POLICY_DENY, "not published: the change holds the value of a secret variable"
         )

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
-from gitlab_nightshift.events import Emit, Redactor
+from gitlab_nightshift.events import Emit
 from gitlab_nightshift.gitlab import Clock, Project
 from gitlab_nightshift.host import git as host_git
 from gitlab_nightshift.host.git import Git, Identity, Place
 from gitlab_nightshift.host.remote import Server
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Job, Settings
 
 STYLE_MESSAGES = 20

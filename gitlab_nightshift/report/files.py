@@ -5,8 +5,9 @@ import gzip
 import shutil
 from pathlib import Path
 
-from gitlab_nightshift.events import Redactor, redacted
+from gitlab_nightshift.events import redacted
 from gitlab_nightshift.records import Bundle, RunResult, to_json
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.page import page
 from gitlab_nightshift.report.result import dotenv, junit
 

@@ -37,10 +37,7 @@ from gitlab_nightshift.settings.values import (
 
 NOT_IN_FORCE: dict[str, str] = {
     "task": "delegation",
-    "prices": "providers that report only tokens",
-    "agent_paths": "the sandbox",
     "profile": "delegation",
-    "isolation": "the sandbox",
     "policy": "gates and red flags",
     "notify": "notifications",
     "notify_on": "notifications",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gitlab_nightshift.events import CommandEnded, Emit
 from gitlab_nightshift.host.process import NOT_FOUND, End, Limits, stream
+from gitlab_nightshift.host.sandbox.launch import Confined
 from gitlab_nightshift.records import CommandResult
 
 TAIL_BYTES = 4_000
@@ -20,6 +21,7 @@ def run_commands(
     name: str,
     limits: Limits,
     emit: Emit,
+    confined: Confined | None = None,
 ) -> tuple[CommandResult, ...]:
     """Run each command in the checkout until one fails; output goes to ``logs``.
 
@@ -28,7 +30,7 @@ def run_commands(
     """
     results: list[CommandResult] = []
     for number, command in enumerate(commands, 1):
-        result = _run(command, checkout, env, logs / f"{name}-{number}", limits)
+        result = _run(command, checkout, env, logs / f"{name}-{number}", limits, confined)
         emit(CommandEnded(result))
         results.append(result)
         if not result.ok:
@@ -47,7 +49,12 @@ def failure_text(results: Sequence[CommandResult], logs: Path, name: str) -> str
 
 
 def _run(
-    command: str, checkout: Path, env: Mapping[str, str], log: Path, limits: Limits
+    command: str,
+    checkout: Path,
+    env: Mapping[str, str],
+    log: Path,
+    limits: Limits,
+    confined: Confined | None,
 ) -> CommandResult:
     try:
         ended = stream(
@@ -59,6 +66,7 @@ def _run(
             stderr=log.with_name(f"{log.name}.err"),
             limits=limits,
             on_line=lambda _line: False,
+            confined=confined,
         )
     except OSError as error:
         return CommandResult(command, NOT_FOUND, 0.0, f"cannot be started: {error.strerror}")

@@ -8,6 +8,7 @@ from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.host.changes import Captured
 from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.host.process import Limits
+from gitlab_nightshift.host.sandbox.launch import Confined
 from gitlab_nightshift.policy import ChangeView, violations
 from gitlab_nightshift.records import BeadResult, CommandResult, Verdict
 from gitlab_nightshift.settings import Settings
@@ -31,6 +32,7 @@ class Proof:
     logs: Path
     limits: Callable[[], Limits]
     emit: Emit
+    confined: Confined
     notes: tuple[str, ...] = ()
     baseline_red: bool = False
 
@@ -136,6 +138,7 @@ def _run_commands(checkout: Checkout, proof: Proof, name: str) -> tuple[CommandR
         name=name,
         limits=proof.limits(),
         emit=proof.emit,
+        confined=proof.confined,
     )
     good = sum(result.ok for result in results)
     text = f"{good} of {len(proof.settings.verify_commands)} commands passed"

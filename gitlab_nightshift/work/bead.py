@@ -14,7 +14,9 @@ from gitlab_nightshift.host.process import End, Ended, Limits, stream
 from gitlab_nightshift.prompts import bead_prompt
 from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome, Usage
 from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work.access import BeadAccess, ModelAccess
 from gitlab_nightshift.work.agents.base import BeadTask, Provider, Reader, Report
+from gitlab_nightshift.work.boundary import Boundary
 from gitlab_nightshift.work.handoff import KINDS, HandoffError, read_handoff, schema, write_stub
 from gitlab_nightshift.work.ledger import Ledger, Stop
 
@@ -39,6 +41,8 @@ class Bench:
     private: Path
     logs: Path
     ledger: Ledger
+    access: ModelAccess
+    boundary: Boundary
     emit: Emit
     keep: Callable[[BeadTask, Ended, Path], None]
 
@@ -115,48 +119,77 @@ def _task(bench: Bench, bead: str, category: str, attempt: int, scratch: Scratch
 def _run(
     bench: Bench, task: BeadTask, name: str, scratch: Scratch, values: Mapping[str, str]
 ) -> BeadResult:
-    out, err = bench.logs / f"{name}.out", bench.logs / f"{name}.err"
     places = {
         "handoff_file": str(scratch.handoff_file),
         "analysis_file": str(scratch.analysis_file),
     }
     prompt = bead_prompt(bench.templates[task.bead], {**values, **places})
-    env = _environment(bench, scratch)
-    reader = bench.provider.reader()
-    watch = _Watch(bench, reader)
-    started = now_s()
-    try:
-        ended = stream(
-            bench.provider.build_bead_args(task, env["PATH"]),
-            cwd=task.checkout,
+    left = bench.ledger.left_tokens()
+    with bench.access.bead(name, task.model, task.budget_usd, left) as access:
+        process = _Process(bench, task, name, scratch, access)
+        return process.run(prompt)
+
+
+class _Process:
+    """One agent process: what it is given, how it is watched, what came of it."""
+
+    def __init__(
+        self, bench: Bench, task: BeadTask, name: str, scratch: Scratch, access: BeadAccess
+    ) -> None:
+        self._bench, self._task, self._scratch, self._access = bench, task, scratch, access
+        self._out, self._err = bench.logs / f"{name}.out", bench.logs / f"{name}.err"
+        self._reader = bench.provider.reader()
+        self._watch = _Watch(bench, self._reader, access)
+
+    def run(self, prompt: str) -> BeadResult:
+        started = now_s()
+        try:
+            ended = self._stream(prompt)
+        except OSError as error:
+            reason = f"the agent's CLI cannot be started: {error.strerror}"
+            raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
+        except Interrupted:
+            ended = Ended(End.STOPPED, -signal.SIGTERM, now_s() - started)
+            report = self._reader.report(ended, b"")
+            report = dataclasses.replace(report, error="stopped by a signal")
+            self._bench.ledger.results.append(self._result(report, ended))
+            raise
+        self._bench.keep(self._task, ended, self._out)
+        report = self._watch.judged(self._reader.report(ended, _tail(self._err)))
+        return self._result(report, ended)
+
+    def _stream(self, prompt: str) -> Ended:
+        env = _environment(self._bench, self._scratch, self._access)
+        return stream(
+            self._bench.provider.build_bead_args(self._task, self._bench.env.get("PATH", "")),
+            cwd=self._task.checkout,
             env=env,
             stdin=prompt.encode(),
-            stdout=out,
-            stderr=err,
-            limits=_limits(bench),
-            on_line=watch.line,
-            on_tick=watch.tick,
+            stdout=self._out,
+            stderr=self._err,
+            limits=_limits(self._bench),
+            on_line=self._watch.line,
+            on_tick=self._watch.tick,
+            confined=self._bench.boundary.around(self._task.checkout, self._scratch.home.parent),
         )
-    except OSError as error:
-        reason = f"the agent's CLI cannot be started: {error.strerror}"
-        raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
-    except Interrupted:
-        ended = Ended(End.STOPPED, -signal.SIGTERM, now_s() - started)
-        report = dataclasses.replace(reader.report(ended, b""), error="stopped by a signal")
-        logs = (out.name, err.name)
-        bench.ledger.results.append(_result(task, report, ended, scratch, logs))
-        raise
-    bench.keep(task, ended, out)
-    report = watch.judged(reader.report(ended, _tail(err)))
-    return _result(task, report, ended, scratch, (out.name, err.name))
+
+    def _result(self, report: Report, ended: Ended) -> BeadResult:
+        usage = self._access.usage()
+        report = dataclasses.replace(report, usage=usage) if usage else report
+        logs = (self._out.name, self._err.name)
+        return _result(self._task, report, ended, self._scratch, logs)
 
 
-def _environment(bench: Bench, scratch: Scratch) -> dict[str, str]:
-    names = (*bench.provider.variables, *bench.settings.agent_env)
+def _environment(bench: Bench, scratch: Scratch, access: BeadAccess) -> dict[str, str]:
     env = build_bead_env(
-        bench.env, names, home=scratch.home, tmp=scratch.tmp, checkout=bench.checkout
+        bench.env,
+        bench.settings.agent_env,
+        home=scratch.home,
+        tmp=scratch.tmp,
+        checkout=bench.checkout,
     )
-    return {**env, **bench.provider.settings_env()}
+    env["PATH"] = bench.boundary.search_path(env["PATH"])
+    return {**env, **bench.provider.settings_env(), **access.env}
 
 
 def _limits(bench: Bench) -> Limits:
@@ -171,8 +204,8 @@ def _limits(bench: Bench) -> Limits:
 class _Watch:
     """Shows what a bead is doing, and ends it where the tokens or the provider are gone."""
 
-    def __init__(self, bench: Bench, reader: Reader) -> None:
-        self._bench, self._reader = bench, reader
+    def __init__(self, bench: Bench, reader: Reader, access: BeadAccess) -> None:
+        self._bench, self._reader, self._access = bench, reader, access
         self._started = self._shown = now_s()
         self._tokens = 0
         self._spent = False
@@ -185,21 +218,31 @@ class _Watch:
         if progress.text:
             self._show(progress.text)
         left = self._bench.ledger.left_tokens()
-        self._spent = left is not None and self._tokens >= left
+        self._spent = self._spent or (left is not None and (self._used().tokens or 0) >= left)
         return self._spent or bool(progress.unusable)
 
-    def tick(self) -> None:
+    def tick(self) -> bool:
         if now_s() - self._shown >= HEARTBEAT_S:
             self._show("…")
+        self._spent = self._spent or self._access.exhausted()
+        return self._spent or bool(self._access.unusable())
 
     def judged(self, report: Report) -> Report:
-        if self._spent and report.status is not BeadStatus.OK:
-            return dataclasses.replace(report, status=BeadStatus.BUDGET, error="tokens are spent")
+        """What this program knows stands above what the CLI says of its own failure."""
+        if report.status is BeadStatus.OK:
+            return report
+        if self._spent:
+            return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
+        if why := self._access.unusable():
+            return dataclasses.replace(report, status=BeadStatus.UNAVAILABLE, error=why)
         return report
+
+    def _used(self) -> Usage:
+        return self._access.usage() or Usage(0.0, self._tokens)
 
     def _show(self, text: str) -> None:
         self._shown = now_s()
-        total = self._bench.ledger.usage() + Usage(0.0, self._tokens)
+        total = self._bench.ledger.usage() + self._used()
         elapsed = self._shown - self._started
         text = text.replace(f"{self._bench.checkout}/", "")
         self._bench.emit(Progress(text, elapsed, total.cost_usd, total.tokens))
@@ -221,7 +264,7 @@ def _result(
         duration_s=round(ended.duration_s, 3),
         error=error,
         handoff=handoff,
-        denied=report.denied,
+        denied=(*report.denied, *(f"sandbox: {what}" for what in ended.refused)),
         logs=tuple(f"logs/{name}" for name in logs),
     )
 

@@ -73,6 +73,7 @@ class Ending:
     error_code: str = ""
     proposal: Proposal | None = None
     captured: Captured | None = None
+    isolation: str = "not started"
 
 
 def run_night(night: Night) -> Ending:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
-from gitlab_nightshift.events import Redactor
 from gitlab_nightshift.host.changes import Captured
 from gitlab_nightshift.host.openat import Refused, read_regular
 from gitlab_nightshift.host.process import Ended
 from gitlab_nightshift.host.repository import Repository
 from gitlab_nightshift.records import BeadResult
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.work.agents.base import BeadTask
 from gitlab_nightshift.work.agents.player import RECORDED_CHECKOUT, in_json
 from gitlab_nightshift.work.agents.replay import FORMAT, INDEX, bead_folder

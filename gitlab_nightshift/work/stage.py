@@ -3,37 +3,39 @@
 import dataclasses
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
-from gitlab_nightshift.events import Emit, Note, Redactor, StepEnded, StepStarted, now_s
+from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted, now_s
 from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.environment import build_bead_env, search_path
+from gitlab_nightshift.host.paths import short_folder
 from gitlab_nightshift.host.process import Limits
 from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
 from gitlab_nightshift.records import Bundle, CommandResult, Outcome, Plan, map_texts, write_record
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Job, Settings
 from gitlab_nightshift.verdict.commands import failure_text, run_commands
+from gitlab_nightshift.work.access import ModelAccess, open_access
 from gitlab_nightshift.work.agents import provider_of
 from gitlab_nightshift.work.agents.base import Provider
 from gitlab_nightshift.work.attempt import Proof
 from gitlab_nightshift.work.bead import Bench
+from gitlab_nightshift.work.boundary import Boundary, open_boundary, proven
 from gitlab_nightshift.work.context import bead_values, run_values
 from gitlab_nightshift.work.ledger import Ledger, open_ledger
 from gitlab_nightshift.work.night import Ending, Night, nothing_scheduled, run_night
 from gitlab_nightshift.work.recording import Recorder
-
-ISOLATION = "none"
-"""No sandbox tier is in force in this version."""
 
 
 @dataclass(frozen=True)
 class WorkPlace:
     """Where and with what the work is done; no GitLab credential is in it.
 
-    ``env`` is the part of the job's environment that agents may be given; ``config_folder`` is
+    ``env`` is the part of the job's environment that agents may be given, ``model_env`` what the
+    way to the model needs, the key among it; ``config_folder`` is
     where relative template paths start; ``home`` this machine's own (git settings);
     ``private`` a folder no part of the checkout, ``logs``
     below it; ``seconds`` what the work may take (None: no deadline).
@@ -42,6 +44,7 @@ class WorkPlace:
     settings: Settings
     job: Job
     env: Mapping[str, str]
+    model_env: Mapping[str, str] = field(repr=False)
     checkout: Path
     config_folder: Path
     home: Path
@@ -69,7 +72,7 @@ def prepare(place: WorkPlace) -> Tools:
     """
     templates = load_templates(place)
     provider = provider_of(place.settings)
-    provider.check(place.env)
+    provider.check({**place.model_env, **place.env})
     return Tools(provider, templates)
 
 
@@ -133,24 +136,39 @@ def _in_checkout(
     if checkout.base_sha != plan.base_sha:
         text = f"the plan was made for commit {plan.base_sha[:12]}, not {checkout.base_sha[:12]}"
         raise NightshiftError(Code.CONFIG, text)
-    proof = _proof(plan, place, ledger)
+    path = search_path(place.env, place.checkout)
+    places = tools.provider.places(path)
+    with short_folder(place.private) as sockets:
+        boundary = open_boundary(place.settings, checkout, sockets, places, path, place.emit)
+        ending = _behind(boundary, plan, place, tools, ledger, checkout, sockets / "gateway")
+    return dataclasses.replace(ending, isolation=str(boundary))
+
+
+def _behind(
+    boundary: Boundary,
+    plan: Plan,
+    place: WorkPlace,
+    tools: Tools,
+    ledger: Ledger,
+    checkout: Checkout,
+    socket: Path,
+) -> Ending:
+    proof = _proof(plan, place, ledger, boundary)
     baseline, notes = _baseline(place, checkout, proof)
     if baseline and not ledger.late():
         return Ending(Outcome.SKIPPED, baseline, plan.scheduled)
     recorder = _recorder(place, tools)
     recorder.start(checkout.path)
-    night = Night(
-        plan=plan,
-        settings=place.settings,
-        bench=_bench(place, tools, ledger, recorder),
-        checkout=checkout,
-        proof=dataclasses.replace(proof, notes=notes, baseline_red=bool(notes)),
-        values=run_values(
-            plan, place.settings, place.job, place.allowed_commands, place.build_commands
-        ),
-        recorder=recorder,
+    proof = dataclasses.replace(proof, notes=notes, baseline_red=bool(notes))
+    values = run_values(
+        plan, place.settings, place.job, place.allowed_commands, place.build_commands
     )
-    return run_night(night)
+    with open_access(place.settings, tools.provider, place.model_env, socket, place.emit) as access:
+        boundary = dataclasses.replace(boundary, gates=access.gates)
+        proven(boundary, checkout, place.private, place.home)
+        bench = _bench(place, tools, ledger, recorder, access, boundary)
+        night = Night(plan, place.settings, bench, checkout, proof, values, recorder)
+        return run_night(night)
 
 
 def _baseline(place: WorkPlace, checkout: Checkout, proof: Proof) -> tuple[str, tuple[str, ...]]:
@@ -166,6 +184,7 @@ def _baseline(place: WorkPlace, checkout: Checkout, proof: Proof) -> tuple[str, 
         name="baseline",
         limits=proof.limits(),
         emit=place.emit,
+        confined=proof.confined,
     )
     checkout.put_back(keep_watched=True)
     failed = failure_text(results, place.logs, "baseline")
@@ -185,28 +204,37 @@ def _baseline_line(results: tuple[CommandResult, ...]) -> str:
     return f"{good} of {len(results)} commands passed"
 
 
-def _proof(plan: Plan, place: WorkPlace, ledger: Ledger) -> Proof:
+def _proof(plan: Plan, place: WorkPlace, ledger: Ledger, boundary: Boundary) -> Proof:
     home = place.private / "commands"
     for part in (home / "home", home / "tmp"):
         part.mkdir(parents=True, exist_ok=True)
+    env = build_bead_env(
+        place.env,
+        place.settings.agent_env,
+        home=home / "home",
+        tmp=home / "tmp",
+        checkout=place.checkout,
+    )
     return Proof(
         settings=place.settings,
         recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
         ci_config=place.job.ci_config_path,
-        env=build_bead_env(
-            place.env,
-            place.settings.agent_env,
-            home=home / "home",
-            tmp=home / "tmp",
-            checkout=place.checkout,
-        ),
+        env={**env, "PATH": boundary.search_path(env["PATH"])},
         logs=place.logs,
         limits=lambda: Limits(timeout_s=ledger.left_s(), output_bytes=place.settings.max_output),
         emit=place.emit,
+        confined=boundary.around(place.checkout, home),
     )
 
 
-def _bench(place: WorkPlace, tools: Tools, ledger: Ledger, recorder: Recorder) -> Bench:
+def _bench(
+    place: WorkPlace,
+    tools: Tools,
+    ledger: Ledger,
+    recorder: Recorder,
+    access: ModelAccess,
+    boundary: Boundary,
+) -> Bench:
     return Bench(
         settings=place.settings,
         provider=tools.provider,
@@ -217,6 +245,8 @@ def _bench(place: WorkPlace, tools: Tools, ledger: Ledger, recorder: Recorder) -
         private=place.private,
         logs=place.logs,
         ledger=ledger,
+        access=access,
+        boundary=boundary,
         emit=place.emit,
         keep=recorder.keep,
     )
@@ -247,7 +277,7 @@ def _bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) -> Bu
         proposal=ending.proposal,
         usage=ledger.usage(),
         duration_s=round(duration_s, 1),
-        isolation=ISOLATION,
+        isolation=ending.isolation,
         beads=tuple(ledger.results),
     )
 

@@ -76,8 +76,12 @@ class Provider(Protocol):
         ...
 
     @property
-    def variables(self) -> tuple[str, ...]:
-        """Names of the variables that its process needs, beyond those of every child."""
+    def keys(self) -> tuple[str, ...]:
+        """Variables that hold its model key, by preference; the gateway takes the first set one."""
+        ...
+
+    def direct(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """Names in ``agent_env`` that let the agent reach a cloud without the gateway."""
         ...
 
     def check(self, env: Mapping[str, str]) -> None:
@@ -88,8 +92,16 @@ class Provider(Protocol):
         """Variables that it sets itself; never a secret."""
         ...
 
+    def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
+        """Variables that lead it to the gateway."""
+        ...
+
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """The command of a bead, programs looked up on ``path``. No secret, no prompt in it."""
+        ...
+
+    def places(self, path: str) -> tuple[Path, ...]:
+        """Files and folders that its process has to read: its own installation."""
         ...
 
     def reader(self) -> Reader:

@@ -7,6 +7,7 @@ skip permissions are never used.
 import json
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.settings import Settings
@@ -23,7 +24,7 @@ class ClaudeCode:
     """The ``claude`` CLI in print mode."""
 
     name = "claude_code"
-    variables = (*KEYS, "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS")
+    keys = KEYS
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -37,37 +38,41 @@ class ClaudeCode:
                 f"no agent CLI: {executable} is not on PATH; install "
                 "@anthropic-ai/claude-code by npm, or set agent_executable",
             )
-        clouds = [name for name in CLOUDS if name in self._settings.agent_env and env.get(name)]
-        if not clouds and not any(env.get(key) for key in KEYS):
+        if not self.direct(env) and not any(env.get(key) for key in KEYS):
             raise NightshiftError(
                 Code.PROVIDER_UNAVAILABLE,
                 f"no model key: set {KEYS[0]} as a masked CI variable (or {', '.join(KEYS[1:])})",
             )
 
+    def direct(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """The clouds whose credentials the team passes on by name."""
+        return tuple(name for name in CLOUDS if name in self._settings.agent_env and env.get(name))
+
     def settings_env(self) -> dict[str, str]:
         """Quiet and private: no updates, telemetry, memory, background tasks or commit texts of
-        its own; patient with an overloaded endpoint; the team's own endpoint."""
+        its own. The gateway waits for an overloaded endpoint, so the CLI does not."""
         command_ms = str(int(max(self._settings.idle_timeout * 0.9, 1.0) * 1000))
-        own = {
+        return {
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
             "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-            "CLAUDE_CODE_RETRY_WATCHDOG": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "1",
             # Its default of two minutes ends long builds.
             "BASH_DEFAULT_TIMEOUT_MS": command_ms,
             "BASH_MAX_TIMEOUT_MS": command_ms,
         }
-        endpoint = self._settings.model_endpoint
-        return {**own, "ANTHROPIC_BASE_URL": endpoint} if endpoint else own
+
+    def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
+        """The gateway's address, and the placeholder where the CLI looks for a key."""
+        return {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_API_KEY": placeholder}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """``claude -p`` with exactly the bead's tools, and rules for what they may reach."""
-        executable = self._settings.agent_executable or "claude"
         schema = ["--json-schema", json.dumps(task.schema)] if task.schema else []
         return [
-            shutil.which(executable, path=path) or executable,
+            str(self._executable(path)),
             *("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
             *("--model", task.model),
             *("--tools", ",".join(TOOLS[task.bead])),
@@ -78,6 +83,17 @@ class ClaudeCode:
             "--no-session-persistence",
             *schema,
         ]
+
+    def places(self, path: str) -> tuple[Path, ...]:
+        """The folder of npm's packages that it is in, else the program alone."""
+        real = self._executable(path)
+        packages = [folder for folder in real.parents if folder.name == "node_modules"]
+        return (packages[-1],) if packages else (real,)
+
+    def _executable(self, path: str) -> Path:
+        """The program itself, not a link to it, which a sandbox may not show."""
+        name = self._settings.agent_executable or "claude"
+        return Path(shutil.which(name, path=path) or name).resolve()
 
     def reader(self) -> StreamReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""

@@ -4,24 +4,25 @@ The format is in ``docs/replay.md``; ``record_dir`` makes one of a real night.
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.host.sandbox.places import interpreter, interpreter_places
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.work.agents.base import BeadTask, Reader
 from gitlab_nightshift.work.agents.claude_code import ClaudeCode
 
 FORMAT = 1
 INDEX = "recording.json"
+PLAYER = Path(__file__).with_name("player.py")
 
 
 class Replay:
     """The agent ``replay``."""
 
     name = "replay"
-    variables: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def __init__(self, settings: Settings) -> None:
         self._folder = Path(settings.replay_dir or "").absolute()
@@ -38,16 +39,27 @@ class Replay:
         if not isinstance(data, dict) or {key: data.get(key) for key in known} != known:
             raise config_error(f"replay_dir: {index}: version {FORMAT} of claude_code is expected")
 
+    def direct(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def settings_env(self) -> dict[str, str]:
         """None."""
         return {}
 
+    def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
+        """None: a recording asks no model."""
+        return {}
+
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """The player, with the bead's folder of the recording."""
-        player = Path(__file__).with_name("player.py")
         folder = self._folder / bead_folder(task.bead, task.category, task.attempt)
         places = [str(folder), str(task.checkout), str(task.handoff_file)]
-        return [sys.executable, "-I", "-S", str(player), *places]
+        return [str(interpreter()), "-I", "-S", str(PLAYER), *places]
+
+    def places(self, path: str) -> tuple[Path, ...]:
+        """The player, its Python, and the recording."""
+        return (PLAYER, self._folder, *interpreter_places())
 
     def reader(self) -> Reader:
         """The reader of the agent that was recorded."""

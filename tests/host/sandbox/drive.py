@@ -13,9 +13,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.launch import Sandbox
 from gitlab_nightshift.host.sandbox.probe import choose
-from gitlab_nightshift.host.sandbox.proof import Targets, prove, table
+from gitlab_nightshift.host.sandbox.proof import prove, table
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate
 from gitlab_nightshift.host.sandbox.trial import greeter, tcp_listener, unix_listener
 

@@ -16,12 +16,11 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.host.sandbox.attempts import ROWS, Targets
 from gitlab_nightshift.host.sandbox.guarantees import guarantees
-from gitlab_nightshift.host.sandbox.launch import Sandbox
 from gitlab_nightshift.host.sandbox.probe import choose
-from gitlab_nightshift.host.sandbox.proof import ROWS, Finding, Proof, Targets, prove, table
+from gitlab_nightshift.host.sandbox.proof import Finding, Proof, prove, table
 from gitlab_nightshift.host.sandbox.records import Confinement, Features, Tier
-from tests.host.sandbox.conftest import need
 from tests.host.sandbox.tools import Room, open_folder
 
 HERE = Path(__file__).parent
@@ -29,7 +28,11 @@ PLAIN_USER = 1001
 DOCKER = [str(HERE / "docker_like.py")]
 PLACES: dict[str, list[str]] = {
     "here": [],
-    "user": ["setpriv", "--reuid", "1001", "--regid", "1001", "--clear-groups"],
+    # by a shell: what setpriv runs itself still has root's rights to look for it
+    "user": [
+        *("setpriv", "--reuid", "1001", "--regid", "1001", "--clear-groups"),
+        *("sh", "-c", 'exec "$0" "$@"'),
+    ],
     "docker root": [*DOCKER, "--"],
     "docker user": [*DOCKER, "--user", "1001", "--"],
 }
@@ -45,7 +48,10 @@ def public_python() -> str | None:
     wanted = "import sys; sys.exit(sys.version_info < (3, 11))"
     for path in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         command = [*PLACES["user"], path, "-c", wanted]
-        if Path(path).exists() and subprocess.run(command, capture_output=True).returncode == 0:
+        if (
+            Path(path).exists()
+            and subprocess.run(command, capture_output=True, check=False).returncode == 0
+        ):
             return path
     return None
 
@@ -80,6 +86,7 @@ def drive(place: str, folder: Path, *tiers: str) -> dict[str, Any]:
         text=True,
         env=env,
         timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
@@ -91,10 +98,12 @@ def test_no_tier_has_a_hole_in_any_place(place: str, folder: Path) -> None:
     missing = {tier for tier, result in results.items() if "missing" in result}
     for tier in results.keys() - missing:
         result = results[tier]
-        assert (result["trouble"], result["holes"], result["open"]) == ("", [], []), tier
+        assert (result["trouble"], result["holes"]) == ("", []), tier
+        modes = ["change the mode of a file elsewhere"] if tier == Tier.LANDLOCK else []
+        assert result["open"] == modes
         assert len(result["held"]) > 40
         assert 10 <= len(result["table"]) <= len(ROWS)
-        assert all(" held " in line for line in result["table"])
+        assert sum(" held " not in line for line in result["table"]) == len(modes)
         assert all(": held: " in line for line in result["promises"])
     if place in EXPECTED:
         assert missing == EXPECTED[place][1]
@@ -118,7 +127,7 @@ def test_each_attempt_gets_through_where_nothing_stops_it(folder: Path) -> None:
     targets = Targets((hidden, hidden / "token"), (folder, hidden))
     proof = prove(sandbox, Confinement(scratch, (scratch,)), targets)
     assert proof.trouble == ""
-    held = {finding.name for finding in proof.findings if not finding.open}
+    held = {f.name for f in proof.findings if not f.open and "ancestor" not in f.name}
     assert held <= CANNOT_BE_SHOWN, held - CANNOT_BE_SHOWN
     assert proof.holes == ()  # nothing was promised
     assert (folder / "scratch").exists()
@@ -136,7 +145,6 @@ CANNOT_BE_SHOWN = {
     *("write to /proc/sys/kernel/core_pattern", "write to /proc/sysrq-trigger"),
     *("write to /etc/passwd", "write to /dev/mem", "read /etc/shadow"),
     "make a user namespace",
-    *(f"{verb} of ancestor 1" for verb in ("read the environment", "open the memory")),
 }
 
 
@@ -194,8 +202,3 @@ def test_the_table_names_what_is_open_without_a_promise() -> None:
         f"  {row.title:<34} open   read b: b can be read"
     ]
     assert Proof(Tier.UID, findings, "").held
-
-
-def test_tiers_are_told_apart() -> None:
-    need(Tier.LANDLOCK)
-    assert Sandbox.__dataclass_fields__["passed_over"].default == ()

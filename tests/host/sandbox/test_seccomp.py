@@ -122,7 +122,18 @@ def test_socket_options_by_name(filters: bytes) -> None:
         assert decide(filters, "setsockopt", 3, level, option) == "allow"
     # BINDTODEVICE, MARK, BINDTOIFINDEX; TCP_REPAIR, FASTOPEN_CONNECT, ULP; IP_OPTIONS,
     # IP_TRANSPARENT; IPV6_RTHDR, FLOWLABEL_MGR; another level
-    bad = ((1, 25), (1, 36), (1, 62), (6, 19), (6, 30), (6, 31), (0, 4), (0, 19), (41, 57), (41, 32))
+    bad = (
+        (1, 25),
+        (1, 36),
+        (1, 62),
+        (6, 19),
+        (6, 30),
+        (6, 31),
+        (0, 4),
+        (0, 19),
+        (41, 57),
+        (41, 32),
+    )
     for level, option in (*bad, (270, 1), (255, 3)):
         assert decide(filters, "setsockopt", 3, level, option) == ENOPROTOOPT
 

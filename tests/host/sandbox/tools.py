@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.host.sandbox import uid
-from gitlab_nightshift.host.sandbox.launch import Sandbox, Told, launching
+from gitlab_nightshift.host.sandbox.launch import Sandbox, Told, end_all, launching
 from gitlab_nightshift.host.sandbox.probe import choose
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
 
@@ -88,10 +88,9 @@ class Room:
                 out, err = process.communicate(stdin.encode(), timeout=timeout_s)
             finally:
                 end(process)
-                if self.sandbox.identity and self.sandbox.tier is Tier.UID:
-                    uid.sweep(self.sandbox.identity)
+                assert end_all(self.sandbox)
             told = launch.told()
-        return Done(process.returncode, out.decode(), err.decode(), told)
+        return Done(process.returncode, os.fsdecode(out), os.fsdecode(err), told)
 
     def python(self, source: str, **more: str) -> Done:
         """Run a piece of Python with the system's interpreter."""
@@ -160,9 +159,15 @@ def _relay(listener: socket.socket, port: int) -> None:
     with contextlib.suppress(OSError):
         while True:
             near, _ = listener.accept()
-            far = socket.create_connection(("127.0.0.1", port))
-            for pair in ((near, far), (far, near)):
-                threading.Thread(target=_pump, args=pair, daemon=True).start()
+            threading.Thread(target=_join, args=(near, port), daemon=True).start()
+
+
+def _join(near: socket.socket, port: int) -> None:
+    with near, socket.create_connection(("127.0.0.1", port)) as far:
+        back = threading.Thread(target=_pump, args=(far, near), daemon=True)
+        back.start()
+        _pump(near, far)
+        back.join()
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

@@ -1,0 +1,64 @@
+"""``nightshift doctor --boundary``: what is safe on this very runner, tried and not guessed."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.host.paths import short_folder
+from gitlab_nightshift.host.sandbox.attempts import Targets
+from gitlab_nightshift.host.sandbox.launch import Sandbox
+from gitlab_nightshift.host.sandbox.places import HOME_FILES
+from gitlab_nightshift.host.sandbox.probe import Missing, survey
+from gitlab_nightshift.host.sandbox.proof import prove, table
+from gitlab_nightshift.host.sandbox.records import Confinement, Tier
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Lines for a person, and whether a night could run here with a boundary that holds."""
+
+    lines: tuple[str, ...]
+    good: bool
+
+
+def examine_boundary(env: Mapping[str, str], checkout: Path) -> Diagnosis:
+    """Try every tier, and prove the strongest that works, with the real places of this runner."""
+    with short_folder(Path(tempfile.gettempdir())) as private:
+        private.chmod(0o711)  # another user has to pass through
+        found = survey(private)
+        lines = [_tier_line(row) for row in found]
+        best = next((row for row in found if _usable(row)), None)
+        if not isinstance(best, Sandbox):
+            return Diagnosis(
+                (*lines, "no tier works here: a night would stop before any agent"), False
+            )
+        scratch = private / "scratch"
+        scratch.mkdir()
+        targets = Targets(tuple(_secrets(env, checkout)), (private,))
+        proof = prove(best, Confinement(scratch, (scratch,)), targets)
+        told = "every promise is kept" if proof.held else proof.trouble or "there are holes"
+        lines += [f"{best.tier}: {told}", *(f"  {line}" for line in table(proof))]
+        return Diagnosis(tuple(lines), proof.held)
+
+
+def _usable(row: Sandbox | Missing) -> bool:
+    return isinstance(row, Sandbox) and row.tier is not Tier.UID
+
+
+def _tier_line(row: Sandbox | Missing) -> str:
+    if isinstance(row, Missing):
+        return f"{row.tier}: not here: {row.reason}"
+    later = " (a night cannot use it in this version)" if row.tier is Tier.UID else ""
+    return f"{row.tier}: works{later}"
+
+
+def _secrets(env: Mapping[str, str], checkout: Path) -> Iterator[Path]:
+    home = Path(env.get("HOME", "/"))
+    places = (
+        checkout / ".git" / "config",
+        checkout.with_name(f"{checkout.name}.tmp"),
+        *(home / name for name in HOME_FILES),
+    )
+    return (place for place in places if os.path.lexists(place))

@@ -1,0 +1,80 @@
+"""The namespaces tier: bubblewrap's command line. Inside it the launcher adds the base layer.
+
+Own user, process, network, IPC, host name and cgroup namespaces: nothing of the job can be named
+there, so nothing of it can be reached. There is no interface but loopback.
+"""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from gitlab_nightshift.host.sandbox.places import (
+    FOLDERS,
+    SETTINGS,
+    SHARED_MEMORY,
+    System,
+    interpreter_places,
+)
+from gitlab_nightshift.host.sandbox.records import Confinement
+
+SEARCHED = "/usr/bin:/usr/local/bin:/bin"
+GATES = "/run/nightshift"
+OWN_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a new one each time
+WRITABLE = (*OWN_FOLDERS, SHARED_MEMORY)
+NAMESPACES = (
+    *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+    *("--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL"),
+    *("--hostname", "nightshift"),
+)
+"""No ``--new-session``: the caller has made one, and SIGINT to its group has to arrive inside."""
+
+
+def find() -> str | None:
+    """The system's own bwrap; never one from a folder that is only on the job's PATH."""
+    return shutil.which("bwrap", path=SEARCHED)
+
+
+def gate_path(port: int) -> str:
+    """Where the UNIX socket of a gate is inside."""
+    return f"{GATES}/{port}"
+
+
+def arguments(bwrap: str, confinement: Confinement, machine: System) -> list[str]:
+    """The command up to the program that is to run inside."""
+    mounts = [*_own(), *_system(machine), *_places(confinement)]
+    for gate in confinement.gates:
+        mounts += ["--bind", str(gate.socket), gate_path(gate.port)]
+    return [bwrap, *NAMESPACES, *mounts, "--chdir", str(confinement.cwd), "--"]
+
+
+def _own() -> list[str]:
+    folders = [word for folder in OWN_FOLDERS for word in ("--tmpfs", folder)]
+    return ["--proc", "/proc", "--dev", "/dev", *folders, "--dir", GATES]
+
+
+def _system(machine: System) -> list[str]:
+    words = ["--ro-bind", SETTINGS, SETTINGS, "--ro-bind", "/sys", "/sys"]
+    for path in machine.private:
+        if Path(path).is_dir():
+            words += ["--tmpfs", path]
+        elif Path(path).is_file():
+            words += ["--ro-bind", "/dev/null", path]
+    for folder in map(Path, FOLDERS):
+        if folder.is_symlink():
+            words += ["--symlink", str(folder.readlink()), str(folder)]
+        elif folder.is_dir():
+            words += ["--ro-bind", str(folder), str(folder)]
+    return words
+
+
+def _places(confinement: Confinement) -> list[str]:
+    """Binds, the outer ones first, so that an inner one has the last word."""
+    ours = [path for path in interpreter_places() if not _covered(path)]
+    binds = [("--ro-bind-try", path) for path in (*ours, *confinement.read_only)]
+    binds += [("--bind", path) for path in confinement.writable]
+    ordered = sorted(binds, key=lambda bind: len(bind[1].parts))
+    return [word for option, path in ordered for word in (option, str(path), str(path))]
+
+
+def _covered(path: Path, folders: Iterable[str] = FOLDERS) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)

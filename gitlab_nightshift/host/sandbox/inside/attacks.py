@@ -1,0 +1,290 @@
+"""What a hostile agent would try, run inside the sandbox in its place: see ``proof.py``.
+
+Each attempt is a verb and its arguments; the answer says whether it got through, and how it ended.
+What is read is never told: that something could be read is the finding.
+"""
+# ruff: noqa: PTH101, PTH115, PTH123, PTH208
+
+from __future__ import annotations
+
+import _socket
+import ctypes
+import fcntl
+import json
+import os
+import struct
+import time
+
+from .kernel import prctl, syscall
+
+TYPE_CHECKING = False  # not imported: typing costs 6 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+Outcome = tuple[bool, str]
+PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
+SESSION_KEYRING, GET_KEYRING_ID = -3, 0
+CLONE_NEWUSER = 0x10000000
+GET_NO_NEW_PRIVS = 39
+WORD = 8
+LIVING_S = 30
+
+
+def main(task: dict[str, object]) -> None:
+    """Try everything in ``task["attempts"]`` and print the outcomes as JSON."""
+    attempts = task["attempts"]
+    assert isinstance(attempts, list)
+    outcomes = [[name, *_tried(verb, arguments)] for name, verb, *arguments in attempts]
+    os.write(1, json.dumps(outcomes).encode())
+
+
+def _tried(verb: str, arguments: list[object]) -> Outcome:
+    try:
+        return VERBS[verb](*arguments)
+    except OSError as error:
+        return False, os.strerror(error.errno) if error.errno else str(error)
+    except Exception as error:
+        return True, f"the attempt itself failed: {error!r}"  # not proven, so not held
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def _read(path: str) -> Outcome:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if os.read(fd, 1):
+            return True, f"{path} can be read"
+        return False, "empty"
+    except IsADirectoryError:
+        return _list(path)
+    finally:
+        os.close(fd)
+
+
+def _list(path: str) -> Outcome:
+    return bool(os.listdir(path)), f"{path} can be listed"
+
+
+def _write(path: str) -> Outcome:
+    """Whether the file is really there then is seen outside: inside may be another /tmp."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    os.close(fd)
+    return True, f"{path} can be made"
+
+
+def _open_to_write(path: str) -> Outcome:
+    os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    return True, f"{path} can be opened for writing"
+
+
+def _change_mode(path: str) -> Outcome:
+    os.chmod(path, 0o600)
+    return True, f"{path}: its mode can be changed"
+
+
+def _usable(path: str) -> Outcome:
+    """Not an attack: a program that has to run is there, readable and executable."""
+    os.close(os.open(path, os.O_RDONLY))
+    return os.access(path, os.X_OK), f"{path} is not executable"
+
+
+# --- processes --------------------------------------------------------------------------------
+
+
+def _visible(pid: int, started: int) -> None:
+    """Raise where the pid is not that process: in a pid namespace numbers are others."""
+    with open(f"/proc/{pid}/stat", "rb") as stat:
+        fields = stat.read().rpartition(b")")[2].split()
+    if int(fields[19]) != started:
+        raise ProcessLookupError(3, "another process")
+
+
+def _environment(pid: int, started: int) -> Outcome:
+    _visible(pid, started)
+    return _read(f"/proc/{pid}/environ")
+
+
+def _memory(pid: int, started: int) -> Outcome:
+    _visible(pid, started)
+    os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+    return True, "memory can be opened"
+
+
+def _folder(pid: int, started: int, name: str) -> Outcome:
+    _visible(pid, started)
+    return _list(f"/proc/{pid}/{name}")
+
+
+def _descriptors(pid: int, started: int) -> Outcome:
+    """Their numbers are no secret; what they are, and opening them, is."""
+    _visible(pid, started)
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        return True, f"{pid} has {os.readlink(f'/proc/{pid}/fd/{name}')} open"
+    return False, "no descriptor"
+
+
+def _ptrace(pid: int, started: int) -> Outcome:
+    _visible(pid, started)
+    syscall("ptrace", PTRACE_SEIZE, pid, 0, 0)
+    return True, "ptrace attaches"
+
+
+def _vm_read(pid: int, started: int, address: int) -> Outcome:
+    _visible(pid, started)
+    buffer = ctypes.create_string_buffer(WORD)
+    local = struct.pack("=QQ", ctypes.addressof(buffer), WORD)
+    remote = struct.pack("=QQ", address, WORD)
+    return syscall("process_vm_readv", pid, local, 1, remote, 1, 0) > 0, "memory can be read"
+
+
+def _descriptor_of(pid: int, started: int) -> Outcome:
+    _visible(pid, started)
+    process = syscall("pidfd_open", pid, 0)
+    os.close(syscall("pidfd_getfd", process, 0, 0))
+    return True, "descriptors can be taken"
+
+
+def _signal(pid: int, started: int) -> Outcome:
+    _visible(pid, started)
+    os.kill(pid, 0)
+    return True, "signals arrive"
+
+
+# --- network and sockets ----------------------------------------------------------------------
+
+
+def _connect(host: str, port: int) -> Outcome:
+    family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
+    tcp = _socket.socket(family, _socket.SOCK_STREAM)
+    tcp.settimeout(0.2)
+    try:
+        tcp.connect((host, port))
+    except TimeoutError:
+        return True, f"{host} port {port}: the packet was sent"
+    finally:
+        tcp.close()
+    return True, f"{host} port {port} can be reached"
+
+
+def _greeted(host: str, port: int) -> Outcome:
+    """Hear from who listens there: through a forwarder a connect alone says nothing."""
+    tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    tcp.settimeout(2)
+    tcp.connect((host, port))
+    heard = tcp.recv(100)
+    return heard != b"", f"port {port} answers" if heard else "nobody answers"
+
+
+def _datagram(host: str, port: int) -> Outcome:
+    udp = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    return udp.sendto(b"x", (host, port)) > 0, f"UDP to {host} port {port} is sent"
+
+
+def _socket_of(family: int, kind: int, protocol: int) -> Outcome:
+    _socket.socket(family, kind, protocol).close()
+    return True, f"socket({family}, {kind}, {protocol}) can be made"
+
+
+def _fast_open(host: str, port: int) -> Outcome:
+    tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    tcp.settimeout(0.2)
+    try:
+        tcp.sendto(b"x", 0x20000000, (host, port))
+    except TimeoutError:
+        return True, "the packet was sent"
+    return True, f"TCP fast open reaches {host} port {port}"
+
+
+def _unix(path: str) -> Outcome:
+    address = b"\0" + path[1:].encode() if path.startswith("@") else path
+    client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    client.connect(address)
+    return True, f"{path} can be connected to"
+
+
+# --- what the process is ----------------------------------------------------------------------
+
+
+def _keyring() -> Outcome:
+    syscall("keyctl", GET_KEYRING_ID, SESSION_KEYRING, 0)
+    return True, "keyrings can be reached"
+
+
+def _namespace() -> Outcome:
+    syscall("unshare", CLONE_NEWUSER)
+    return True, "a user namespace can be made"
+
+
+def _privileges() -> Outcome:
+    with open("/proc/self/status", "rb") as status:
+        lines = status.read().split(b"\n")
+    held = [line for line in lines if line.startswith((b"CapPrm", b"CapEff", b"CapAmb"))]
+    if any(int(line.split()[1], 16) for line in held):
+        return True, b", ".join(held).decode().replace("\t", " ")
+    if prctl(GET_NO_NEW_PRIVS) != 1:
+        return True, "setuid programs gain rights"
+    return False, "none"
+
+
+def _inherited() -> Outcome:
+    """Anything beyond 0 to 2 but the folder being listed and the status pipe (closed by exec)."""
+    some = []
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                some.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except OSError:
+            continue
+    return bool(some), ", ".join(some) or "none"
+
+
+def _outlive(path: str) -> Outcome:
+    """Leave a daemon behind that holds a lock; the parent looks for the lock afterwards."""
+    if (first := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            _live(path)
+        os._exit(0)
+    os.waitpid(first, 0)
+    return True, "a daemon lives on"
+
+
+def _live(path: str) -> NoReturn:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    os.write(fd, b"%d" % os.getpid())
+    os.closerange(0, 3)
+    time.sleep(LIVING_S)
+    os._exit(0)
+
+
+VERBS: dict[str, Callable[..., Outcome]] = {
+    "read": _read,
+    "list": _list,
+    "write": _write,
+    "open_to_write": _open_to_write,
+    "change_mode": _change_mode,
+    "usable": _usable,
+    "environment": _environment,
+    "memory": _memory,
+    "folder": _folder,
+    "descriptors": _descriptors,
+    "ptrace": _ptrace,
+    "vm_read": _vm_read,
+    "descriptor_of": _descriptor_of,
+    "signal": _signal,
+    "connect": _connect,
+    "greeted": _greeted,
+    "datagram": _datagram,
+    "socket": _socket_of,
+    "fast_open": _fast_open,
+    "unix": _unix,
+    "keyring": _keyring,
+    "namespace": _namespace,
+    "privileges": _privileges,
+    "inherited": _inherited,
+    "outlive": _outlive,
+}

@@ -1,0 +1,241 @@
+"""Where a confined tree may connect, without privileges: the keeper makes every socket.
+
+``socket`` is answered with a socket that the keeper made and of which it keeps a duplicate, known
+again by its inode. ``connect``, ``bind`` and ``listen`` the keeper does itself on the duplicate,
+with its own copy of the address: what was checked is what is used, whatever the caller's threads
+do to memory or descriptors meanwhile. Allowed are the given loopback ports, loopback ports on which
+only the tree listens, and UNIX sockets below the writable folders.
+"""
+# ruff: noqa: PTH115, PTH208
+
+from __future__ import annotations
+
+import _socket
+import _thread
+import os
+
+from .addresses import (
+    AF_UNIX,
+    AF_UNSPEC,
+    LOOPBACK,
+    bound_to_loopback,
+    family,
+    host_and_port,
+    pinned_socket,
+    shown,
+    to_pinned,
+    unix_path,
+)
+from .kernel import bind_raw, connect_raw
+from .listeners import listeners
+from .notify import Call
+from .numbers import NUMBERS
+
+TYPE_CHECKING = False  # not imported: typing costs 6 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EPERM, EAGAIN, EADDRINUSE, EISCONN, ECONNREFUSED, EINPROGRESS = 1, 11, 98, 106, 111, 115
+ENOTSOCK = 88
+CLOSE_ON_EXEC = 0o2000000
+REMEMBERED = 8192
+WAITING = 64
+"""Connects that may wait for a full backlog at a time, each in a thread."""
+NAME_CACHE = "/var/run/nscd/socket"
+"""Every C library asks for it and does without: not worth telling."""
+LOOPBACK_NAMES = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+
+
+class Egress:
+    """The sockets of one tree."""
+
+    def __init__(self, ports: list[int], folders: list[str], refuse: Callable[[str], None]) -> None:
+        self._ports, self._refuse = frozenset(ports), refuse
+        self._folders = [os.path.realpath(folder) for folder in folders]
+        self._made: dict[int, int] = {}
+        self._done: dict[int, None] = {}
+        self._listening: dict[int, None] = {}
+        self._collect_at, self._waiting = 256, 0
+
+    def handlers(self) -> dict[int, Callable[[Call], None]]:
+        """What is done for which call."""
+        return {
+            NUMBERS["socket"]: self._make,
+            NUMBERS["connect"]: self._connect,
+            NUMBERS["bind"]: self._bind,
+            NUMBERS["listen"]: self._listen,
+        }
+
+    def _make(self, call: Call) -> None:
+        if len(self._made) >= self._collect_at:
+            self._collect()
+            self._collect_at = max(256, 2 * len(self._made))
+        kind = call.int_argument(1)
+        made = _socket.socket(call.int_argument(0), kind & ~CLOSE_ON_EXEC, call.int_argument(2))
+        fd = made.detach()
+        try:
+            call.give(fd, close_on_exec=bool(kind & CLOSE_ON_EXEC))
+        except OSError:
+            os.close(fd)
+            raise
+        self._made[os.fstat(fd).st_ino] = fd
+
+    def _ours(self, call: Call) -> tuple[int, int | None]:
+        """The inode of the call's socket, and our duplicate, if it is still to be connected."""
+        inode = call.socket_inode()
+        call.still_waits()
+        if inode is None:
+            raise OSError(ENOTSOCK, "not a socket")
+        return inode, self._made.get(inode)
+
+    # --- connect ---------------------------------------------------------------------------------
+
+    def _connect(self, call: Call) -> None:
+        raw = call.address()
+        path = unix_path(raw, call.thread) if family(raw) == AF_UNIX else ""
+        inode, fd = self._ours(call)
+        if fd is None:
+            call.answer(EISCONN if inode in self._done else EPERM)
+            return
+        pin = None
+        if family(raw) == AF_UNIX:
+            pin = self._pinned(path)
+            raw = to_pinned(pin)
+        elif family(raw) != AF_UNSPEC and (error := self._internet(raw)):
+            call.answer(error)
+            return
+        copy = os.dup(fd)
+        if not os.get_blocking(copy):
+            self._finish(call, inode, copy, raw, pin)
+        elif self._waiting >= WAITING:
+            call.answer(EAGAIN)
+        else:
+            self._waiting += 1
+            _thread.start_new_thread(self._wait, (call, inode, copy, raw, pin))
+
+    def _pinned(self, path: str) -> int:
+        try:
+            return pinned_socket(path, self._folders)
+        except PermissionError:
+            if path != NAME_CACHE:
+                self._refuse(f"connect to UNIX socket {path or '(abstract)'}")
+            raise
+
+    def _internet(self, raw: bytes) -> int:
+        """0 where the address may be connected to, else the error number."""
+        host, port = host_and_port(raw)
+        if host in LOOPBACK:
+            if port in self._ports:
+                return 0
+            there = listeners(port)
+            if not there:
+                return ECONNREFUSED
+            if self._listening.keys() >= there:
+                return 0
+        self._refuse(f"connect to {shown(host, port)}")
+        return EPERM
+
+    def _wait(self, call: Call, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
+        self._finish(call, inode, copy, raw, pin)
+        self._waiting -= 1
+
+    def _finish(self, call: Call, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
+        error = connect_raw(copy, raw)
+        if error in (0, EINPROGRESS) and family(raw) != AF_UNSPEC:
+            self._drop(inode)
+        os.close(copy)
+        if pin is not None:
+            os.close(pin)
+        call.answer(error)
+
+    # --- bind and listen -------------------------------------------------------------------------
+
+    def _bind(self, call: Call) -> None:
+        raw = call.address()
+        _, fd = self._ours(call)
+        if fd is None:
+            call.answer(EPERM)
+            return
+        ours = _socket.socket(fileno=os.dup(fd))
+        try:
+            if ours.family == AF_UNIX:
+                call.let_through()  # Landlock and the user's rights say where; no port to take
+                return
+            only_v6 = ours.family == 10 and bool(ours.getsockopt(41, 26))
+            call.answer(self._bound(ours.fileno(), bound_to_loopback(raw, only_v6=only_v6)))
+        finally:
+            ours.close()
+
+    def _bound(self, fd: int, raw: bytes) -> int:
+        error = bind_raw(fd, raw)
+        if error == EADDRINUSE:
+            self._collect()  # a socket that only we still hold may have the port
+            error = bind_raw(fd, raw)
+        return error
+
+    def _listen(self, call: Call) -> None:
+        inode, fd = self._ours(call)
+        if fd is None:
+            call.answer(0 if inode in self._done else EPERM)
+            return
+        ours = _socket.socket(fileno=os.dup(fd))
+        try:
+            if ours.family != AF_UNIX:
+                self._to_loopback(ours)
+                _remember(self._listening, inode)
+            ours.listen(min(call.arguments[1] & 0x7FFFFFFF, 4096))
+        finally:
+            ours.close()
+        self._drop(inode)
+        call.answer()
+
+    def _to_loopback(self, ours: _socket.socket) -> None:
+        """See that a socket is bound to loopback, one that is not bound at all to a free port."""
+        if not ours.getsockname()[1]:
+            ours.bind(("127.0.0.1" if ours.family == 2 else "::ffff:127.0.0.1", 0))
+        if ours.getsockname()[0] not in LOOPBACK_NAMES:
+            raise PermissionError(EPERM, "not on loopback")
+
+    # --- what is kept ----------------------------------------------------------------------------
+
+    def _drop(self, inode: int) -> None:
+        fd = self._made.pop(inode, None)
+        _remember(self._done, inode)
+        if fd is not None:
+            os.close(fd)
+
+    def _collect(self) -> None:
+        """Close duplicates of sockets that no process of the tree holds any more."""
+        held = _sockets_of_others()
+        for inode in [inode for inode in self._made if inode not in held]:
+            os.close(self._made.pop(inode))
+
+
+def _remember(known: dict[int, None], inode: int) -> None:
+    known[inode] = None
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]
+
+
+def _sockets_of_others() -> set[int]:
+    found: set[int] = set()
+    for pid in _listed("/proc"):
+        if pid.isdigit() and int(pid) != os.getpid():
+            folder = f"/proc/{pid}/fd"
+            links = (_link(f"{folder}/{name}") for name in _listed(folder))
+            found.update(int(link[8:-1]) for link in links if link.startswith("socket:["))
+    return found
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""

@@ -1,0 +1,142 @@
+"""Run attempts inside a sandbox and see what became of them."""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.host.sandbox.launch import Sandbox, Told, end_all, launching
+from gitlab_nightshift.host.sandbox.places import INSIDE, interpreter
+from gitlab_nightshift.host.sandbox.records import Confinement, Tier
+
+GREETING = b"nightshift"
+TRIAL_S = 10.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Something to try inside: a verb of ``inside/attacks.py`` and its arguments."""
+
+    name: str
+    verb: str
+    arguments: tuple[str | int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether an attempt got through, and how it ended."""
+
+    name: str
+    open: bool
+    how: str
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The outcomes in order, none where the sandbox could not be set up; and what it told."""
+
+    outcomes: tuple[Outcome, ...]
+    told: Told
+    stderr: str
+
+    @property
+    def trouble(self) -> str:
+        """Why there are no outcomes, "" where there are."""
+        if self.outcomes:
+            return ""
+        return self.told.failed or self.stderr.strip().rpartition("\n")[2] or "it did not start"
+
+
+def attempt(sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Attempt]) -> Tried:
+    """Try all of them in one confined process; nothing of it is left after this."""
+    wanted = [[a.name, a.verb, *a.arguments] for a in attempts]
+    act = {"module": "attacks", "attempts": wanted}
+    bare = [str(interpreter()), "-I", "-S", str(INSIDE / "bare.py")]
+    stdin = json.dumps(act).encode() if sandbox.tier is Tier.NONE else b""
+    with launching(sandbox, bare, {}, confinement, act=act) as launch:
+        process = launch.start()
+        try:
+            out, err = process.communicate(stdin, timeout=TRIAL_S)
+        except subprocess.TimeoutExpired:
+            out, err = b"", b"no end within ten seconds"
+        finally:
+            _end(process, sandbox)
+        told = launch.told()
+    return Tried(tuple(_outcomes(out)), told, err.decode("utf-8", "replace"))
+
+
+def _end(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+    end_all(sandbox)
+
+
+def _outcomes(out: bytes) -> list[Outcome]:
+    try:
+        return [Outcome(name, bool(is_open), how) for name, is_open, how in json.loads(out)]
+    except ValueError:
+        return []
+
+
+@contextlib.contextmanager
+def greeter(*listeners: socket.socket) -> Iterator[None]:
+    """Say a word to whoever connects: that it arrives shows that the way is open."""
+    stop, stopped = socket.socketpair()
+    thread = threading.Thread(target=_greet, args=(listeners, stopped), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.close()
+        thread.join()
+        stopped.close()
+
+
+def _greet(listeners: Sequence[socket.socket], stopped: socket.socket) -> None:
+    with selectors.DefaultSelector() as ready:
+        for waiting in (*listeners, stopped):
+            ready.register(waiting, selectors.EVENT_READ)
+        while True:
+            for key, _ in ready.select():
+                if key.fileobj is stopped:
+                    return
+                with contextlib.suppress(OSError):
+                    guest, _ = key.fileobj.accept()  # type: ignore[union-attr]
+                    with guest:
+                        guest.sendall(GREETING)
+
+
+@contextlib.contextmanager
+def tcp_listener(host: str = "127.0.0.1") -> Iterator[socket.socket]:
+    """A listener on a free port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind((host, 0))
+        listener.listen()
+        yield listener
+
+
+@contextlib.contextmanager
+def unix_listener(address: Path | str) -> Iterator[socket.socket]:
+    """A listener on a path (made usable for everybody) or on an abstract name."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(address))
+        if isinstance(address, Path):
+            address.chmod(0o777)
+        listener.listen()
+        try:
+            yield listener
+        finally:
+            if isinstance(address, Path):
+                address.unlink(missing_ok=True)

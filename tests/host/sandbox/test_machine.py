@@ -1,0 +1,162 @@
+"""What of the machine is shown, and the choice of a tier."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.host.sandbox import bwrap, places, probe, uid
+from gitlab_nightshift.host.sandbox.inside import landlock
+from gitlab_nightshift.host.sandbox.places import System, system
+from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Identity, Tier
+from tests.host.sandbox.conftest import missing, need
+from tests.host.sandbox.tools import Room, open_folder, room
+
+
+def test_private_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, mode in (("open/a", 0o644), ("mixed/b", 0o644), ("mixed/deep/key", 0o600)):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+        path.chmod(mode)
+    (tmp_path / "mixed/deep/c").write_text("")
+    (tmp_path / "mixed/link").symlink_to("/root")
+    (tmp_path / "closed").mkdir(mode=0o750)
+    monkeypatch.setattr(places, "SETTINGS", str(tmp_path))
+    found = system()
+    below = {path.removeprefix(f"{tmp_path}/") for path in found.readable if str(tmp_path) in path}
+    assert below == {"open", "mixed/b", "mixed/deep/c"}
+    private = {path.removeprefix(f"{tmp_path}/") for path in found.private}
+    assert private == {"mixed/deep/key", "closed"}
+
+
+def test_a_folder_without_secrets_is_one_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("")
+    monkeypatch.setattr(places, "SETTINGS", str(tmp_path))
+    assert str(tmp_path) in system().readable
+    assert system().private == ()
+
+
+def test_private_settings_cannot_be_read(any_room: Room) -> None:
+    files = [p for p in any_room.sandbox.machine.private if Path(p).is_file()]
+    if not files:
+        pytest.skip("no private settings here")
+    done = any_room.shell("cat " + " ".join(f"'{p}'" for p in files) + "; cat /etc/passwd")
+    assert done.stdout.startswith("root:")
+
+
+def test_mounts_have_the_inner_ones_last() -> None:
+    """A read-only folder in the checkout stays so; the checkout may lie below /tmp."""
+    confinement = Confinement(
+        Path("/tmp/x/shop"),
+        (Path("/tmp/x/shop"), Path("/tmp/y")),
+        (Path("/usr"), Path("/tmp")),
+        (Gate(8080, Path("/run/gate")),),
+    )
+    words = bwrap.arguments("bwrap", confinement, System((), ()))
+    inner = words.index("/tmp/x/shop")
+    assert words[inner - 1] == "--bind"
+    assert words.index("--tmpfs") < inner
+    assert words[-3:] == ["--chdir", "/tmp/x/shop", "--"]
+    assert words[-6:-3] == ["--bind", "/run/gate", "/run/nightshift/8080"]
+
+
+def test_what_is_read_only_inside_the_checkout() -> None:
+    """Only a mount can do that: Landlock's rules only add."""
+    need(Tier.NAMESPACES)
+    with room(Tier.NAMESPACES) as opened:
+        opened.write("node_modules/a", "before")
+        done = opened.using(opened.checkout / "node_modules").shell(
+            "echo x > ok; echo x > node_modules/a; cat node_modules/a"
+        )
+        assert done.stdout == "before"
+        assert "Read-only" in done.stderr
+
+
+def test_a_named_tier_that_does_not_work_is_a_mistake_in_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bwrap, "find", lambda: None)
+    with pytest.raises(NightshiftError, match="bwrap is not installed") as caught:
+        probe.choose("namespaces", tmp_path)
+    assert caught.value.code is Code.CONFIG
+
+
+def test_nothing_available_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bwrap, "find", lambda: None)
+    monkeypatch.setattr(uid, "pick", lambda: None)
+    monkeypatch.setattr(landlock, "abi", lambda: 0)
+    with pytest.raises(NightshiftError) as caught:
+        probe.choose("auto", tmp_path)
+    assert caught.value.code is Code.POLICY_DENY
+    for word in ("namespaces: bwrap", "uid: ", "landlock: this kernel", "isolation: none"):
+        assert word in caught.value.message
+    assert probe.choose("none", tmp_path).tier is Tier.NONE
+
+
+def test_auto_tells_what_it_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    need(Tier.LANDLOCK)
+    monkeypatch.setattr(bwrap, "find", lambda: None)
+    monkeypatch.setattr(uid, "pick", lambda: None)
+    with open_folder() as folder:
+        sandbox = probe.choose("auto", folder)
+    assert sandbox.tier is Tier.LANDLOCK
+    assert [tier for tier, _ in sandbox.passed_over] == [Tier.NAMESPACES, Tier.UID]
+
+
+def test_a_bwrap_that_does_nothing_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A probe, not a version check: this one runs the command without any namespace."""
+    fake = tmp_path / "bwrap"
+    fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setattr(bwrap, "find", lambda: str(fake))
+    with pytest.raises(NightshiftError, match="namespaces does not work here"):
+        probe.choose("namespaces", tmp_path)
+
+
+def test_a_program_that_cannot_be_run_by_another_user(root: None) -> None:
+    need(Tier.UID)
+    with open_folder() as folder:
+        (folder / "home").mkdir(mode=0o700)
+        tool = folder / "home/tool"
+        tool.write_text("#!/bin/sh\n")
+        tool.chmod(0o755)
+        with pytest.raises(NightshiftError, match=r"lies behind .*/home, which only its owner"):
+            probe.choose("uid", folder, [tool])
+        assert uid.unreachable([tool, Path("/bin/sh")]) == [
+            f"{tool} lies behind {folder}/home, which only its owner may enter"
+        ]
+
+
+def test_a_folder_that_another_user_cannot_reach(root: None) -> None:
+    need(Tier.UID)
+    with open_folder() as folder:
+        closed = folder / "closed"
+        closed.mkdir(mode=0o700)
+        with pytest.raises(NightshiftError, match="may only be entered by its owner"):
+            probe.choose("uid", closed)
+
+
+def test_a_probe_leaves_nothing_behind(any_room: Room) -> None:
+    before = _there(any_room)
+    found = probe.choose(any_room.sandbox.tier, any_room.root)
+    if found.identity:
+        uid.release(found.identity)
+    assert _there(any_room) == before
+
+
+def _there(room: Room) -> list[set[str]]:
+    return [
+        {path.name for path in folder.iterdir()} for folder in (room.root, Path("/proc/self/fd"))
+    ]
+
+
+def test_reasons_are_one_line() -> None:
+    assert all("\n" not in reason for reason in missing().values())
+    identity = Identity(1, 1, 5)
+    assert replace(identity, lock=6) == identity

@@ -1,0 +1,62 @@
+"""A hostile agent: stands where the CLI should be, and tells what it could reach.
+
+Run as ``claude``; standard library only. ``@PLACES@`` is filled in by the test.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+PLACES = json.loads("""@PLACES@""")
+
+
+def tried(name: str, attempt: Callable[[], object]) -> dict[str, str]:
+    try:
+        return {name: f"open: {attempt()!r}"[:2000]}
+    except Exception as error:
+        return {name: f"closed: {error}"}
+
+
+def environments() -> str:
+    found = b""
+    pid = os.getppid()
+    while pid > 0:
+        with suppress(PermissionError):
+            found += Path(f"/proc/{pid}/environ").read_bytes()
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return found.decode(errors="replace")
+
+
+def connected() -> str:
+    with socket.create_connection(("127.0.0.1", PLACES["port"]), 2) as way:
+        return str(way.getpeername())
+
+
+def daemon() -> int:
+    script = f"while sleep 0.05; do echo alive >> {PLACES['daemon']}; done"
+    return subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True).pid
+
+
+def main() -> int:
+    sys.stdin.read()
+    found = {"environment": " ".join(f"{k}={v}" for k, v in os.environ.items())}
+    found |= tried("ancestors", environments)
+    for name in PLACES["files"]:
+        found |= tried(name, lambda name=name: Path(name).read_text())
+    found |= tried("outside", lambda: Path(PLACES["outside"]).write_text("was here"))
+    found |= tried("network", connected)
+    found |= tried("daemon", daemon)
+    print(json.dumps({"found": found}))
+    answer = {"result": "NO_IMPROVEMENT", "reason": "busy"}
+    result = {"type": "result", "subtype": "success", "is_error": False, "result": "done"}
+    print(json.dumps({**result, "structured_output": answer, "total_cost_usd": 0.0}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
