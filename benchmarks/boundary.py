@@ -1,0 +1,57 @@
+"""What the boundary adds to a bead: a program that does nothing, with and without each tier.
+
+    python benchmarks/boundary.py [RUNS]
+
+Tier and bare run in turn, so that a noisy machine is noisy for both. The goal is 25 ms.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from gitlab_nightshift.host.process import Limits, stream
+from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
+from gitlab_nightshift.host.sandbox.probe import survey
+from gitlab_nightshift.host.sandbox.records import Confinement, Tier
+
+
+def timed(scratch: Path, confined: Confined | None) -> float:
+    """Milliseconds from start to the last descendant's end."""
+    began = time.perf_counter()
+    stream(
+        ["/bin/true"],
+        cwd=scratch,
+        env={"PATH": "/usr/bin:/bin"},
+        stdin=b"",
+        stdout=scratch / "out",
+        stderr=scratch / "err",
+        limits=Limits(timeout_s=30),
+        on_line=lambda _: False,
+        confined=confined,
+    )
+    return (time.perf_counter() - began) * 1000
+
+
+def main(runs: int) -> None:
+    """Print a row for each tier that works here."""
+    with tempfile.TemporaryDirectory(prefix="ns-") as folder:
+        private = Path(folder)
+        scratch = private / "scratch"
+        scratch.mkdir()
+        tiers = [row for row in survey(private) if isinstance(row, Sandbox)]
+        for sandbox in tiers:
+            if sandbox.tier is Tier.UID:
+                continue
+            confined = Confined(sandbox, Confinement(scratch, (scratch,)))
+            pairs = [(timed(scratch, None), timed(scratch, confined)) for _ in range(runs)]
+            bare, inside = (statistics.median(column) for column in zip(*pairs, strict=True))
+            added = statistics.median(b - a for a, b in pairs)
+            print(
+                f"{sandbox.tier:<11} bare {bare:5.1f} ms  inside {inside:5.1f} ms  +{added:.1f} ms"
+            )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
