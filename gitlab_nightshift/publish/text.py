@@ -41,6 +41,7 @@ _NO_ISSUE = re.compile(r"(?:UTF|SHA|MD|ISO|RFC|CVE|AES|RSA|IPV|HTTP)-\d", re.I)
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})\s*([\w+#-]*)[^`]*$")
 _MARKS = re.compile(r"(?:(?:[-+*]|\d{1,9}[.)])\s+)*")
+_ACTION = re.compile(r"^(\s*(?:(?:[-+*>]|\d{1,9}[.)])\s+)*)/(?=\w)")
 _RULER = re.compile(r"[-=*_:|+\s]+")
 _SIGN = re.compile(r"[\\`<>&\[\]|_~#@!%^$]|:(?=//)|www(?=\.)|\bGL-(?=\d)", re.I)
 
@@ -159,7 +160,7 @@ def _outdented(line: str, indent: int) -> str:
 
 def _code_line(line: str) -> str:
     """A line of a block. Code does not act, but older GitLabs look for ``/word`` by a pattern."""
-    return re.sub(r"^(\s*)/(?=\w)", r"\1\\/", _no_marker(line.rstrip()))
+    return _ACTION.sub(r"\1\\/", _no_marker(line.rstrip()))
 
 
 def _no_marker(code: str) -> str:

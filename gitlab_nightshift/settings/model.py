@@ -118,7 +118,7 @@ class Settings(Part):
     model_endpoint: WebAddress | None = None
     """Base URL of the model's API, where it is not the provider's own."""
     prices: dict[str, Price] = {}
-    """Model id → USD per million tokens, for models that are not built in, or prices of your own."""
+    """Model id → USD per million tokens, where it is not built in, or where yours differs."""
     prompts: Prompts = Prompts()
     """Own prompt templates."""
     variables: dict[Variable, str] = {}

@@ -72,7 +72,8 @@ def open_boundary(
     """
     if settings.isolation == "uid":
         raise config_error("isolation: uid is not available in this version; use auto")
-    sandbox = choose(settings.isolation, private, places, WIRED)
+    programs = [place for place in places if os.access(place, os.X_OK)]
+    sandbox = choose(settings.isolation, private, programs, WIRED)
     for tier, why in sandbox.passed_over:
         emit(Note(f"isolation: {tier} does not work here: {why}"))
     emit(Note(f"isolation: {sandbox.tier}", warning=sandbox.tier is Tier.NONE))

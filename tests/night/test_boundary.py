@@ -13,9 +13,17 @@ from typing import Any
 
 import pytest
 
-from tests.night.test_claude import BEADS, PROVING, turns
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.world import BOT_TOKEN, JOB_TOKEN, MODEL_KEY, TOOLS, World, world
+from tests.support.shop import BEADS, turns
+from tests.support.world import (
+    BOT_TOKEN,
+    JOB_TOKEN,
+    MODEL_KEY,
+    PROVING,
+    TOOLS,
+    World,
+    world,
+)
 
 HOSTILE = Path(__file__).parents[1] / "support" / "hostile.py"
 SECRETS = (BOT_TOKEN, JOB_TOKEN, MODEL_KEY, "a-password-at-home")

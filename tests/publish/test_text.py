@@ -48,6 +48,7 @@ def shown(markdown: str) -> str:
 @example("a\n/merge")
 @example("- /merge\n1. /close\n> /approve")
 @example("```\n/merge")
+@example("```\r- /0\r```")
 @example("x\n:-\n`@all | y")
 @example("`a | @all`\n|-|-|")
 def test_markdown_never_acts(text: str) -> None:
