@@ -7,6 +7,7 @@ a recorded night; everything in between is the real program.
 import contextlib
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_state import Project, User
 from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.host.git import GitError
+from gitlab_nightshift.host.paths import short_folder
+from gitlab_nightshift.host.sandbox.launch import Sandbox
+from gitlab_nightshift.host.sandbox.probe import survey
 
 HERE = Path(__file__).parent
 HISTORY = HERE / "sample" / "history.fast-import"
@@ -103,6 +107,17 @@ def _is_ours(output: Path) -> bool:
     return output.is_dir() and ((output / ABOUT).is_file() or not any(output.iterdir()))
 
 
+def _isolation(root: Path) -> str:
+    """The sandbox where this machine has one. A recording is no agent: others go on without."""
+    if sys.platform != "linux":
+        return "none"
+    with short_folder(root) as folder:
+        found = survey(folder)
+    return (
+        "auto" if any(isinstance(row, Sandbox) and row.tier != "uid" for row in found) else "none"
+    )
+
+
 def _prepared(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, str]) -> Demo:
     tokens = [f"{prefix}{secrets.token_hex(16)}" for prefix in ("glpat-", "glcbt-")]
     checkout = root / "builds" / PROJECT
@@ -127,6 +142,7 @@ def _prepared(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, str])
         "GITLAB_TOKEN": tokens[0],
         "NIGHTSHIFT_AGENT": "replay",
         "NIGHTSHIFT_REPLAY_DIR": str(RECORDING),
+        "NIGHTSHIFT_ISOLATION": _isolation(root),
     }
     return Demo(job, checkout, project, folder)
 

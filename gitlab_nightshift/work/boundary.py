@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, config_error
-from gitlab_nightshift.events import Emit, Note
+from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
@@ -72,11 +72,11 @@ def open_boundary(
     """
     if settings.isolation == "uid":
         raise config_error("isolation: uid is not available in this version; use auto")
+    emit(StepStarted("boundary", "Boundary · what agents and commands can reach"))
     programs = [place for place in places if os.access(place, os.X_OK)]
     sandbox = choose(settings.isolation, private, programs, WIRED)
     for tier, why in sandbox.passed_over:
-        emit(Note(f"isolation: {tier} does not work here: {why}"))
-    emit(Note(f"isolation: {sandbox.tier}", warning=sandbox.tier is Tier.NONE))
+        emit(Note(f"  {tier} does not work here: {why}"))
     for line in sandbox.guarantees.lines():
         emit(Note(f"  {line}"))
     tools = tuple(Path(tool).absolute() for tool in settings.agent_paths)
@@ -87,7 +87,8 @@ def open_boundary(
     closed = set(path.split(os.pathsep)) - set(boundary.search_path(path).split(os.pathsep))
     if closed := {folder for folder in closed if Path(folder).is_dir()}:
         names = ", ".join(sorted(closed))
-        emit(Note(f"not for agents and commands: {names} (agent_paths opens tool folders)"))
+        emit(Note(f"  not readable: {names} (agent_paths opens tool folders)"))
+    emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
     return boundary
 
 

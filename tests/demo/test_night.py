@@ -99,7 +99,9 @@ def test_a_whole_night(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [OUTPUT]
     assert not any(re.search(rb"gl(pat|cbt)-", raw) for raw in everything(folder))
     assert ran.connections
-    assert [line for line in ran.connections if not LOOPBACK.fullmatch(line)] == []
+    # The proof of the sandbox asks the kernel for this machine's address: no packet is sent.
+    beyond = {line for line in ran.connections if not LOOPBACK.fullmatch(line)}
+    assert beyond <= {"socket.connect ('192.0.2.1', 53)"}
 
 
 def _assert_log(out: str) -> None:

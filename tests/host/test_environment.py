@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.host.environment import (
+    CERTIFICATES,
     DEFAULT_PATH,
     LOCALE,
-    NETWORK,
     PASSED,
+    PROXIES,
     allowed,
     build_bead_env,
     search_path,
@@ -60,7 +61,6 @@ def test_a_bead_gets_this_and_nothing_else() -> None:
         "LANG": "de_DE.UTF-8",
         "TERM": "dumb",
         "TZ": "Europe/Berlin",
-        "HTTPS_PROXY": "http://proxy:3128",
         "SSL_CERT_FILE": "/etc/ca.pem",
         "JAVA_HOME": "/opt/java",
         "ANTHROPIC_API_KEY": "sk-ant-x",
@@ -81,7 +81,14 @@ def test_what_runs_code_is_on_no_list(name: str) -> None:
 
 def test_no_secret_is_on_the_list() -> None:
     assert not set(MODEL_KEYS) & set(PASSED)
-    assert set(PASSED) == {"PATH", "USER", *LOCALE, *NETWORK}
+    assert set(PASSED) == {"PATH", "USER", *LOCALE, *CERTIFICATES}
+
+
+@pytest.mark.parametrize("name", PROXIES)
+def test_the_jobs_proxies_are_not_passed_on(name: str) -> None:
+    """They may hold a password, and lead past the gateway."""
+    assert name not in PASSED
+    assert name not in bead_env({name: "http://user:secret@proxy:3128"})
 
 
 NAMES = st.sampled_from(sorted({*JOB, *CODE, *PASSED, "gitlab_token", "X"})) | st.text(

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from gitlab_nightshift.guidance import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.work.handoff import schema
 from tests.support.model_endpoint import ModelEndpoint
@@ -10,8 +12,9 @@ from tests.support.shop import BEADS, DRAFT, FOUND, REALLY, TEST, turns
 from tests.support.trees import places_of
 from tests.support.world import (
     BOT_TOKEN,
+    GATEWAY,
     MODEL_KEY,
-    NOT_FOR_AGENTS,
+    PLACEHOLDER,
     PROVING,
     SECRETS,
     World,
@@ -168,7 +171,11 @@ def _products(shop: World) -> None:
     ]
     # nine answers of the model, 1000 tokens in and 100 out each
     assert (tokens, [b["usage"]["tokens"] for b in beads]) == (9900, [2200, 4400, 2200, 1100])
-    assert cost == sum(b["usage"]["cost_usd"] for b in beads) > 0
+    opus, sonnet = ((1000 * i + 100 * o) / 1_000_000 for i, o in ((5, 25), (3, 15)))
+    assert [b["usage"]["cost_usd"] for b in beads] == pytest.approx(
+        [2 * opus, 4 * opus, 2 * sonnet, sonnet]
+    )
+    assert cost == sum(b["usage"]["cost_usd"] for b in beads)
     assert all(b["duration_s"] > 0 for b in beads)
     assert [b["logs"] for b in beads] == [[f"{log}.out", f"{log}.err"] for log in logs[:4]]
     _machine_products(shop, cost)
@@ -205,7 +212,7 @@ def _called(shop: World, endpoint: ModelEndpoint) -> None:
     """The exact command line and environment of every bead, and what reached the model."""
     seen = shop.agent.seen
     assert [bead.name for bead in seen] == [f"{bead}-tests-1" for bead in REALLY]
-    spent = 0.0
+    spent, keys = 0.0, set[str]()
     for bead, ended in zip(seen, shop.result["beads"], strict=True):
         folder = Path(bead.env["HOME"]).parent
         handoff = f"/{folder}/handoff"
@@ -225,10 +232,16 @@ def _called(shop: World, endpoint: ModelEndpoint) -> None:
             *("--max-budget-usd", f"{10 - spent:.4f}", "--no-session-persistence"),
             *(["--json-schema", json.dumps(own)] if own else []),
         ]
-        assert bead.env == _environment(shop, folder, endpoint)
+        own_way = {name: bead.env.pop(name) for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")}
+        assert bead.env == _environment(shop, folder)
+        keys.add(own_way["ANTHROPIC_API_KEY"])
+        assert PLACEHOLDER.fullmatch(own_way["ANTHROPIC_API_KEY"])
+        assert GATEWAY.fullmatch(own_way["ANTHROPIC_BASE_URL"])
+        assert own_way["ANTHROPIC_BASE_URL"] != endpoint.url
         assert bead.cwd == str(shop.checkout)
         assert bead.prompt.startswith(f"{INJECTION_MITIGATION_PREAMBLE}\n---\n\n# Task: ")
         spent += ended["usage"]["cost_usd"]
+    assert len(keys) == len(seen), "each bead has a placeholder of its own"
     assert [r.tools for r in endpoint.messages if not r.tool_results] == [
         ["Bash", "Read", "StructuredOutput", "Write"],
         ["Bash", "Edit", "Read", "Write"],
@@ -237,10 +250,10 @@ def _called(shop: World, endpoint: ModelEndpoint) -> None:
     ]
     assert {r.headers["x-api-key"] for r in endpoint.messages} == {MODEL_KEY}
     sent = {f"request {n}": json.dumps(r.body) for n, r in enumerate(endpoint.requests)}
-    assert places_of(NOT_FOR_AGENTS, {**shop.agent.texts, **sent}) == []
+    assert places_of(SECRETS, {**shop.agent.texts, **sent}) == []
 
 
-def _environment(shop: World, folder: Path, endpoint: ModelEndpoint) -> dict[str, str]:
+def _environment(shop: World, folder: Path) -> dict[str, str]:
     return {
         "PATH": shop.env["PATH"],
         "HOME": str(folder / "home"),
@@ -249,14 +262,12 @@ def _environment(shop: World, folder: Path, endpoint: ModelEndpoint) -> dict[str
         "TERM": "dumb",
         "USER": "nightshift",
         "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
-        "ANTHROPIC_API_KEY": MODEL_KEY,
-        "ANTHROPIC_BASE_URL": endpoint.url,
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
         "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-        "CLAUDE_CODE_RETRY_WATCHDOG": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "1",
         "BASH_DEFAULT_TIMEOUT_MS": "540000",
         "BASH_MAX_TIMEOUT_MS": "540000",
     }

@@ -4,10 +4,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.agent import REAL
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, FOUND, REALLY, nothing, turns
-from tests.support.turns import answer, bash, error, read, say, write
+from tests.support.turns import answer, bash, costing, error, read, say, write
 from tests.support.world import (
     git,
     world,
@@ -76,22 +78,24 @@ def test_what_the_cli_denies_is_told(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_budget_is_no_alarm(tmp_path: Path) -> None:
-    """The CLI gets what is left and stops by itself; what the ended bead has cost is counted."""
+    """The gateway refuses what does not fit in; what the ended bead has cost is counted."""
     with world(tmp_path, REALLY) as shop:
-        script = {"analyze": [*[bash("git ls-files")] * 3, answer(FOUND)]}
+        dear = costing(bash("git ls-files"), input_tokens=98_000, output_tokens=1)  # $0.49
+        script = {"analyze": [dear, dear, dear, answer(FOUND)]}
         with ModelEndpoint(script, bead_of=BEADS) as endpoint:
-            limit = {"NIGHTSHIFT_MAX_BUDGET_USD": "0.012"}
+            limit = {"NIGHTSHIFT_MAX_BUDGET_USD": "1"}
             done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **limit)
 
         assert done.exit_status == 0
         result = shop.result
         assert (result["outcome"], result["error_code"]) == ("NO_IMPROVEMENT", "")
-        assert result["reason"] == "budget of $0.012 reached"
+        assert result["reason"] == "budget of $1 reached"
         assert (result["category_used"], result["is_fallback"]) == ("tests", False)
         [bead] = result["beads"]
         assert bead["status"] == "budget"
-        assert result["total_cost_usd"] == bead["usage"]["cost_usd"] == 0.015
-        assert shop.agent.seen[0].option("--max-budget-usd") == "0.0120"
+        assert len(endpoint.messages) == 2, "the third request is refused before it is sent"
+        assert result["total_cost_usd"] == bead["usage"]["cost_usd"] == pytest.approx(0.98005)
+        assert shop.agent.seen[0].option("--max-budget-usd") == "1.0000"
         assert shop.written == []
         shop.assert_put_back()
 

@@ -23,7 +23,8 @@ from tests.support.agent import (
     stubborn,
     use,
 )
-from tests.support.shop import FOUND, GOOD, TEST, nothing, priced, refused
+from tests.support.model_endpoint import ModelEndpoint
+from tests.support.shop import FOUND, GOOD, TEST, bill, nothing, priced, refused
 from tests.support.trees import processes_in
 from tests.support.world import world
 
@@ -33,14 +34,16 @@ def test_the_budget_ends_the_night_before_the_next_bead(tmp_path: Path) -> None:
     scripts = plays(
         GOOD,
         {
-            "analyze-tests": [cost(0.4), fail()],
+            "analyze-tests": priced([fail()], 0.4),
             "analyze-refactoring": priced(GOOD["analyze"], 0.2),
             "implement": priced(GOOD["implement"], 0.3),
             "verify": priced(refused("No."), 0.1),
         },
     )
-    with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_MAX_BUDGET_USD="1")
+    with world(tmp_path, scripts) as shop, ModelEndpoint(bill) as endpoint:
+        done = shop.nightshift(
+            "run", ANTHROPIC_BASE_URL=endpoint.url, NIGHTSHIFT_MAX_BUDGET_USD="1"
+        )
 
         assert done.exit_status == 0
         assert shop.agent.names == [
@@ -67,9 +70,11 @@ def test_a_budget_that_the_mr_bead_reaches_loses_nothing(tmp_path: Path) -> None
 
 
 def test_tokens_are_watched_while_a_bead_runs(tmp_path: Path) -> None:
-    scripts = plays(GOOD, {"implement": [use(2500), hang()]})
-    with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_MAX_TOKENS="2000")
+    """2500 tokens of an answer that was promised to be shorter: the bead ends at its next line."""
+    paid = priced([chatter()], 2500 * 5e-6)
+    scripts = plays(GOOD, {"analyze": priced(GOOD["analyze"], 100 * 5e-6), "implement": paid})
+    with world(tmp_path, scripts) as shop, ModelEndpoint(bill) as endpoint:
+        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, NIGHTSHIFT_MAX_TOKENS="2000")
 
         assert done.exit_status == 0
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
@@ -217,24 +222,33 @@ def test_a_lost_endpoint_that_comes_back_is_forgiven(tmp_path: Path) -> None:
 
 
 def test_a_crashed_bead_of_unknown_cost(tmp_path: Path) -> None:
-    """It has used tokens and told no price: the sum is unknown, never 0."""
-    crashed: list[Step] = [use(500), ("crash", int(signal.SIGSEGV))]
-    with world(tmp_path, plays({"analyze": nothing()}, {"analyze-tests": crashed})) as shop:
-        shop.nightshift("run")
+    """It has used tokens of a model without a price: the sum is unknown, never 0."""
+    crashed = priced([("crash", int(signal.SIGSEGV))], 500 * 5e-6)
+    scripts = plays({"analyze": nothing()}, {"analyze-tests": crashed})
+    config = "models: {analyze: made-up-1}\n"
+    with world(tmp_path, scripts, config=config) as shop, ModelEndpoint(bill) as endpoint:
+        shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
         first = shop.result["beads"][0]
         assert (first["status"], first["usage"]) == ("crashed", {"cost_usd": None, "tokens": 500})
         assert shop.result["total_cost_usd"] is None
-        assert shop.result["total_tokens"] == 900
+        assert shop.result["total_tokens"] == 500
 
 
-def test_a_price_that_cannot_be_one_is_unknown(tmp_path: Path) -> None:
-    """A hostile agent can write to the CLI's output: no budget grows by that."""
-    scripts = plays({"analyze": priced(nothing(), 0.6)}, {"analyze-tests": priced(nothing(), -9)})
-    with world(tmp_path, scripts) as shop:
-        assert shop.nightshift("run", NIGHTSHIFT_MAX_BUDGET_USD="1").exit_status == 0
+@pytest.mark.parametrize("claimed", [-9, 0, None, 1000])
+def test_what_an_agent_says_of_its_cost_is_not_counted(
+    tmp_path: Path, claimed: float | None
+) -> None:
+    """A hostile agent can write to the CLI's output: no budget grows by that, and none ends."""
+    lying = [cost(claimed, 7), use(10**9), *priced(nothing(), 0.1)]
+    scripts = plays({"analyze": priced(nothing(), 0.6)}, {"analyze-tests": lying})
+    with world(tmp_path, scripts) as shop, ModelEndpoint(bill) as endpoint:
+        limits = {"NIGHTSHIFT_MAX_BUDGET_USD": "1", "NIGHTSHIFT_MAX_TOKENS": "1000000"}
+        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **limits)
+        assert done.exit_status == 0
         assert shop.result["reason"] == "budget of $1 reached"
         assert shop.agent.names[-1] == "analyze-docs-1"
-        assert shop.result["total_cost_usd"] is None
+        assert shop.result["total_cost_usd"] == pytest.approx(1.3)
+        assert shop.result["total_tokens"] == 260_000
 
 
 def test_hostile_texts_stay_in_their_line(tmp_path: Path) -> None:

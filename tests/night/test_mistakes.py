@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.shop import GOOD, nothing
-from tests.support.world import FILES, World, git, world
+from tests.support.model_endpoint import ModelEndpoint
+from tests.support.shop import GOOD, bill, nothing, priced
+from tests.support.trees import places_of
+from tests.support.world import FILES, PLACEHOLDER, World, git, world
 
 
 @pytest.mark.parametrize(
@@ -40,13 +42,32 @@ def test_mistakes_are_told_before_anything_is_spent(
         shop.assert_nothing_spent(shop.nightshift("run", **env), status, text)
 
 
-def test_any_key_of_the_cli_will_do(tmp_path: Path) -> None:
-    with world(tmp_path, {"analyze": nothing()}) as shop:
-        token = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "oauth-of-the-night"}
-        assert shop.nightshift("run", **token).exit_status == 0
+@pytest.mark.parametrize(
+    ("name", "header", "value"),
+    [
+        ("ANTHROPIC_API_KEY", "x-api-key", "key-of-the-night"),
+        ("ANTHROPIC_AUTH_TOKEN", "authorization", "Bearer key-of-the-night"),
+        ("CLAUDE_CODE_OAUTH_TOKEN", "authorization", "Bearer key-of-the-night"),
+    ],
+)
+def test_any_key_of_the_cli_will_do(tmp_path: Path, name: str, header: str, value: str) -> None:
+    """The endpoint gets it as it has to be sent, the agent a placeholder in its place."""
+    with (
+        world(tmp_path, {"analyze": priced(nothing(), 0.01)}) as shop,
+        ModelEndpoint(bill) as endpoint,
+    ):
+        key = {"ANTHROPIC_API_KEY": "", name: "key-of-the-night"}
+        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **key)
+        assert done.exit_status == 0
+        assert len(endpoint.messages) == len(shop.agent.seen)
+        other = {"x-api-key", "authorization"} - {header}
+        for request in endpoint.messages:
+            assert request.headers[header] == value
+            assert not other & request.headers.keys()
+        assert places_of(["key-of-the-night"], shop.agent.texts) == []
         env = shop.agent.seen[0].env
-        assert env["CLAUDE_CODE_OAUTH_TOKEN"] == "oauth-of-the-night"
-        assert "ANTHROPIC_API_KEY" not in env
+        assert PLACEHOLDER.fullmatch(env["ANTHROPIC_API_KEY"])
+        assert not {"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} & env.keys()
 
 
 def changed(shop: World) -> None:

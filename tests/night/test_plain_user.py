@@ -13,7 +13,7 @@ import pytest
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, REALLY, turns
 from tests.support.trees import places_of
-from tests.support.world import NOT_FOR_AGENTS, PROVING, ROOT, world
+from tests.support.world import PROVING, ROOT, SECRETS, world
 
 PLAIN = 1001
 LIBRARIES = ":".join(path for path in sys.path if path.endswith("site-packages"))
@@ -69,5 +69,5 @@ def test_a_night_as_a_plain_user(open_folder: Path) -> None:
         assert done.last_line.startswith(f"✔ MR_CREATED · {mr.web_url} · ")
         assert [bead.name for bead in shop.agent.seen] == [f"{bead}-tests-1" for bead in REALLY]
         assert {path.stat().st_uid for path in shop.checkout.rglob("*")} == {PLAIN}
-        assert places_of(NOT_FOR_AGENTS, shop.agent.texts) == []
+        assert places_of(SECRETS, shop.agent.texts) == []
         shop.assert_put_back()

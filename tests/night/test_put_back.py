@@ -12,7 +12,7 @@ MESSES = {
     "everything deleted": "rm -rf -- * .gitignore",
     "written over": "for f in *.py run.sh; do echo bad > $f; done; echo more >> .gitignore",
     "same size, same time": (
-        "cp -p shop.py $TMPDIR/t; sed -i s/sum/SUM/ shop.py; touch -r $TMPDIR/t shop.py; rm $TMPDIR/t"
+        "cp -p shop.py $TMPDIR/t; sed -i s/sum/SUM/ shop.py; touch -r $TMPDIR/t shop.py"
     ),
     "modes": "chmod 000 shop.py; chmod 777 test_shop.py; chmod -x run.sh; chmod 500 docs",
     "kinds": "rm shop.py; mkdir shop.py; rm -r docs; echo x > docs; ln -sf /etc/passwd run.sh",

@@ -12,7 +12,7 @@ import pytest
 
 from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_state import MergeRequest, Project
-from gitlab_nightshift.events import Event, Redactor
+from gitlab_nightshift.events import Event
 from gitlab_nightshift.gitlab import Clock, open_project
 from gitlab_nightshift.host.git import pristine
 from gitlab_nightshift.host.paths import display
@@ -30,6 +30,7 @@ from gitlab_nightshift.records import (
     Verdict,
     write_record,
 )
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Job, Settings, read_job
 from tests.support.world import BOT_TOKEN, JOB_TOKEN, World, world
 

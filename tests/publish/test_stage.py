@@ -9,11 +9,12 @@ import pytest
 from gitlab_nightshift.demo.checkout import Layout
 from gitlab_nightshift.demo.standin_state import Credential
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Note, Redactor
+from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab import read_marker
 from gitlab_nightshift.host.git import Identity
 from gitlab_nightshift.records import Bundle as BundleRecord
 from gitlab_nightshift.records import Outcome, read_record
+from gitlab_nightshift.redaction import Redactor
 from tests.support.trees import whole_tree
 from tests.support.world import BOT_TOKEN, JOB_TOKEN, world
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.events import Redactor
 from gitlab_nightshift.records import (
     BeadResult,
     BeadStatus,
@@ -16,6 +15,7 @@ from gitlab_nightshift.records import (
     Usage,
     read_record,
 )
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.files import LARGE_LOG, move_logs, named_logs, write_results
 
 SECRETS = ("hunter2", 'qu"ote<&>\\', "two\nlines", "x" * 600, "ünïcode")

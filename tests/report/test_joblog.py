@@ -16,7 +16,6 @@ from gitlab_nightshift.events import (
     Event,
     Note,
     Progress,
-    Redactor,
     RunEnded,
     RunStarted,
     StepEnded,
@@ -30,6 +29,7 @@ from gitlab_nightshift.records import (
     RunResult,
     Usage,
 )
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.joblog import WIDTH, JobLog, one_line
 
 MARKER = re.compile(

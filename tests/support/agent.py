@@ -146,8 +146,13 @@ def use(tokens: int) -> Step:
 
 
 def cost(usd: float | None, tokens: int = 100) -> Step:
-    """What the result says of cost and tokens."""
+    """What the result says of cost and tokens, which is the CLI's own word."""
     return ("cost", usd, tokens)
+
+
+def spend(usd: float) -> Step:
+    """Ask the model for an answer of that price; ``shop.bill`` is an endpoint that gives it."""
+    return ("spend", usd)
 
 
 def write(path: str, text: str) -> Step:

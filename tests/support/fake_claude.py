@@ -13,11 +13,14 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 DEFAULT_COST_USD, DEFAULT_TOKENS = 0.01, 100
 NO_PLAY = 97
+OPUS_USD, SONNET_USD = 5e-6, 3e-6
+"""The price of a token of input; a model of another name is taken for an Opus."""
 
 
 def main(folder: Path) -> int:
@@ -144,6 +147,27 @@ class Player:
 
     def do_cost(self, usd: float, tokens: int) -> None:
         self.cost, self.tokens = usd, tokens
+
+    def do_spend(self, usd: float) -> None:
+        """Ask the model for an answer of that price, as the CLI would."""
+        model = sys.argv[sys.argv.index("--model") + 1]
+        tokens = round(usd / (SONNET_USD if "sonnet" in model else OPUS_USD))
+        body = {
+            "model": model,
+            "max_tokens": 1000,
+            "messages": [{"role": "user", "content": f"{tokens} tokens"}],
+        }
+        request = urllib.request.Request(
+            f"{os.environ['ANTHROPIC_BASE_URL']}/v1/messages",
+            json.dumps(body).encode(),
+            {
+                "content-type": "application/json",
+                "x-api-key": os.environ["ANTHROPIC_API_KEY"],
+                "anthropic-version": "2023-06-01",
+            },
+        )
+        with urllib.request.urlopen(request) as answer:
+            answer.read()
 
     def do_answer(self, value: object) -> None:
         self.result["structured_output"] = value

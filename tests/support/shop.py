@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import turns as model
-from tests.support.agent import REAL, Play, answer, append, cost
-from tests.support.turns import Turn, by_phrase
+from tests.support.agent import REAL, Play, answer, append, spend
+from tests.support.turns import Request, Turn, Usage, by_phrase
 
 TEST = "\n    def test_discount(self):\n        self.assertEqual(total([10], 50), 5)\n"
 """Three lines at the end of ``test_shop.py``."""
@@ -64,9 +64,14 @@ def refused(why: str) -> Play:
     return [answer({"passed": False, "error_details": why})]
 
 
-def priced(play: Play, usd: float | None, tokens: int = 100) -> Sequence[Any]:
-    """The same play at another price."""
-    return [cost(usd, tokens), *play]
+def priced(play: Play, usd: float) -> Sequence[Any]:
+    """The same play after a request of that price; the night needs an endpoint of ``bill``."""
+    return [spend(usd), *play]
+
+
+def bill(request: Request) -> Turn:
+    """The script of an endpoint for ``spend``: an answer of as many tokens as are asked for."""
+    return Turn("Paid.", usage=Usage(int(request.prompt.split()[0]), 0))
 
 
 # --- the same for the real CLI: turns of a model ------------------------------------------------

@@ -21,8 +21,10 @@ BOT_TOKEN = "glpat-BotTokenOfTheNight01"
 JOB_TOKEN = "glcbt-JobTokenOfThisJob02"
 MODEL_KEY = "sk-test-ModelKeyOfTheNight03"
 UNRELATED = "nobody-should-see-this"
-NOT_FOR_AGENTS = (BOT_TOKEN, JOB_TOKEN, UNRELATED)
-SECRETS = (*NOT_FOR_AGENTS, MODEL_KEY)
+SECRETS = (BOT_TOKEN, JOB_TOKEN, UNRELATED, MODEL_KEY)
+"""None of them reaches an agent, whatever it is given or sees."""
+PLACEHOLDER = re.compile(r"sk-ant-placeholder-[0-9a-f]{48}")
+GATEWAY = re.compile(r"http://127\.0\.0\.1:\d+")
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tests" / "node" / "node_modules" / ".bin"
 CLAUDE = TOOLS / "claude"
@@ -284,5 +286,6 @@ def job_environment(
         "GITLAB_USER_EMAIL": "olga@example.org",
         "GITLAB_TOKEN": BOT_TOKEN,
         "ANTHROPIC_API_KEY": MODEL_KEY,
+        "NIGHTSHIFT_ISOLATION": "none",  # what a fake agent tells lies outside the checkout
         "UNRELATED_SECRET": UNRELATED,
     }

@@ -79,9 +79,14 @@ def test_commands_may_take_nearly_as_long_as_silence_may_last() -> None:
     assert "ANTHROPIC_BASE_URL" not in env
 
 
-def test_a_model_endpoint_of_the_teams_own() -> None:
-    env = claude(model_endpoint="https://models.example/v1").settings_env()
-    assert env["ANTHROPIC_BASE_URL"] == "https://models.example/v1"
+def test_the_way_to_the_model_is_the_gateway() -> None:
+    """Also where the team has an endpoint of its own: that is the gateway's to know."""
+    chosen = claude(model_endpoint="https://models.example/v1")
+    assert chosen.access_env("http://127.0.0.1:4", "a-placeholder") == {
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:4",
+        "ANTHROPIC_API_KEY": "a-placeholder",
+    }
+    assert "models.example" not in str(chosen.settings_env())
 
 
 @pytest.mark.parametrize(

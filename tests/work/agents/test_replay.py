@@ -32,7 +32,9 @@ def played(folder: Path) -> "subprocess.CompletedProcess[bytes]":
 def test_it_needs_no_key_and_no_variable(tmp_path: Path) -> None:
     (tmp_path / "recording.json").write_text(INDEX)
     replay(tmp_path).check({})
-    assert replay(tmp_path).variables == ()
+    assert replay(tmp_path).keys == ()
+    assert replay(tmp_path).direct({"ANTHROPIC_API_KEY": "x"}) == ()
+    assert replay(tmp_path).access_env("http://127.0.0.1:1", "placeholder") == {}
     assert replay(tmp_path).settings_env() == {}
 
 
@@ -63,7 +65,8 @@ def test_a_bead_is_played_by_a_process_of_its_own(tmp_path: Path) -> None:
 
     done = played(tmp_path)
 
-    assert replay(tmp_path).build_bead_args(task(tmp_path), "")[0] == sys.executable
+    [python, *_] = replay(tmp_path).build_bead_args(task(tmp_path), "")
+    assert python == str(Path(sys.executable).resolve())
     assert done.returncode == 3
     assert done.stdout.decode() == f'{{"a": 1}}\n{{"path": "{checkout}/x"}}\n'
     assert (tmp_path / "handoff.json").read_text() == '{"passed": true}'
