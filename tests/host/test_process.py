@@ -51,7 +51,7 @@ class Box:
         limits: Limits = NO_LIMITS,
         until: bytes | None = None,
         name: str = "1",
-        on_tick: Callable[[], None] = lambda: None,
+        on_tick: Callable[[], bool] = lambda: False,
     ) -> Ended:
         def on_line(line: bytes) -> bool:
             self.lines.append(line)
@@ -248,15 +248,21 @@ def test_a_program_that_will_not_go_is_killed(box: Box, monkeypatch: pytest.Monk
 
 def test_the_caller_is_asked_several_times_a_second(box: Box) -> None:
     ticks: list[float] = []
-    box.stream("sleep", "1", on_tick=lambda: ticks.append(time.monotonic()))
+
+    def tick() -> bool:
+        ticks.append(time.monotonic())
+        return False
+
+    box.stream("sleep", "1", on_tick=tick)
     assert len(ticks) >= 4
     assert max(b - a for a, b in itertools.pairwise(ticks)) < 0.9
 
 
 def test_an_error_of_the_caller_ends_the_program(box: Box) -> None:
-    def fail_at_a_line() -> None:
+    def fail_at_a_line() -> bool:
         if box.lines:
             raise ZeroDivisionError
+        return False
 
     with at_most(5), pytest.raises(ZeroDivisionError):
         box.stream("sh", "-c", "echo $$; sleep 60", on_tick=fail_at_a_line)
@@ -267,9 +273,10 @@ def test_an_error_of_the_caller_ends_the_program(box: Box) -> None:
 def test_a_signal_to_us_ends_the_program(box: Box, number: int) -> None:
     tick = iter([0, 1])
 
-    def kill() -> None:
+    def kill() -> bool:
         if next(tick, None) == 1:
             os.kill(os.getpid(), number)
+        return False
 
     with at_most(5), pytest.raises(Interrupted), cancellable():
         box.stream("sh", "-c", "trap '' INT; echo $$; sleep 60", on_tick=kill)
