@@ -155,10 +155,7 @@ def test_categories_are_the_fixed_five_and_the_teams_own() -> None:
 
 NOT_YET: dict[str, str] = {
     "task": "task: x",
-    "prices": "prices: {m: {input: 1, output: 2}}",
-    "agent_paths": "agent_paths: [/opt/sdk]",
     "profile": "profile: development",
-    "isolation": "isolation: none",
     "policy": "policy: {gates: {write: deny}}",
     "notify": "notify: ['ntfys://topic']",
     "notify_on": "notify_on: [FAILED]",
