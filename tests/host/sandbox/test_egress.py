@@ -224,10 +224,10 @@ def test_without_its_keeper_a_tree_has_no_sockets_left(landlock_room: Room) -> N
     source = """
 import signal, subprocess
 child = subprocess.Popen([sys.executable, '-c', '''
-import socket, time, os
-first = os.getppid()
-while os.getppid() == first: time.sleep(.01)
-'''])
+import time, os, sys
+end = time.monotonic() + 10
+while os.getppid() == int(sys.argv[1]) and time.monotonic() < end: time.sleep(.01)
+''', str(os.getpid())])
 print(os.getppid(), flush=True); time.sleep(30)
 """
     from gitlab_nightshift.host.sandbox.launch import launching
