@@ -232,7 +232,7 @@ def test_the_caller_may_end_it_at_a_line(box: Box) -> None:
 def test_a_program_is_asked_first_and_its_last_words_are_kept(
     box: Box, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    monkeypatch.setattr(process, "GRACE_S", 3.0)
     script = f"trap '' INT TERM; trap 'echo bye; exit 5' {name}; echo go; "
     ended = box.stream("sh", "-c", script + "while :; do sleep 0.05; done", until=b"go")
     assert (ended.end, ended.exit_status) == (End.STOPPED, 5)
