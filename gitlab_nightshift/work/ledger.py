@@ -21,13 +21,17 @@ class Stop(Exception):
 
 @dataclass
 class Ledger:
-    """The beads so far. ``deadline`` is a monotonic time in seconds, None without one."""
+    """The beads so far, and the boundary they run in.
+
+    ``deadline`` is a monotonic time in seconds, None without one.
+    """
 
     max_budget_usd: float
     max_tokens: int | None
     deadline: float | None
     started: float = field(default_factory=now_s)
     results: list[BeadResult] = field(default_factory=list)
+    isolation: str = "not started"
 
     def usage(self) -> Usage:
         """Cost and tokens of all beads, failed ones included; unknown stays unknown."""

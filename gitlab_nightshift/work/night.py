@@ -73,7 +73,6 @@ class Ending:
     error_code: str = ""
     proposal: Proposal | None = None
     captured: Captured | None = None
-    isolation: str = "not started"
 
 
 def run_night(night: Night) -> Ending:

@@ -140,8 +140,8 @@ def _in_checkout(
     places = tools.provider.places(path)
     with short_folder(place.private) as sockets:
         boundary = open_boundary(place.settings, checkout, sockets, places, path, place.emit)
-        ending = _behind(boundary, plan, place, tools, ledger, checkout, sockets / "gateway")
-    return dataclasses.replace(ending, isolation=str(boundary))
+        ledger.isolation = str(boundary)  # known from here on, however the run ends
+        return _behind(boundary, plan, place, tools, ledger, checkout, sockets / "gateway")
 
 
 def _behind(
@@ -277,7 +277,7 @@ def _bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) -> Bu
         proposal=ending.proposal,
         usage=ledger.usage(),
         duration_s=round(duration_s, 1),
-        isolation=ending.isolation,
+        isolation=ledger.isolation,
         beads=tuple(ledger.results),
     )
 

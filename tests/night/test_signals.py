@@ -76,6 +76,7 @@ def test_sigterm_during_a_bead(tmp_path: Path, bead: str) -> None:
         assert (last["bead"], last["error"]) == (bead, "stopped by a signal")
         assert last["status"] != "ok"
         assert shop.written == []
+        assert shop.result["isolation"] == "none", "told however the run ended"
 
 
 def test_sigint_ends_also_an_agent_that_ignores_signals(tmp_path: Path) -> None:
