@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE_TOOLS := tests/node/node_modules/.package-lock.json
 
-.PHONY: help demo test lint types imports unit lock clean
+.PHONY: help demo test lint types imports unit quality lock clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,9 @@ imports: $(VENV)/installed-dev ## The layout's directions, the token boundary am
 
 unit: $(VENV)/installed-dev $(NODE_TOOLS) ## The tests, in parallel
 	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+quality: $(VENV)/installed-dev ## What the red flags find, and what they take for a cheat though it is none
+	@$(BIN)/python -m tests.support.quality
 
 lock: ## Pin the newest dependencies that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
