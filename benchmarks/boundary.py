@@ -13,8 +13,9 @@ from pathlib import Path
 
 from gitlab_nightshift.host.process import Limits, stream
 from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
+from gitlab_nightshift.host.sandbox.ownership import give
 from gitlab_nightshift.host.sandbox.probe import survey
-from gitlab_nightshift.host.sandbox.records import Confinement, Tier
+from gitlab_nightshift.host.sandbox.records import Confinement
 
 
 def timed(scratch: Path, confined: Confined | None) -> float:
@@ -40,10 +41,11 @@ def main(runs: int) -> None:
         private = Path(folder)
         scratch = private / "scratch"
         scratch.mkdir()
+        private.chmod(0o711)
         tiers = [row for row in survey(private) if isinstance(row, Sandbox)]
         for sandbox in tiers:
-            if sandbox.tier is Tier.UID:
-                continue
+            if sandbox.identity:
+                give(scratch, (sandbox.identity.uid, sandbox.identity.gid))
             confined = Confined(sandbox, Confinement(scratch, (scratch,)))
             pairs = [(timed(scratch, None), timed(scratch, confined)) for _ in range(runs)]
             bare, inside = (statistics.median(column) for column in zip(*pairs, strict=True))

@@ -14,8 +14,10 @@ from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.cover import aside_of
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git
-from gitlab_nightshift.host.paths import within
+from gitlab_nightshift.host.paths import short_parent, within
+from gitlab_nightshift.host.private import collect, own_folder
 from gitlab_nightshift.host.repair import repair
+from gitlab_nightshift.host.secrecy import close_to_others
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.joblog import JobLog
 from gitlab_nightshift.settings import (
@@ -28,6 +30,9 @@ from gitlab_nightshift.settings import (
     read_job,
     read_secrets,
 )
+
+_RESULTS, _EARLIER, _OUTPUT = "results", "earlier", "output"
+"""In the private folder: results so far, those of earlier stages, and where they belong."""
 
 
 @dataclass(frozen=True)
@@ -77,21 +82,23 @@ class Session:
 def opened(call: Call) -> Iterator[Session]:
     """A session in the checkout around ``call.folder``.
 
-    What a killed run left is repaired first. On exit the results are placed in the checkout's
-    output folder, also after an error. Raises :class:`NightshiftError` for what is wrong.
+    First what killed runs left is repaired, and their results are recovered. On exit the results
+    are placed in the checkout's output folder, also after an error. Raises
+    :class:`NightshiftError` for what is wrong.
     """
+    close_to_others()
     checkout = top_of(call.folder)
-    private = Path(tempfile.mkdtemp(prefix="nightshift-", dir=call.env.get("TMPDIR")))
-    try:
+    parent = Path(call.env.get("TMPDIR") or tempfile.gettempdir())
+    with own_folder(parent, checkout) as private:
         path = search_path(call.env, checkout)
         repair(checkout, private=private, search_path=path)
+        for place in {parent, short_parent(parent)}:
+            collect(place, checkout, _recover)
         git = git_verbs.pristine(private / "git", path)
         session = _session(call, checkout, private, git)
         _refuse_tracked_output(session)
         with _set_aside(session):
             yield session
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
 
 
 def top_of(folder: Path) -> Path:
@@ -106,11 +113,12 @@ def top_of(folder: Path) -> Path:
 def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
     file, config_folder = config_file(call, checkout, git)
     settings = load_settings(call.env, file, call.overrides)
-    results, logs = private / "results", private / "logs"
+    results, logs = private / _RESULTS, private / "logs"
     results.mkdir()
     logs.mkdir()
     secrets = read_secrets(call.env)
     redact = Redactor(secrets.values)
+    _refuse_secret_in_task(settings, redact)
     job = read_job(call.env, settings.repo_url)
     log = JobLog(sections=job.in_ci, colour=call.colour or job.in_ci, redact=redact)
     return Session(
@@ -132,6 +140,16 @@ def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
         redact=redact,
         emit=to_all((log, json_lines(results / "events.jsonl", redact))),
     )
+
+
+def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
+    """GitLab expands ``$NAME`` in the value of a variable: a task that is typed into the form would
+    bring the token to the model."""
+    task = settings.task or ""
+    if redact(task) != task:
+        raise config_error(
+            "task: it holds a secret, perhaps by a $NAME that GitLab replaced: write $$NAME"
+        )
 
 
 def _refuse_tracked_output(session: Session) -> None:
@@ -174,18 +192,32 @@ def _committed(git: Git, checkout: Path, path: Path) -> bytes | None:
 @contextlib.contextmanager
 def _set_aside(session: Session) -> Iterator[None]:
     """Keep the output folder of an earlier stage away from agents; put all results there after."""
-    earlier = session.private / "earlier"
+    (session.private / _OUTPUT).write_bytes(os.fsencode(session.output))
     if session.output.is_dir() and not session.output.is_symlink():
-        shutil.move(session.output, earlier)
+        shutil.move(session.output, session.private / _EARLIER)
     try:
         yield
     finally:
         _remove(session.output)
-        if earlier.exists():
-            shutil.copytree(session.results, earlier, dirs_exist_ok=True)
-            shutil.move(earlier, session.output)
-        elif any(session.results.iterdir()):
-            shutil.move(session.results, session.output)
+        _place(session.private, session.output)
+
+
+def _place(private: Path, output: Path) -> None:
+    """Put the results, with those of earlier stages, where nothing stands."""
+    results, earlier = private / _RESULTS, private / _EARLIER
+    if earlier.exists():
+        shutil.copytree(results, earlier, dirs_exist_ok=True)
+        shutil.move(earlier, output)
+    elif any(results.iterdir()):
+        shutil.move(results, output)
+
+
+def _recover(private: Path) -> None:
+    """What a killed run had reached is put where it would have been, unless there is newer."""
+    with contextlib.suppress(OSError):
+        output = Path(os.fsdecode((private / _OUTPUT).read_bytes()))
+        if not os.path.lexists(output):
+            _place(private, output)
 
 
 def product(session: Session, given: str | None, name: str) -> Path:
@@ -196,7 +228,7 @@ def product(session: Session, given: str | None, name: str) -> Path:
     path = (session.folder / given).resolve() if given else session.output / name
     place = path
     if path.is_relative_to(session.output):
-        place = session.private / "earlier" / path.relative_to(session.output)
+        place = session.private / _EARLIER / path.relative_to(session.output)
     if not place.exists():
         raise config_error(f"{path}: not there; it is the product of the stage before")
     return place

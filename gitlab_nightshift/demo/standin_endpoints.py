@@ -3,6 +3,8 @@
 from typing import Any
 
 from gitlab_nightshift.demo import standin_merge_requests as merge_requests
+from gitlab_nightshift.demo import standin_pipelines as pipelines
+from gitlab_nightshift.demo import standin_threads as threads
 from gitlab_nightshift.demo.standin_api import (
     WRITE,
     ApiError,
@@ -15,6 +17,7 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_json import (
     branch_json,
+    job_json,
     label_json,
     own_user_json,
     project_json,
@@ -147,7 +150,21 @@ def _compare(call: Call) -> Answer:
 def _pipeline_jobs(call: Call) -> Answer:
     known_filters(call.request)
     found = [job for job in call.project.jobs if str(job.pipeline) == call.values["pipeline"]]
-    return one_page(call, found, lambda job: {"id": job.id, "name": job.name, "status": "success"})
+    return one_page(call, found, lambda job: job_json(job, call.state.url))
+
+
+def _job(call: Call) -> Answer:
+    for job in call.project.jobs:
+        if str(job.id) == call.values["job"]:
+            return Answer(200, job_json(job, call.state.url))
+    raise ApiError(404, {"message": "404 Not found"})
+
+
+def _member(call: Call) -> Answer:
+    for number, level in call.project.members.items():
+        if str(number) == call.values["user"]:
+            return Answer(200, {"id": number, "state": "active", "access_level": level})
+    raise ApiError(404, {"message": "404 Not found"})
 
 
 def _artifact(call: Call) -> Answer:
@@ -183,7 +200,9 @@ ENDPOINTS = (
     Endpoint("GET", f"{REPOSITORY}/branches/{{name}}", _branch, REPORTER, job_token=True),
     Endpoint("GET", f"{REPOSITORY}/commits/{{sha}}", _commit, REPORTER, job_token=True),
     Endpoint("GET", f"{REPOSITORY}/compare", _compare, REPORTER, job_token=True),
+    Endpoint("GET", f"{PROJECT}/members/all/{{user}}", _member, GUEST),
     Endpoint("GET", f"{PROJECT}/pipelines/{{pipeline}}/jobs", _pipeline_jobs, REPORTER),
+    Endpoint("GET", f"{PROJECT}/jobs/{{job}}", _job, REPORTER),
     Endpoint(
         "GET", f"{PROJECT}/jobs/{{job}}/artifacts/{{path*}}", _artifact, DEVELOPER, job_token=True
     ),
@@ -195,4 +214,6 @@ ENDPOINTS = (
     Endpoint("GET", f"{ONE}/diffs", merge_requests.diff_list, REPORTER),
     Endpoint("GET", f"{ONE}/notes", merge_requests.notes, REPORTER, job_token=True),
     Endpoint("POST", f"{ONE}/notes", merge_requests.add_note, REPORTER, WRITE),
+    *threads.ENDPOINTS,
+    *pipelines.ENDPOINTS,
 )

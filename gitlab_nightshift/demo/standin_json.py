@@ -3,12 +3,13 @@
 import re
 from typing import Any
 
+from gitlab_nightshift.demo.standin_comments import Commented, Issue, Note
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
     Label,
     MergeRequest,
-    Note,
+    PipelineJob,
     Project,
     Token,
     User,
@@ -36,6 +37,17 @@ def own_user_json(user: User, url: str) -> Json:
     """An account as its owner sees it."""
     email = f"{user.username}@noreply.gitlab.invalid"
     return {**user_json(user, url), "bot": user.bot, "email": email, "commit_email": email}
+
+
+def job_json(job: PipelineJob, url: str) -> Json:
+    """A job as the API shows it."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "status": job.status,
+        "pipeline": {"id": job.pipeline},
+        "user": user_json(job.user, url) if job.user else None,
+    }
 
 
 def token_json(token: Token) -> Json:
@@ -110,18 +122,39 @@ def branch_json(project: Project, name: str, commit: Json, access_level: int) ->
     }
 
 
-def note_json(note: Note, merge_request: MergeRequest, url: str) -> Json:
-    """A comment on a merge request."""
+def note_json(note: Note, on: Commented, url: str) -> Json:
+    """A comment on an issue or a merge request."""
     return {
         "id": note.id,
+        "type": None,
         "body": note.body,
         "author": user_json(note.author, url),
         "created_at": note.created_at,
         "updated_at": note.created_at,
-        "system": False,
-        "noteable_type": "MergeRequest",
-        "noteable_id": merge_request.id,
-        "noteable_iid": merge_request.iid,
+        "system": note.system,
+        "noteable_id": on.id,
+        "noteable_type": "Issue" if isinstance(on, Issue) else "MergeRequest",
+        "noteable_iid": on.iid,
+        "resolvable": False,
+        "confidential": note.internal,
+        "internal": note.internal,
+    }
+
+
+def issue_json(issue: Issue, project: Project, url: str) -> Json:
+    """An issue."""
+    return {
+        "id": issue.id,
+        "iid": issue.iid,
+        "project_id": project.id,
+        "title": issue.title,
+        "description": issue.description,
+        "state": "opened",
+        "confidential": issue.confidential,
+        "author": user_json(issue.author, url),
+        "labels": [],
+        "user_notes_count": len(issue.notes),
+        "web_url": issue.web_url,
     }
 
 

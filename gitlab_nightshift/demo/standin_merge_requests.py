@@ -11,13 +11,13 @@ from gitlab_nightshift.demo.standin_api import (
     one_page,
     required,
 )
+from gitlab_nightshift.demo.standin_comments import Note
 from gitlab_nightshift.demo.standin_json import Json, merge_request_json, note_json
 from gitlab_nightshift.demo.standin_repository import diffs, heads, merge_base
 from gitlab_nightshift.demo.standin_state import (
     Answer,
     Label,
     MergeRequest,
-    Note,
     Project,
     User,
     timestamp,
@@ -78,12 +78,12 @@ def created(call: Call) -> Answer:
 def shown(call: Call) -> Answer:
     """GET merge_requests/:iid."""
     _refresh(call.project)
-    return Answer(200, _json(call, _find(call)))
+    return Answer(200, _json(call, find(call)))
 
 
 def updated(call: Call) -> Answer:
     """PUT merge_requests/:iid."""
-    request, body = _find(call), required(call.request.body)
+    request, body = find(call), required(call.request.body)
     if not set(body) & set(CHANGEABLE):
         names = ", ".join(CHANGEABLE)
         raise ApiError(400, {"error": f"{names} are missing, at least one parameter is required"})
@@ -97,19 +97,19 @@ def updated(call: Call) -> Answer:
 def changes(call: Call) -> Answer:
     """GET merge_requests/:iid/changes."""
     _refresh(call.project)
-    request = _find(call)
+    request = find(call)
     return Answer(200, {**_json(call, request), "changes": _diffs(call.project, request)})
 
 
 def diff_list(call: Call) -> Answer:
     """GET merge_requests/:iid/diffs."""
     _refresh(call.project)
-    return one_page(call, _diffs(call.project, _find(call)), lambda diff: diff)
+    return one_page(call, _diffs(call.project, find(call)), lambda diff: diff)
 
 
 def notes(call: Call) -> Answer:
     """GET merge_requests/:iid/notes: newest first."""
-    query, request = known_filters(call.request), _find(call)
+    query, request = known_filters(call.request), find(call)
     newest_first = query.get("sort", "desc") == "desc"
     found = request.notes[::-1] if newest_first else request.notes
     return one_page(call, found, lambda note: note_json(note, request, call.state.url))
@@ -117,7 +117,7 @@ def notes(call: Call) -> Answer:
 
 def add_note(call: Call) -> Answer:
     """POST merge_requests/:iid/notes."""
-    body, request = required(call.request.body, "body"), _find(call)
+    body, request = required(call.request.body, "body"), find(call)
     note = Note(call.state.next_id("note"), body["body"], call.caller.user, timestamp())
     request.notes.append(note)
     return Answer(201, note_json(note, request, call.state.url))
@@ -127,7 +127,8 @@ def _json(call: Call, request: MergeRequest) -> Json:
     return merge_request_json(request, call.project, call.state.url)
 
 
-def _find(call: Call) -> MergeRequest:
+def find(call: Call) -> MergeRequest:
+    """The merge request of the path; 404 where there is none."""
     for request in call.project.merge_requests:
         if str(request.iid) == call.values["iid"]:
             return request

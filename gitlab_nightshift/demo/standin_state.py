@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from gitlab_nightshift.demo.standin_comments import Issue, Note
 from gitlab_nightshift.demo.standin_repository import Push, create_bare, read_pushes
 from gitlab_nightshift.host.git import Git
 from gitlab_nightshift.host.http_backend import server_git
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.demo.standin_pipelines import Pipeline
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 DEFAULT_SCOPES = ("api", "write_repository")
@@ -21,6 +25,8 @@ FIRST_IDS = {
     "project": 4001,
     "label": 20001,
     "merge_request": 70001,
+    "issue": 80001,
+    "pipeline": 60001,
     "note": 90001,
     "job": 110001,
 }
@@ -112,16 +118,6 @@ class Label:
     description: str | None = None
 
 
-@dataclass(frozen=True)
-class Note:
-    """A comment on a merge request."""
-
-    id: int
-    body: str
-    author: User
-    created_at: str
-
-
 @dataclass
 class MergeRequest:
     """A merge request within one project; ``sha`` is the source branch's last known commit."""
@@ -157,17 +153,21 @@ class MergeRequest:
 
 @dataclass(frozen=True)
 class PipelineJob:
-    """A job of a pipeline; ``artifacts`` is the folder that holds what it has uploaded."""
+    """A job; ``artifacts`` is the folder of what it has uploaded, ``user`` who started it."""
 
     id: int
     pipeline: int
     name: str
     artifacts: Path
+    user: User | None = None
+    status: str = "success"
 
 
 @dataclass
 class Project:
-    """A project with its bare repository. ``protected_branches`` are names and wildcards."""
+    """A project with its bare repository. ``protected_branches`` are names and wildcards,
+    ``members`` the roles of users by their ids, ``pipeline_jobs`` the jobs of a new pipeline and
+    their first status, ``variables_role`` who may give it variables (50: nobody here)."""
 
     id: int
     path: str
@@ -180,6 +180,11 @@ class Project:
     labels: list[Label] = field(default_factory=list)
     merge_requests: list[MergeRequest] = field(default_factory=list)
     jobs: list[PipelineJob] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+    members: dict[int, int] = field(default_factory=dict)
+    pipelines: list["Pipeline"] = field(default_factory=list)
+    pipeline_jobs: dict[str, str] = field(default_factory=dict)
+    variables_role: int = DEVELOPER
 
     @property
     def http_url(self) -> str:

@@ -2,7 +2,7 @@
 
 Files are read without following a link and put into a private work tree together with the rules
 that hold after the change, so the result is what ``git add -A`` would have made of an honest
-checkout.
+checkout. Links are refused: whoever writes or reads along one is somewhere else.
 """
 
 import os
@@ -37,7 +37,6 @@ from gitlab_nightshift.host.staging import (
     open_stage,
     store,
     write_file,
-    write_link,
     write_rules,
 )
 from gitlab_nightshift.host.tree import (
@@ -174,9 +173,14 @@ def _inside(path: str, folders: Iterable[str]) -> bool:
 
 
 def _only_touched(reading: _Reading, path: str) -> bool:
-    """True where a tracked file was rewritten with the very bytes it had."""
+    """True where a tracked file was rewritten with the very bytes it had, or a link with its
+    target."""
     old, new = reading.old(path), reading.new(path)
-    if old is None or new is None or old.kind is not Kind.FILE or new.kind is not Kind.FILE:
+    if old is None or new is None or old.kind is not new.kind:
+        return False
+    if old.kind is Kind.LINK:
+        return old.target == new.target
+    if old.kind is not Kind.FILE:
         return False
     if old.size != new.size or (old.mode ^ new.mode) & stat.S_IXUSR:
         return False
@@ -217,7 +221,8 @@ def _why_not(saved: Saved, path: str, old: Entry | None, new: Entry | None) -> s
         "it belongs to a submodule": path in saved.submodules or _inside(path, saved.submodules),
         "its path is too long": new and _is_too_long(path),
         "git keeps such names for itself": new and is_dot_git(path),
-        "it is no file, folder or link": new and new.kind is Kind.OTHER,
+        "it is a symbolic link": new and new.kind is Kind.LINK,
+        "it is no file or folder": new and new.kind is Kind.OTHER,
         f"it is larger than {MAX_FILE_BYTES} bytes": max(_size(old), _size(new)) > MAX_FILE_BYTES,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
@@ -232,17 +237,16 @@ def _size(entry: Entry | None) -> int:
 
 
 def _stage_files(stage: Stage, reading: _Reading, paths: list[str]) -> Iterator[Refusal]:
-    """Read the files and links into the stage; those that cannot be stored are refused."""
-    for path in filtered(stage, paths):
-        yield Refusal(path, "it needs a filter (LFS)")
+    """Read the files into the stage; those that cannot be stored are refused."""
+    for path, name in filtered(stage, paths).items():
+        # the pointer alone would be a broken file: its object is in no LFS store
+        lfs = "Git LFS keeps its content, which is not uploaded from here"
+        yield Refusal(path, lfs if name == "lfs" else f"it needs the filter {display(name)}")
     for path in paths:
-        entry = reading.now[path]
-        if entry.kind is Kind.LINK:
-            write_link(stage, path, entry.target)
-            continue
         try:
             data = read_regular(reading.root, path, MAX_FILE_BYTES)
         except Refused as refused:
             yield Refusal(path, str(refused))
         else:
-            write_file(stage, path, data, executable=bool(entry.mode & stat.S_IXUSR))
+            executable = bool(reading.now[path].mode & stat.S_IXUSR)
+            write_file(stage, path, data, executable=executable)

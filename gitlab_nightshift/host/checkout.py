@@ -16,7 +16,6 @@ from gitlab_nightshift.host.cover import (
     Aside,
     Note,
     aside_of,
-    build_throwaway,
     claim,
     cover,
     covered,
@@ -36,12 +35,16 @@ from gitlab_nightshift.host.git import (
     with_machine_config,
 )
 from gitlab_nightshift.host.lay import lay_files
+from gitlab_nightshift.host.owners import OwnersRefused, given
 from gitlab_nightshift.host.paths import display, within
 from gitlab_nightshift.host.repair import repair
-from gitlab_nightshift.host.repository import Repository, private_repository
+from gitlab_nightshift.host.repository import Repository, diff_files, private_repository
 from gitlab_nightshift.host.restore import put_back, settle
+from gitlab_nightshift.host.sandbox.records import Identity
+from gitlab_nightshift.host.sandbox.uid import closed_folder
 from gitlab_nightshift.host.saved import Saved, save, write_saved
 from gitlab_nightshift.host.signals import shield
+from gitlab_nightshift.host.throwaway import FRESH_ENOUGH, build_throwaway
 from gitlab_nightshift.host.tree import TOP, Snapshot
 
 
@@ -56,7 +59,8 @@ class _Known:
 class Checkout:
     """A covered checkout. Its methods are for times when no agent process is alive.
 
-    ``objects`` are the real object folders, which agents have to read.
+    ``objects`` are the real object folders that agents have to read, ``secrets`` what they must
+    not: configuration and logs of the real repository.
     """
 
     path: Path
@@ -65,13 +69,9 @@ class Checkout:
     repository: Repository
     saved: Saved
     objects: tuple[Path, ...]
+    secrets: tuple[Path, ...]
     _aside: Aside = field(repr=False)
     _known: _Known = field(repr=False)
-
-    @property
-    def real_git(self) -> Path:
-        """Where the real ``.git`` is while it is covered."""
-        return self._aside.real_git
 
     def change(self) -> Captured:
         """What differs from the start, fixed as a tree: nothing that runs later can alter it."""
@@ -110,6 +110,10 @@ class Checkout:
             lay_files(self.path, self.saved, self.repository, captured)
         return failed
 
+    def lay_tree(self, tree: str) -> tuple[str, ...]:
+        """The same for any tree in ``repository``."""
+        return self.lay(Captured(tree, diff_files(self.repository, self.base_sha, tree), b""))
+
 
 @contextlib.contextmanager
 def open_checkout(
@@ -120,13 +124,15 @@ def open_checkout(
     search_path: str,
     run_id: str,
     real_home: Path | None = None,
+    identity: Identity | None = None,
 ) -> Iterator[Checkout]:
     """Cover the real ``.git`` on enter; put the tree back and uncover it on exit, always.
 
     ``private`` is an existing folder that no agent can reach (0700); ``output_dir`` (relative) is
     never part of a change; ``search_path`` is ``environment.search_path``. With ``real_home`` the
-    machine's own git settings judge whether the checkout is clean (LFS). First repairs what a
-    killed run left. Raises NightshiftError E_CONFIG, E_WORKSPACE_DIRTY.
+    machine's own git settings judge whether the checkout is clean (LFS). With ``identity`` the
+    checkout belongs to that user meanwhile. First repairs what a killed run left. Raises
+    NightshiftError E_CONFIG, E_WORKSPACE_DIRTY, and OwnersRefused where it cannot be that user's.
     """
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
@@ -136,21 +142,63 @@ def open_checkout(
     check_startable(machine, checkout, output_dir)
     later = covered(now, checkout, aside_of(checkout))
     with (
-        _claimed(checkout, later, base_sha, run_id) as aside,
+        _claimed(checkout, later, base_sha, run_id, identity) as aside,
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
+        given(aside, identity),
     ):
         config = conversion_config(git, checkout)
         source = replace(now, objects=later.objects)
         repository = private_repository(git, Path(folder) / "git", source, config)
         saved = save(git, checkout, aside.folder / COPIES)
         write_saved(aside.folder / SAVED, saved)
-        build_throwaway(aside.folder / THROWAWAY, now, later, base_sha, config)
-        known = _Known(saved.entries)
+        lenders = _lenders(aside, later)
+        with _told_where_refused(aside):
+            fresh = config | (FRESH_ENOUGH if identity else {})
+            build_throwaway(aside.folder / THROWAWAY, now, later, lenders, base_sha, fresh)
         opened = Checkout(
-            checkout, base_sha, output_dir, repository, saved, later.objects, aside, known
+            path=checkout,
+            base_sha=base_sha,
+            output_dir=output_dir,
+            repository=repository,
+            saved=saved,
+            objects=lenders,
+            secrets=_secrets(later),
+            _aside=aside,
+            _known=_Known(saved.entries),
         )
         with _covered(aside, opened):
             yield opened
+
+
+def _secrets(later: Place) -> tuple[Path, ...]:
+    """Of a worktree there are two: its own, and those of the repository that it belongs to."""
+    folders = dict.fromkeys((later.git_dir, later.objects[0].parent))
+    return tuple(folder / name for folder in folders for name in ("config", "logs"))
+
+
+def _lenders(aside: Aside, later: Place) -> tuple[Path, ...]:
+    """The object folders that the throw-away borrows from. Raises OwnersRefused.
+
+    Another user cannot pass the folder beside the checkout.
+    """
+    if aside.user is None:
+        return later.objects
+    lenders = tuple(path for path in later.objects if not path.is_relative_to(aside.folder))
+    for path in lenders:
+        if closed := closed_folder(path):
+            raise OwnersRefused(f"git objects in {path} lie behind {closed}, which is its owner's")
+    return lenders
+
+
+@contextlib.contextmanager
+def _told_where_refused(aside: Aside) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if aside.user is None:
+            raise
+        text = f"git objects cannot be shared: {error.filename} ({error.strerror})"
+        raise OwnersRefused(text) from None
 
 
 def check_startable(git: Git, checkout: Path, output_dir: str) -> None:
@@ -170,7 +218,9 @@ def check_startable(git: Git, checkout: Path, output_dir: str) -> None:
 
 
 @contextlib.contextmanager
-def _claimed(checkout: Path, later: Place, base_sha: str, run_id: str) -> Iterator[Aside]:
+def _claimed(
+    checkout: Path, later: Place, base_sha: str, run_id: str, identity: Identity | None
+) -> Iterator[Aside]:
     status = checkout.stat()
     note = Note(
         run_id=run_id,
@@ -180,7 +230,8 @@ def _claimed(checkout: Path, later: Place, base_sha: str, run_id: str) -> Iterat
         object_format=later.object_format,
         objects=tuple(map(str, later.objects)),
     )
-    aside = claim(checkout, note)
+    user = (identity.uid, identity.gid) if identity else None
+    aside = claim(checkout, note, user)
     try:
         yield aside
     finally:

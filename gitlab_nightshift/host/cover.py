@@ -8,9 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,21 +16,25 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError, config_error
 from gitlab_nightshift.host.git import Place
 from gitlab_nightshift.host.openat import Refused, grant, opened, read_regular, remove_path
-from gitlab_nightshift.host.repository import borrow, copy_if_there
+from gitlab_nightshift.host.sandbox.ownership import Owner
+from gitlab_nightshift.host.throwaway import MARKER, copied
 
 VERSION = 1
 SUFFIX = ".nightshift"
-MARKER = "nightshift-cover"
-SAVED, COPIES, THROWAWAY = "saved.json", "copies", "throwaway"
+SAVED, COPIES, THROWAWAY, OWNERS = "saved.json", "copies", "throwaway", "owners.json"
 
 
 @dataclass(frozen=True)
 class Aside:
-    """The folder beside a checkout, claimed by this process as long as ``lock`` is open."""
+    """The folder beside a checkout, claimed by this process as long as ``lock`` is open.
+
+    ``user`` (user, group) is whom the throw-away is for, None for this process's own.
+    """
 
     checkout: Path
     folder: Path
     lock: int
+    user: Owner | None = None
 
     @property
     def real_git(self) -> Path:
@@ -60,7 +62,7 @@ def aside_of(checkout: Path) -> Path:
     return checkout.with_name(checkout.name + SUFFIX)
 
 
-def claim(checkout: Path, note: Note) -> Aside:
+def claim(checkout: Path, note: Note, user: Owner | None = None) -> Aside:
     """Make the folder beside the checkout, locked from its first moment.
 
     Raises NightshiftError: E_CONFIG where it cannot be there, E_WORKSPACE_DIRTY where another
@@ -84,7 +86,7 @@ def claim(checkout: Path, note: Note) -> Aside:
         os.close(lock)
         remove_path(new)
         raise another_night(checkout, None) from None
-    return Aside(checkout, aside_of(checkout), lock)
+    return Aside(checkout, aside_of(checkout), lock, user)
 
 
 def take_over(checkout: Path) -> Aside | None:
@@ -135,8 +137,8 @@ def read_note(folder: Path) -> Note | None:
 
 
 def release(aside: Aside) -> None:
-    """Remove the folder beside the checkout, unless the real ``.git`` is still in it."""
-    if not os.path.lexists(aside.real_git):
+    """Remove the folder beside the checkout, unless the real ``.git`` or owners are still in it."""
+    if not any(os.path.lexists(path) for path in (aside.real_git, aside.folder / OWNERS)):
         with contextlib.suppress(OSError):
             remove_path(aside.folder)
     with contextlib.suppress(OSError):
@@ -164,37 +166,6 @@ def covered(place: Place, checkout: Path, aside: Path) -> Place:
         shallow=moved(place.shallow) if place.shallow else None,
         objects=tuple(moved(path) for path in place.objects),
     )
-
-
-def build_throwaway(
-    folder: Path, now: Place, later: Place, base_sha: str, config: Mapping[str, str]
-) -> None:
-    """Make the ``.git`` that an agent will see: the same commit, index and rules, no remotes, no
-    credentials. ``now`` and ``later`` are where the real parts are before and after the move.
-    """
-    for part in ("info", "objects/pack", "refs/heads", "refs/tags"):
-        (folder / part).mkdir(parents=True)
-    (folder / "HEAD").write_text(f"{base_sha}\n")
-    (folder / MARKER).write_text("")
-    (folder / "config").write_text(_config(now.object_format, config))
-    borrow(folder / "objects", later.objects)
-    copy_if_there(now.index, folder / "index")
-    for shared in now.index.parent.glob("sharedindex.*"):
-        copy_if_there(shared, folder / shared.name)
-    copy_if_there(now.exclude, folder / "info/exclude")
-    copy_if_there(now.attributes, folder / "info/attributes")
-    if now.shallow:
-        copy_if_there(now.shallow, folder / "shallow")
-
-
-def _config(object_format: str, config: Mapping[str, str]) -> str:
-    core = {"bare": "false", "logAllRefUpdates": "true"}
-    core |= {key.removeprefix("core."): value for key, value in config.items()}
-    version, extension = 0, ""
-    if object_format != "sha1":
-        version, extension = 1, f"[extensions]\n\tobjectFormat = {object_format}\n"
-    lines = "".join(f"\t{key} = {json.dumps(value)}\n" for key, value in core.items())
-    return f"[core]\n\trepositoryformatversion = {version}\n{lines}{extension}"
 
 
 def cover(aside: Aside) -> None:
@@ -229,7 +200,7 @@ def uncover(aside: Aside) -> None:
 
 
 def _copied(aside: Aside) -> Path:
-    return Path(shutil.copytree(aside.folder / THROWAWAY, _unused(aside, "fresh")))
+    return copied(aside.folder / THROWAWAY, _unused(aside, "fresh"), aside.user)
 
 
 def _taken_away(aside: Aside) -> Path | None:

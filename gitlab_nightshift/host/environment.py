@@ -1,6 +1,7 @@
 """The one place that makes a child's environment: from an allowlist, never by taking names away."""
 
 import os
+import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ CERTIFICATES = (
 NETWORK = (*PROXIES, *CERTIFICATES)
 """The way to the internet: for this program's own connections."""
 PASSED = ("PATH", "USER", *LOCALE, *CERTIFICATES)
+JAVA = "JAVA_TOOL_OPTIONS"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -34,16 +36,24 @@ def build_bead_env(
 
     ``names`` are the provider's own variables and ``agent_env``. No other key is ever in it.
     """
+    passed = allowed(env, names)
     return {
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "USER": "nightshift",
-        **allowed(env, names),
+        **passed,
         "PATH": search_path(env, checkout),
         "HOME": str(home),
         "TMPDIR": str(tmp),
+        JAVA: _java_options(home, tmp, passed.get(JAVA, "")),
         "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
     }
+
+
+def _java_options(home: Path, tmp: Path, more: str) -> str:
+    """Java asks neither HOME nor TMPDIR. ``more`` is the team's own, which has the last word."""
+    own = shlex.join((f"-Duser.home={home}", f"-Djava.io.tmpdir={tmp}"))
+    return f"{own} {more}".rstrip()
 
 
 def search_path(env: Mapping[str, str], checkout: Path) -> str:

@@ -59,14 +59,15 @@ class Git:
         env: Mapping[str, str] | None = None,
         settings: tuple[str, ...] = (),
         timeout_s: float = TIMEOUT_S,
+        memory: int | None = None,
     ) -> bytes:
         """Stdout of a git command. ``env`` and ``settings`` (key=value) are added to this git's
-        own. Raises GitError.
+        own, ``memory`` bounds its data in bytes. Raises GitError.
         """
         options = [part for setting in (*_QUIET, *settings) for part in ("-c", setting)]
         argv = [self.program, *options, verb, *args]
         whole = {**self.env, **(env or {})}
-        done = capture(argv, cwd=cwd, env=whole, stdin=stdin, timeout_s=timeout_s)
+        done = capture(argv, cwd=cwd, env=whole, stdin=stdin, timeout_s=timeout_s, memory=memory)
         if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
             raise config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
@@ -186,7 +187,7 @@ def tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
 def blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str, int]:
     """Size in bytes of blobs by their ids; those that a partial clone lacks are left out."""
     asked = "".join(f"{blob}\n" for blob in set(blobs)).encode()
-    out = git.run("cat-file", "--batch-check", cwd=checkout, stdin=asked).decode()
+    out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=asked).decode()
     rows = (row.split(" ") for row in out.splitlines())
     return {row[0]: int(row[2]) for row in rows if len(row) == 3}
 
@@ -208,14 +209,14 @@ def commit_messages(git: Git, checkout: Path, count: int) -> tuple[str, ...]:
     return tuple(text.decode("utf-8", "replace").strip() for text in out.split(b"\0") if text)
 
 
-def recent_files(git: Git, checkout: Path, count: int) -> frozenset[str]:
-    """Files touched by the last ``count`` commits of HEAD.
+def recent_files(git: Git, checkout: Path, count: int, revision: str = "HEAD") -> frozenset[str]:
+    """Files touched by the last ``count`` commits of a revision.
 
     Merges count by their first parent; the root and a shallow boundary do not count (contract,
     ``avoid_recent_commits``).
     """
     walk = ("--first-parent", "--diff-merges=first-parent", "--min-parents=1")
-    shown = ("--name-only", "-z", "--format=", f"--max-count={count}", "HEAD")
+    shown = ("--name-only", "-z", "--format=", f"--max-count={count}", revision)
     return frozenset(split_names(git.run("log", *walk, *PLAIN_DIFF, *shown, cwd=checkout)))
 
 

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 from gitlab_nightshift.host.changes import Captured
-from gitlab_nightshift.host.openat import folder_of, put_link, remove, replaced, write_all
+from gitlab_nightshift.host.openat import folder_of, own, remove, replaced, write_all
 from gitlab_nightshift.host.repository import Repository, scratch_index
 from gitlab_nightshift.host.saved import Saved
-from gitlab_nightshift.host.tree import Kind
+from gitlab_nightshift.host.tree import TOP, Kind
 
 
 def lay_files(root: Path, saved: Saved, repository: Repository, captured: Captured) -> None:
@@ -53,13 +53,14 @@ def _removed_if_empty(root: Path, path: str) -> bool:
 
 
 def _write(root: Path, path: str, source: Path, saved: Saved) -> None:
-    with folder_of(root, path, make=True) as (fd, name):
-        if source.is_symlink():
-            put_link(name, os.readlink(source), fd)  # noqa: PTH115
-            return
-        with replaced(name, fd) as target:
-            write_all(target, source.read_bytes())
-            os.fchmod(target, _mode(saved, path, source.stat().st_mode))
+    """What is new belongs to whoever the top does."""
+    top = saved.entries[TOP]
+    old = saved.entries.get(path, top)
+    owner = (top.uid, top.gid)
+    with folder_of(root, path, make=True, owner=owner) as (fd, name), replaced(name, fd) as target:
+        write_all(target, source.read_bytes())
+        own(target, (old.uid, old.gid))
+        os.fchmod(target, _mode(saved, path, source.stat().st_mode))
 
 
 def _mode(saved: Saved, path: str, mode: int) -> int:
@@ -67,6 +68,7 @@ def _mode(saved: Saved, path: str, mode: int) -> int:
     old = saved.entries.get(path)
     if old is None or old.kind is not Kind.FILE:
         return stat.S_IMODE(mode)
+    kept = old.mode & ~(stat.S_ISUID | stat.S_ISGID)  # the content is an agent's
     if mode & stat.S_IXUSR:
-        return old.mode | (old.mode & 0o444) >> 2
-    return old.mode & ~0o111
+        return kept | (kept & 0o444) >> 2
+    return kept & ~0o111

@@ -38,9 +38,12 @@ def opened(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
 
 
 def grant(name: str | Path, dir_fd: int | None = None) -> None:
-    """Give the owner all rights on a file or folder; a link is left alone."""
+    """Give the owner all rights on a folder; anything else is left alone.
+
+    A file may be a hard link to one outside.
+    """
     with pinned(name, dir_fd) as (link, mode):
-        if not stat.S_ISLNK(mode):
+        if stat.S_ISDIR(mode):
             os.chmod(link, stat.S_IMODE(mode) | stat.S_IRWXU)  # noqa: PTH101
 
 
@@ -64,27 +67,33 @@ def set_mode(name: str | Path, dir_fd: int | None, mode: int) -> None:
 
 
 @contextlib.contextmanager
-def folder_of(root: Path, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+def folder_of(
+    root: Path, path: str, *, make: bool = False, owner: tuple[int, int] | None = None
+) -> Iterator[tuple[int, str]]:
     """The folder that holds ``path`` (relative to ``root``) as a descriptor, and the last name.
 
-    With ``make`` missing folders are made and whatever else stands in their place is removed.
+    With ``make`` missing folders are made, for ``owner`` (user, group), and whatever else stands in
+    their place is removed.
     """
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
         fd = stack.enter_context(opened(root))
         for part in above:
             if make:
-                _make_folder(part, fd)
+                _make_folder(part, fd, owner)
             fd = stack.enter_context(opened(part, fd))
         yield fd, name
 
 
-def _make_folder(name: str, dir_fd: int) -> None:
+def _make_folder(name: str, dir_fd: int, owner: tuple[int, int] | None) -> None:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
             return
         os.unlink(name, dir_fd=dir_fd)
     os.mkdir(name, 0o755, dir_fd=dir_fd)
+    if owner:
+        with opened(name, dir_fd) as made:
+            own(made, owner)
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -207,13 +216,31 @@ def replaced(name: str, dir_fd: int) -> Iterator[int]:
         os.close(fd)
 
 
-def put_link(name: str, target: str, dir_fd: int, mtime_ns: int | None = None) -> None:
+def put_link(
+    name: str,
+    target: str,
+    dir_fd: int,
+    mtime_ns: int | None = None,
+    owner: tuple[int, int] | None = None,
+) -> None:
     """Make a symbolic link in the place of ``name``, whatever stood there."""
     part = f".nightshift-{os.urandom(8).hex()}"
     os.symlink(target, part, dir_fd=dir_fd)
+    if owner:
+        with pinned(part, dir_fd) as (link, mode):
+            if stat.S_ISLNK(mode):
+                own(link, owner)
     if mtime_ns is not None:
         os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=dir_fd, follow_symlinks=False)
     _put(part, name, dir_fd)
+
+
+def own(file: int | str, owner: tuple[int, int]) -> None:
+    """Give an open file, or one ``pinned``, its owner (user, group), where we have the right to."""
+    status = os.stat(file, follow_symlinks=True)  # noqa: PTH116
+    if (status.st_uid, status.st_gid) != owner:
+        with contextlib.suppress(PermissionError):
+            os.chown(file, *owner)
 
 
 def _put(part: str, name: str, dir_fd: int) -> None:

@@ -12,6 +12,8 @@ _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 def display(path: str) -> str:
     """A path as it may be shown and stored: valid UTF-8, on one line, odd bytes as escapes."""
+    if path.isascii() and path.isprintable():
+        return path
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -47,6 +49,10 @@ def short_folder(preferred: Path) -> Iterator[Path]:
 
     Raises OSError where neither can be had.
     """
-    parent = preferred if len(str(preferred)) <= LONGEST_FOR_SOCKETS else Path("/tmp")  # noqa: S108
-    with tempfile.TemporaryDirectory(prefix="ns-", dir=parent) as folder:
+    with tempfile.TemporaryDirectory(prefix="ns-", dir=short_parent(preferred)) as folder:
         yield Path(folder)
+
+
+def short_parent(preferred: Path) -> Path:
+    """``preferred``, or /tmp where paths below it could be too long for UNIX sockets."""
+    return preferred if len(str(preferred)) <= LONGEST_FOR_SOCKETS else Path("/tmp")  # noqa: S108

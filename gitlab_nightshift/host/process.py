@@ -4,8 +4,10 @@ A program that is not there and one that fails have the same shape: an exit stat
 """
 
 import contextlib
+import errno
 import os
-import selectors
+import re
+import resource
 import signal
 import subprocess
 import threading
@@ -14,18 +16,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.host.descendants import end_orphans, own_children, subreaper
+from gitlab_nightshift.host.pump import Pump
 from gitlab_nightshift.host.sandbox.launch import Confined, Launch, end_all, launching
 from gitlab_nightshift.host.signals import shield
 
 NOT_FOUND = 127
+NO_PROGRAM = re.compile(r"program: (?:\[Errno \d+\] )?(.*)")
+"""The launcher's last step failed: all that confines was in force, but there is nothing to run."""
 GRACE_S = 1.0
-DRAIN_S = 1.0
-LONGEST_LINE = 8 * 1024 * 1024
-CHUNK = 64 * 1024
 TICK_S = 0.2
 CLOSED_TICK_S = 0.01
 """Seconds between two looks at a program; the second once it has closed its outputs."""
@@ -81,6 +82,10 @@ class Limits:
     output_bytes: int | None = None
 
 
+class NotStarted(OSError):
+    """A program that the system did not start; ``strerror`` says why."""
+
+
 def capture(
     argv: Sequence[str],
     *,
@@ -88,14 +93,21 @@ def capture(
     env: Mapping[str, str],
     stdin: bytes = b"",
     timeout_s: float = 300.0,
+    memory: int | None = None,
 ) -> Captured:
-    """Run a short, trusted program to its end and return all that it printed."""
+    """Run a short, trusted program to its end and return all that it printed.
+
+    ``memory``: bytes that it may have for its data, set before it gets its stdin.
+    """
     with contextlib.ExitStack() as stack:
         try:
             launch = Launch(list(argv), dict(env), cwd, confined=False)
             process = stack.enter_context(started(launch.start))
         except OSError as error:
             return Captured(NOT_FOUND, b"", f"{argv[0]}: {error.strerror}".encode())
+        if memory is not None:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -120,8 +132,8 @@ def stream(
 
     ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
     It runs inside the boundary of ``confined``. When this returns, no descendant of the program is
-    left. Raises OSError where the program cannot be started, :class:`NightshiftError`
-    (``E_POLICY_DENY``) where one cannot be ended or the boundary could not be set up.
+    left. Raises NotStarted, OSError where the output cannot be written, :class:`NightshiftError`
+    (``E_POLICY_DENY``) where a process cannot be ended or the boundary could not be set up.
     """
     subreaper()
     orphans = _orphans_since(own_children())
@@ -132,9 +144,9 @@ def stream(
         _launch(argv, cwd, env, confined) as launch,
     ):
         try:
-            with started(launch.start) as process:
-                pump = _Pump(process, stdin, out, err, on_line)
-                end = pump.run(limits, on_tick)
+            with started(lambda: _start(launch)) as process:
+                pump = Pump(process, stdin, out, err, on_line)
+                end = _watched(process, pump, limits, on_tick)
                 _end(process)
                 end_orphans(orphans)
                 pump.drain()
@@ -144,10 +156,45 @@ def stream(
     if not all_gone:
         text = f"{argv[0]} left processes behind that cannot be ended"
         raise NightshiftError(Code.POLICY_DENY, text)
+    if missing := NO_PROGRAM.fullmatch(told.failed):
+        raise NotStarted(errno.ENOENT, missing[1])
     if told.failed or not told.ready:
         text = f"the sandbox could not be set up: {told.failed or 'it said nothing'}"
         raise NightshiftError(Code.POLICY_DENY, text)
     return Ended(end, process.returncode, time.monotonic() - began, told.refused)
+
+
+def _start(launch: Launch) -> "subprocess.Popen[bytes]":
+    try:
+        return launch.start()
+    except OSError as error:
+        raise NotStarted(error.errno, error.strerror) from None
+
+
+def _watched(
+    process: "subprocess.Popen[bytes]", pump: Pump, limits: Limits, on_tick: Callable[[], bool]
+) -> End:
+    """Why it is over: the process is gone, a limit is reached, or somebody wants its end."""
+    began = last_output = time.monotonic()
+    while process.poll() is None:
+        if pump.turn(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
+            last_output = time.monotonic()
+        if on_tick() or pump.stopped:
+            return End.STOPPED
+        if end := _over(limits, pump.printed, began, last_output):
+            return end
+    return End.EXITED
+
+
+def _over(limits: Limits, printed: int, began: float, last_output: float) -> End | None:
+    now = time.monotonic()
+    if limits.output_bytes is not None and printed > limits.output_bytes:
+        return End.OUTPUT_LIMIT
+    if limits.timeout_s is not None and now - began > limits.timeout_s:
+        return End.TIMEOUT
+    if limits.idle_s is not None and now - last_output > limits.idle_s:
+        return End.IDLE
+    return None
 
 
 def _launch(
@@ -207,107 +254,3 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
-
-
-class _Pump:
-    """Moves bytes between a process and its files, a bounded amount at a time."""
-
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        stdin: bytes,
-        out: IO[bytes],
-        err: IO[bytes],
-        on_line: Callable[[bytes], bool],
-    ) -> None:
-        assert process.stdin and process.stdout and process.stderr
-        self.process, self.pending, self.on_line = process, memoryview(stdin), on_line
-        self.sinks = {process.stdout.fileno(): out, process.stderr.fileno(): err}
-        self.stdin, self.stdout = process.stdin, process.stdout.fileno()
-        self.line, self.printed, self.stopped = bytearray(), 0, False
-        self.selector = selectors.DefaultSelector()
-        for fd in (*self.sinks, self.stdin.fileno()):
-            os.set_blocking(fd, False)
-        for fd in self.sinks:
-            self.selector.register(fd, selectors.EVENT_READ)
-        self.selector.register(self.stdin.fileno(), selectors.EVENT_WRITE)
-
-    def run(self, limits: Limits, on_tick: Callable[[], bool]) -> End:
-        """Until the process is gone or a limit is reached."""
-        started = last_output = time.monotonic()
-        while self.process.poll() is None:
-            if self._turn(TICK_S if self._open_outputs() else CLOSED_TICK_S):
-                last_output = time.monotonic()
-            self.stopped = on_tick() or self.stopped
-            if end := self._over(limits, time.monotonic(), started, last_output):
-                return end
-        return End.EXITED
-
-    def drain(self) -> None:
-        """What is still in the pipes after the end, for a bounded time."""
-        until = time.monotonic() + DRAIN_S
-        while self._open_outputs() and time.monotonic() < until and self._turn(0.0):
-            pass
-        if self.line:
-            self.on_line(bytes(self.line))
-        self.selector.close()
-
-    def _over(self, limits: Limits, now: float, started: float, last: float) -> End | None:
-        if self.stopped:
-            return End.STOPPED
-        if limits.output_bytes is not None and self.printed > limits.output_bytes:
-            return End.OUTPUT_LIMIT
-        if limits.timeout_s is not None and now - started > limits.timeout_s:
-            return End.TIMEOUT
-        if limits.idle_s is not None and now - last > limits.idle_s:
-            return End.IDLE
-        return None
-
-    def _open_outputs(self) -> bool:
-        return any(fd in self.selector.get_map() for fd in self.sinks)
-
-    def _turn(self, wait_s: float) -> bool:
-        """One round of select; True where the process printed something."""
-        printed = False
-        for key, _ in self.selector.select(wait_s):
-            if key.fd in self.sinks:
-                printed = self._read(key.fd) or printed
-            else:
-                self._write()
-        return printed
-
-    def _write(self) -> None:
-        try:
-            if self.pending:
-                self.pending = self.pending[os.write(self.stdin.fileno(), self.pending[:CHUNK]) :]
-            if self.pending:
-                return
-        except BlockingIOError:
-            return
-        except BrokenPipeError:
-            pass
-        self.selector.unregister(self.stdin.fileno())
-        with contextlib.suppress(BrokenPipeError):
-            self.stdin.close()
-
-    def _read(self, fd: int) -> bool:
-        try:
-            data = os.read(fd, CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self.selector.unregister(fd)
-            return False
-        self.sinks[fd].write(data)
-        self.printed += len(data)
-        if fd == self.stdout:
-            self._lines(data)
-        return True
-
-    def _lines(self, data: bytes) -> None:
-        *whole, rest = data.split(b"\n")
-        for part in whole:
-            self.stopped = self.on_line(bytes(self.line) + part) or self.stopped
-            self.line.clear()
-        if len(self.line) < LONGEST_LINE:
-            self.line += rest

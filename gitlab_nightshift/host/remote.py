@@ -80,7 +80,12 @@ def push(repository: Repository, server: Server, commit: str, branch: str) -> Tr
 
 def fetch(repository: Repository, server: Server, branch: str, depth: int = 1) -> Transfer:
     """Fetch a branch's last ``depth`` commits; ``commit`` of the answer is its tip."""
-    spec = f"+refs/heads/{branch}:refs/nightshift/fetched"
+    return fetch_ref(repository, server, f"refs/heads/{branch}", depth)
+
+
+def fetch_ref(repository: Repository, server: Server, ref: str, depth: int) -> Transfer:
+    """The same for any ref by its full name, such as ``HEAD``."""
+    spec = f"+{ref}:refs/nightshift/fetched"
     options = ("--no-tags", f"--depth={depth}", "--no-write-fetch-head", "--no-recurse-submodules")
     done = _transfer(repository, server, "fetch", (*options, server.url, spec), "")
     if not done.ok:

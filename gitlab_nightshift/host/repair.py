@@ -19,6 +19,7 @@ from gitlab_nightshift.host.cover import (
 )
 from gitlab_nightshift.host.git import Git, Place, pristine
 from gitlab_nightshift.host.openat import remove_path
+from gitlab_nightshift.host.owners import end_left, give_back_after_kill
 from gitlab_nightshift.host.paths import display
 from gitlab_nightshift.host.repository import private_repository
 from gitlab_nightshift.host.restore import put_back, settle
@@ -40,7 +41,9 @@ def repair(path: Path, *, private: Path, search_path: str) -> bool:
         return False
     note = read_note(aside.folder)
     with shield():
+        end_left(aside)
         if not os.path.lexists(aside.real_git):
+            give_back_after_kill(aside)
             release(aside)
         elif _is_another_checkout(aside, note):
             _keep(aside)
@@ -81,6 +84,7 @@ def _undo(aside: Aside, note: Note, saved: Saved, git: Git, private: Path) -> No
         _, failed = put_back(aside.checkout, saved, saved.entries, repository)
     uncover(aside)
     settle(aside.checkout, TOP, saved.entries[TOP])
+    give_back_after_kill(aside)
     release(aside)
     if failed:
         raise NightshiftError(Code.WORKSPACE_DIRTY, _left_changed(aside.checkout, failed))
@@ -102,6 +106,7 @@ def _hand_over(aside: Aside) -> NightshiftError:
     ``.git`` next time brings all in order; a person finds what was done in the throw-away.
     """
     uncover(aside)
+    give_back_after_kill(aside)
     left = _keep(aside)
     return NightshiftError(
         Code.WORKSPACE_DIRTY,

@@ -7,6 +7,7 @@ checkout is read, so nothing that an agent planted there can run.
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from gitlab_nightshift.host.git import PLAIN_DIFF, Git, GitError, Identity, Place, split_names
+
+APPLY_MEMORY = 512 * 1024 * 1024
+"""Bytes. A binary patch of some hundred may say that it makes gigabytes."""
 
 
 class Relation(StrEnum):
@@ -27,13 +31,15 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """One path of a difference. ``status`` is A, M, D or T (type changed), counts are lines.
+    """One path of a difference. ``status`` is A, M, D or T (type changed), counts are lines,
+    ``mode`` is git's own after the change (``000000`` where the path is gone).
 
     A binary file counts all of its old lines as deleted and all of its new ones as added.
     """
 
     path: str
     status: str
+    mode: str
     added: int
     deleted: int
 
@@ -45,12 +51,18 @@ class Repository:
     git: Git
     folder: Path
 
-    def run(self, *args: str, stdin: bytes = b"", index: Path | None = None) -> bytes:
+    def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        memory: int | None = None,
+    ) -> bytes:
         """Stdout of a git command in this repository. Raises GitError."""
         env = {"GIT_DIR": str(self.folder)}
         if index:
             env["GIT_INDEX_FILE"] = str(index)
-        return self.git.run(*args, cwd=self.folder, stdin=stdin, env=env)
+        return self.git.run(*args, cwd=self.folder, stdin=stdin, env=env, memory=memory)
 
     def run_in(
         self,
@@ -78,8 +90,7 @@ def private_repository(
     git.run("init", "--quiet", "--bare", "--template=", form, str(folder), cwd=folder)
     repository = Repository(git, folder)
     fixed = {"core.protectHFS": "true", "core.protectNTFS": "true", "core.symlinks": "true"}
-    for key, value in {"core.fileMode": "true", **(config or {}), **fixed}.items():
-        repository.run("config", key, value)
+    _configure(folder / "config", {"core.fileMode": "true", **(config or {}), **fixed})
     borrow(folder / "objects", source.objects)
     (folder / "info").mkdir(exist_ok=True)
     for part, name in ((source.exclude, "info/exclude"), (source.attributes, "info/attributes")):
@@ -87,6 +98,14 @@ def private_repository(
     if source.shallow:
         copy_if_there(source.shallow, folder / "shallow")
     return repository
+
+
+def _configure(file: Path, config: Mapping[str, str]) -> None:
+    """Add settings of ``core`` to a configuration; a value that is no single word is left out."""
+    words = {key: value for key, value in config.items() if re.fullmatch(r"\w+", value)}
+    lines = (f"\t{key.removeprefix('core.')} = {value}\n" for key, value in words.items())
+    with file.open("a") as text:
+        text.write("[core]\n" + "".join(lines))
 
 
 def borrow(objects: Path, lenders: Sequence[Path]) -> None:
@@ -153,7 +172,8 @@ def relation(repository: Repository, onto: str, patch: bytes) -> Relation:
 def _applied(repository: Repository, onto: str, patch: bytes, *how: str) -> str:
     with scratch_index(repository, onto) as index:
         options = ("--cached", "--whitespace=nowarn", *how)
-        repository.run("apply", *options, "-", stdin=patch, index=index)
+        asked = ("apply", *options, "-")
+        repository.run(*asked, stdin=patch, index=index, memory=APPLY_MEMORY)
         return write_tree(repository, index)
 
 
@@ -229,12 +249,21 @@ def diff_files(repository: Repository, old: str, new: str) -> tuple[ChangedFile,
     counts = _numstat(repository, old, new)
     found: list[ChangedFile] = []
     for meta, path in zip(raw[::2], raw[1::2], strict=True):
-        _, _, before, after, status = meta.split(" ")
+        _, mode, before, after, status = meta.split(" ")
         added, deleted = counts.get(path, (0, 0))
         if added is None or deleted is None:
             deleted, added = _lines(repository, before), _lines(repository, after)
-        found.append(ChangedFile(path, status[0], added, deleted))
+        found.append(ChangedFile(path, status[0], mode, added, deleted))
     return tuple(found)
+
+
+def diff_sizes(repository: Repository, old: str, new: str) -> tuple[int, ...]:
+    """Bytes of each file, before and after, in which two trees differ. Raises GitError."""
+    raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, old, new))
+    blobs = [blob for meta in raw[::2] for blob in meta.split(" ")[2:4] if blob.strip("0")]
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    found = repository.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).split()
+    return tuple(int(size) for size in found if size.isdigit())
 
 
 def _numstat(

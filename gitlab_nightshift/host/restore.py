@@ -1,6 +1,7 @@
 """Put back: the checkout becomes, path by path, what it was when it was saved."""
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from gitlab_nightshift.host.openat import (
     Refused,
     copy_all,
     folder_of,
+    own,
     pinned,
     put_link,
     remove,
@@ -24,12 +26,15 @@ from gitlab_nightshift.host.tree import (
     Kind,
     Snapshot,
     differing,
+    look_again,
     looks_same,
     same,
     scan,
 )
 
 BATCH_BYTES = 64_000_000
+FEW = 1_000
+"""So many paths are looked at one by one; with more a whole scan is faster."""
 
 
 def put_back(
@@ -49,7 +54,7 @@ def put_back(
     _make_folders(root, (path for path in touched if path in folders))
     _make_links(root, saved.entries, touched)
     written = _write_files(root, saved, touched, repository)
-    now = scan(root, only=folders) if touched else found
+    now = look_again(root, found, touched) if len(touched) < FEW else scan(root, only=folders)
     failed = _settle_folders(root, saved.entries, now) | (now.keys() - saved.entries.keys())
     state, doubtful = _judged(saved, known, now, touched, written)
     if keep_watched:
@@ -117,7 +122,8 @@ def _make_links(root: Path, old: Snapshot, touched: Iterable[str]) -> None:
     for path in touched:
         if _is(old, path, Kind.LINK):
             with _kept_going(), folder_of(root, path) as (fd, name):
-                put_link(name, old[path].target, fd, old[path].mtime_ns)
+                entry = old[path]
+                put_link(name, entry.target, fd, entry.mtime_ns, (entry.uid, entry.gid))
 
 
 # --- files ------------------------------------------------------------------------------------
@@ -150,10 +156,7 @@ def _write_files(
 def _rewritten(root: Path, path: str, old: Entry) -> Iterator[int]:
     with folder_of(root, path) as (fd, name), replaced(name, fd) as target:
         yield target
-        status = os.fstat(target)
-        if (status.st_uid, status.st_gid) != (old.uid, old.gid):
-            with contextlib.suppress(PermissionError):
-                os.fchown(target, old.uid, old.gid)
+        own(target, (old.uid, old.gid))
         os.fchmod(target, old.mode)
         os.utime(target, ns=(old.mtime_ns, old.mtime_ns))
 
@@ -194,9 +197,10 @@ def _settled(old: Entry, now: Entry) -> bool:
 
 
 def settle(root: Path, path: str, old: Entry) -> None:
-    """Give a folder its owner, mode and times. Raises OSError."""
-    with _at(root, path) as (name, fd), pinned(name, fd) as (link, _):
-        with contextlib.suppress(PermissionError):
-            os.chown(link, old.uid, old.gid)
+    """Give a folder its owner, mode and times. Raises OSError, also where it is no folder."""
+    with _at(root, path) as (name, fd), pinned(name, fd) as (link, mode):
+        if not stat.S_ISDIR(mode):
+            raise NotADirectoryError(errno.ENOTDIR, "no folder", path)
+        own(link, (old.uid, old.gid))
         os.chmod(link, old.mode)  # noqa: PTH101
         os.utime(link, ns=(old.mtime_ns, old.mtime_ns))

@@ -1,15 +1,16 @@
 """What is kept before an agent starts, so that the checkout can be put back exactly.
 
-A tracked file whose bytes are its blob's comes back from the object store. Other tracked files
-and untracked ones are copied. Ignored files (``node_modules``, ``.venv``, ``target``) are copied
-while they are small; beyond that they are only watched.
+A tracked file whose bytes are its blob's comes back from the object store. Other tracked files,
+untracked ones and ignored ones (``node_modules``, ``.venv``, ``target``) are copied, each kind up
+to a limit; beyond it they are only watched.
 """
 
 import contextlib
 import json
 import os
+import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,15 @@ from gitlab_nightshift.host.openat import (
     set_mode,
 )
 from gitlab_nightshift.host.paths import parents
+from gitlab_nightshift.host.space import told_where_full
 from gitlab_nightshift.host.tree import Entry, Kind, Snapshot, scan
 
-COPIED_IGNORED_BYTES = 200_000_000
-COPIED_IGNORED_FILES = 20_000
+COPIED_BYTES = 200_000_000
+COPIED_FILES = 20_000
+"""The most that is copied of the untracked files, and the same of the ignored ones."""
+COPIED_TRACKED_BYTES = 2_000_000_000
+SHARE_OF_FREE = 4
+"""No kind of files takes more than one in so many of the free bytes."""
 VERSION = 1
 SUBMODULE = "160000"
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
@@ -45,15 +51,18 @@ class Saved:
 
 
 def save(git: Git, checkout: Path, folder: Path) -> Saved:
-    """Look at a clean checkout and copy into ``folder`` (new) what git could not give back."""
+    """Look at a clean checkout and copy into ``folder`` (new) what git could not give back.
+
+    Raises NightshiftError (``E_CONFIG``) where the disk is full.
+    """
     folder.mkdir(mode=0o700)
     entries = scan(checkout)
     index = _index(git, checkout)
     blobs = dict(_exact(git, checkout, index, entries))
     untracked = split_names(git.run("ls-files", "-o", "-z", "--exclude-standard", cwd=checkout))
-    visible = {path for path in (*index, *untracked) if _is_file(entries, path)}
-    wanted = [*sorted(visible - blobs.keys()), *_affordable(entries, visible)]
-    copies = _copy(checkout, wanted, folder)
+    wanted = _wanted(entries, index.keys(), untracked, blobs, _free(folder))
+    with told_where_full(folder):
+        copies = _copy(checkout, wanted, folder)
     _close_folders(checkout, entries)
     return Saved(
         entries=entries,
@@ -107,19 +116,51 @@ def _converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
     return {path for path, value in values if value not in ("unspecified", "unset")}
 
 
-def _affordable(entries: Snapshot, visible: set[str]) -> Iterator[str]:
-    """Ignored files, by their topmost ignored folder, the small folders first, up to the limits."""
-    shown = {folder for path in visible for folder in parents(path)}
+def _free(folder: Path) -> int:
+    """Bytes that may be used on the disk of ``folder``."""
+    return shutil.disk_usage(folder).free
+
+
+def _wanted(
+    entries: Snapshot,
+    tracked: Collection[str],
+    untracked: Collection[str],
+    blobs: Container[str],
+    free: int,
+) -> Iterator[str]:
+    """What to copy of the files that have no blob: of each kind, the small ones first."""
+    share = free // SHARE_OF_FREE
+    most = min(COPIED_BYTES, share)
+    ignored = entries.keys() - {*tracked, *untracked}
+    own = [[path] for path in tracked if path not in blobs and _is_file(entries, path)]
+    yield from _affordable(entries, own, min(COPIED_TRACKED_BYTES, share), len(own))
+    for paths, beside in ((untracked, tracked), (ignored, (*tracked, *untracked))):
+        yield from _affordable(entries, _by_folder(entries, paths, beside), most, COPIED_FILES)
+
+
+def _by_folder(
+    entries: Snapshot, paths: Iterable[str], beside: Iterable[str]
+) -> Iterable[list[str]]:
+    """Files by their topmost folder that holds none of the files ``beside``."""
+    holding = {path.rpartition("/")[0] for path in beside}
+    shown = {*holding, *(folder for path in holding for folder in parents(path))}
     groups: dict[str, list[str]] = {}
-    for path, entry in entries.items():
-        if entry.kind is Kind.FILE and path not in visible:
+    for path in paths:
+        if _is_file(entries, path):
             top = next((folder for folder in parents(path) if folder not in shown), path)
             groups.setdefault(top, []).append(path)
-    sized = sorted((sum(entries[p].size for p in group), group) for group in groups.values())
+    return groups.values()
+
+
+def _affordable(
+    entries: Snapshot, groups: Iterable[list[str]], most_bytes: int, most_files: int
+) -> Iterator[str]:
+    """Groups of files, the small ones first, up to the first that goes beyond a limit."""
+    sized = sorted((sum(entries[p].size for p in group), sorted(group)) for group in groups)
     size = count = 0
     for group_size, group in sized:
         size, count = size + group_size, count + len(group)
-        if size > COPIED_IGNORED_BYTES or count > COPIED_IGNORED_FILES:
+        if size > most_bytes or count > most_files:
             return
         yield from group
 

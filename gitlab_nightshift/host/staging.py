@@ -60,13 +60,6 @@ def write_file(stage: Stage, path: str, data: bytes, *, executable: bool) -> Non
     place.chmod(0o755 if executable else 0o644)
 
 
-def write_link(stage: Stage, path: str, target: str) -> None:
-    """Put a symbolic link into the work tree; nothing here follows it."""
-    place = stage.folder / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(target)
-
-
 def ignored(stage: Stage, paths: Iterable[str]) -> frozenset[str]:
     """Those of the paths that git's rules ignore. Raises GitError.
 
@@ -83,11 +76,12 @@ def ignored(stage: Stage, paths: Iterable[str]) -> frozenset[str]:
     return frozenset(path.removeprefix("./") for path in split_names(out))
 
 
-def filtered(stage: Stage, paths: Iterable[str]) -> tuple[str, ...]:
-    """Those of the paths that a filter (such as LFS) would turn into something else."""
+def filtered(stage: Stage, paths: Iterable[str]) -> dict[str, str]:
+    """Those of the paths that a filter (such as LFS) would turn into something else, with its
+    name."""
     parts = split_names(stage.git("check-attr", "-z", "--stdin", "filter", paths=paths))
     values = zip(parts[::3], parts[2::3], strict=True)
-    return tuple(path for path, value in values if value not in ("unspecified", "unset"))
+    return {path: value for path, value in values if value not in ("unspecified", "unset")}
 
 
 def store(stage: Stage, gone: Iterable[str], present: Iterable[str]) -> str:

@@ -6,12 +6,13 @@ A file that was rewritten with the same size and time is given away by its ctime
 import contextlib
 import os
 import stat
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from gitlab_nightshift.host.openat import grant, opened, set_mode
+from gitlab_nightshift.host.openat import folder_of, grant, opened, set_mode
+from gitlab_nightshift.host.paths import parents
 
 TOP = ""
 DEEPEST = 200
@@ -63,6 +64,27 @@ def scan(
     with _entered(root, None, top) as fd:
         _walk(fd, "", found, only, limit, 0)
     return found
+
+
+def look_again(root: Path, old: Snapshot, paths: Iterable[str]) -> dict[str, Entry]:
+    """``old`` with a fresh look at these paths and at the folders above them, nowhere else."""
+    now = dict(old)
+    holding = {path.rpartition("/")[0] for path in paths}
+    above = {folder for inner in holding for folder in parents(inner)}
+    for path in {*paths, *holding, *above}:
+        now.pop(path, None)
+        with contextlib.suppress(OSError):
+            now[path] = _look_at(root, path)
+    return now
+
+
+def _look_at(root: Path, path: str) -> Entry:
+    if path == TOP:
+        return _entry(os.lstat(root), "")
+    with folder_of(root, path) as (fd, name):
+        status = os.lstat(name, dir_fd=fd)
+        target = os.readlink(name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
+    return _entry(status, target)
 
 
 def _walk(

@@ -6,6 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from gitlab_nightshift.settings.file_values import (
+    IN_ADDRESS,
+    TRIGGER_PAYLOAD,
+    file_values,
+    file_variables,
+    plain_file,
+)
+
 MODEL_KEYS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -18,11 +26,16 @@ _SECRET_NAME = re.compile(
 )
 _NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", "SSH_AUTH_SOCK"})
 SHORTEST_SECRET = 6
+LARGEST_TRIGGER = 8 * 1024 * 1024
+"""Bytes. A webhook repeats the whole texts of an issue and a comment, each up to a megabyte."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """The facts of the job, "" where they are not known (outside CI most are not)."""
+    """The facts of the job, "" where they are not known (outside CI most are not).
+
+    ``trigger_payload`` is the path of the file that holds the body of a trigger's call.
+    """
 
     in_ci: bool = False
     run_id: str = ""
@@ -43,6 +56,9 @@ class Job:
     user_email: str = ""
     visibility: str = ""
     ci_config_path: str = ".gitlab-ci.yml"
+    job_id: str = ""
+    manual: bool = False
+    trigger_payload: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +101,16 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> Job:
         user_email=env.get("GITLAB_USER_EMAIL", ""),
         visibility=ci("PROJECT_VISIBILITY"),
         ci_config_path=ci("CONFIG_PATH") or ".gitlab-ci.yml",
+        job_id=ci("JOB_ID"),
+        manual=ci("JOB_MANUAL") == "true",
+        trigger_payload=env.get(TRIGGER_PAYLOAD, ""),
     )
+
+
+def read_trigger(job: Job) -> bytes | None:
+    """The body of the call that triggered the pipeline: hostile, whoever has the address can send
+    one. None where there is no plain file of a usable size."""
+    return plain_file(job.trigger_payload, LARGEST_TRIGGER)
 
 
 def _timeout(env: Mapping[str, str]) -> float | None:
@@ -106,16 +131,19 @@ def go_duration(text: str) -> float | None:
 
 
 def read_secrets(env: Mapping[str, str]) -> Secrets:
-    """The token, the model keys, and every value whose variable's name says secret.
+    """The token, the model keys, every value whose variable's name says secret, and what is secret
+    in variables of type file.
 
     The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
     """
     token = env.get("GITLAB_TOKEN", "").strip()
-    named = {value.strip() for name, value in env.items() if _is_secret(name)}
-    in_urls = set(re.findall(r"://[^/\s:@]*:([^/\s@]+)@", "\n".join(env.values())))
+    files, in_files = file_variables(env), file_values(env, _is_secret)
+    plain = {name: value for name, value in env.items() if name not in files}
+    named = {value.strip() for name, value in plain.items() if _is_secret(name)}
+    in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
     guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
-    known = {*guessed, *(key.strip() for key in model.values()), token} - {""}
+    known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
     return Secrets(token, model, tuple(sorted(known, key=len, reverse=True)))
 
 

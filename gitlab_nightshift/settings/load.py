@@ -33,6 +33,8 @@ TEMPLATE_VARIABLES = frozenset(
     }
 )
 """Variables of the CI template that are no settings."""
+CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
+"""Variables of whoever calls for a delegation; no settings either."""
 SECRET_KEYS = frozenset({"GITLAB_TOKEN", "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
 LONGEST_LINE = 500
 
@@ -130,7 +132,7 @@ def _named(env: Mapping[str, str], in_file: Iterable[Assignment]) -> set[str]:
 
 def _from_env(env: Mapping[str, str], named: set[str], mistakes: list[str]) -> Iterator[Assignment]:
     for name in sorted(env):
-        if not name.startswith(ENV_PREFIX) or name in TEMPLATE_VARIABLES | named:
+        if not name.startswith(ENV_PREFIX) or name in TEMPLATE_VARIABLES | CALL_VARIABLES | named:
             continue
         if not env[name].strip():
             continue  # an empty drop-down of the Run pipeline form means "not set"

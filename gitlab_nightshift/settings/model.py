@@ -5,7 +5,7 @@ The text under a key is what ``nightshift config schema`` shows.
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -16,8 +16,17 @@ from pydantic import (
     field_validator,
 )
 
-from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER
-from gitlab_nightshift.settings.parts import Glob, MaxOpenMrs, Models, Part, Policy, Price, Prompts
+from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
+from gitlab_nightshift.settings.parts import (
+    AGENT_MODELS,
+    Glob,
+    MaxOpenMrs,
+    Models,
+    Part,
+    Policy,
+    Price,
+    Prompts,
+)
 from gitlab_nightshift.settings.values import (
     allowed_command,
     branch_prefix,
@@ -36,9 +45,6 @@ from gitlab_nightshift.settings.values import (
 )
 
 NOT_IN_FORCE: dict[str, str] = {
-    "task": "delegation",
-    "profile": "delegation",
-    "policy": "gates and red flags",
     "notify": "notifications",
     "notify_on": "notifications",
     "confluence_page_id": "the line per night in Confluence",
@@ -55,6 +61,9 @@ Seconds = Annotated[
     Field(gt=0, le=7 * 24 * 3600),
 ]
 Bytes = Annotated[int, BeforeValidator(size, json_schema_input_type=int | str), Field(gt=0)]
+LONGEST_TASK = 20_000
+"""Characters; a longer one is a document, not a task."""
+Task = Annotated[str, Field(max_length=LONGEST_TASK), AfterValidator(str.strip)]
 NewCategory = Annotated[str, BeforeValidator(new_category)]
 Category = Annotated[str, AfterValidator(known_category)]
 Weekday = Annotated[str, BeforeValidator(weekday)]
@@ -92,8 +101,11 @@ class Settings(Part):
     """Override for a manual run; wins over the schedule, also on a day without one."""
     security_on_public: bool = False
     """Look for security findings in a public project too: their fix publishes them."""
-    task: str | None = None
+    task: Task | None = None
     """One given task instead of a category."""
+    task_test: str | None = None
+    """The id of a test of `policy.test_commands` that the task's change must pass, and further
+    arguments from that test's list."""
     dry_run: bool = False
     """Stop before publish and say what would be pushed."""
     paths: list[Glob] = []
@@ -102,7 +114,7 @@ class Settings(Part):
     """What to leave alone, also within `paths`."""
 
     agent: Literal["auto", "claude_code", "codex", "patch", "replay"] = "auto"
-    """The coding agent; `auto` is claude_code."""
+    """The coding agent; `auto` is claude_code where its CLI and key are there, else codex."""
     agent_executable: str | None = None
     """The agent's CLI, where it is not the first on PATH."""
     agent_env: list[PassedVariable] = []
@@ -176,7 +188,7 @@ class Settings(Part):
     """Web address of the project. Default: from CI."""
 
     profile: Literal["production", "development"] = "production"
-    """`development` permits more, for delegation."""
+    """`development` permits a delegation more: in_place, gates that are open unasked."""
     isolation: Literal["auto", "namespaces", "uid", "landlock", "none"] = "auto"
     """The sandbox tier."""
     policy: Policy = Policy()
@@ -200,13 +212,6 @@ class Settings(Part):
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
-    @field_validator("agent")
-    @classmethod
-    def _built_agent(cls, value: str) -> str:
-        if value in {"codex", "patch"}:
-            raise ValueError(f"{value} is not available in this version; use claude_code")
-        return value
-
     @field_validator("replay_dir")
     @classmethod
     def _replay_has_recording(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -216,13 +221,26 @@ class Settings(Part):
 
     @property
     def known_categories(self) -> tuple[str, ...]:
-        """The fixed five and the team's own."""
-        return (*FALLBACK_ORDER, *self.categories)
+        """The fixed five, the team's own, and a given task."""
+        return (*FALLBACK_ORDER, *self.categories, TASK)
 
     @property
     def guidance(self) -> dict[str, str]:
         """Category → guidance for the agent."""
-        return {**CATEGORY_GUIDANCE, **self.categories}
+        return {**CATEGORY_GUIDANCE, TASK: TASK_GUIDANCE, **self.categories}
+
+    def for_agent(self, agent: str) -> Self:
+        """These settings with this agent: models that nobody has set are its own defaults, or that
+        of Implement where it has none."""
+        own = AGENT_MODELS.get(agent, Models())
+        beads = [b for b in Models.model_fields if self.source(f"models.{b}").startswith("default")]
+        models = self.models.model_copy(update={bead: getattr(own, bead) for bead in beads})
+        unnamed = [bead for bead in beads if not getattr(models, bead)]
+        models = models.model_copy(update=dict.fromkeys(unnamed, models.implement))
+        made = self.model_copy(update={"agent": agent, "models": models})
+        told = {f"models.{bead}": f"default of {agent}" for bead in beads}
+        made._sources = {**self._sources, **told}
+        return made
 
     def source(self, key: str) -> str:
         """Where the value of a dotted key came from."""
@@ -241,6 +259,11 @@ class Settings(Part):
     def waiting(self) -> tuple[str, ...]:
         """Keys that were set though their machinery is not in force yet."""
         return tuple(key for key in NOT_IN_FORCE if any(_within(s, key) for s in self._sources))
+
+
+def waits_for(key: str) -> str:
+    """What a dotted key waits for, "" where it is in force."""
+    return next((what for name, what in NOT_IN_FORCE.items() if _within(key, name)), "")
 
 
 def _within(source_key: str, key: str) -> bool:

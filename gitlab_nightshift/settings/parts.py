@@ -1,5 +1,6 @@
 """The groups of keys within the settings."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,10 +12,16 @@ from pydantic import (
     field_validator,
 )
 
-from gitlab_nightshift.settings.values import relative_glob
+from gitlab_nightshift.settings.values import flag_level, flag_name, open_host, relative_glob
 
 Gate = Literal["auto_allow", "require_approval", "deny"]
 Glob = Annotated[str, BeforeValidator(relative_glob)]
+FlagName = Annotated[str, BeforeValidator(flag_name)]
+FlagLevel = Annotated[
+    Literal["fail", "warn", "off"],
+    BeforeValidator(flag_level, json_schema_input_type=Literal["fail", "warn", "off", False]),
+]
+OpenHost = Annotated[str, BeforeValidator(open_host)]
 
 
 class Part(BaseModel):
@@ -35,7 +42,7 @@ class Part(BaseModel):
 
 
 class Models(Part):
-    """The model of each bead, by its full id."""
+    """The model of each bead, by its full id. Each agent has defaults of its own."""
 
     analyze: str = "claude-opus-4-6"
     """Finds the improvement."""
@@ -45,6 +52,16 @@ class Models(Part):
     """Judges it."""
     mr: str = "claude-sonnet-4-6"
     """Describes it."""
+
+
+AGENT_MODELS: Mapping[str, Models] = {
+    "codex": Models(
+        analyze="gpt-6.1-sol", implement="gpt-6.1-sol", verify="gpt-6.1-sol", mr="gpt-6-luna"
+    ),
+    # A plain endpoint has models of its own: the agent asks for their names.
+    "patch": Models(analyze="", implement="", verify="", mr=""),
+}
+"""The defaults of agents that do not have those above."""
 
 
 class Prompts(Part):
@@ -110,10 +127,12 @@ class Policy(Part):
     test_commands: dict[str, TestCommand] = {}
     """Tests by the id that a delegation names."""
     providers: dict[str, str] = {}
-    """Kind of task → agent."""
+    """Kind of task (bugfix, docs, …), profile or `default` → the agent of such delegations."""
     orchestrators: list[str] = []
-    """Who may pass an approval on."""
-    flags: dict[str, Literal["fail", "warn", "off"]] = {}
-    """Red flags by name."""
-    egress_hosts: list[str] = []
-    """Hosts that may be reached where the network gate is open."""
+    """Who may delegate in production without a person: the approval is theirs."""
+    confidential_issues: bool = False
+    """Take up comments on confidential issues and internal comments too."""
+    flags: dict[FlagName, FlagLevel] = {}
+    """Red flag → `fail`, `warn`, `off`."""
+    egress_hosts: list[OpenHost] = Field(default=[], max_length=100)
+    """Hosts that agents and commands may reach: `host` (port 443), `host:port`, `*.domain`."""

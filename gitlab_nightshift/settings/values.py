@@ -1,6 +1,7 @@
 """The small notations of settings: durations, sizes, weekdays, names, patterns."""
 
 import datetime
+import difflib
 import re
 import shlex
 import zoneinfo
@@ -9,7 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo
 
-from gitlab_nightshift.guidance import FALLBACK_ORDER
+from gitlab_nightshift.guidance import FALLBACK_ORDER, TASK
+from gitlab_nightshift.settings.hosts import egress_host
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -23,6 +25,17 @@ PLACEHOLDERS = frozenset(
     short_description""".split()
 )
 """The built-in placeholders of prompt templates."""
+
+FLAG_NAMES = tuple(
+    """test-deleted test-skipped test-loosened test-renamed-away assertion-removed
+    test-without-assertion test-cannot-fail test-detection linter-loosened types-loosened
+    coverage-loosened ci-loosened suppression-added exception-swallowed dependency-file
+    generated-file vendored-file binary-file recent-file diff-too-large whitespace-only
+    outside-selection outside-paths machine-text public-name-removed signature-changed secret-added
+    dangerous-call broken-link broken-example tests-fail test-passes-before mutants-survive
+    flaky-test complexity-raised slower""".split()
+)
+"""The red flags that ``policy.flags`` may name (``verdict/flags`` holds what they do)."""
 
 _GITLAB_CREDENTIAL = re.compile(
     r"(GITLAB|GL|CI)_(\w+_)?(TOKEN|PASSWORD|PAT|KEY|JWT(_V\d)?)|CI_REPOSITORY_URL"
@@ -82,7 +95,7 @@ def new_category(value: Any) -> Any:
     """A name for a category of the team's own: it becomes part of a label and a title."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", value):
         raise ValueError("a category's name is lower-case letters, digits and dashes")
-    if value in FALLBACK_ORDER:
+    if value in (*FALLBACK_ORDER, TASK):
         raise ValueError(f"{value!r} is built in; choose another name")
     return value
 
@@ -93,6 +106,20 @@ def known_category(value: str, info: ValidationInfo) -> str:
     if value not in known and "categories" in info.data:
         raise ValueError(f"no category {value!r}; known are {', '.join(known)}")
     return value
+
+
+def flag_name(value: Any) -> Any:
+    """The name of a red flag."""
+    if value not in FLAG_NAMES:
+        near = difflib.get_close_matches(str(value), FLAG_NAMES, 1)
+        hint = f"; did you mean {near[0]}?" if near else "; docs/checks.md lists them"
+        raise ValueError(f"no red flag has this name{hint}")
+    return value
+
+
+def flag_level(value: Any) -> Any:
+    """``off`` without quotes is False in YAML."""
+    return "off" if value is False else value
 
 
 def variable_name(value: Any) -> Any:
@@ -158,12 +185,22 @@ def passed_variable(value: Any) -> Any:
         raise ValueError("the name of a variable is expected")
     if is_gitlab_credential(value):
         raise ValueError(f"{value} is a GitLab credential; no agent gets it")
+    if re.fullmatch(r"(?i)(https?|all|no|ftp)_proxy", value):
+        raise ValueError("agents get no proxy of the job; policy.egress_hosts opens hosts to them")
     return value
 
 
 def is_gitlab_credential(name: str) -> bool:
     """True for a variable that holds access to GitLab: on no list, whoever asks for it."""
     return _GITLAB_CREDENTIAL.fullmatch(name) is not None
+
+
+def open_host(value: Any) -> Any:
+    """A host that agents may reach."""
+    if not isinstance(value, str):
+        raise ValueError("a host, or host:port, is expected")
+    egress_host(value)
+    return value.strip().lower()
 
 
 def notification_url(value: Any) -> Any:

@@ -66,10 +66,9 @@ EDITS: dict[str, Edit] = {
     "no rights": lambda root: (root / "README.md").chmod(0o600),
     "renamed": lambda root: moved(root, "src/app.py", "lib/app.py"),
     "renamed folder": lambda root: moved(root, "src", "lib/deep"),
-    "link": lambda root: link(root, "link", "/etc/passwd"),
-    "broken link": lambda root: link(root, "link", "no\nwhere"),
-    "file to link": lambda root: link(root, "README.md", "src/app.py"),
-    "folder to link": folder_to_link,
+    "link deleted": lambda root: gone(root, "link"),
+    "link made again": lambda root: link(root, "link", "README.md"),
+    "link to file": lambda root: (gone(root, "link"), write(root, "link", "x")),
     "file to folder": file_to_folder,
     "folder to file": folder_to_file,
     "odd names": lambda root: (write(root, ODD, "x"), write(root, f"d/{ODD}", "x")),
@@ -109,11 +108,6 @@ EDITS: dict[str, Edit] = {
     "gitignore in an ignored folder": lambda root: (
         write(root, "build/.gitignore", "!*\n"),
         write(root, "build/x", "x"),
-    ),
-    "gitignore as link": lambda root: (
-        write(root, "rules", "*\n"),
-        link(root, "sub/.gitignore", "../rules"),
-        write(root, "sub/x.tmp", "x"),
     ),
     "crlf": lambda root: (
         write(root, "new.txt", "a\r\nb\r\n"),
@@ -164,6 +158,7 @@ def expected_files(root: Path) -> dict[str, str]:
 def furnished(box: Box) -> Box:
     for path, data in BEFORE.items():
         write(box.root, path, data)
+    link(box.root, "link", "README.md")
     git(box.root, "add", "-A", "-f")
     base = commit(box.root)
     write(box.root, ".git/info/exclude", "*.excluded\n")
@@ -286,12 +281,25 @@ def _socket(root: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Edit, str]] = {
+    "link": (lambda root: link(root, "new", "README.md"), "new: it is a symbolic link"),
+    "link out": (lambda root: link(root, "new", "/etc/passwd"), "new: it is a symbolic link"),
+    "broken link": (lambda root: link(root, "new", "no\nwhere"), "new: it is a symbolic link"),
+    "link elsewhere": (lambda root: link(root, "link", "run.sh"), "link: it is a symbolic link"),
+    "file to link": (
+        lambda root: link(root, "README.md", "src/app.py"),
+        "README.md: it is a symbolic link",
+    ),
+    "folder to link": (folder_to_link, "src: it is a symbolic link"),
+    "gitignore as link": (
+        lambda root: (write(root, "rules", "*\n"), link(root, "sub/.gitignore", "../rules")),
+        "sub/.gitignore: it is a symbolic link",
+    ),
     "hard link": (_hard_link, "stolen: it has several hard links"),
-    "fifo": (lambda root: fifo(root, "pipe"), "pipe: it is no file, folder or link"),
-    "socket": (_socket, "sock: it is no file, folder or link"),
+    "fifo": (lambda root: fifo(root, "pipe"), "pipe: it is no file or folder"),
+    "socket": (_socket, "sock: it is no file or folder"),
     "file to fifo": (
         lambda root: fifo(root, "README.md"),
-        "README.md: it is no file, folder or link",
+        "README.md: it is no file or folder",
     ),
     "too large": (
         lambda root: write(root, "large", b"x" * 2001),
@@ -314,12 +322,12 @@ REFUSED: dict[str, tuple[Edit, str]] = {
             write(root, ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n"),
             write(root, "x.bin", "x"),
         ),
-        "x.bin: it needs a filter (LFS)",
+        "x.bin: Git LFS keeps its content",
     ),
     "too deep": (lambda root: deep(root / "src", 300), ": its path is too long"),
     "too deep by short names": (
         lambda root: write(root, "/".join("d" * 300), "x"),
-        ": it is no file, folder or link",
+        ": it is no file or folder",
     ),
     "too long": (
         lambda root: write(root, "/".join(["d" * 200] * 11), "x"),
@@ -406,12 +414,8 @@ def test_links_in_the_tree_lead_no_read_and_no_write_outside(furnished: Box) -> 
         shutil.rmtree(furnished.root / "src")
         (furnished.root / "src").symlink_to(outside)
         captured = checkout.change()
+        assert [str(refusal) for refusal in captured.refusals] == ["src: it is a symbolic link"]
         assert b"s3cret" not in captured.patch
-        assert {f.path: f.status for f in captured.files} == {
-            "src": "A",
-            "src/app.py": "D",
-            "src/lib/util.py": "D",
-        }
     assert (outside / "app.py").read_text() == "s3cret"
 
 

@@ -471,7 +471,7 @@ def test_a_checkout_made_anew_is_used(box: Box) -> None:
 
 def test_a_repair_that_cannot_restore_all_says_so_once(box: Box) -> None:
     write(box.root, "node_modules/large.js", "x" * 1000)
-    small = "from gitlab_nightshift.host import saved\nsaved.COPIED_IGNORED_BYTES = 10\n"
+    small = "from gitlab_nightshift.host import saved\nsaved.COPIED_BYTES = 10\n"
     script = small + NIGHT.replace('(root / "new")', '(root / "node_modules/large.js")')
     argv = [sys.executable, "-c", script, str(box.root), str(box.private), "covered"]
     subprocess.run(argv, cwd=ROOT, check=False)

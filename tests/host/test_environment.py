@@ -20,7 +20,8 @@ from gitlab_nightshift.host.environment import (
 from gitlab_nightshift.settings.job import MODEL_KEYS
 
 HOME, TMP, CHECKOUT = Path("/scratch/home"), Path("/scratch/tmp"), Path("/builds/acme/shop")
-OURS = {"LANG", "TERM", "USER", "PATH", "HOME", "TMPDIR", "SHELL"}
+OURS = {"LANG", "TERM", "USER", "PATH", "HOME", "TMPDIR", "SHELL", "JAVA_TOOL_OPTIONS"}
+JAVA = "-Duser.home=/scratch/home -Djava.io.tmpdir=/scratch/tmp"
 TOKEN = "glpat-abcdefghij0123456789"
 JOB = {
     "PATH": "/usr/bin",
@@ -56,6 +57,7 @@ def test_a_bead_gets_this_and_nothing_else() -> None:
         "PATH": "/usr/bin",
         "HOME": "/scratch/home",
         "TMPDIR": "/scratch/tmp",
+        "JAVA_TOOL_OPTIONS": JAVA,
         "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
         "USER": "root",
         "LANG": "de_DE.UTF-8",
@@ -71,6 +73,14 @@ def test_an_empty_job_gives_a_whole_environment() -> None:
     env = bead_env({})
     assert env.keys() == OURS
     assert (env["PATH"], env["LANG"], env["USER"]) == (DEFAULT_PATH, "C.UTF-8", "nightshift")
+
+
+def test_java_has_the_same_home_and_the_teams_options_go_last() -> None:
+    env = {"JAVA_TOOL_OPTIONS": "-Xmx1g"}
+    assert bead_env(env)["JAVA_TOOL_OPTIONS"] == JAVA, "not named in agent_env"
+    assert bead_env(env, "JAVA_TOOL_OPTIONS")["JAVA_TOOL_OPTIONS"] == f"{JAVA} -Xmx1g"
+    odd = build_bead_env({}, (), home=Path("/a b"), tmp=TMP, checkout=CHECKOUT)
+    assert odd["JAVA_TOOL_OPTIONS"].startswith("'-Duser.home=/a b' -D")
 
 
 @pytest.mark.parametrize("name", CODE)

@@ -15,9 +15,18 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
-from gitlab_nightshift.host import descendants, process
+from gitlab_nightshift.host import descendants, process, pump
 from gitlab_nightshift.host.descendants import own_children
-from gitlab_nightshift.host.process import NOT_FOUND, Captured, End, Ended, Limits, capture, stream
+from gitlab_nightshift.host.process import (
+    NOT_FOUND,
+    Captured,
+    End,
+    Ended,
+    Limits,
+    NotStarted,
+    capture,
+    stream,
+)
 from gitlab_nightshift.host.signals import cancellable
 
 PYTHON = sys.executable
@@ -135,10 +144,10 @@ def test_a_program_that_closes_its_output_may_go_on(box: Box) -> None:
 
 
 def test_a_line_without_end_is_held_in_part_only(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(pump, "LONGEST_LINE", 1000)
     box.stream("sh", "-c", "head -c 3000000 /dev/zero; echo; echo next")
     assert len(box.out) == 3_000_006
-    assert len(box.lines[0]) <= 1000 + 2 * process.CHUNK
+    assert len(box.lines[0]) <= 1000 + 2 * pump.CHUNK
     assert box.lines[1:] == [b"next"]
 
 
@@ -185,11 +194,19 @@ def test_an_end_by_a_signal_is_a_negative_status(box: Box, command: str, status:
 
 @pytest.mark.parametrize("program", ["no-such-program", "./missing", "/nowhere/x"])
 def test_a_program_that_is_not_there(box: Box, program: str) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(NotStarted, match="No such file or directory"):
         box.stream(program)
     done = capture([program], cwd=box.folder, env=ENV)
     assert done == Captured(NOT_FOUND, b"", f"{program}: No such file or directory".encode())
     assert not done.ok
+
+
+@pytest.mark.parametrize("name", ["1.out", "1.err"])
+def test_a_full_disk_is_no_program_that_is_not_there(box: Box, name: str) -> None:
+    (box.folder / name).symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as caught:
+        box.stream("sh", "-c", "head -c 99999 /dev/zero; head -c 99999 /dev/zero >&2; sleep 60")
+    assert not isinstance(caught.value, NotStarted)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +228,7 @@ def test_a_limit_ends_a_program(box: Box, command: str, limits: Limits, end: End
     assert ended.exit_status in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGKILL)
     if limits.output_bytes:
         printed = len(box.out) + len(box.err)
-        assert limits.output_bytes < printed < limits.output_bytes + 10 * process.CHUNK
+        assert limits.output_bytes < printed < limits.output_bytes + 10 * pump.CHUNK
 
 
 @pytest.mark.parametrize("where", ["1", "2"])

@@ -1,5 +1,6 @@
 """Put back: the checkout is afterwards, path by path, what it was."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -157,7 +158,7 @@ def test_the_listing_sees_every_edit(box: Box) -> None:
 
 
 def test_large_ignored_folders_are_watched(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved, "COPIED_IGNORED_BYTES", 100)
+    monkeypatch.setattr(saved, "COPIED_BYTES", 100)
     write(box.root, "build/small.o", "s" * 50)
     for name in ("a.js", "b.js", "c.js"):
         write(box.root, f"node_modules/{name}", "n" * 90)
@@ -176,10 +177,76 @@ def test_large_ignored_folders_are_watched(box: Box, monkeypatch: pytest.MonkeyP
         assert checkout.change().empty
 
 
+def test_many_untracked_files_are_watched(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a before_script leaves costs no more disk than its share; a small folder comes first."""
+    monkeypatch.setattr(saved, "COPIED_FILES", 3)
+    write(box.root, "alone", "x" * 500)
+    for name in ("a.js", "b.js"):
+        write(box.root, f"build/{name}", "n" * 90)
+        write(box.root, f"vendor/{name}", "n" * 900)
+    write(box.root, "src/beside", "n" * 10)
+    before = listing(box.root)
+    with box.open() as checkout:
+        for path in ("alone", "src/beside", "vendor/a.js", "build/a.js"):
+            write(box.root, path, "agent")
+        (box.root / "vendor/b.js").unlink()
+        write(box.root, "vendor/new.js", "agent")
+        assert checkout.change().summary().files == ("vendor/new.js",)
+        assert checkout.put_back() == ("vendor/a.js", "vendor/b.js")
+        after = listing(box.root)
+        assert after.keys() == before.keys() - {b"vendor/b.js"}
+        changed = {path for path in before if path and after.get(path) != before[path]}
+        assert changed == {b"vendor/a.js", b"vendor/b.js"}
+        assert checkout.change().empty
+
+
+def test_tracked_files_have_a_limit_of_their_own(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one that the agent changed is named each time, and stays in the change."""
+    monkeypatch.setattr(saved, "COPIED_FILES", 0)
+    monkeypatch.setattr(saved, "COPIED_TRACKED_BYTES", 100)
+    write(box.root, ".gitattributes", "*.txt eol=crlf\n")
+    write(box.root, "small.txt", "s\r\n")
+    write(box.root, "large.txt", "l\r\n" * 100)
+    commit(box.root)
+    before = listing(box.root)
+    with box.open() as checkout:
+        for path in ("small.txt", "large.txt", "README.md"):
+            write(box.root, path, "agent\r\n")
+        assert checkout.put_back() == ("large.txt",)
+        assert checkout.put_back() == ("large.txt",)
+        after = listing(box.root)
+        assert {path for path in before if path and after[path] != before[path]} == {b"large.txt"}
+        assert checkout.change().summary().files == ("large.txt",)
+
+
+def test_copies_leave_most_of_the_disk_free(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved, "_free", lambda _folder: 400)
+    for name in ("a", "b"):
+        write(box.root, name, "u" * 60)
+        write(box.root, f"build/{name}", "i" * 60)
+    with box.open() as checkout:
+        for path in ("a", "b", "build/a", "build/b"):
+            write(box.root, path, "agent")
+        assert checkout.put_back() == ("b", "build/a", "build/b")
+
+
+def test_a_full_disk_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write(box.root, "untracked", "x")
+    before = listing(box.root)
+    monkeypatch.setattr(saved, "copy_all", full)
+    with pytest.raises(NightshiftError, match=r"no space left on the disk of .*: free"), box.open():
+        pass
+    assert listing(box.root) == before
+    assert not box.beside
+
+
 def test_what_trusted_commands_do_to_watched_files_stays(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved, "COPIED_IGNORED_FILES", 0)
+    monkeypatch.setattr(saved, "COPIED_FILES", 0)
     for name in ("a.js", "b.js"):
         write(box.root, f"node_modules/{name}", "n")
     with box.open() as checkout:
@@ -239,7 +306,7 @@ def test_files_behind_a_filter_of_the_machine_come_back(box: Box, tmp_path: Path
     with box.open(real_home=tmp_path / "home") as checkout:
         write(box.root, "large.up", "agent\n")
         (refusal,) = checkout.change().refusals
-        assert str(refusal) == "large.up: it needs a filter (LFS)"
+        assert str(refusal) == "large.up: it needs the filter up"
         assert checkout.put_back() == ()
     assert listing(box.root) == before
 

@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER
+from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
 from gitlab_nightshift.records import Outcome
 from gitlab_nightshift.settings import NOT_IN_FORCE, ConfigFile, Settings, load_settings
 from gitlab_nightshift.settings.load import schema
@@ -80,6 +80,7 @@ DEFAULTS: dict[str, Any] = {
     "policy.test_commands": {},
     "policy.providers": {},
     "policy.orchestrators": [],
+    "policy.confidential_issues": False,
     "policy.flags": {},
     "policy.egress_hosts": [],
     "notify": [],
@@ -91,14 +92,14 @@ DEFAULTS: dict[str, Any] = {
     "max_output": 2_000_000_000,
     "repo_url": None,
 }
-OUR_OWN = {"replay_dir", "record_dir"}
-"""Keys that the contract's table does not have: where a recorded night is."""
+OUR_OWN = {"replay_dir", "record_dir", "task_test"}
+"""Keys that the contract's table does not have: where a recorded night is, the test of a task."""
 
 
 def test_every_key_of_the_contract_has_its_default() -> None:
     values = load_settings({}).values()
     assert {key: values[key] for key in values.keys() - OUR_OWN} == DEFAULTS
-    assert {key: values[key] for key in OUR_OWN} == {"replay_dir": None, "record_dir": None}
+    assert {values[key] for key in OUR_OWN} == {None}
 
 
 def test_all_defaults_come_from_nowhere_else() -> None:
@@ -149,14 +150,12 @@ def test_settings_do_not_change() -> None:
 
 def test_categories_are_the_fixed_five_and_the_teams_own() -> None:
     settings = Settings(categories={"a11y": "Look for missing labels."})
-    assert settings.known_categories == (*FALLBACK_ORDER, "a11y")
-    assert settings.guidance == {**CATEGORY_GUIDANCE, "a11y": "Look for missing labels."}
+    assert settings.known_categories == (*FALLBACK_ORDER, "a11y", TASK)
+    own = {"a11y": "Look for missing labels."}
+    assert settings.guidance == {**CATEGORY_GUIDANCE, TASK: TASK_GUIDANCE, **own}
 
 
 NOT_YET: dict[str, str] = {
-    "task": "task: x",
-    "profile": "profile: development",
-    "policy": "policy: {gates: {write: deny}}",
     "notify": "notify: ['ntfys://topic']",
     "notify_on": "notify_on: [FAILED]",
     "confluence_page_id": "confluence_page_id: 12345",
@@ -174,18 +173,42 @@ def test_every_waiting_key_is_tried_above() -> None:
     assert NOT_YET.keys() == NOT_IN_FORCE.keys()
 
 
+def test_a_flag_is_set_by_its_name() -> None:
+    """``off`` without quotes is False in YAML."""
+    text = "policy: {flags: {recent-file: off, binary-file: warn, broken-link: 'fail'}}"
+    settings = load_settings({}, ConfigFile("nightshift.yaml", text))
+    assert settings.policy.flags == {
+        "recent-file": "off",
+        "binary-file": "warn",
+        "broken-link": "fail",
+    }
+    in_variable = {"NIGHTSHIFT_POLICY__FLAGS": '{"recent-file": "off"}'}
+    assert load_settings(in_variable).policy.flags == {"recent-file": "off"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ("binary-files: off", "no red flag has this name; did you mean binary-file?"),
+        ("nonsense: off", "no red flag has this name; docs/checks.md lists them"),
+        ("binary-file: false-ish", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
+        ("binary-file: yes", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
+    ],
+)
+def test_a_mistake_in_a_flag_is_told_with_its_line(flags: str, told: str) -> None:
+    text = f"policy:\n  flags:\n    {flags}\n"
+    with pytest.raises(NightshiftError) as error:
+        load_settings({}, ConfigFile("nightshift.yaml", text))
+    assert error.value.message.startswith("nightshift.yaml:3: policy.flags.")
+    assert told in error.value.message
+
+
 def test_a_waiting_key_is_told_wherever_it_was_set() -> None:
     settings = load_settings(
-        {"NIGHTSHIFT_TASK": "x", "NIGHTSHIFT_CATEGORY": "docs"}, None, {"policy.gates.exec": "deny"}
+        {"NIGHTSHIFT_THROTTLE": "false", "NIGHTSHIFT_CATEGORY": "docs"}, None, {"log_issue": "7"}
     )
-    assert settings.waiting == ("task", "policy")
-    assert load_settings({"NIGHTSHIFT_TASK": ""}).waiting == ()
-
-
-@pytest.mark.parametrize("agent", ["codex", "patch"])
-def test_an_agent_that_is_not_built_yet_is_refused(agent: str) -> None:
-    with pytest.raises(ValidationError, match="not available in this version"):
-        Settings.model_validate({"agent": agent})
+    assert settings.waiting == ("log_issue", "throttle")
+    assert load_settings({"NIGHTSHIFT_THROTTLE": ""}).waiting == ()
 
 
 def test_dates_are_dates() -> None:

@@ -158,7 +158,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("profile", "test", "'production' or 'development'"),
     ("isolation", "docker", "'auto'"),
     ("policy", {"gates": {"write": "no"}}, "'auto_allow'"),
-    ("policy", {"flags": {"x": "loud"}}, "'fail', 'warn' or 'off'"),
+    ("policy", {"flags": {"binary-file": "loud"}}, "'fail', 'warn' or 'off'"),
     ("policy", {"test_commands": {"unit": {"command": []}}}, "at least 1 item"),
     ("prices", {"m": {"input": -1, "output": 1}}, "greater than or equal to 0"),
     ("prices", {"m": {"input": 1}}, "Field required"),

@@ -1,4 +1,5 @@
-"""A model endpoint for tests: speaks Anthropic Messages on loopback, answers from a script.
+"""A model endpoint for tests: speaks Anthropic Messages, OpenAI's Responses and Chat Completions
+on loopback, answers from a script.
 
     with ModelEndpoint([bash("git status"), answer({"passed": True})]) as endpoint:
         run_the_cli(env={"ANTHROPIC_BASE_URL": endpoint.url, ...})
@@ -22,6 +23,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import urlsplit
 
+from tests.support.chat import completion, completion_events
+from tests.support.responses import response, response_events
 from tests.support.turns import JsonObject, Request, Script, Turn, error
 
 
@@ -57,7 +60,7 @@ class ModelEndpoint:
     @property
     def messages(self) -> list[Request]:
         """The model requests alone, without token counts and whatever else was asked."""
-        return [r for r in self.requests if urlsplit(r.path).path == "/v1/messages"]
+        return [r for r in self.requests if urlsplit(r.path).path in _MODEL_PATHS]
 
     def __enter__(self) -> ModelEndpoint:
         self._thread.start()
@@ -133,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = self._request(self.rfile.read(int(self.headers.get("content-length", 0))))
         self.endpoint.record(request)
         path = urlsplit(self.path).path
-        if path == "/v1/messages":
+        if path in _MODEL_PATHS:
             self._play(request, self.endpoint.turn_for(request))
         elif path == "/v1/messages/count_tokens":
             self._send(200, {"input_tokens": len(json.dumps(request.body)) // 4})
@@ -153,10 +156,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.endpoint.closing.wait()
         elif turn.status != 200:
             self._send(turn.status, turn.error_body.encode(), turn.headers)
-        elif request.body.get("stream"):
-            self._stream(_events(_message(request, turn)), turn)
         else:
-            self._send(200, _message(request, turn), turn.headers)
+            self._answer(request, turn)
+
+    def _answer(self, request: Request, turn: Turn) -> None:
+        make, stream = _MODEL_PATHS[urlsplit(request.path).path]
+        whole = make(request, turn)
+        if request.body.get("stream"):
+            self._stream(stream(whole), turn)
+        else:
+            self._send(200, whole, turn.headers)
 
     def _send(
         self, status: int, body: JsonObject | bytes, headers: Mapping[str, str] | None = None
@@ -216,6 +225,13 @@ def _events(message: JsonObject) -> Iterator[JsonObject]:
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     yield {"type": "message_delta", "delta": end, "usage": message["usage"]}
     yield {"type": "message_stop"}
+
+
+_MODEL_PATHS = {
+    "/v1/messages": (_message, _events),
+    "/v1/responses": (response, response_events),
+    "/v1/chat/completions": (completion, completion_events),
+}
 
 
 def _halves(block: JsonObject) -> tuple[JsonObject, JsonObject]:

@@ -91,6 +91,20 @@ def test_a_stream_carries_the_same_answer() -> None:
     assert events[4]["usage"]["output_tokens"] == 100
 
 
+def test_chat_completions_carry_the_text_whole_or_in_parts() -> None:
+    with ModelEndpoint([say("x" * 90), say("x" * 90)]) as endpoint:
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+        whole = json.loads(fetch(endpoint, "/v1/chat/completions", body))
+        streamed = fetch(endpoint, "/v1/chat/completions", {**body, "stream": True}).decode()
+    assert whole["choices"][0]["message"] == {"role": "assistant", "content": "x" * 90}
+    assert whole["usage"]["total_tokens"] == 1100
+    rows = [json.loads(row[6:]) for row in streamed.splitlines() if row.startswith("data: ")]
+    pieces = [row["choices"][0]["delta"].get("content") for row in rows if row["choices"]]
+    assert pieces == ["x" * 40, "x" * 40, "x" * 10, None]
+    assert rows[-1]["usage"] == whole["usage"]
+    assert [request.prompt for request in endpoint.messages] == ["Hello", "Hello"]
+
+
 def test_requests_are_recorded() -> None:
     with ModelEndpoint([say("ok")]) as endpoint:
         content = [

@@ -66,6 +66,12 @@ class Request:
         return str(self.body.get("model", ""))
 
     @property
+    def items(self) -> list[JsonObject]:
+        """The conversation in the shape of Responses; empty in the other shapes."""
+        given = self.body.get("input", [])
+        return [item for item in given if isinstance(item, dict)]
+
+    @property
     def tools(self) -> list[str]:
         return [tool["name"] for tool in self.body.get("tools", [])]
 
@@ -75,15 +81,15 @@ class Request:
 
     @property
     def messages(self) -> list[JsonObject]:
-        return list(self.body.get("messages", []))
+        said = [item for item in self.items if item.get("type", "message") == "message"]
+        return list(self.body.get("messages", said))
 
     @property
     def prompt(self) -> str:
         """The first user message as it was sent, without the reminders that a CLI adds to it."""
-        users = (message["content"] for message in self.messages if message["role"] == "user")
-        first = next(users, "")
-        blocks = [{"type": "text", "text": first}] if isinstance(first, str) else first
-        return text_of([b for b in blocks if not b.get("text", "").startswith("<system-reminder>")])
+        users = (_blocks(m["content"]) for m in self.messages if m["role"] == "user")
+        texts = (text_of([b for b in u if not b.get("text", "").startswith(_OWN)]) for u in users)
+        return next(filter(None, texts), "")
 
     @property
     def tool_results(self) -> list[str]:
@@ -91,7 +97,13 @@ class Request:
         blocks = itertools.chain.from_iterable(
             m["content"] for m in self.messages if isinstance(m["content"], list)
         )
-        return [text_of(b.get("content", "")) for b in blocks if b["type"] == "tool_result"]
+        answers = [b.get("content", "") for b in blocks if b["type"] == "tool_result"]
+        answers += [i["output"] for i in self.items if i.get("type", "").endswith("_output")]
+        return [text_of(answer) for answer in answers]
+
+
+_OWN = ("<system-reminder>", "<environment_context>")
+"""How the texts begin that a CLI adds to what its user says."""
 
 
 Script = Sequence[Turn] | Callable[[Request], Turn]
@@ -154,4 +166,11 @@ def text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
+    return "\n".join(block["text"] for block in blocks if block.get("type") in _TEXTS)
+
+
+_TEXTS = ("text", "input_text", "output_text")
+
+
+def _blocks(content: object) -> list[JsonObject]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]

@@ -52,6 +52,8 @@ FILES: Files = {
 PROVING = "reviewer: rita\nverify_commands: [make test]\n"
 """A nightshift.yaml under which the program itself proves the change."""
 PLAIN = "reviewer: rita\n"
+ANYWHERE = f"{PLAIN}policy: {{flags: {{outside-selection: off}}}}\n"
+"""A change may touch files that Analyze did not select."""
 
 
 @dataclass

@@ -6,7 +6,7 @@ import binascii
 import re
 from dataclasses import dataclass
 
-from gitlab_nightshift.host.egress.targets import split
+from gitlab_nightshift.settings.hosts import split
 
 HEAD_BYTES = 16 * 1024
 _LINE = re.compile(r"([A-Z]{3,16}) (\S+) HTTP/1\.[01]")

@@ -11,9 +11,9 @@ from types import TracebackType
 
 from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.host.egress.head import HEAD_BYTES, BadHead, Head, read_head
-from gitlab_nightshift.host.egress.targets import entries
 from gitlab_nightshift.host.egress.tunnel import Pipe, Traffic, tunnel
 from gitlab_nightshift.host.egress.way import (
+    Choose,
     Denied,
     Dial,
     Resolve,
@@ -24,10 +24,12 @@ from gitlab_nightshift.host.egress.way import (
 )
 from gitlab_nightshift.host.gateway.loop_thread import LoopThread
 from gitlab_nightshift.host.gateway.refusal import plain
+from gitlab_nightshift.settings.hosts import egress_host, joined
 
-START_S = 10.0
+WAIT_S = 10.0
+"""For the thread of the proxy, on a machine that has much else to do."""
 NOTES = 50
-"""Refused targets that are told for each bead."""
+"""Refused targets that are told in a run, each once."""
 TARGETS = 1000
 """Targets whose traffic is counted each by itself, for each bead."""
 USER = "nightshift"
@@ -60,16 +62,15 @@ class _Bead:
     ticket: ProxyTicket
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     traffic: dict[str, Traffic] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
 
 
 class EgressProxy:
     """Runs between ``with`` and its end, in a thread of its own; listens on loopback, and on a UNIX
     socket where a path is given.
 
-    ``hosts`` is ``policy.egress_hosts``; entering raises ``E_CONFIG`` for one that is none.
-    ``emit`` is called from the thread with every refused target. With ``credentials`` a request
-    needs the running bead's; without, it is taken for that of the bead opened last.
+    ``hosts`` is ``policy.egress_hosts``: ``ValueError`` is raised for one that is none. ``onward``
+    names the job's own proxy for a host and port, where there is one. ``emit`` is called from the
+    thread with every refused target. A request needs the credential of a running bead.
     """
 
     def __init__(
@@ -77,27 +78,29 @@ class EgressProxy:
         hosts: Iterable[str],
         emit: Emit,
         *,
-        credentials: bool = True,
         socket: Path | None = None,
         limits: ProxyLimits | None = None,
+        onward: Choose = lambda _host, _port: None,
         resolve: Resolve = look_up,
         dialling: Dial = dial,
     ) -> None:
         self._limits = limits or ProxyLimits()
         times = self._limits.resolve_s, self._limits.connect_s
-        self._way = Way(entries(hosts), *times, resolve, dialling)
-        self._emit, self._credentials, self._socket = emit, credentials, socket
+        known = tuple(map(egress_host, hosts))
+        self._way = Way(known, *times, onward, resolve, dialling)
+        self._emit, self._socket = emit, socket
         self._beads: tuple[_Bead, ...] = ()
+        self._told: set[str] = set()
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
 
     def __enter__(self) -> "EgressProxy":
         self._thread = LoopThread(
-            "egress-proxy", lambda name: self._note(None, f"the egress proxy failed: {name}")
+            "egress-proxy", lambda name: self._note("proxy", f"it failed: {name}")
         )
         try:
-            self._thread.run(self._start(), START_S)
+            self._thread.run(self._start(), WAIT_S)
         except BaseException:
             self._thread.stop()
             raise
@@ -110,16 +113,15 @@ class EgressProxy:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self._thread.run(self._stop(), 3 * self._limits.stop_s)
+            self._thread.run(self._stop(), WAIT_S)
         finally:
             self._thread.stop()
 
     def open_bead(self, bead: str) -> ProxyTicket:
         """Let a bead use the proxy."""
         credential = secrets.token_hex(16)
-        address = f"127.0.0.1:{self.port}"
-        user = f"{USER}:{credential}@" if self._credentials else ""
-        ticket = ProxyTicket(bead, f"http://{user}{address}", credential)
+        url = f"http://{USER}:{credential}@127.0.0.1:{self.port}"
+        ticket = ProxyTicket(bead, url, credential)
         self._beads = (*self._beads, _Bead(ticket))
         return ticket
 
@@ -127,7 +129,7 @@ class EgressProxy:
         """Cut a bead's connections and refuse later ones; what went to which ``host:port``."""
         bead = next(bead for bead in self._beads if bead.ticket is ticket)
         self._beads = tuple(other for other in self._beads if other is not bead)
-        self._thread.run(self._end(bead.tasks), 2 * self._limits.stop_s)
+        self._thread.run(self._end(bead.tasks), WAIT_S)
         return dict(bead.traffic)
 
     async def _start(self) -> None:
@@ -180,7 +182,7 @@ class EgressProxy:
             await self._opened(agent, head)
 
     async def _opened(self, agent: Pipe, head: Head) -> None:
-        target = f"{head.host}:{head.port}"
+        target = joined(head.host, head.port)
         bead = self._bead(head.credential)
         if bead is None:
             challenge = 'Proxy-Authenticate: Basic realm="nightshift"\r\n'
@@ -192,7 +194,7 @@ class EgressProxy:
         try:
             await self._tunnelled(agent, head, target, bead)
         except Denied as why:
-            self._note(bead, f"{plain(target)} refused: {why}")
+            self._note(bead.ticket.bead, f"{plain(target)} refused: {why}")
             await _answer(agent[1], "403 Forbidden", f"{target}: {why}")
         except Unreachable as why:
             await _answer(agent[1], "502 Bad Gateway", f"{target}: {why}")
@@ -202,30 +204,26 @@ class EgressProxy:
     async def _tunnelled(self, agent: Pipe, head: Head, target: str, bead: _Bead) -> None:
         host = await self._way.connect(head.host, head.port)
         try:
+            name = target if len(bead.traffic) < TARGETS else "others"
+            traffic = bead.traffic.setdefault(name, Traffic())
+            traffic.sent += len(head.forward)
             if head.forward:
                 host[1].write(head.forward)
             else:
                 agent[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            name = target if len(bead.traffic) < TARGETS else "others"
-            traffic = bead.traffic.setdefault(name, Traffic())
             await tunnel(agent, host, traffic, self._limits.idle_s)
             await _close(host[1], self._limits.close_s)
         finally:
             host[1].transport.abort()
 
     def _bead(self, credential: str) -> _Bead | None:
-        beads = self._beads
-        if not self._credentials:
-            return beads[-1] if beads else None
-        known = [b for b in beads if hmac.compare_digest(b.ticket.credential, credential)]
+        known = [b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential)]
         return known[0] if known else None
 
-    def _note(self, bead: _Bead | None, text: str) -> None:
-        known = bead or (self._beads[-1] if self._beads else None)
-        if known is None or text in known.told or len(known.told) >= NOTES:
-            return
-        known.told.add(text)
-        self._emit(Note(f"egress, {known.ticket.bead}: {text}", warning=True))
+    def _note(self, bead: str, text: str) -> None:
+        if text not in self._told and len(self._told) < NOTES:
+            self._told.add(text)
+            self._emit(Note(f"egress, {bead}: {text}", warning=True))
 
 
 async def _answer(writer: asyncio.StreamWriter, status: str, text: str, headers: str = "") -> None:

@@ -5,12 +5,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from gitlab_nightshift.host.egress.addresses import refusal
-from gitlab_nightshift.host.egress.targets import Entry, address_of, is_metadata
+from gitlab_nightshift.host.egress.onward import NoTunnel, Onward, tunnelled
 from gitlab_nightshift.host.egress.tunnel import Pipe
+from gitlab_nightshift.settings.addresses import refusal
+from gitlab_nightshift.settings.hosts import Entry, address_of, is_metadata
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[[str, int], Awaitable[Pipe]]
+Choose = Callable[[str, int], Onward | None]
 ADDRESSES = 4
 """More addresses of one name are not tried."""
 
@@ -25,11 +27,13 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Way:
-    """``resolve`` looks a name up, ``dial`` connects to an address: seams for tests."""
+    """``onward`` names the job's own proxy for a target, None for the direct way; ``resolve`` looks
+    a name up, ``dial`` connects to an address: seams for tests."""
 
     entries: tuple[Entry, ...]
     resolve_s: float
     connect_s: float
+    onward: Choose
     resolve: Resolve
     dial: Dial
 
@@ -40,6 +44,8 @@ class Way:
             raise Denied("a metadata service")
         if entry is None:
             raise Denied("not in policy.egress_hosts")
+        if proxy := self.onward(host, port):
+            return await self._through(proxy, entry, host, port)
         for address in await self._checked(entry, host, port):
             try:
                 async with asyncio.timeout(self.connect_s):
@@ -47,6 +53,20 @@ class Way:
             except (OSError, TimeoutError):
                 continue
         raise Unreachable("no connection")
+
+    async def _through(self, proxy: Onward, entry: Entry, host: str, port: int) -> Pipe:
+        """A tunnel of the job's proxy, which looks the name up: only what is written is checked."""
+        address = address_of(host)
+        why = refusal(address, private=entry.exact) if address else ""
+        if why or host == "localhost" or host.endswith(".localhost"):
+            raise Denied(why or "an address of the proxy's own machine")
+        try:
+            async with asyncio.timeout(self.connect_s):
+                return await tunnelled(proxy, host, port)
+        except NoTunnel as error:
+            raise Unreachable(str(error)) from None
+        except (OSError, TimeoutError):
+            raise Unreachable("the job's own proxy gives no connection") from None
 
     async def _checked(self, entry: Entry, host: str, port: int) -> list[str]:
         """The addresses of a host, all of them allowed: one that is not makes the name suspect.

@@ -8,18 +8,14 @@ from gitlab_nightshift.host.gateway.refusal import Refusal
 from gitlab_nightshift.host.gateway.shape import (
     Check,
     Question,
-    Seen,
     anything,
+    asked,
     either,
-    fields,
-    limit_of,
     list_of,
-    model_of,
     one_of,
     optional,
     picture,
     record,
-    refuse,
     scalar,
     tagged,
     text,
@@ -135,31 +131,26 @@ _MESSAGES: Mapping[str, Check] = {
 
 def check_messages(body: Mapping[str, Any], models: Collection[str]) -> Question:
     """A request for an answer. Raises :class:`Refusal` where it asks for more than a bead needs."""
-    question = _checked(body, models, _MESSAGES)
-    limit_of(body, "max_tokens")
-    if body.get("max_tokens") is None:
+    question = _checked(body, models, _MESSAGES, "max_tokens")
+    if question.max_output is None:
         raise Refusal("max_tokens is missing")
-    question.stream, question.output_key = body.get("stream") is True, "max_tokens"
     return question
 
 
 def check_count(body: Mapping[str, Any], models: Collection[str]) -> Question:
     """A request for the number of tokens of a request; it costs nothing."""
-    return _checked(body, models, _ASKED)
+    return _checked(body, models, _ASKED, "")
 
 
 def _checked(
-    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check]
+    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
 ) -> Question:
-    model = model_of(body, plain_models(models))
-    refuse(body, SERVER_SIDE)
-    seen = Seen()
-    made = fields(seen, dict(body), "body", checks)
-    for tool in made.get("tools", ()):
+    known = plain_models(models)
+    question = asked(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
+    for tool in question.body.get("tools", ()):
         if not isinstance(tool.get("input_schema"), dict):
             raise Refusal("a tool without input_schema is not allowed: agents have their own only")
-    dropped = tuple(sorted(seen.dropped))
-    return Question(model, made, False, "", dropped, seen.images, seen.image_bytes)
+    return question
 
 
 def fit_thinking(body: dict[str, Any], limit: int) -> None:

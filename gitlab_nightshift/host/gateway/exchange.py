@@ -4,6 +4,7 @@ Imports aiohttp: only the gateway's own thread reads this module.
 """
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from gitlab_nightshift.host.gateway.forward import (
 )
 from gitlab_nightshift.host.gateway.limits import Limits
 from gitlab_nightshift.host.gateway.meter import Meter
+from gitlab_nightshift.host.gateway.openai import LIGHT
 from gitlab_nightshift.host.gateway.prices import Tokens
 from gitlab_nightshift.host.gateway.refusal import Refusal, error_body, plain
 from gitlab_nightshift.host.gateway.routes import Route
@@ -151,7 +153,8 @@ class Exchange:
             guard.check(chunk)
             await self._written(back, chunk)
         bill.settle()
-        await back.write_eof()
+        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
+            await back.write_eof()  # some agents hang up once they have read the last event
         return back
 
     async def _written(self, back: web.StreamResponse, chunk: bytes) -> None:
@@ -223,6 +226,7 @@ def _sent(
         version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else VERSION,
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
         stream=question.stream,
+        light=request.headers.get(LIGHT) == "true",
     )
 
 

@@ -15,6 +15,7 @@ from yarl import URL
 
 from gitlab_nightshift.host.gateway.keys import Api
 from gitlab_nightshift.host.gateway.limits import Limits
+from gitlab_nightshift.host.gateway.openai import LIGHT
 from gitlab_nightshift.host.gateway.refusal import Refusal
 from gitlab_nightshift.host.gateway.upstream import Upstream
 
@@ -36,6 +37,7 @@ class Sent:
     version: str
     agent: str
     stream: bool
+    light: bool = False
 
 
 def open_session(upstream: Upstream, limits: Limits) -> aiohttp.ClientSession:
@@ -122,6 +124,7 @@ def _headers(upstream: Upstream, sent: Sent) -> dict[str, str]:
         "Accept-Encoding": "identity",
         "User-Agent": sent.agent,
         **({"anthropic-version": sent.version} if upstream.api is Api.ANTHROPIC else {}),
+        **({LIGHT: "true"} if sent.light and upstream.api is Api.OPENAI else {}),
     }
     return {**known, **upstream.own_headers(sent.betas)}
 

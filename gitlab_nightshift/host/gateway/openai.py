@@ -9,16 +9,13 @@ from gitlab_nightshift.host.gateway.shape import (
     Question,
     Seen,
     anything,
+    asked,
     either,
-    fields,
-    limit_of,
     list_of,
-    model_of,
     one_of,
     optional,
     picture,
     record,
-    refuse,
     scalar,
     tagged,
     text,
@@ -28,9 +25,16 @@ SERVER_SIDE = (
     *("background", "conversation", "mcp_servers", "plugins", "previous_response_id", "prompt"),
     *("web_search_options", "audio"),
 )
-_SILENT = frozenset({"body.client_metadata", "body.store", "body.service_tier", "body.user"})
+_SILENT = frozenset(
+    {
+        *("body.client_metadata", "body.store", "body.service_tier", "body.stream_options"),
+        "body.user",
+    }
+)
 """Left out without a word: ids of the client's installation, and what is set here."""
 _ENCRYPTED = "reasoning.encrypted_content"
+LIGHT = "x-openai-internal-codex-responses-lite"
+"""The header by which codex asks for the shape that its newer models have."""
 
 
 def _data_url(seen: Seen, value: Any) -> str:
@@ -54,6 +58,16 @@ _OUTPUT: Mapping[str, Check] = {
 _THOUGHTS = list_of(
     tagged("a thought", {kind: {"text": text} for kind in ("summary_text", "reasoning_text")})
 )
+_OWN_TOOLS: Mapping[str, Mapping[str, Check]] = {
+    "function": {"name": text, "description": scalar, "parameters": anything, "strict": scalar},
+    "custom": {"name": text, "description": scalar, "format": anything},
+}
+_NAMESPACE: Mapping[str, Check] = {
+    "name": text,
+    "description": scalar,
+    "tools": list_of(tagged("a tool", _OWN_TOOLS)),
+}
+_TOOLS = {**_OWN_TOOLS, "local_shell": {}, "namespace": _NAMESPACE}
 _ITEMS: Mapping[str, Mapping[str, Check]] = {
     "message": {
         **_IDS,
@@ -66,6 +80,12 @@ _ITEMS: Mapping[str, Mapping[str, Check]] = {
     "custom_tool_call": {**_IDS, "name": text, "namespace": scalar, "input": text},
     "custom_tool_call_output": _OUTPUT,
     "local_shell_call": {**_IDS, "action": anything},
+    # Where a client asks for the light shape, its tools come in here.
+    "additional_tools": {
+        "id": scalar,
+        "role": one_of("developer"),
+        "tools": list_of(tagged("a tool", _TOOLS)),
+    },
     "local_shell_call_output": _OUTPUT,
     "reasoning": {
         **_IDS,
@@ -74,16 +94,6 @@ _ITEMS: Mapping[str, Mapping[str, Check]] = {
         "encrypted_content": scalar,
     },
 }
-_OWN_TOOLS: Mapping[str, Mapping[str, Check]] = {
-    "function": {"name": text, "description": scalar, "parameters": anything, "strict": scalar},
-    "custom": {"name": text, "description": scalar, "format": anything},
-}
-_NAMESPACE: Mapping[str, Check] = {
-    "name": text,
-    "description": scalar,
-    "tools": list_of(tagged("a tool", _OWN_TOOLS)),
-}
-_TOOLS = {**_OWN_TOOLS, "local_shell": {}, "namespace": _NAMESPACE}
 _SCHEMA: Mapping[str, Check] = {
     "name": text,
     "description": scalar,
@@ -109,7 +119,7 @@ _RESPONSES: Mapping[str, Check] = {
     "tools": list_of(tagged("a tool", _TOOLS)),
     "max_output_tokens": scalar,
     "max_tool_calls": scalar,
-    "reasoning": optional(record("reasoning", effort=scalar, summary=scalar)),
+    "reasoning": optional(record("reasoning", effort=scalar, summary=scalar, context=scalar)),
     "text": record(
         "text",
         verbosity=scalar,
@@ -182,11 +192,4 @@ def check_chat(body: Mapping[str, Any], models: Collection[str]) -> Question:
 def _checked(
     body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
 ) -> Question:
-    model = model_of(body, models)
-    refuse(body, SERVER_SIDE)
-    limit_of(body, limit)
-    seen = Seen()
-    made = fields(seen, dict(body), "body", checks)
-    dropped = tuple(sorted(seen.dropped - _SILENT - {"body.stream_options"}))
-    stream = body.get("stream") is True
-    return Question(model, made, stream, limit, dropped, seen.images, seen.image_bytes)
+    return asked(body, models, checks, output_key=limit, server_side=SERVER_SIDE, silent=_SILENT)

@@ -142,14 +142,34 @@ def tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], usual: str = ""
     return check
 
 
-def refuse(body: Mapping[str, Any], names: Collection[str]) -> None:
-    """Refuse, and not only leave out, what would make the provider reach the network or a store."""
-    for name in names:
+def asked(
+    body: Mapping[str, Any],
+    models: Collection[str],
+    checks: Mapping[str, Check],
+    *,
+    output_key: str,
+    server_side: Collection[str],
+    silent: Collection[str] = (),
+) -> Question:
+    """A request with the parts that ``checks`` knows, for one of ``models``.
+
+    ``server_side`` are keys that would make the provider reach the network or a store: refused, and
+    not only left out. ``silent`` are those that are left out without a word. Raises
+    :class:`Refusal`.
+    """
+    model = _model_of(body, models)
+    for name in server_side:
         if body.get(name):
             raise Refusal(f"{name} is not allowed: agents have client-side tools only")
+    _check_limit(body, output_key)
+    seen = Seen()
+    made = fields(seen, dict(body), "body", checks)
+    dropped = tuple(sorted(seen.dropped.difference(silent)))
+    stream = body.get("stream") is True and bool(output_key)
+    return Question(model, made, stream, output_key, dropped, seen.images, seen.image_bytes)
 
 
-def model_of(body: Mapping[str, Any], models: Collection[str]) -> str:
+def _model_of(body: Mapping[str, Any], models: Collection[str]) -> str:
     """The model, if it is one of the bead's."""
     model = body.get("model")
     if not isinstance(model, str) or model not in models:
@@ -158,7 +178,7 @@ def model_of(body: Mapping[str, Any], models: Collection[str]) -> str:
     return model
 
 
-def limit_of(body: Mapping[str, Any], name: str) -> None:
+def _check_limit(body: Mapping[str, Any], name: str) -> None:
     """The answer's limit is a whole number of tokens, where it is there."""
     limit = body.get(name)
     if limit is not None and (type(limit) is not int or not 1 <= limit <= 1_000_000):

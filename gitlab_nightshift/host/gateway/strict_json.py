@@ -1,6 +1,7 @@
 """Read a request's JSON so that no two readers can see two things in it, in bounded memory."""
 
 import json
+import math
 from typing import Any, NoReturn
 
 from gitlab_nightshift.host.gateway.limits import Limits
@@ -19,7 +20,10 @@ def read_object(raw: bytes, limits: Limits) -> JsonObject:
         raise Refusal("the request has too many parts", 413, "request_too_large")
     try:
         value = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_no_number
+            raw.decode("utf-8"),
+            object_pairs_hook=_without_doubles,
+            parse_constant=_no_number,
+            parse_float=_finite,
         )
     except (ValueError, RecursionError):
         raise Refusal("the request is not JSON") from None
@@ -48,6 +52,12 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 def _no_number(text: str) -> NoReturn:
     raise Refusal(f"{plain(text)} is no number in JSON")
+
+
+def _finite(text: str) -> float:
+    """``1e999`` is read as what JSON cannot write."""
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def _check_depth(value: Any, most: int) -> None:

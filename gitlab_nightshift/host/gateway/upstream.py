@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.host.gateway.keys import OAUTH, Api, ModelKey
+from gitlab_nightshift.host.job_proxy import job_proxy
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
 SHORTEST_SECRET = 8
@@ -84,7 +85,12 @@ def upstream(key: ModelKey, base_url: str, env: Mapping[str, str]) -> Upstream:
     files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
     folder = env.get("SSL_CERT_DIR")
     return Upstream(
-        key, url, _headers(custom), _proxy(url, env), tuple(files), Path(folder) if folder else None
+        key,
+        url,
+        _headers(custom),
+        job_proxy(url, env),
+        tuple(files),
+        Path(folder) if folder else None,
     )
 
 
@@ -123,27 +129,3 @@ def _headers(text: str) -> tuple[tuple[str, str], ...]:
             raise config_error(f"ANTHROPIC_CUSTOM_HEADERS: {name} is set by this program")
         found.append((name, value))
     return tuple(found)
-
-
-def _proxy(url: str, env: Mapping[str, str]) -> str:
-    parts = urlsplit(url)
-    names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
-    no = env.get("no_proxy") or env.get("NO_PROXY") or ""
-    host = parts.hostname or ""
-    if _this_machine(host) or any(_covers(entry, host) for entry in no.split(",")):
-        return ""
-    proxy = next((env[name] for name in names if env.get(name)), "")
-    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
-
-
-def _covers(entry: str, host: str) -> bool:
-    """True where an entry of ``NO_PROXY`` names the host or a domain that it is in."""
-    name = entry.strip().lower().partition(":")[0].lstrip(".")
-    return name == "*" or (name != "" and (host == name or host.endswith(f".{name}")))
-
-
-def _this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -21,7 +21,6 @@ SYSTEM_FILES = (
 )
 PRIVATE_FILES = ("/etc/shadow", "/etc/gitlab-runner/config.toml", "/var/run/docker.sock")
 SOCKETS = {
-    "UDP": (2, 2, 0),
     "raw": (2, 3, 1),
     "netlink": (16, 3, 0),
     "packet": (17, 3, 0),
@@ -165,7 +164,9 @@ def _network(tries: Tries, confinement: Confinement, stack: contextlib.ExitStack
     stack.enter_context(greeter(other))
     tries.add(SERVICES, "reach a service on loopback", "connect", "127.0.0.1", port)
     tries.add(SERVICES, "reach it by TCP fast open", "fast_open", "127.0.0.1", port)
-    tries.add(SERVICES, "send a datagram", "datagram", "127.0.0.1", port)
+    udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    udp.bind(("127.0.0.1", 0))
+    tries.add(SERVICES, "send a datagram", "datagram", "127.0.0.1", udp.getsockname()[1])
     if own := _own_address():
         listener = stack.enter_context(tcp_listener(own))
         tries.add(SERVICES, f"reach {own}", "connect", own, listener.getsockname()[1])

@@ -1,7 +1,8 @@
 """The namespaces tier: bubblewrap's command line. Inside it the launcher adds the base layer.
 
-Own user, process, network, IPC, host name and cgroup namespaces: nothing of the job can be named
-there, so nothing of it can be reached. There is no interface but loopback.
+Own user, process, network, IPC and host name namespaces: nothing of the job can be named there, so
+nothing of it can be reached. There is no interface but loopback. The cgroup namespace is the job's:
+in another one ``/sys/fs/cgroup`` shows paths at which Java fails.
 """
 
 import shutil
@@ -23,7 +24,7 @@ OWN_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a new one each time
 WRITABLE = (*OWN_FOLDERS, SHARED_MEMORY)
 NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
-    *("--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL"),
+    *("--die-with-parent", "--cap-drop", "ALL"),
     *("--hostname", "nightshift"),
 )
 """No ``--new-session``: the caller has made one, and SIGINT to its group has to arrive inside."""

@@ -1,29 +1,42 @@
-"""A tree changes its owner for the uid tier, and gets its owners back exactly."""
+"""A tree changes its owner for the uid tier, and gets its owners back exactly.
+
+Never given away are what a change of owner would spoil or open: programs with setuid, setgid or
+capabilities, devices, files of which another name may lie outside, and folders of other file
+systems (a mounted cache). The user finds them as they are.
+"""
 
 import contextlib
+import errno
 import json
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.host.sandbox.records import Identity
 
 VERSION = 1
 SPECIAL = stat.S_ISUID | stat.S_ISGID
+EXECUTABLE = 0o111
+CAPABILITIES = "security.capability"
+DEEPEST = 250
+GIT = ".git"
+
+Owner = tuple[int, int]
+"""A user and a group."""
+_Place = tuple[int, str, str, os.stat_result]
+"""A folder's descriptor, a name in it, the path below the top, and what it is."""
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Who owned what: ``usual`` (uid, gid) of most paths, the others by name.
+    """Who owned what before ``user`` got it: ``usual`` of most paths, the others by name."""
 
-    ``modes`` are those that a change of owner takes bits from (setuid, setgid).
-    """
-
-    usual: tuple[int, int]
-    others: dict[str, tuple[int, int]]
-    modes: dict[str, int]
+    user: Owner
+    usual: Owner
+    others: dict[str, Owner]
 
     def to_json(self) -> str:
         """For a note that the next start reads after a kill."""
@@ -36,71 +49,115 @@ class Owners:
             data = json.loads(text)
             if data["version"] != VERSION:
                 raise ValueError("another version")
-            others = {str(path): (int(u), int(g)) for path, (u, g) in data["others"].items()}
-            modes = {str(path): int(mode) for path, mode in data["modes"].items()}
-            uid, gid = data["usual"]
-            return cls((int(uid), int(gid)), others, modes)
+            others = {str(path): _owner(pair) for path, pair in data["others"].items()}
+            return cls(_owner(data["user"]), _owner(data["usual"]), others)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(str(error)) from None
 
 
-def give(root: Path, identity: Identity) -> Owners:
-    """Make everything below ``root`` the user's, before any agent runs.
+def _owner(pair: Any) -> Owner:
+    uid, gid = pair
+    return int(uid), int(gid)
 
-    Links are changed themselves, not what they name. A file with several names keeps its owner:
-    one of them may lie outside. Raises OSError (a file system that refuses, such as NFS).
-    """
+
+def owners_of(root: Path, identity: Identity) -> Owners:
+    """Who owns what below ``root`` but its ``.git``, before it is given. Raises OSError."""
     top = root.lstat()
-    owners = Owners((top.st_uid, top.st_gid), {}, {})
-    for fd, name, path, status in _walk(root):
-        owner = (status.st_uid, status.st_gid)
-        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            continue
-        if owner != owners.usual:
+    owners = Owners((identity.uid, identity.gid), (top.st_uid, top.st_gid), {})
+    for _, _, path, status in _walk(root):
+        if (owner := (status.st_uid, status.st_gid)) != owners.usual:
             owners.others[path] = owner
-        if status.st_mode & SPECIAL and not stat.S_ISLNK(status.st_mode):
-            owners.modes[path] = stat.S_IMODE(status.st_mode)
-        os.chown(name, identity.uid, identity.gid, dir_fd=fd, follow_symlinks=False)
-        _keep_mode(name, fd, owners.modes.get(path))
     return owners
 
 
-def take_back(root: Path, identity: Identity, owners: Owners) -> None:
+def give(root: Path, user: Owner) -> None:
+    """Make what is below ``root`` but its ``.git`` the user's, before any agent runs.
+
+    Links are changed themselves, not what they name. Raises OSError (a file system that refuses,
+    such as NFS).
+    """
+    for fd, name, _, status in _walk(root):
+        if _can_be_given(fd, name, status):
+            os.chown(name, *user, dir_fd=fd, follow_symlinks=False)
+
+
+def take_back(root: Path, owners: Owners) -> None:
     """Give every path its old owner, when no process of the user is left. Raises OSError.
 
-    What is the user's and was not there before becomes the usual owner's. Setuid bits come back
-    only on paths that had them.
+    What is the user's and was not there before becomes the usual owner's; a setuid bit that the
+    user has set is lost with that.
     """
     for fd, name, path, status in _walk(root):
-        old = owners.others.get(path, owners.usual)
-        if status.st_uid == identity.uid or status.st_gid == identity.gid:
+        if status.st_uid == owners.user[0] or status.st_gid == owners.user[1]:
+            old = owners.others.get(path, owners.usual)
             os.chown(name, *old, dir_fd=fd, follow_symlinks=False)
-            _keep_mode(name, fd, owners.modes.get(path))
 
 
-def _keep_mode(name: str, fd: int, mode: int | None) -> None:
-    if mode is not None:
-        os.chmod(name, mode, dir_fd=fd)
+def _can_be_given(fd: int, name: str, status: os.stat_result) -> bool:
+    mode = status.st_mode
+    if not stat.S_ISREG(mode):
+        return not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode))
+    if mode & SPECIAL:
+        return False
+    return not mode & EXECUTABLE or not _has_capabilities(f"/proc/self/fd/{fd}/{name}")
 
 
-def _walk(root: Path) -> Iterator[tuple[int, str, str, os.stat_result]]:
-    """Every path, "" for the top: a folder's descriptor, a name in it, and what it is.
+def _has_capabilities(path: str) -> bool:
+    try:
+        return bool(os.getxattr(path, CAPABILITIES, follow_symlinks=False))
+    except OSError as error:
+        if error.errno in (errno.ENODATA, errno.ENOTSUP):
+            return False
+        raise
 
-    A folder comes after what it holds, so that one that is closed is still ours while we are in it.
-    """
+
+# --- the walk -------------------------------------------------------------------------------------
+
+
+class _Names:
+    """The names found of files that have several; ``whole`` are those with none elsewhere."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, int], list[tuple[str, os.stat_result]]] = {}
+
+    def add(self, path: str, status: os.stat_result) -> None:
+        self.found.setdefault((status.st_dev, status.st_ino), []).append((path, status))
+
+    def whole(self) -> Iterator[tuple[str, os.stat_result]]:
+        for names in self.found.values():
+            if len(names) == names[0][1].st_nlink:
+                yield from names
+
+
+def _walk(root: Path) -> Iterator[_Place]:
+    """Every path but the top's ``.git``, the top itself as "" at last."""
     with _opened(str(root), None) as fd:
-        yield from _below(fd, "")
-        yield fd, ".", "", os.fstat(fd)
+        top, names = os.fstat(fd), _Names()
+        yield from _below(fd, "", top.st_dev, names, 0)
+        for path, status in names.whole():
+            with _reached(fd, path) as (inner, name):
+                yield inner, name, path, status
+        yield fd, ".", "", top
 
 
-def _below(fd: int, prefix: str) -> Iterator[tuple[int, str, str, os.stat_result]]:
+def _below(fd: int, prefix: str, device: int, names: _Names, depth: int) -> Iterator[_Place]:
+    if depth > DEEPEST:
+        raise OSError(errno.ELOOP, "folders are nested too deep")
     with os.scandir(fd) as listed:
         entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listed]
     for name, status in entries:
+        path = prefix + name
+        if path == GIT:
+            continue
         if stat.S_ISDIR(status.st_mode):
-            with contextlib.suppress(NotADirectoryError), _opened(name, fd) as inner:
-                yield from _below(inner, f"{prefix}{name}/")
-        yield fd, name, prefix + name, status
+            if status.st_dev == device:
+                with _opened(name, fd) as inner:
+                    yield from _below(inner, f"{path}/", device, names, depth + 1)
+                yield fd, name, path, status
+        elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            names.add(path, status)
+        else:
+            yield fd, name, path, status
 
 
 @contextlib.contextmanager
@@ -110,3 +167,13 @@ def _opened(name: str, dir_fd: int | None) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+@contextlib.contextmanager
+def _reached(fd: int, path: str) -> Iterator[tuple[int, str]]:
+    """The folder that holds a path, and the last name: a folder at a time, no link followed."""
+    *above, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        for part in above:
+            fd = stack.enter_context(_opened(part, fd))
+        yield fd, name

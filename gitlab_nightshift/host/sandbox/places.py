@@ -13,8 +13,23 @@ FOLDERS = (
 KERNEL = ("/proc", "/sys")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SETTINGS = "/etc"
-HOME_FILES = (".netrc", ".git-credentials", ".npmrc", ".docker/config.json", ".ssh", ".kube/config")
+HOME_FILES = (
+    *(".netrc", ".git-credentials", ".config/git/credentials", ".ssh", ".gnupg"),
+    *(".docker/config.json", ".kube/config", ".aws", ".azure", ".config/gcloud", ".vault-token"),
+    *(".config/glab-cli/config.yml", ".config/gh/hosts.yml"),
+    *(".claude/.credentials.json", ".claude.json", ".codex/auth.json"),
+    *(".npmrc", ".yarnrc.yml", ".pypirc", ".config/pip/pip.conf", ".pip/pip.conf"),
+    *(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties"),
+    *(".sbt/.credentials", ".ivy2/.credentials", ".config/coursier/credentials.properties"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".bundle/config"),
+    *(".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config"),
+)
 """Where a home usually keeps credentials: no agent may read them, and the proof tries to."""
+SYSTEM_SECRETS = frozenset(
+    "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d"
+    " /etc/gitlab-runner /etc/ssl/private /etc/ssh".split()
+)
+"""Private whatever their mode says today: an earlier night's agent may have changed it."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's name
 INSIDE = Path(__file__).parent / "inside"
 
@@ -55,6 +70,9 @@ def _split(folder: str, readable: list[str], private: list[str]) -> bool:
 
 def _sort(entry: "os.DirEntry[str]", readable: list[str], private: list[str]) -> None:
     if entry.is_symlink():
+        return
+    if entry.path in SYSTEM_SECRETS:
+        private.append(entry.path)
         return
     mode = entry.stat(follow_symlinks=False).st_mode
     needed = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,6 +40,17 @@ class Missing:
 
 
 @dataclass(frozen=True)
+class _Site:
+    """What is the same for all tiers that are tried."""
+
+    machine: System
+    folder: Path
+    programs: tuple[Path, ...]
+    checkout: Path | None
+    known: Mapping[Tier, Missing]
+
+
+@dataclass(frozen=True)
 class _Ground:
     """What a trial is held on."""
 
@@ -51,26 +62,30 @@ class _Ground:
 
 
 def choose(
-    requested: str, folder: Path, programs: Sequence[Path] = (), tiers: Sequence[Tier] = ORDER
+    requested: str,
+    folder: Path,
+    programs: Sequence[Path] = (),
+    checkout: Path | None = None,
+    known: Sequence[Missing] = (),
 ) -> Sandbox:
     """The boundary to use: ``auto`` takes the strongest that works, a name exactly that one.
 
-    ``tiers`` are those that ``auto`` tries; ``folder`` is where agents' scratch folders will be
-    (private to this process); ``programs`` have to be runnable inside: a tier in which they are not
-    does not work. Raises NightshiftError: E_CONFIG where a named tier does not work, E_POLICY_DENY
-    where none does.
+    ``folder`` is where agents' scratch folders will be; ``programs`` have to be runnable inside: a
+    tier in which they are not does not work. With ``checkout`` another user must be able to have
+    it. ``known`` are tiers that are known not to work. Raises NightshiftError: E_CONFIG where a
+    named tier does not work, E_POLICY_DENY where none does.
     """
-    machine = system()
+    site = _Site(system(), folder, tuple(programs), checkout, {row.tier: row for row in known})
     if requested == Tier.NONE:
-        return _none(machine)
+        return _none(site.machine)
     if requested != AUTO:
-        found = _try(Tier(requested), machine, folder, tuple(programs))
+        found = _try(Tier(requested), site)
         if isinstance(found, Missing):
             raise config_error(f"isolation: {requested} does not work here: {found.reason}")
         return found
     passed_over: list[tuple[Tier, str]] = []
-    for tier in tiers:
-        found = _try(tier, machine, folder, tuple(programs))
+    for tier in ORDER:
+        found = _try(tier, site)
         if isinstance(found, Sandbox):
             return replace(found, passed_over=tuple(passed_over))
         passed_over.append((tier, found.reason))
@@ -82,10 +97,10 @@ def choose(
     )
 
 
-def survey(folder: Path, programs: Sequence[Path] = ()) -> list[Sandbox | Missing]:
-    """Every tier, the strongest first, for ``doctor``."""
-    machine = system()
-    return [_try(tier, machine, folder, tuple(programs)) for tier in ORDER]
+def survey(folder: Path, checkout: Path | None = None) -> list[Sandbox | Missing]:
+    """Every tier, the strongest first, for ``doctor``. Arguments as of ``choose``."""
+    site = _Site(system(), folder, (), checkout, {})
+    return [_try(tier, site) for tier in ORDER]
 
 
 def _none(machine: System) -> Sandbox:
@@ -93,22 +108,45 @@ def _none(machine: System) -> Sandbox:
     return Sandbox(Tier.NONE, guarantees(Tier.NONE, nothing), nothing, machine)
 
 
-def _try(
-    tier: Tier, machine: System, folder: Path, programs: tuple[Path, ...]
-) -> Sandbox | Missing:
+def _try(tier: Tier, site: _Site) -> Sandbox | Missing:
     """The tier at its best here, else with less of the network, else why it does not work."""
-    candidate = _candidate(tier, machine)
+    if tier in site.known:
+        return site.known[tier]
+    candidate = _candidate(tier, site.machine)
     if isinstance(candidate, Missing):
         return candidate
-    with _ground(folder, programs, candidate) as ground:
-        reason = _judged(candidate, ground)
-        if reason and candidate.features.notify:
-            less = _with(candidate, replace(candidate.features, notify=False))
-            if not _judged(less, ground):
-                return less
-    if reason and candidate.identity:
+    found = _tried(candidate, site)
+    if isinstance(found, Missing) and candidate.identity:
         uid.release(candidate.identity)
-    return Missing(tier, reason) if reason else candidate
+    return found
+
+
+def _tried(candidate: Sandbox, site: _Site) -> Sandbox | Missing:
+    try:
+        if reason := _out_of_reach(candidate, site):
+            return Missing(candidate.tier, reason)
+        with _ground(site, candidate) as ground:
+            reason = _judged(candidate, ground)
+            if reason and candidate.features.notify:
+                less = _with(candidate, replace(candidate.features, notify=False))
+                if not _judged(less, ground):
+                    return less
+    except OSError as error:
+        reason = f"{error.filename or site.checkout}: {error.strerror}"
+    return Missing(candidate.tier, reason) if reason else candidate
+
+
+def _out_of_reach(sandbox: Sandbox, site: _Site) -> str:
+    """Why another user cannot work where it has to, or too much there; "" where all is well."""
+    if sandbox.identity is None:
+        return ""
+    above = site.checkout.parent if site.checkout else site.folder
+    for place in (site.folder, above):
+        if closed := uid.closed_folder(place):
+            return f"{closed} may only be entered by its owner, not by another user"
+        if not sandbox.features.landlock and (shared := uid.exposed_folder(place)):
+            return f"{shared} may be written by everybody, and this kernel has no Landlock"
+    return next(iter(uid.unreachable(site.programs)), "")
 
 
 def _candidate(tier: Tier, machine: System) -> Sandbox | Missing:
@@ -132,9 +170,11 @@ def _with(sandbox: Sandbox, features: Features) -> Sandbox:
 
 
 @contextlib.contextmanager
-def _ground(folder: Path, programs: tuple[Path, ...], sandbox: Sandbox) -> Iterator[_Ground]:
+def _ground(site: _Site, sandbox: Sandbox) -> Iterator[_Ground]:
+    """Raises OSError, also where the checkout's file system knows no other user."""
     with contextlib.ExitStack() as stack:
-        own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="probe-", dir=folder)))
+        new = tempfile.TemporaryDirectory(prefix="probe-", dir=site.folder)
+        own = Path(stack.enter_context(new))
         scratch, private = own / "scratch", own / "private"
         scratch.mkdir()
         private.mkdir(mode=0o700)
@@ -149,20 +189,32 @@ def _ground(folder: Path, programs: tuple[Path, ...], sandbox: Sandbox) -> Itera
         inner = stack.enter_context(unix_listener(private / "gate"))
         stack.enter_context(greeter(gate, inner, other))
         way = Gate(gate.getsockname()[1], private / "gate")
+        writable = (scratch, *_beside(site, sandbox, stack))
         yield _Ground(
-            Confinement(scratch, (scratch,), tuple(programs), (way,)),
+            Confinement(scratch, writable, site.programs, (way,)),
             canary,
             private / "written",
             other.getsockname()[1],
-            programs,
+            site.programs,
         )
+
+
+def _beside(site: _Site, sandbox: Sandbox, stack: contextlib.ExitStack) -> Iterator[Path]:
+    """A folder beside the checkout that is another user's, as the checkout will be."""
+    if sandbox.identity and site.checkout:
+        prefix = f"{site.checkout.name}.nightshift-probe-"
+        new = tempfile.TemporaryDirectory(prefix=prefix, dir=site.checkout.parent)
+        folder = Path(stack.enter_context(new))
+        os.chown(folder, sandbox.identity.uid, sandbox.identity.gid)
+        yield folder
 
 
 def _judged(sandbox: Sandbox, ground: _Ground) -> str:
     """Why this boundary does not work, "" where it does."""
     gate = ground.confinement.gates[0]
+    made = [folder / "made" for folder in ground.confinement.writable]
     must = [
-        Attempt("write to the scratch folder", "write", (str(ground.confinement.cwd / "made"),)),
+        *(Attempt(f"write to {path.parent}", "write", (str(path),)) for path in made),
         Attempt("reach the gateway", "greeted", ("127.0.0.1", gate.port)),
         *(Attempt(f"run {path}", "usable", (str(path),)) for path in ground.programs),
     ]
@@ -174,20 +226,12 @@ def _judged(sandbox: Sandbox, ground: _Ground) -> str:
         other = ("127.0.0.1", ground.other_port)
         must_not.append(Attempt("reach another service", "greeted", other))
     tried = attempt(sandbox, ground.confinement, [*must, *must_not])
-    (ground.confinement.cwd / "made").unlink(missing_ok=True)
+    for path in made:
+        path.unlink(missing_ok=True)
     if tried.trouble:
-        return _why(sandbox, ground, tried.trouble)
+        return tried.trouble
     refused = [o for o in tried.outcomes[: len(must)] if not o.open]
     passed = [o for o in tried.outcomes[len(must) :] if o.open]
     if refused:
-        return _why(sandbox, ground, f"an agent could not {refused[0].name}: {refused[0].how}")
+        return f"an agent could not {refused[0].name}: {refused[0].how}"
     return f"an agent could {passed[0].name}" if passed else ""
-
-
-def _why(sandbox: Sandbox, ground: _Ground, seen: str) -> str:
-    """The reason as a person can mend it, else what was seen."""
-    if sandbox.identity and (closed := uid.closed_folder(ground.confinement.cwd)):
-        return f"{closed} may only be entered by its owner, not by another user"
-    if sandbox.identity and (closed_programs := uid.unreachable(ground.programs)):
-        return closed_programs[0]
-    return seen

@@ -1,18 +1,20 @@
 """The uid tier: a user of its own for agents, where the job is root."""
 
 import contextlib
+import fcntl
 import os
-import socket
 import stat
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from gitlab_nightshift.host.openat import remove_path
 from gitlab_nightshift.host.sandbox.places import INSIDE, SHARED_MEMORY, interpreter
 from gitlab_nightshift.host.sandbox.records import Identity
 
 FREE = range(60578, 61184)
 """User ids that nothing hands out: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
+LOCKS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
 SWEEP_S = 10.0
 
 
@@ -25,7 +27,7 @@ def pick() -> Identity | None:
     taken |= _alive()
     for number in FREE:
         if number not in taken and (lock := _locked(number)):
-            return Identity(number, number, lock.detach())
+            return Identity(number, number, lock)
     return None
 
 
@@ -46,23 +48,43 @@ def _alive() -> set[int]:
     return found
 
 
-def _locked(number: int) -> socket.socket | None:
-    """Two runs on one machine take two users: a name that the kernel frees by itself."""
-    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        lock.bind(f"\0gitlab-nightshift-uid-{number}")
-    except OSError:
-        lock.close()
-        return None
-    return lock
+def _locked(number: int) -> int | None:
+    """Two runs on one machine take two users. The lock's descriptor, which the kernel frees with
+    this process; it lies where no agent can be first, in a folder of root's."""
+    for parent in LOCKS:
+        with contextlib.suppress(OSError):
+            folder = _roots_own(parent / "gitlab-nightshift")
+            lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                return None
+            return lock
+    return None
+
+
+def _roots_own(folder: Path) -> Path:
+    """A folder that only root may enter, made where it is not there. Raises OSError."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not root's alone")
+    return folder
 
 
 def is_left(identity: Identity) -> bool:
     """True where a process of the user is alive, or shared memory of it is there."""
-    if identity.uid in _alive():
-        return True
+    return identity.uid in _alive() or any(_shared_memory(identity))
+
+
+def _shared_memory(identity: Identity) -> Iterator[Path]:
     shared = Path(SHARED_MEMORY)
-    return shared.is_dir() and any(p.lstat().st_uid == identity.uid for p in shared.iterdir())
+    for path in shared.iterdir() if shared.is_dir() else ():
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_uid == identity.uid:
+                yield path
 
 
 def sweep(identity: Identity) -> bool:
@@ -82,14 +104,42 @@ def sweep(identity: Identity) -> bool:
             check=False,
         )
         if done.returncode == 0 and identity.uid not in _alive():
+            for path in list(_shared_memory(identity)):
+                remove_path(path)
             return True
     return False
+
+
+def sweep_after_kill(uid: int, gid: int) -> bool:
+    """The same for the user of a run that was killed; True where nothing of it is left.
+
+    A run that has taken the user since has seen that nothing was: its agents are left alone.
+    """
+    if uid not in FREE or (lock := _locked(uid)) is None:
+        return uid in FREE
+    identity = Identity(uid, gid, lock)
+    try:
+        return not is_left(identity) or sweep(identity)
+    finally:
+        release(identity)
 
 
 def closed_folder(path: Path) -> Path | None:
     """The first folder above (or at) ``path`` that another user cannot pass, None if it can."""
     for folder in reversed((path, *path.parents)):
         if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
+            return folder
+    return None
+
+
+def exposed_folder(path: Path) -> Path | None:
+    """A folder above (or at) ``path`` in which every user can rename what lies there, None if no.
+
+    Only Landlock keeps another user from that.
+    """
+    for folder in (path, *path.parents):
+        mode = folder.stat().st_mode
+        if mode & stat.S_IWOTH and (folder == path or not mode & stat.S_ISVTX):
             return folder
     return None
 

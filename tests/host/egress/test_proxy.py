@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.events import Event
 from gitlab_nightshift.host.egress import EgressProxy, ProxyLimits
 from tests.host.egress.tools import REGISTRY, Agent, Internet, agent, made_up_internet
@@ -71,7 +70,7 @@ def test_other_targets_are_refused_and_told(internet: Internet) -> None:
         assert {target: one.status(target) for target in REFUSED} == dict.fromkeys(REFUSED, "403")
         told = [note.removeprefix("egress, implement: ") for note in one.notes]
         assert [note.partition(" ")[0].strip("'") for note in told] == [
-            target.replace("[", "").replace("]", "") for target in REFUSED
+            *REFUSED,
         ]
     assert (internet.asked, internet.dialled) == ([], [])
 
@@ -123,10 +122,9 @@ def test_a_private_mirror_has_to_be_named_with_its_port(internet: Internet) -> N
 
 
 def test_a_private_address_by_number(internet: Internet) -> None:
-    with agent(internet, hosts=["10.1.2.3:8081", "10.9.9.9", "169.254.169.254:80"]) as one:
+    with agent(internet, hosts=["10.1.2.3:8081"]) as one:
         assert one.connect("10.1.2.3:8081", then=b"bye")[9:12] == b"200"
-        assert one.status("10.9.9.9:443") == "403"
-        assert one.status("169.254.169.254:80") == "403"
+        assert one.status("10.1.2.3:8082") == "403"
     assert internet.asked == []
 
 
@@ -138,11 +136,6 @@ def test_credentials(internet: Internet) -> None:
         assert one.ticket.credential not in repr(one.ticket)
         one.proxy.close_bead(one.ticket)
         assert one.status("registry.example:443") == "407"
-    with agent(internet, credentials=False) as one:
-        assert "@" not in one.ticket.url
-        assert one.connect("registry.example:443", "", then=b"bye")[9:12] == b"200"
-        one.proxy.close_bead(one.ticket)
-        assert one.status("registry.example:443", "") == "407"
 
 
 def test_the_end_of_a_bead_cuts_its_tunnels(internet: Internet) -> None:
@@ -234,18 +227,18 @@ def test_a_unix_socket_too(internet: Internet, tmp_path: Path) -> None:
 
 
 def test_hosts_that_are_none(internet: Internet) -> None:
-    with pytest.raises(NightshiftError, match="egress_hosts"), agent(internet, hosts=["*"]):
-        pass
+    for host in ("*", "169.254.169.254:80"):
+        with pytest.raises(ValueError), agent(internet, hosts=[host]):
+            pass
 
 
 def test_the_real_resolver_and_dialler() -> None:
     """``localhost`` is looked up and refused; nothing is open by default."""
     told: list[Event] = []
-    with EgressProxy(["localhost:9"], told.append, credentials=False) as proxy:
-        ticket = proxy.open_bead("verify")
-        one = Agent(proxy, ticket, Internet(0), told)
-        assert one.status("localhost:9", "") == "403"
-        assert "an address of this machine" in one.notes[0]
-    with EgressProxy([], told.append, credentials=False) as proxy:
+    with EgressProxy(["localhost:9"], told.append) as proxy:
         one = Agent(proxy, proxy.open_bead("verify"), Internet(0), told)
-        assert one.status("example.org:443", "") == "403"
+        assert one.status("localhost:9") == "403"
+        assert "an address of this machine" in one.notes[0]
+    with EgressProxy([], told.append) as proxy:
+        one = Agent(proxy, proxy.open_bead("verify"), Internet(0), told)
+        assert one.status("example.org:443") == "403"

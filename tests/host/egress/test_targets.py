@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.host.egress.addresses import METADATA, refusal
 from gitlab_nightshift.host.egress.head import parse_head
-from gitlab_nightshift.host.egress.targets import entries, split
+from gitlab_nightshift.settings.addresses import METADATA, refusal
+from gitlab_nightshift.settings.hosts import egress_host, split
 
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]
 PRIVATE = [
@@ -68,7 +67,7 @@ def test_only_plainly_public_addresses_pass(
 
 
 def covered(hosts: list[str], host: str, port: int) -> bool:
-    return any(entry.covers(host, port) for entry in entries(hosts))
+    return any(egress_host(each).covers(host, port) for each in hosts)
 
 
 def test_hosts_are_matched_whole() -> None:
@@ -94,17 +93,32 @@ def test_hosts_are_matched_whole() -> None:
         assert not covered(hosts, host, port), host
 
 
-def test_mistakes_are_told_all_at_once() -> None:
-    bad = [
-        *("https://a.example", "a.example/path", "user@a.example", "*", "*.org", "a.*.example"),
-        *("a.example:0", "a.example:99999", "a.example:http", "", "exa mple.org", "münchen.de"),
-        *("metadata.google.internal", "metadata:80", "2130706433", "127.1", "0x7f.1", "*.10.0.0.1"),
-        *("a..example", "-a.example", "a.example\n"),
-    ]
-    with pytest.raises(NightshiftError) as caught:
-        entries(["good.example", *bad])
-    told = str(caught.value).splitlines()
-    assert len(told) == len(bad) - 1  # white space around an entry is no mistake
+BAD = [
+    *("https://a.example", "a.example/path", "user@a.example", "*", "*.org", "a.*.example"),
+    *("a.example:0", "a.example:99999", "a.example:http", "", "exa mple.org", "münchen.de"),
+    *("metadata.google.internal", "metadata:80", "2130706433", "127.1", "0x7f.1", "*.10.0.0.1"),
+    *("a..example", "-a.example", "127.0.0.1:80", "[::1]:80", "169.254.169.254:80", "10.1.2.3"),
+    *("100.100.100.200:80", "[fd00:ec2::254]:80", "Metadata.Google.Internal.:80", "0.0.0.0:1"),
+]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_entries_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError):
+        egress_host(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (" Registry.NPMjs.org ", "registry.npmjs.org:443"),
+        ("*.example.org", "*.example.org:443"),
+        ("[FD12::1]:8081", "[fd12::1]:8081"),
+        ("10.1.2.3:8081", "10.1.2.3:8081"),
+    ],
+)
+def test_entries_as_they_are_shown(text: str, shown: str) -> None:
+    assert str(egress_host(text)) == shown
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,6 @@ def agent(
     internet: Internet,
     *,
     hosts: list[str] | None = None,
-    credentials: bool = True,
     limits: ProxyLimits | None = None,
     path: Path | None = None,
 ) -> Iterator[Agent]:
@@ -118,7 +117,6 @@ def agent(
     with EgressProxy(
         HOSTS if hosts is None else hosts,
         told.append,
-        credentials=credentials,
         socket=path,
         limits=limits,
         resolve=internet.resolve,

@@ -6,7 +6,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.host.gateway import ModelKey
@@ -223,6 +225,58 @@ def test_responses() -> None:
     assert sent["store"] is False
     assert "client_metadata" not in sent
     assert sent["tools"] == body["tools"]
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_the_light_shape_of_responses(light: bool) -> None:
+    """Its tools are an item of the conversation, and a header says so; no other header goes on."""
+    done = {"type": "response.completed", "response": {"usage": {"input_tokens": 1}}}
+    raw = STREAM + events(done)
+    with (
+        RawEndpoint(lambda connection, number: connection.sendall(raw)) as up,
+        client(up.url, variable="OPENAI_API_KEY", models=("gpt",), budget_usd=None) as agent,
+    ):
+        tool = {"type": "custom", "name": "exec", "description": "Run", "format": {"type": "text"}}
+        tools = [{"type": "namespace", "name": "functions", "description": "", "tools": [tool]}]
+        given = [
+            {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": tools},
+            {"type": "message", "role": "user", "content": "Hello"},
+        ]
+        reasoning = {"effort": "low", "context": "all_turns"}
+        body = {"model": "gpt", "input": given, "reasoning": reasoning, "stream": True}
+        name = "x-openai-internal-codex-responses-lite"
+        headers = {"x-codex-turn-metadata": "{}", **({name: "true"} if light else {})}
+        assert agent.ask(body, "/v1/responses", "POST", 10, **headers)[0] == 200
+        assert [note for note in agent.notes if "not known" in note] == []
+    head, _, sent = up.requests[0].partition(b"\r\n\r\n")
+    assert json.loads(sent)["input"] == given
+    assert json.loads(sent)["reasoning"] == reasoning
+    assert (f"{name}: true".encode() in head.lower()) is light
+    assert b"x-codex" not in head.lower()
+
+
+def test_an_agent_that_hangs_up_after_the_last_event_has_cut_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """codex does not wait for the end of the connection: a race, of which this is the bad end."""
+    done = {"type": "response.completed", "response": {"usage": {"input_tokens": 7}}}
+    raw = STREAM + events(done)
+    ended_well = web.StreamResponse.write_eof
+
+    async def gone(response: web.StreamResponse, data: bytes = b"") -> None:
+        await ended_well(response, data)
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    with (
+        RawEndpoint(lambda connection, number: connection.sendall(raw)) as up,
+        client(up.url, variable="OPENAI_API_KEY", models=("gpt",), budget_usd=None) as agent,
+    ):
+        monkeypatch.setattr(web.StreamResponse, "write_eof", gone)
+        body = {"model": "gpt", "input": "Hello", "stream": True}
+        assert agent.ask(body, "/v1/responses")[0] == 200
+        agent.gateway.close_bead(agent.ticket)
+        assert agent.gateway.usage(agent.ticket) == Usage(None, 7)
+        assert [note for note in agent.notes if "cut off" in note] == []
 
 
 def test_a_key_has_no_repr() -> None:

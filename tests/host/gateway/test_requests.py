@@ -194,6 +194,11 @@ RESPONSES: dict[str, dict[str, Any]] = {
             }
         ]
     },
+    "a hosted tool in an item": {
+        "input": [
+            {"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]}
+        ]
+    },
     "a stored item": {"input": [{"type": "item_reference", "id": "msg_1"}]},
     "a search call": {"input": [{"type": "web_search_call", "id": "1", "action": {"url": URL}}]},
     "sources": {"include": ["web_search_call.action.sources"]},

@@ -169,9 +169,10 @@ def test_a_sweep_hits_only_its_own_user(root: None) -> None:
 
 def test_shared_memory_does_not_outlive_a_bead(any_room: Room) -> None:
     name = f"nightshift-test-{os.getpid()}"
-    done = any_room.shell(f"echo x > /dev/shm/{name}; cat /dev/shm/{name}")
+    more = f"mkdir -p /dev/shm/{name}-folder/inner; chmod 0 /dev/shm/{name}-folder"
+    done = any_room.shell(f"{more}; echo x > /dev/shm/{name}; cat /dev/shm/{name}")
     assert (done.stdout == "x\n") == (any_room.sandbox.tier is not Tier.LANDLOCK)
-    assert not Path("/dev/shm", name).exists()
+    assert not list(Path("/dev/shm").glob(f"{name}*"))
 
 
 def test_two_runs_take_two_users(root: None) -> None:

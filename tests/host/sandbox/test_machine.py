@@ -1,5 +1,6 @@
 """What of the machine is shown, and the choice of a tier."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gitlab_nightshift.host.sandbox import bwrap, places, probe, uid
 from gitlab_nightshift.host.sandbox.inside import landlock
 from gitlab_nightshift.host.sandbox.places import System, system
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Identity, Tier
+from gitlab_nightshift.host.sandbox.uid import pick, release
 from tests.host.sandbox.conftest import missing, need
 from tests.host.sandbox.tools import Room, open_folder, room
 
@@ -29,6 +31,41 @@ def test_private_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.Monke
     assert below == {"open", "mixed/b", "mixed/deep/c"}
     private = {path.removeprefix(f"{tmp_path}/") for path in found.private}
     assert private == {"mixed/deep/key", "closed"}
+
+
+def test_a_secret_of_the_system_is_private_whatever_its_mode_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent of an earlier night may have opened it."""
+    (tmp_path / "shadow").write_text("root:x")
+    (tmp_path / "shadow").chmod(0o644)
+    (tmp_path / "hosts").write_text("localhost")
+    monkeypatch.setattr(places, "SETTINGS", str(tmp_path))
+    assert system().private == ()
+    monkeypatch.setattr(places, "SYSTEM_SECRETS", {str(tmp_path / "shadow")})
+    found = system()
+    assert found.private == (str(tmp_path / "shadow"),)
+    assert str(tmp_path / "hosts") in found.readable
+
+
+def test_a_user_is_taken_once(root: None) -> None:
+    """By a lock where no agent can be first: a name that anybody may take would be no lock."""
+    first, second = pick(), pick()
+    assert first and second and first.uid != second.uid
+    release(first)
+    third = pick()
+    assert third and third.uid == first.uid
+    for identity in (second, third):
+        release(identity)
+
+
+def test_a_folder_of_somebody_else_holds_no_lock(
+    root: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gitlab-nightshift").mkdir(0o777)
+    (tmp_path / "gitlab-nightshift").chmod(0o777)
+    monkeypatch.setattr(uid, "LOCKS", (tmp_path,))
+    assert pick() is None
 
 
 def test_a_folder_without_secrets_is_one_rule(
@@ -140,6 +177,52 @@ def test_a_folder_that_another_user_cannot_reach(root: None) -> None:
         closed.mkdir(mode=0o700)
         with pytest.raises(NightshiftError, match="may only be entered by its owner"):
             probe.choose("uid", closed)
+
+
+def test_a_checkout_that_another_user_cannot_reach_or_have(
+    root: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(Tier.UID)
+    with open_folder() as folder:
+        shop = folder / "builds/shop"
+        shop.mkdir(parents=True)
+        sandbox = probe.choose("uid", folder, checkout=shop)
+        assert sandbox.identity
+        uid.release(sandbox.identity)
+        assert {path.name for path in shop.parent.iterdir()} == {"shop"}
+        shop.parent.chmod(0o750)
+        with pytest.raises(NightshiftError, match="/builds may only be entered by its owner"):
+            probe.choose("uid", folder, checkout=shop)
+        shop.parent.chmod(0o755)
+
+        def refused(path: Path, *_: int) -> None:
+            raise PermissionError(1, "Operation not permitted", str(path))
+
+        monkeypatch.setattr(os, "chown", refused)
+        with pytest.raises(NightshiftError, match="Operation not permitted"):
+            probe.choose("uid", folder, checkout=shop)
+
+
+def test_without_landlock_folders_of_everybody_are_refused(
+    root: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the agents' user could put something else into the place of the real .git."""
+    need(Tier.UID)
+    monkeypatch.setattr(landlock, "abi", lambda: 0)
+    with open_folder() as folder:
+        shop = folder / "builds/shop"
+        shop.mkdir(parents=True)
+        assert uid.exposed_folder(shop.parent) is None
+        for mode in (0o777, 0o1777):
+            shop.parent.chmod(mode)
+            with pytest.raises(NightshiftError, match="/builds may be written by everybody"):
+                probe.choose("uid", folder, checkout=shop)
+        shop.parent.chmod(0o755)
+        folder.chmod(0o1777)
+        sandbox = probe.choose("uid", shop, checkout=shop)
+        assert (sandbox.features.landlock, sandbox.guarantees.files.held) == (0, False)
+        assert sandbox.identity
+        uid.release(sandbox.identity)
 
 
 def test_a_probe_leaves_nothing_behind(any_room: Room) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gitlab_nightshift.host.sandbox.records import Tier
 from tests.host.sandbox.tools import Room, relay
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import answer, bash, write
@@ -162,3 +163,17 @@ public class A { public static void main(String[] a) throws Exception {
     )
     done = any_room.run("java", "A.java")
     assert (done.stdout, done.exit_status) == ("200\n", 0), done.stderr
+
+
+def test_shared_memory_is_there_where_it_is_nobody_elses(any_room: Room) -> None:
+    """Python's locks between processes. Landlock could only open the folder of the whole job."""
+    source = """
+import concurrent.futures, multiprocessing
+with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as pool:
+    print(pool.submit(abs, -42).result())
+"""
+    done = any_room.python(source)
+    if any_room.sandbox.tier is Tier.LANDLOCK:
+        assert "PermissionError" in done.stderr
+    else:
+        assert (done.stdout, done.stderr) == ("42\n", "")

@@ -4,7 +4,8 @@
 again by its inode. ``connect``, ``bind`` and ``listen`` the keeper does itself on the duplicate,
 with its own copy of the address: what was checked is what is used, whatever the caller's threads
 do to memory or descriptors meanwhile. Allowed are the given loopback ports, loopback ports on which
-only the tree listens, and UNIX sockets below the writable folders.
+only the tree listens, and UNIX sockets below the writable folders. A UDP socket can be bound and
+asked for interfaces, which build tools do, but it cannot send.
 """
 # ruff: noqa: PTH115, PTH208
 
@@ -28,6 +29,7 @@ from .addresses import (
 )
 from .kernel import bind_raw, connect_raw
 from .listeners import listeners
+from .mute import DATAGRAM, silence
 from .notify import Call
 from .numbers import NUMBERS
 
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EPERM, EAGAIN, EADDRINUSE, EISCONN, ECONNREFUSED, EINPROGRESS = 1, 11, 98, 106, 111, 115
-ENOTSOCK = 88
+ENOTSOCK, ENETUNREACH = 88, 101
+TYPE_BITS = 0xF
 CLOSE_ON_EXEC = 0o2000000
 REMEMBERED = 8192
 WAITING = 64
@@ -54,6 +57,7 @@ class Egress:
         self._folders = [os.path.realpath(folder) for folder in folders]
         self._made: dict[int, int] = {}
         self._done: dict[int, None] = {}
+        self._mute: dict[int, None] = {}
         self._listening: dict[int, None] = {}
         self._collect_at, self._waiting = 256, 0
 
@@ -72,13 +76,18 @@ class Egress:
             self._collect_at = max(256, 2 * len(self._made))
         kind = call.int_argument(1)
         made = _socket.socket(call.int_argument(0), kind & ~CLOSE_ON_EXEC, call.int_argument(2))
+        if kind & TYPE_BITS == DATAGRAM:
+            silence(made)
         fd = made.detach()
         try:
             call.give(fd, close_on_exec=bool(kind & CLOSE_ON_EXEC))
         except OSError:
             os.close(fd)
             raise
-        self._made[os.fstat(fd).st_ino] = fd
+        inode = os.fstat(fd).st_ino
+        self._made[inode] = fd
+        if kind & TYPE_BITS == DATAGRAM:
+            _remember(self._mute, inode)
 
     def _ours(self, call: Call) -> tuple[int, int | None]:
         """The inode of the call's socket, and our duplicate, if it is still to be connected."""
@@ -96,6 +105,9 @@ class Egress:
         inode, fd = self._ours(call)
         if fd is None:
             call.answer(EISCONN if inode in self._done else EPERM)
+            return
+        if inode in self._mute:
+            call.answer(ENETUNREACH)
             return
         pin = None
         if family(raw) == AF_UNIX:
@@ -159,8 +171,15 @@ class Egress:
         ours = _socket.socket(fileno=os.dup(fd))
         try:
             if ours.family == AF_UNIX:
+                if raw[2:3] in (b"", b"\0"):
+                    raise PermissionError(EPERM, "a name that everybody shares")
                 call.let_through()  # Landlock and the user's rights say where; no port to take
                 return
+            if ours.type == DATAGRAM:  # two may share a UDP port, and one gets what is the other's
+                ours.setsockopt(1, 2, 0)
+                ours.setsockopt(1, 15, 0)
+                if host_and_port(raw)[0] not in LOOPBACK:  # datagrams of outsiders would come
+                    raise PermissionError(EPERM, "not on loopback")
             only_v6 = ours.family == 10 and bool(ours.getsockopt(41, 26))
             call.answer(self._bound(ours.fileno(), bound_to_loopback(raw, only_v6=only_v6)))
         finally:
@@ -180,10 +199,16 @@ class Egress:
             return
         ours = _socket.socket(fileno=os.dup(fd))
         try:
-            if ours.family != AF_UNIX:
+            if ours.family == AF_UNIX:
+                _refuse_abstract(ours)  # whatever bind was shown
+            else:
                 self._to_loopback(ours)
+                if listeners(ours.getsockname()[1]) - self._listening.keys():
+                    raise OSError(EADDRINUSE, "shared with somebody else (SO_REUSEPORT)")
                 _remember(self._listening, inode)
             ours.listen(min(call.arguments[1] & 0x7FFFFFFF, 4096))
+            if ours.family == AF_UNIX:
+                _refuse_abstract(ours)  # a bind that was on its way; from here on the name stays
         finally:
             ours.close()
         self._drop(inode)
@@ -209,6 +234,13 @@ class Egress:
         held = _sockets_of_others()
         for inode in [inode for inode in self._made if inode not in held]:
             os.close(self._made.pop(inode))
+
+
+def _refuse_abstract(unix: _socket.socket) -> None:
+    """An abstract name may be another program's, whose clients would come. Raises OSError."""
+    if isinstance(unix.getsockname(), bytes):
+        unix.shutdown(_socket.SHUT_RDWR)
+        raise PermissionError(EPERM, "an abstract name")
 
 
 def _remember(known: dict[int, None], inode: int) -> None:

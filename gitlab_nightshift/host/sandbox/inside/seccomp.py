@@ -64,21 +64,25 @@ TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 F_SETOWN, F_SETOWN_EX = 8, 15
 MSG_FASTOPEN = 0x20000000
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
-STREAM, SEQPACKET, TYPE_BITS = 1, 5, 0xF
-TCP = 6
+STREAM, DATAGRAM, SEQPACKET, TYPE_BITS = 1, 2, 5, 0xF
+TCP, UDP = 6, 17
 
 OPTIONS = {
-    # SOL_SOCKET: REUSEADDR TYPE ERROR SNDBUF RCVBUF KEEPALIVE OOBINLINE PRIORITY LINGER REUSEPORT
-    # PASSCRED RCVLOWAT SNDLOWAT RCVTIMEO SNDTIMEO TIMESTAMP PASSSEC TIMESTAMPNS TIMESTAMPING
-    # BUSY_POLL INCOMING_CPU ZEROCOPY, the 64-bit times; no device, mark or filter
-    1: [2, 3, 4, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 20, 21, 29, 34, 35, 37, 46, 49, 60, 66, 67],
+    # SOL_SOCKET: REUSEADDR TYPE ERROR BROADCAST SNDBUF RCVBUF KEEPALIVE OOBINLINE PRIORITY LINGER
+    # REUSEPORT PASSCRED RCVLOWAT SNDLOWAT RCVTIMEO SNDTIMEO TIMESTAMP PASSSEC TIMESTAMPNS
+    # TIMESTAMPING BUSY_POLL INCOMING_CPU ZEROCOPY, the 64-bit times; no device, mark or filter
+    1: [
+        *(2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 20, 21, 29, 34, 35, 37, 46, 49),
+        *(60, 66, 67),
+    ],
     # TCP: NODELAY MAXSEG CORK KEEPIDLE KEEPINTVL KEEPCNT SYNCNT LINGER2 DEFER_ACCEPT WINDOW_CLAMP
     # QUICKACK CONGESTION USER_TIMEOUT FASTOPEN (a server's) NOTSENT_LOWAT
     TCP: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 18, 23, 25],
     # IP: TOS TTL MTU_DISCOVER RECVERR BIND_ADDRESS_NO_PORT; no source route
     0: [1, 2, 10, 11, 24],
-    # IPv6: UNICAST_HOPS RECVERR V6ONLY TCLASS; no routing header, no flow label
-    41: [16, 25, 26, 67],
+    # IPv6: UNICAST_HOPS MULTICAST_HOPS RECVERR V6ONLY RECVPKTINFO TCLASS; no routing header, no
+    # flow label
+    41: [16, 18, 25, 26, 49, 67],
 }
 """Levels and options of ``setsockopt`` by name: some send an allowed address elsewhere."""
 
@@ -186,9 +190,12 @@ def _socket(form: Form) -> Program:
     made = give(NOTIFY if form.notify else ALLOW)
     streams = [argument(1), mask(TYPE_BITS), *when_in([STREAM, SEQPACKET], made)]
     unix = give(ALLOW) if form.own_network else streams if form.notify else []
-    tcp = [argument(2), *when_in([0, TCP], made)]
-    internet = [argument(1), mask(TYPE_BITS), *when(EQUAL, STREAM, tcp)]
     refused = fail(EAFNOSUPPORT)
+    tcp = [argument(2), *when_in([0, TCP], made), *refused]
+    udp = [argument(2), *when_in([0, UDP], made), *refused]
+    internet = [argument(1), mask(TYPE_BITS), *when(EQUAL, STREAM, tcp)]
+    if form.own_network or form.notify:  # leads nowhere there, or the keeper has made it mute
+        internet += when(EQUAL, DATAGRAM, udp)
     families = when(EQUAL, AF_UNIX, unix + refused)
     families += when_in([AF_INET, AF_INET6], internet + refused)
     return _on("socket", [argument(0), *families, *refused])

@@ -2,11 +2,9 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gitlab_nightshift.errors import NightshiftError, config_error
-from gitlab_nightshift.host.egress.addresses import Address
+from gitlab_nightshift.settings.addresses import Address, refusal
 
 HTTPS = 443
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -20,12 +18,15 @@ _METADATA_NAMES = frozenset(
 @dataclass(frozen=True)
 class Entry:
     """A host that may be reached. ``exact`` is a host with its port and no wildcard: the only kind
-    that may be a private address."""
+    that may be a private address. As a text it is ``host:port``."""
 
     host: str
     port: int
     wildcard: bool
     exact: bool
+
+    def __str__(self) -> str:
+        return f"{'*.' if self.wildcard else ''}{joined(self.host, self.port)}"
 
     def covers(self, host: str, port: int) -> bool:
         """True for this host and port; a wildcard covers names below it, not the name itself."""
@@ -34,28 +35,22 @@ class Entry:
         return host.endswith(f".{self.host}") if self.wildcard else host == self.host
 
 
-def entries(egress_hosts: Iterable[str]) -> tuple[Entry, ...]:
-    """The entries of ``egress_hosts``: ``name``, ``*.name``, ``host:port``; the port is 443 where
-    none is given. Raises ``E_CONFIG`` with all mistakes."""
-    found, mistakes = [], []
-    for text in egress_hosts:
-        try:
-            found.append(_entry(text.strip().lower()))
-        except (ValueError, NightshiftError) as error:
-            mistakes.append(f"policy.egress_hosts: {text!r}: {error}")
-    if mistakes:
-        raise config_error("\n".join(mistakes))
-    return tuple(found)
-
-
-def _entry(text: str) -> Entry:
-    wildcard = text.startswith("*.")
-    host, port = split(text.removeprefix("*."))
-    if wildcard and ("." not in host or address_of(host)):
+def egress_host(text: str) -> Entry:
+    """An entry of ``policy.egress_hosts``: ``name``, ``*.name``, ``host:port``; the port is 443
+    where none is given. Raises ``ValueError`` for another, and for what is never open."""
+    plain = text.strip().lower()
+    wildcard = plain.startswith("*.")
+    host, port = split(plain.removeprefix("*."))
+    address = address_of(host)
+    if wildcard and ("." not in host or address):
         raise ValueError("a wildcard stands before a domain of two parts at least")
+    entry = Entry(host, port or HTTPS, wildcard, exact=not wildcard and port is not None)
     if is_metadata(host):
         raise ValueError("a metadata service is never open to agents")
-    return Entry(host, port or HTTPS, wildcard, exact=not wildcard and port is not None)
+    if address and (why := refusal(address, private=entry.exact)):
+        wanted = " (needs its port, as host:port)" if not refusal(address, private=True) else ""
+        raise ValueError(f"{why}{wanted} is not open to agents")
+    return entry
 
 
 def split(text: str) -> tuple[str, int | None]:
@@ -74,6 +69,11 @@ def split(text: str) -> tuple[str, int | None]:
     if address_of(host) is None and not _is_name(host):
         raise ValueError("a host's name or address is expected")
     return host, port
+
+
+def joined(host: str, port: int) -> str:
+    """``host:port``, as :func:`split` reads it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def address_of(host: str) -> Address | None:

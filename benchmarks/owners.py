@@ -1,0 +1,53 @@
+"""What the uid tier adds to a run: a tree changes its owner, and changes it back.
+
+    python benchmarks/owners.py [FILES]
+
+Needs root. The goal is one second for both with 50,000 files.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from gitlab_nightshift.host.sandbox.ownership import give, owners_of, take_back
+from gitlab_nightshift.host.sandbox.records import Identity
+
+AGENT = Identity(60999, 60999, -1)
+ROUNDS = 5
+FILES_IN_A_FOLDER = 40
+
+
+def grow(root: Path, files: int) -> None:
+    """A tree of small files, one program in ten."""
+    for number in range(files):
+        path = root / f"{number // 1600}/{number // FILES_IN_A_FOLDER}/{number}"
+        if number % FILES_IN_A_FOLDER == 0:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o755 if number % 10 == 0 else 0o644)
+
+
+def round_trip(root: Path) -> tuple[float, float, float]:
+    """Seconds for the look, the change, and the way back."""
+    began = time.perf_counter()
+    owners = owners_of(root, AGENT)
+    looked = time.perf_counter()
+    give(root, owners.user)
+    given = time.perf_counter()
+    take_back(root, owners)
+    return looked - began, given - looked, time.perf_counter() - given
+
+
+def main(files: int) -> None:
+    """Print the medians."""
+    with tempfile.TemporaryDirectory(prefix="ns-") as folder:
+        grow(Path(folder), files)
+        rounds = [round_trip(Path(folder)) for _ in range(ROUNDS)]
+    look, change, back = (statistics.median(column) for column in zip(*rounds, strict=True))
+    print(f"{files} files: look {look:.2f} s, give {change:.2f} s, take back {back:.2f} s")
+    print(f"both changes of owner: {look + change + back:.2f} s")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50_000)

@@ -1,0 +1,81 @@
+"""Put a clean checkout on another commit for a while: the head of a merge request's branch.
+
+The commit comes as a pack of what the checkout lacks: one job fetches it with the token, and a job
+without one can stand on it too. No hook and no filter runs, and no reference of the checkout moves.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.host.git import Git, GitError, head, place
+from gitlab_nightshift.host.repository import Repository
+
+LARGEST_PACK = 128 * 1024 * 1024
+"""Bytes."""
+_NO_FILTERS = ("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.required=false")
+
+
+def pack_of(repository: Repository, commit: str, base: str) -> bytes:
+    """A commit and the files of it that ``base`` does not have, as a pack.
+
+    Both are commits of the repository. Raises GitError, and ``E_CONFIG`` for a pack that is too
+    large to hand on.
+    """
+    listed = repository.run(
+        "rev-list", "--objects", "--max-count=1", "--in-commit-order", commit, f"^{base}^{{tree}}"
+    )
+    names = b"".join(line.split(b" ")[0] + b"\n" for line in listed.splitlines())
+    pack = repository.run("pack-objects", "--stdout", "-q", stdin=names)
+    if len(pack) > LARGEST_PACK:
+        raise NightshiftError(
+            Code.CONFIG, "the branch differs from this checkout by too many files"
+        )
+    return pack
+
+
+@contextlib.contextmanager
+def standing(git: Git, checkout: Path, commit: str, pack: bytes) -> Iterator[None]:
+    """The clean checkout stands on ``commit`` within, and where it stood before, after.
+
+    ``git`` is a pristine one. Raises ``E_WORKSPACE_DIRTY`` where files are in the way.
+    """
+    before, parts = head(git, checkout), place(git, checkout)
+    boundary = parts.git_dir / "shallow"
+    known = boundary.read_bytes() if boundary.exists() else None
+    git.run("index-pack", "--stdin", cwd=checkout, stdin=pack)
+    with _shallow(boundary, known, commit):
+        _move(git, checkout, commit, "--no-overwrite-ignore")
+        try:
+            yield
+        finally:
+            _move(git, checkout, before, "--force")
+
+
+@contextlib.contextmanager
+def _shallow(boundary: Path, known: bytes | None, commit: str) -> Iterator[None]:
+    """The commit's parents may be missing: git is told so within."""
+    if commit.encode() not in (known or b"").split():
+        _write(boundary, (known or b"") + commit.encode() + b"\n")
+    try:
+        yield
+    finally:
+        if known is None:
+            boundary.unlink(missing_ok=True)
+        else:
+            _write(boundary, known)
+
+
+def _write(file: Path, data: bytes) -> None:
+    part = file.with_name(f"{file.name}.nightshift")
+    part.write_bytes(data)
+    part.replace(file)
+
+
+def _move(git: Git, checkout: Path, commit: str, *how: str) -> None:
+    words = ("--quiet", "--detach", *how, commit)
+    try:
+        git.run("checkout", *words, cwd=checkout, settings=_NO_FILTERS)
+    except GitError as error:
+        raise NightshiftError(Code.WORKSPACE_DIRTY, f"commit {commit[:12]}: {error}") from None

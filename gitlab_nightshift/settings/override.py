@@ -1,0 +1,32 @@
+"""Settings with some values of one run over them, such as a person asked for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.settings.model import Settings
+
+
+def overridden(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
+    """The same settings but for some dotted keys, checked like all others.
+
+    ``source`` is what ``config show`` would say. Raises ``E_CONFIG`` for a value that cannot be.
+    """
+    data = settings.model_dump()
+    for key, value in values.items():
+        *path, name = key.split(".")
+        part = data
+        for each in path:
+            part = part[each]
+        part[name] = value
+    try:
+        made = Settings.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        text = str(first["msg"]).removeprefix("Value error, ")
+        raise config_error(f"{source}: {place}: {text}") from None
+    made._sources = {**settings._sources, **dict.fromkeys(values, source)}
+    return made

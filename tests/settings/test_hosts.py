@@ -1,0 +1,58 @@
+"""``policy.egress_hosts`` and ``agent_env``: what opens a way out is checked when it is read."""
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.settings import ConfigFile, load_settings
+
+PLACE = "nightshift.yaml:4: policy.egress_hosts.1: "
+
+
+def loaded(*hosts: str) -> list[str]:
+    rows = "".join(f"    - {host!r}\n" for host in hosts)
+    file = ConfigFile("nightshift.yaml", f"policy:\n  egress_hosts:\n{rows}")
+    return load_settings({}, file).policy.egress_hosts
+
+
+def test_hosts_are_read_as_they_are_meant() -> None:
+    """A port that is not written stays so: only a host with its port may be a private one."""
+    hosts = ["registry.npmjs.org", "*.example.org", "mirror.corp:8081", "10.1.2.3:443"]
+    assert loaded(" Registry.NPMjs.org ", *hosts[1:]) == hosts
+    variable = {"NIGHTSHIFT_POLICY__EGRESS_HOSTS": "a.example, b.example:8443"}
+    found = load_settings(variable)
+    assert found.policy.egress_hosts == ["a.example", "b.example:8443"]
+    assert found.waiting == ()
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("https://b.example", "a host, or host:port, is expected"),
+        ("*", "a host's name or address is expected"),
+        ("*.org", "a wildcard stands before a domain of two parts at least"),
+        ("b.example:99999", "a port is a number from 1 to 65535"),
+        ("169.254.169.254:80", "a metadata address"),
+        ("[fd00:ec2::254]:80", "a metadata address"),
+        ("100.100.100.200:80", "a metadata address"),
+        ("metadata.google.internal", "a metadata service is never open to agents"),
+        ("127.0.0.1:8080", "an address of this machine or its link"),
+        ("10.1.2.3", "a private address (needs its port, as host:port)"),
+    ],
+)
+def test_a_bad_host_is_told_with_its_place(host: str, text: str) -> None:
+    with pytest.raises(NightshiftError) as caught:
+        loaded("good.example", host)
+    [line] = caught.value.message.splitlines()
+    assert caught.value.code is Code.CONFIG
+    assert line.startswith(PLACE + text)
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "no_proxy"])
+def test_agents_get_no_proxy_of_the_job(name: str) -> None:
+    with pytest.raises(NightshiftError, match="agents get no proxy of the job"):
+        load_settings({"NIGHTSHIFT_AGENT_ENV": f"JAVA_HOME,{name}"})
+
+
+def test_there_is_an_end() -> None:
+    with pytest.raises(NightshiftError, match="at most 100 items"):
+        loaded(*(f"h{number}.example" for number in range(101)))

@@ -1,0 +1,44 @@
+"""Values of one run over the settings."""
+
+import pytest
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.settings.file import ConfigFile
+from gitlab_nightshift.settings.override import overridden
+
+FILE = ConfigFile(
+    "nightshift.yaml",
+    "quiet_dates: [2026-12-24]\nidle_timeout: 5m\nmodels: {verify: mine}\n"
+    "policy: {test_commands: {unit: {command: [make, test]}}, egress_hosts: [pypi.org]}\n",
+)
+
+
+def test_only_these_values_change_and_tell_where_they_come_from() -> None:
+    settings = load_settings({"NIGHTSHIFT_MAX_OUTPUT": "1 MB"}, FILE)
+    made = overridden(settings, {"task": " x ", "models.mr": "m", "dry_run": True}, "the comment")
+    assert (made.task, made.models.mr, made.dry_run) == ("x", "m", True)
+    assert (made.source("task"), made.source("models.mr")) == ("the comment", "the comment")
+    assert made.source("models.verify") == settings.source("models.verify")
+    same = {**made.values(), "task": None, "models.mr": settings.models.mr, "dry_run": False}
+    assert same == settings.values()
+
+
+def test_the_models_that_somebody_asked_for_stay_with_any_agent() -> None:
+    beads = {f"models.{bead}": "m" for bead in ("analyze", "implement", "verify", "mr")}
+    made = overridden(load_settings({}), {"agent": "codex", **beads}, "the comment")
+    assert set(made.for_agent("codex").models.model_dump().values()) == {"m"}
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"agent": "gpt"}, "agent: "),
+        ({"task": "x" * 20_001}, "task: "),
+        ({"dry_run": "?"}, "dry_run"),
+    ],
+)
+def test_a_bad_value_is_one_line(values: dict[str, object], why: str) -> None:
+    with pytest.raises(NightshiftError, match=f"^the comment: {why}") as error:
+        overridden(load_settings({}), values, "the comment")
+    assert "\n" not in error.value.message

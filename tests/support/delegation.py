@@ -1,0 +1,175 @@
+"""A world for delegations: a repository with a policy, an agent that is scripted, the command."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.agent import Agent, Play, plays, write
+from tests.support.shop import GOOD
+from tests.support.trees import Tree, assert_same, processes_in, whole_tree
+from tests.support.world import CLAUDE, FILES, MODEL_KEY, ROOT, commit, git
+
+OUTPUT = "nightshift"
+POLICY = """\
+policy:
+  orchestrators: [planner]
+  writable_paths: ["*.py", "docs/**"]
+  test_commands:
+    unit: {command: [make, test], args: ["-s", "--quiet"]}
+"""
+DEVELOPMENT = POLICY + "profile: development\n"
+TASK = "Test the discount of total(), please."
+QUICK: dict[str, Play] = plays(GOOD, {"implement": [write("docs/new.md", "# New\n")]})
+"""A change that is proven at once: new tests would be held against mutants."""
+
+
+@dataclass
+class Done:
+    """A command's end; ``result`` is the one object of its stdout."""
+
+    exit_status: int
+    stdout: str
+    log: str
+
+    @property
+    def result(self) -> Any:
+        return json.loads(self.stdout)
+
+    def failed(self, code: str, status: int, *texts: str) -> None:
+        """It ended with this code, told in the result and by its exit status, in one line."""
+        result = self.result
+        assert (result["diagnostics"]["error_code"], self.exit_status) == (code, status), self
+        assert result["ok"] is False
+        assert f"{ROOT}/gitlab_nightshift" not in self.stdout + self.log, "a traceback of ours"
+        for text in texts:
+            assert text in result["error"], result["error"]
+
+
+@dataclass
+class Delegations:
+    """A repository ``shop`` and a folder ``desk`` to call from; ``env`` is the caller's."""
+
+    folder: Path
+    repository: Path
+    desk: Path
+    env: dict[str, str]
+    agent: Agent
+    before: Tree
+
+    def start(self, raw: bytes, *args: str, **env: str) -> "subprocess.Popen[bytes]":
+        """Start the real command with this on its stdin."""
+        given = self.folder / "agent/payload"
+        given.write_bytes(raw)
+        with given.open("rb") as stdin:
+            return subprocess.Popen(
+                [sys.executable, "-m", "gitlab_nightshift", "delegate", *args],
+                cwd=self.desk,
+                env={**self.env, **env},
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+
+    def delegate(self, **payload: Any) -> Done:
+        """Run the real command; the task and the repository are given unless named."""
+        return ended(self.start(self.payload(**payload)))
+
+    def payload(self, **payload: Any) -> bytes:
+        repo = {"type": "local_path", "value": str(self.repository)}
+        return json.dumps({"task_prompt": TASK, "repo": repo, **payload}).encode()
+
+    def branches(self) -> list[str]:
+        names = git(self.repository, "for-each-ref", "--format=%(refname:short)", "refs/heads")
+        return names.split()
+
+    def tree(self) -> Tree:
+        """The whole repository, ``.git`` too: kind, mode, time and bytes of everything."""
+        return whole_tree(self.repository)
+
+    def status(self) -> str:
+        """What git says of the caller's own working tree."""
+        return git(self.repository, "status", "--porcelain", "-uall", "--branch")
+
+    def working_tree(self) -> Tree:
+        return {n: e for n, e in self.tree().items() if n.split("/")[0] != ".git"}
+
+    def files_before(self) -> Tree:
+        return {n: e for n, e in self.before.items() if n.split("/")[0] != ".git"}
+
+    def look(self) -> None:
+        self.before = self.tree()
+
+    def assert_untouched(self) -> None:
+        """The repository is as before, nothing is left of the run, nobody is alive."""
+        assert_same(self.tree(), self.before)
+        self.assert_tidy()
+
+    def assert_tidy(self) -> None:
+        known = {self.repository, self.desk, self.folder / "agent", self.folder / "tmp"}
+        known |= {self.folder / "home", self.folder / "workspaces"}
+        left = [*self.folder.iterdir(), *(self.folder / "tmp").iterdir()]
+        assert [path for path in left if path not in known] == []
+        assert processes_in(self.folder) == []
+
+    def kept(self, done: Done, name: str) -> bytes:
+        """An artifact's bytes."""
+        return Path(done.result["artifacts"][name]).read_bytes()
+
+    @property
+    def events(self) -> list[Any]:
+        """The events of the only delegation so far."""
+        [folder] = (self.desk / OUTPUT).iterdir()
+        return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+
+
+def ended(process: "subprocess.Popen[bytes]", timeout_s: float = 60) -> Done:
+    with process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return Done(process.returncode, out.decode(), err.decode())
+
+
+@contextmanager
+def delegations(
+    folder: Path, script: Mapping[str, Play] = QUICK, *, config: str = POLICY
+) -> Iterator[Delegations]:
+    """A repository of three commits whose policy lets the orchestrator ``planner`` write Python."""
+    folder = folder.resolve()
+    repository, desk = folder / "shop", folder / "desk"
+    for place in (repository, desk, folder / "home", folder / "tmp"):
+        place.mkdir()
+    git(repository, "init", "-q", "-b", "main")
+    for name, data in {**FILES, "nightshift.yaml": config}.items():
+        path = repository / os.fsdecode(os.fsencode(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        path.chmod(0o755 if name.endswith(".sh") else 0o644)
+    commit(repository, "Start the shop")
+    for number in range(2):
+        (repository / "notes.txt").write_text(f"note {number}\n")
+        commit(repository, f"Write note {number}")
+    git(repository, "config", "user.name", "Ada")
+    git(repository, "config", "user.email", "ada@example.org")
+    agent = Agent(folder / "agent", script, CLAUDE)
+    env = {
+        "PATH": f"{agent.bin}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(folder / "home"),
+        "TMPDIR": str(folder / "tmp"),
+        "LANG": "C.UTF-8",
+        "ANTHROPIC_API_KEY": MODEL_KEY,
+        "NIGHTSHIFT_ISOLATION": "none",  # what a fake agent tells lies outside the checkout
+        "NIGHTSHIFT_ORCHESTRATOR": "planner",
+    }
+    made = Delegations(folder, repository, desk, env, agent, {})
+    made.look()
+    yield made

@@ -1,0 +1,56 @@
+"""MyCoder: a CLI that prints what it does and writes its report into a file."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.host.process import Ended
+from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work.agents.base import About, BeadTask, Progress, Report
+
+
+class MyCoder:
+    name = "mycoder"
+    keys: tuple[str, ...] = ("OPENAI_API_KEY",)
+    about = About("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
+
+    def __init__(self, settings: Settings) -> None:
+        self._name = settings.agent_executable or "mycoder"
+
+    def check(self, env: Mapping[str, str]) -> None:
+        if not shutil.which(self._name, path=env.get("PATH")) or not env.get(self.keys[0]):
+            what = f"no agent: install {self._name}, and set {self.keys[0]}"
+            raise NightshiftError(Code.PROVIDER_UNAVAILABLE, what)
+
+    def direct(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        return ()
+
+    def settings_env(self) -> dict[str, str]:
+        return {"MYCODER_TELEMETRY": "off"}
+
+    def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
+        return {"OPENAI_BASE_URL": f"{base_url}/v1", "OPENAI_API_KEY": placeholder}
+
+    def files(self, task: BeadTask) -> dict[str, str]:
+        return {}
+
+    def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
+        program = str(self.places(path)[0])
+        return [program, "--model", task.model, "--report", str(task.handoff_file)]
+
+    def places(self, path: str) -> tuple[Path, ...]:
+        return (Path(shutil.which(self._name, path=path) or self._name).resolve(),)
+
+    def reader(self) -> "Lines":
+        return Lines()
+
+
+class Lines:
+    def line(self, raw: bytes) -> Progress | None:
+        return Progress(raw.decode("utf-8", "replace").strip()[:120])
+
+    def report(self, ended: Ended, stderr: bytes) -> Report:
+        status = BeadStatus.OK if ended.exit_status == 0 else BeadStatus.CRASHED
+        return Report(status, Usage(None, 0), stderr.decode("utf-8", "replace")[-200:])

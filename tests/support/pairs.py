@@ -1,0 +1,130 @@
+"""Small changes written as text, for the tests of the red flags.
+
+``=== test-skipped tests/test_a.py:3`` opens a change with what it must raise (flag, file, line; one
+or more, the line may be left out), ``=== honest`` one that must raise nothing; words after ``|``
+say what it is about. ``--- PATH`` is a file before, ``+++ PATH`` after, ``*** PATH`` both.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.host.difference import FileDifference, Hunk
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.verdict.change import Change, ChangedFile, Context
+from gitlab_nightshift.verdict.flags import judge
+
+
+@dataclass
+class Pair:
+    """A change, and the places that it must raise."""
+
+    about: str
+    expected: set[str]
+    before: dict[str, str] = field(default_factory=dict)
+    after: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return self.about
+
+
+def read_pairs(text: str) -> list[Pair]:
+    """Every change of a text."""
+    return [_pair(part) for part in re.split(r"(?m)^=== ", text)[1:]]
+
+
+def _pair(part: str) -> Pair:
+    head, _, rest = part.partition("\n")
+    expected, _, about = head.partition("|")
+    pair = Pair(about.strip() or head, set(expected.replace("honest", "").split(",")))
+    pair.expected = {" ".join(each.split()) for each in pair.expected if each.strip()}
+    for sign, path, content in re.findall(
+        r"(?ms)^(---|\+\+\+|\*\*\*) (\S+)\n(.*?)(?=^(?:---|\+\+\+|\*\*\*) \S+\n|\Z)", rest
+    ):
+        if sign != "+++":
+            pair.before[path] = content
+        if sign != "---":
+            pair.after[path] = content
+    return pair
+
+
+def raised(pair: Pair, flags: frozenset[str], category: str = "") -> Iterator[tuple[str, str, int]]:
+    """Flag, file and line of all that a change raises, of these flags."""
+    for found in judge(change_of(pair.before, pair.after), Context(Settings(), category)):
+        if found.name in flags:
+            yield found.name, found.file, found.line
+
+
+def wrong(pair: Pair, flags: frozenset[str]) -> list[str]:
+    """What is missing or too much; empty where a change is judged as it must be."""
+    found = set(raised(pair, flags))
+    exact = {f"{name} {file}:{line}" for name, file, line in found}
+    loose = {f"{name} {file}" for name, file, _ in found}
+    missing = [each for each in pair.expected if each not in exact | loose]
+    known = {each.rsplit(":", 1)[0] for each in pair.expected}
+    extra = [each for each in sorted(exact) if each.rsplit(":", 1)[0] not in known]
+    return [f"missing: {each}" for each in missing] + [f"extra: {each}" for each in extra]
+
+
+def change_of(before: dict[str, str], after: dict[str, str]) -> Change:
+    """A change between two trees; a file that only has another path is a rename."""
+    paths = sorted({*before, *after})
+    renames = {
+        new: old
+        for new in after.keys() - before.keys()
+        for old in before.keys() - after.keys()
+        if difflib.SequenceMatcher(None, before[old], after[new]).ratio() > 0.6
+    }
+    files = tuple(
+        ChangedFile(_difference(renames.get(path, path), path, before, after))
+        for path in paths
+        if before.get(path) != after.get(path) and path not in renames.values()
+    )
+    return Change(
+        files,
+        read=lambda path: after[path].encode() if path in after else None,
+        paths=lambda: frozenset(after),
+    )
+
+
+def _difference(
+    old_path: str, path: str, before: dict[str, str], after: dict[str, str]
+) -> FileDifference:
+    old, new = before.get(old_path), after.get(path)
+    status = "A" if old is None else "D" if new is None else "M" if old_path == path else "R"
+    return FileDifference(
+        path,
+        old_path,
+        status,
+        "100644",
+        "100644",
+        None if old is None else old.encode(),
+        None if new is None else new.encode(),
+        _hunks(old or "", new or ""),
+        False,
+    )
+
+
+def _hunks(old: str, new: str) -> tuple[Hunk, ...]:
+    """As git would tell them; of long texts, all between what is the same at both ends."""
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) * len(after) > _LONG:
+        first = _common(before, after)
+        last = _common(before[first:][::-1], after[first:][::-1])
+        counts = len(before) - first - last, len(after) - first - last
+        return (Hunk(first + 1, counts[0], first + 1, counts[1]),)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    return tuple(
+        Hunk(i1 + 1, i2 - i1, j1 + 1, j2 - j1)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    )
+
+
+_LONG = 1_000_000
+
+
+def _common(one: list[str], other: list[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
