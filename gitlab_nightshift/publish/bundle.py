@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.host.changes import MAX_CHANGE_BYTES, MAX_FILE_BYTES
 from gitlab_nightshift.host.git import GitError
 from gitlab_nightshift.host.paths import display
 from gitlab_nightshift.host.repository import (
@@ -19,11 +20,12 @@ from gitlab_nightshift.host.repository import (
     Repository,
     apply_patch,
     diff_files,
+    diff_sizes,
     has_commit,
     tree_of,
 )
-from gitlab_nightshift.policy import ChangeView, violations
-from gitlab_nightshift.records import Bundle, Outcome, Proposal, read_record
+from gitlab_nightshift.policy import NO_INCLUDES, ChangeView, CiFiles, gated, violations
+from gitlab_nightshift.records import Bundle, Gated, Outcome, Proposal, read_record
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Settings
 
@@ -33,6 +35,8 @@ LARGEST_PATCH = 8 * 1024 * 1024
 SHORTEST_LEAK = 12
 """Characters. Shorter values (``postgres``) are too often a word of the language."""
 LATEST = timedelta(days=1)
+MODES = {"000000", "100644", "100755"}
+"""What git says of plain files, and of those that are gone."""
 
 
 def read_bundle(folder: Path) -> tuple[Bundle, bytes]:
@@ -116,6 +120,12 @@ def rebuild(
         raise _refused("the bundle was edited: base and change.patch give another tree")
     if tree == before:
         raise _refused("the bundle changes nothing")
+    sizes = diff_sizes(repository, before, tree)
+    if max(sizes, default=0) > MAX_FILE_BYTES or sum(sizes) > MAX_CHANGE_BYTES:
+        raise _refused(
+            f"a file of the change has more than {MAX_FILE_BYTES} bytes, or all of it "
+            f"more than {MAX_CHANGE_BYTES}"
+        )
     files = diff_files(repository, before, tree)
     _compare(proposal, files)
     return files
@@ -138,13 +148,24 @@ def judge(
     settings: Settings,
     recent_files: Collection[str],
     ci_config: str,
-) -> None:
-    """Hold the change against the policy once more. Raises ``E_POLICY_DENY``."""
+    ci_files: CiFiles = NO_INCLUDES,
+) -> tuple[Gated, ...]:
+    """Hold the change against the policy once more. Raises ``E_POLICY_DENY``.
+
+    The result is what needs an approval or a second look.
+    """
     paths = tuple(display(each.path) for each in files)
     lines = sum(each.added + each.deleted for each in files)
-    found = violations(ChangeView(paths, lines), settings, recent_files, ci_config)
+    found = [
+        f"{display(each.path)} is a symbolic link or a submodule."
+        for each in files
+        if each.mode not in MODES
+    ]
+    view = ChangeView(paths, lines, ci_files)
+    found += violations(view, settings, recent_files, ci_config)
     if found:
         raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(found))
+    return gated(view, settings, ci_config)
 
 
 def refuse_secrets(patch: bytes, secrets: Collection[str]) -> None:

@@ -40,7 +40,7 @@ def commit_message(drafted: str, title: str, category: str, last: Sequence[str])
     ``last`` are the repository's last messages: they decide the style where nothing is drafted.
     """
     lines = [line for line in plain_text(drafted).split("\n") if not _not_ours(line)]
-    text = "\n".join(lines).strip("\n")
+    text = plain_text("\n".join(lines)).strip("\n")  # again: lines that were apart have met
     paragraphs = [part.strip("\n") for part in re.split(r"\n{2,}", text) if part.strip()]
     if len(paragraphs) > 1:
         paragraphs[-1:] = _without_trailers(paragraphs[-1], last)

@@ -10,7 +10,7 @@ closing patterns (``Closes #1``), read in code too  a dash between the verb and 
 images, links, HTML, entities, own headings         shown as the characters that they are
 tables, rulers, front matter, TOC, math             the same
 bare URLs (cross references, one-click bait)        shown, not linked
-``[skip ci]`` and its like                          brackets removed
+``[skip ci]`` and its like                          in parentheses
 hidden characters, bidi marks, controls             removed
 ==================================================  ===========================================
 
@@ -30,10 +30,13 @@ LANGUAGES = frozenset(
 )
 CUT = "…"
 
-_CI_DIRECTIVE = re.compile(r"\[\s*((?:skip|ci|no)[ _-]+(?:skip|ci|actions?|pipelines?))\s*\]", re.I)
+# Between any spaces: a title is made one line of plain ones afterwards.
+_CI_DIRECTIVE = re.compile(
+    r"\[\s*((?:skip|ci|no)[\s_-]+(?:skip|ci|actions?|pipelines?))\s*\]", re.I
+)
 _CLOSING = re.compile(
     r"\b((?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?):?)"
-    r"([ \t\n]+)"
+    r"(\s+)"
     r"(?=(?:issues?\s+)?(?:[\w./-]*[#!]\d|https?://|\[\w+:|(?-i:[A-Z][A-Z0-9_]+-\d)))",
     re.I,
 )
@@ -51,7 +54,7 @@ def clean(text: str) -> str:
     text = unicodedata.normalize("NFC", text)
     text = re.sub("\r\n?|[\x0b\x0c\x85\u2028\u2029]", "\n", text).expandtabs(4)
     text = "".join(c for c in text if c == "\n" or not _hidden(c))
-    text = _CI_DIRECTIVE.sub(r"\1", text)
+    text = _CI_DIRECTIVE.sub(r"(\1)", text)
     return _CLOSING.sub(_unclosed, text)
 
 
@@ -108,6 +111,7 @@ def _apart(line: str) -> str:
     line = re.sub(r"(?<!\w)@(?=\w)", "@ ", line)
     line = re.sub(r"([#!&$])(?=\d)", r"\1 ", line)
     line = re.sub(r"(?<![\w/])~(?=[\w\"])", "~ ", line)
+    line = re.sub(r"(?<!\w)%(?=[\d\"]|\w\w)", "% ", line)  # %s stays: no milestone
     line = re.sub(r"&(?=#?\w+;)", "& ", line)
     line = re.sub(r"\[(?=\w+:\S)", "[ ", line)
     line = re.sub(r"\bGL-(?=\d)", "GL- ", line, flags=re.I)

@@ -89,8 +89,13 @@ def test_code_fence_around_the_message() -> None:
 
 def test_references_do_not_act() -> None:
     done = message("Fix [skip ci] of #3\n\nCloses #1, ping @ada, https://e.invalid/x")
-    expected = "Fix skip ci of # 3\n\nCloses – # 1, ping @ ada, https: //e.invalid/x"
+    expected = "Fix (skip ci) of # 3\n\nCloses – # 1, ping @ ada, https: //e.invalid/x"
     assert done == expected
+
+
+def test_lines_that_meet_do_not_act() -> None:
+    done = message("Subject\n\nFixes\nCo-authored-by: x\nACME-12 and more")
+    assert done == "Subject\n\nFixes\n– ACME-12 and more"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,190 @@
+"""Run all attacks once, in the place that this runs in: ``python drive.py TASK``.
+
+The task is JSON: ``root`` (a folder that everybody may enter), ``tier``, ``gateway`` (what of
+:class:`Places` is the gateway's), ``socket`` (the gateway's own). Flags come by the environment, as
+a job's secrets do. What came of each attack is printed as JSON.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from gitlab_nightshift.errors import NightshiftError  # noqa: E402
+from gitlab_nightshift.host.sandbox import uid  # noqa: E402
+from gitlab_nightshift.host.sandbox.launch import Sandbox, end_all, launching  # noqa: E402
+from gitlab_nightshift.host.sandbox.probe import choose  # noqa: E402
+from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier  # noqa: E402
+from tests.attacks.places import Places, state  # noqa: E402
+from tests.attacks.run import names  # noqa: E402
+from tests.attacks.scene import Flags, scene  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+PYTHON = next(p for p in ("/usr/local/bin/python3", "/usr/bin/python3") if Path(p).exists())
+LONGEST_S = 40.0
+
+
+def main(task: dict[str, Any]) -> None:
+    os.setsid()
+    root, flags = Path(task["root"]), Flags(os.environ["NIGHT_FLAG"].rpartition("-")[0])
+    try:
+        sandbox = choose(task["tier"], root)
+    except NightshiftError as error:
+        print(json.dumps({"missing": error.message}))
+        return
+    _furnish(root, sandbox)
+    with scene(root, flags, task["gateway"]) as places:
+        (root / "places.json").write_text(json.dumps(asdict(places)))
+        try:
+            told = _run(root, sandbox, places, Path(task["socket"]), task["names"])
+            found = json.loads(_outcomes(root).read_bytes())
+            verdicts = judged(places, flags, found["attacks"])
+            reasons = _reasons(places) if sandbox.tier is Tier.NONE else {}
+        finally:
+            end_daemons(Path(places.scratch))
+    rest = {"needed": found["needed"], "cannot": reasons, "told": told}
+    print(json.dumps({"attacks": verdicts, **rest}))
+    if sandbox.identity:
+        uid.release(sandbox.identity)
+
+
+def _furnish(root: Path, sandbox: Sandbox) -> None:
+    """A checkout and a scratch folder of the agent's, and the attacks to read."""
+    for name in ("checkout", "scratch", "scratch/home", "scratch/tmp"):
+        (root / name).mkdir()
+        if sandbox.identity:
+            os.chown(root / name, sandbox.identity.uid, sandbox.identity.gid)
+    copy_corpus(root / "corpus")
+
+
+def copy_corpus(root: Path) -> None:
+    """Only what runs inside."""
+    target = root / "tests" / "attacks"
+    caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(HERE / "machine", target / "machine", ignore=caches)
+    for name in ("places.py", "run.py"):
+        shutil.copy(HERE / name, target)
+
+
+def _outcomes(root: Path) -> Path:
+    return root / "scratch" / "outcomes.json"
+
+
+def _run(root: Path, sandbox: Sandbox, places: Places, gate: Path, wanted: list[str]) -> list[str]:
+    """To its end; what its keeper refused to it."""
+    runner = str(root / "corpus/tests/attacks/run.py")
+    argv = [PYTHON, "-B", runner, str(root / "places.json"), str(_outcomes(root)), *wanted]
+    if sandbox.tier is Tier.NONE:
+        _run_bare(argv)
+        return []
+    writable = (root / "checkout", root / "scratch")
+    gates = (Gate(places.gateway, gate),)
+    read_only = (root / "corpus", root / "places.json")
+    confinement = Confinement(root / "checkout", writable, read_only, gates)
+    env = {"PATH": "/usr/bin:/bin", "HOME": f"{root}/scratch/home", "LANG": "C.UTF-8"}
+    with launching(sandbox, argv, env, confinement) as launch:
+        process = launch.start()
+        try:
+            _, err = process.communicate(timeout=LONGEST_S)
+        finally:
+            _kill(process)
+            assert end_all(sandbox)
+        told = launch.told()
+    assert told.ready, told.failed
+    assert process.returncode == 0, err.decode()
+    return list(told.refused)
+
+
+def _run_bare(argv: list[str]) -> None:
+    """As a program is started by whoever thinks of nothing: with everything that is there."""
+    ours, theirs = socket.socketpair()
+    ours.sendall(os.environ["NIGHT_FLAG"].encode())
+    with ours, theirs:
+        subprocess.run(argv, stdin=theirs.fileno(), close_fds=False, timeout=LONGEST_S, check=True)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+# --- what came of it ------------------------------------------------------------------------------
+
+
+def judged(
+    places: Places, flags: Flags, outcomes: list[tuple[str, str, str]]
+) -> dict[str, tuple[str, str]]:
+    """``through``, ``stopped`` or ``broken``, and how, by name."""
+    return {name: _verdict(places, flags, name, kind, text) for name, kind, text in outcomes}
+
+
+def _verdict(places: Places, flags: Flags, name: str, kind: str, text: str) -> tuple[str, str]:
+    """What counts is what is seen from here: a flag of this scene, or what was done to it."""
+    attack = importlib.import_module(f"tests.attacks.machine.{name}")
+    if kind == "broken":
+        return kind, text
+    if hasattr(attack, "seen"):
+        through = attack.seen(places)
+    elif getattr(attack, "LOOT", "a flag") == "a right":
+        through = kind == "loot"
+    else:
+        through = kind == "loot" and flags.word in text
+    return ("through" if through else "stopped"), text
+
+
+def _reasons(places: Places) -> dict[str, str]:
+    """Of the attacks that need something of the machine: why they cannot be shown here."""
+    found = {}
+    for name in names():
+        attack = importlib.import_module(f"tests.attacks.machine.{name}")
+        if hasattr(attack, "needs") and (why := _asked(attack.needs, places)):
+            found[name] = why
+    return found
+
+
+def _asked(needs: Any, places: Places) -> str:
+    """In a process of its own; what it raises is the reason, "" where nothing is missing."""
+    reading, writing = os.pipe()
+    if (pid := os.fork()) == 0:
+        why = ""
+        try:
+            needs(places)
+        except Exception as error:
+            why = str(error) or repr(error)
+        os.write(writing, why.encode() or b"-")
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        why = pipe.read().decode()
+    os.waitpid(pid, 0)
+    return "" if why == "-" else why or "it ends the process"
+
+
+def end_daemons(scratch: Path) -> None:
+    """What the control leaves behind."""
+    for lock in scratch.glob("*.lock"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(lock.read_bytes())
+            holds = any(e.resolve() == lock for e in Path(f"/proc/{pid}/fd").iterdir())
+            if holds and state(pid) != "Z":
+                os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_bytes()))

@@ -1,0 +1,132 @@
+"""Runs the corpus in one place and one tier, and remembers what came of it."""
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from gitlab_nightshift.host.sandbox.records import Tier
+from tests.attacks.careless import careful, careless
+from tests.attacks.places import MARK
+from tests.host.sandbox.test_proof import DOCKER, PLACES, PLAIN_USER, public_python
+from tests.host.sandbox.tools import open_folder
+
+HERE = Path(__file__).parent
+TIERS = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
+JOB = 'unset JOB_FLAG; "$@"; exit $?'
+"""The job's shell: what it was started with stays readable in its environment."""
+Judged = dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Results:
+    """``attacks`` is what came of each; ``cannot`` why some cannot be shown here; ``needed`` what
+    an agent needs and had not; ``missing`` why there is no such tier."""
+
+    attacks: Judged
+    cannot: dict[str, str]
+    needed: str
+    missing: str
+
+
+def corpus() -> dict[str, ModuleType]:
+    """All attacks on the machine, by name."""
+    files = sorted((HERE / "machine").glob("*.py"))
+    return {file.stem: import_module(f"tests.attacks.machine.{file.stem}") for file in files}
+
+
+def open_in(attack: ModuleType, tier: str) -> str:
+    """What SECURITY.md says where a tier does not stop an attack, "" where it has to."""
+    known: dict[str, str] = getattr(attack, "OPEN_IN", {})
+    return known.get(tier, "")
+
+
+def why_not(place: str) -> str:
+    """Why there is no such place here, "" where there is."""
+    if place == "here":
+        return ""
+    if os.geteuid() != 0:
+        return "needs root"
+    return "" if public_python() else "no Python that another user may run"
+
+
+def results(place: str, tier: Tier, shared: Path) -> Results:
+    """Run once for all processes that share a folder; the others wait for the first."""
+    kept = shared / f"attacks-{place.replace(' ', '-')}-{tier}.json"
+    with kept.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if not (text := file.read()):
+            with undisturbed(tier, shared):
+                text = _driven(place, tier)
+            file.write(text)
+    found = json.loads(text)
+    assert "trouble" not in found, found["trouble"]
+    given = (found.get("attacks", {}), found.get("cannot", {}))
+    return Results(*given, found.get("needed", ""), found.get("missing", ""))
+
+
+@contextmanager
+def undisturbed(tier: Tier, shared: Path) -> Iterator[None]:
+    """Where nothing stops an attack it can hit what other runs have planted: it waits for them."""
+    with (shared / "attacks-are-running").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if tier is Tier.NONE else fcntl.LOCK_SH)
+        yield
+
+
+def _driven(place: str, tier: Tier, *names: str) -> str:
+    word = f"{MARK}-{secrets.token_hex(8)}"
+    with open_folder() as root, _gateway(tier, f"{word}-endpoint", root) as (way, socket):
+        task = {"root": str(root / "job"), "tier": tier, "gateway": way, "socket": str(socket)}
+        (root / "job").mkdir(mode=0o755)
+        (root / "task.json").write_text(json.dumps({**task, "names": names}))
+        for path in (root / "job", socket.parent, socket) if "user" in place else ():
+            os.chown(path, PLAIN_USER, PLAIN_USER)
+        env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+        flags = {"NIGHT_FLAG": f"{word}-night", "JOB_FLAG": f"{word}-job"}
+        done = subprocess.run(
+            _command(place, root / "task.json"),
+            env={**env, **flags},
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+            start_new_session=True,
+        )
+        return done.stdout if done.returncode == 0 else json.dumps({"trouble": done.stderr})
+
+
+@contextmanager
+def _gateway(tier: Tier, flag: str, root: Path) -> Iterator[tuple[dict[str, object], Path]]:
+    folder = root / "gate"
+    folder.mkdir(mode=0o700)
+    path = folder / "socket"
+    with careless(flag) if tier is Tier.NONE else careful(flag, path) as way:
+        yield way.places, path
+
+
+def _command(place: str, task: Path) -> list[str]:
+    python = sys.executable if place == "here" else public_python()
+    assert python
+    words = PLACES[place]
+    words = [python, *words] if words[: len(DOCKER)] == DOCKER else words
+    return [*words, "sh", "-c", JOB, "sh", python, "-B", str(HERE / "drive.py"), str(task)]
+
+
+if __name__ == "__main__":  # python -m tests.attacks.harness TIER [NAME...]
+    told = json.loads(_driven("here", Tier(sys.argv[1]), *sys.argv[2:]))
+    width = shutil.get_terminal_size().columns
+    for one, (kind, how) in sorted(told["attacks"].items()):
+        print(f"{one:<28} {kind:<8} {how}"[:width])
+    for one, why in told["cannot"].items():
+        print(f"{one:<28} cannot be shown here: {why}"[:width])
+    print(*told["told"], sep="\n")

@@ -1,0 +1,106 @@
+"""The tree as evidence: each file of ``tree/`` is refused by name, or read as git would read it."""
+
+import importlib
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gitlab_nightshift.host import changes
+from gitlab_nightshift.host.checkout import open_checkout
+from tests.attacks.git_world import HONEST, Evil, Game, improve, new_game
+from tests.attacks.tree_world import READERS, SECRET, honest_tree_id
+from tests.host.tools import remove_all
+from tests.support.trees import assert_same, whole_tree
+from tests.support.world import World, world
+
+ATTACKS = sorted(path.stem for path in (Path(__file__).parent / "tree").glob("[!_]*.py"))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("world"), depth=5) as made:
+        yield made
+
+
+@pytest.fixture
+def game(shop: World, tmp_path: Path) -> Iterator[Game]:
+    made = new_game(shop, Evil("", []), tmp_path, "tree")
+    (made.places.home / "secret").write_text(SECRET)
+    yield made
+    remove_all(tmp_path)
+
+
+@pytest.fixture(params=ATTACKS)
+def attack(request: pytest.FixtureRequest) -> ModuleType:
+    return importlib.import_module(f"tests.attacks.tree.{request.param}")
+
+
+def attacked(attack: ModuleType, game: Game) -> None:
+    improve(game)
+    try:
+        attack.attack(game.checkout, game.places)
+    except PermissionError as error:
+        pytest.skip(f"this machine does not let the attacker do it: {error}")
+
+
+def test_it_is_refused_or_read_as_it_is(
+    attack: ModuleType, game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in getattr(attack, "LIMITS", {}).items():
+        monkeypatch.setattr(changes, name, value)
+    before, private, real = whole_tree(game.checkout), tmp_path / "private", tmp_path / "before"
+    private.mkdir(mode=0o700)
+    subprocess.run(["cp", "-a", game.checkout, real], check=True)
+    with open_checkout(
+        game.checkout,
+        output_dir="nightshift",
+        private=private,
+        search_path=os.environ["PATH"],
+        run_id="4711",
+    ) as checkout:
+        attacked(attack, game)
+        captured = checkout.change()
+        refused = [str(refusal) for refusal in captured.refusals]
+        assert SECRET not in f"{captured} {captured.patch!r}"
+        if hasattr(attack, "REFUSED"):
+            assert any(attack.REFUSED in each for each in refused), refused
+            assert (captured.tree_id, captured.files, captured.patch) == ("", (), b"")
+        else:
+            assert refused == []
+            assert captured.tree_id == honest_tree_id(game, real)
+            assert {file.path for file in captured.files} >= set(HONEST)
+            checkout.lay(captured)
+            assert checkout.change() == captured, "what Verify sees is what will be published"
+            assert _special_modes(game.checkout) == []
+    assert_same(whole_tree(game.checkout), before)
+
+
+def _special_modes(checkout: Path) -> list[str]:
+    bits = stat.S_ISUID | stat.S_ISGID
+    return [str(p) for p in checkout.rglob("*") if p.is_file() and p.lstat().st_mode & bits]
+
+
+def test_a_careless_reader_is_led_astray(attack: ModuleType, game: Game, tmp_path: Path) -> None:
+    real = tmp_path / "before"
+    subprocess.run(["cp", "-a", game.checkout, real], check=True)
+    attacked(attack, game)
+    gains = READERS[attack.CONTROL](game, real)
+    if hasattr(attack, "HELD_BY_GIT"):
+        assert attack.GAINS not in gains, attack.HELD_BY_GIT
+    else:
+        assert attack.GAINS in gains
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_careless_readers_are_right_about_an_honest_tree(
+    game: Game, tmp_path: Path, name: str
+) -> None:
+    real = tmp_path / "before"
+    subprocess.run(["cp", "-a", game.checkout, real], check=True)
+    improve(game)
+    assert READERS[name](game, real) == set()

@@ -1,0 +1,127 @@
+"""Any bundle is refused in one line, or it is the change that was verified."""
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.host.git import place, pristine
+from gitlab_nightshift.host.repository import Repository, diff_files, private_repository
+from gitlab_nightshift.publish.bundle import check_bundle, judge, read_bundle, rebuild
+from gitlab_nightshift.publish.stage import tidied
+from gitlab_nightshift.records import Plan, Published, RunResult, read_record, to_json
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.settings import Settings, read_job
+from tests.attacks.text_places import bundle
+from tests.fuzz.strategies import json_of, places_in, spoiled, spoiled_bytes, steady
+from tests.host.tools import commit, git, repository, write
+
+FILES: dict[str, str | bytes] = {
+    "shop.py": "one\ntwo\nthree\n",
+    "logo.bin": bytes(range(256)) * 4,
+    "run.sh": "#!/bin/sh\n",
+}
+REFUSED = {Code.PARSE_ERROR, Code.CONFIG, Code.PUBLISH, Code.POLICY_DENY}
+SETTINGS = Settings.model_validate({})
+WORDS = {name for place in places_in(json.loads(to_json(bundle("x")))) for name in place if name}
+
+
+class Real:
+    """A repository, and a bundle with an honest change of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.base = repository(folder / "shop", FILES)
+        write(folder / "shop", "shop.py", "one\ntwo\nand a half\nthree\n")
+        write(folder / "shop", "logo.bin", bytes(range(256)) * 4 + b"more\n")
+        (folder / "shop/run.sh").chmod(0o755)
+        git(folder / "shop", "add", "-A")
+        self.tree = git(folder / "shop", "write-tree")
+        self.patch = (git(folder / "shop", "diff", "--cached", "--binary", "--full-index")).encode()
+        self.patch += b"\n\n"
+        commit(folder / "shop")
+        tool = pristine(folder / "home", os.environ["PATH"])
+        there = place(tool, folder / "shop")
+        self.repository: Repository = private_repository(tool, folder / "private", there)
+        self.data = json.loads(to_json(bundle("words")))
+        self.data |= {"base_sha": self.base, "created_at": "2026-11-16T01:23:45+00:00"}
+        self.data["category_used"] = "tests"
+        files = diff_files(self.repository, self.base, self.tree)
+        self.data["proposal"]["change"] = {
+            "tree_id": self.tree,
+            "files": [file.path for file in files],
+            "added": sum(file.added for file in files),
+            "deleted": sum(file.deleted for file in files),
+        }
+        self.folder = folder / "bundle"
+        self.folder.mkdir()
+
+    def accepted(self, data: Any, patch: bytes) -> bool:
+        """Whether publish would go on. Anything but a NightshiftError fails the test."""
+        raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+        (self.folder / "bundle.json").write_bytes(raw)
+        (self.folder / "change.patch").write_bytes(patch)
+        try:
+            made, given_patch = read_bundle(self.folder)
+            now = datetime(2026, 11, 17, tzinfo=UTC)
+            proposal = check_bundle(made, SETTINGS, base=self.base, target="main", now=now)
+            tidied(made, Redactor(("hunter2",)))
+            files = rebuild(self.repository, proposal, self.base, given_patch)
+            judge(files, SETTINGS, (), read_job({}).ci_config_path)
+        except NightshiftError as error:
+            assert error.code in REFUSED and "\n" not in error.message, error.message
+            return False
+        assert proposal.change.tree_id == self.tree
+        return True
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    yield Real(tmp_path_factory.mktemp("real"))
+
+
+def test_the_honest_bundle_is_accepted(real: Real) -> None:
+    assert real.accepted(real.data, real.patch)
+
+
+@steady(150)
+@given(data=json_of(WORDS) | st.binary(max_size=100) | st.text().map(str.encode))
+def test_any_json_is_refused(real: Real, data: Any) -> None:
+    assert not real.accepted(data, real.patch)
+    versioned = {"version": 1, **data} if isinstance(data, dict) else data
+    assert not real.accepted(versioned, real.patch)
+
+
+@steady(60)
+@given(data=st.data())
+def test_a_bundle_with_other_values(real: Real, data: st.DataObject) -> None:
+    real.accepted(data.draw(spoiled(real.data, WORDS)), real.patch)
+
+
+@steady(60)
+@given(data=st.data())
+def test_a_bundle_with_other_bytes(real: Real, data: st.DataObject) -> None:
+    real.accepted(data.draw(spoiled_bytes(json.dumps(real.data).encode())), real.patch)
+
+
+@steady(40)
+@given(data=st.data())
+def test_a_patch_with_other_bytes(real: Real, data: st.DataObject) -> None:
+    real.accepted(real.data, data.draw(spoiled_bytes(real.patch)))
+
+
+@steady(150)
+@given(kind=st.sampled_from([Plan, Published, RunResult]), data=json_of(WORDS))
+def test_other_records_are_refused_in_one_line(real: Real, kind: Any, data: Any) -> None:
+    file = real.folder / "record.json"
+    versioned = {"version": 1, **data} if isinstance(data, dict) else data
+    file.write_text(json.dumps(versioned))
+    with pytest.raises(NightshiftError) as raised:
+        read_record(kind, file)
+    assert raised.value.code is Code.PARSE_ERROR and "\n" not in raised.value.message

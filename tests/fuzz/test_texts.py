@@ -1,0 +1,80 @@
+"""Any text of an agent does nothing where it is published; cleaned again it is the same."""
+
+import re
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gitlab_nightshift.publish.branch import slug
+from gitlab_nightshift.publish.text import (
+    clean,
+    code_span,
+    markdown_line,
+    markdown_text,
+    plain_line,
+    plain_text,
+)
+from tests.attacks.text_places import (
+    OWN_HEADINGS,
+    PAGES,
+    PLACES,
+    body,
+    in_commit,
+    in_markdown,
+    in_xml,
+)
+from tests.attacks.texts import TEXTS
+from tests.fuzz.strategies import steady
+
+PARTS = st.sampled_from([text for text, _ in TEXTS.values() if len(text) < 60])
+GLUE = st.sampled_from(["", " ", "\n", "\n\n", "\r", "[", "]", "`", "\\", "/", "\u200b", "#", "- "])
+MIXED = st.lists(PARTS | GLUE | st.text(max_size=4), max_size=8).map("".join)
+CUT_UP = st.tuples(PARTS, PARTS, st.integers(0, 20)).map(
+    lambda drawn: drawn[0][: drawn[2]] + drawn[1] + drawn[0][drawn[2] :]
+)
+ANYTHING = MIXED | CUT_UP
+
+
+@steady(400)
+@given(ANYTHING)
+@example("[[skip ci]]")
+def test_cleaning_again_changes_nothing(text: str) -> None:
+    assert clean(clean(text)) == clean(text)
+    assert plain_text(plain_text(text)) == plain_text(text)
+    assert plain_line(plain_line(text, 10**6), 10**6) == plain_line(text, 10**6)
+
+
+@steady(40)
+@given(ANYTHING)
+def test_a_description_does_nothing(text: str) -> None:
+    done = body(text)
+    assert in_markdown(done) - OWN_HEADINGS == set()
+    assert in_markdown(re.sub(r"(?m)^(?:## \w+|---)$", "", done)) == set()
+
+
+@steady(200)
+@given(ANYTHING)
+def test_its_parts_do_nothing_alone(text: str) -> None:
+    for done in (markdown_text(text), markdown_line(text), code_span(text)):
+        assert in_markdown(done) == set()
+    assert in_commit(plain_text(text)) <= {"trailer", "signature"}, "those go with their lines"
+
+
+@steady(150)
+@given(ANYTHING, st.sampled_from(sorted(PLACES)))
+def test_other_places_do_nothing(text: str, place: str) -> None:
+    put, deeds = PLACES[place]
+    assert deeds(put(text)) == set()
+
+
+@steady(60)
+@given(ANYTHING, st.sampled_from(sorted(PAGES)))
+def test_pages_stay_pages(text: str, page: str) -> None:
+    assert in_xml(PAGES[page](text)) == in_xml(PAGES[page]("words"))
+
+
+@steady(200)
+@given(st.lists(st.text(max_size=80), max_size=3))
+def test_a_branch_has_a_plain_name(texts: list[str]) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", slug(*texts))
+    assert len(slug(*texts)) <= 60
