@@ -79,7 +79,95 @@ class RunEnded:
     result: RunResult
 
 
-Event = RunStarted | StepStarted | StepEnded | Progress | BeadEnded | CommandEnded | Note | RunEnded
+# --- of delegations, named as their callers know them -----------------------------------------
+
+
+@dataclass(frozen=True)
+class PhaseStart:
+    """A phase of a delegation begins; Apply and Verify come once for each attempt."""
+
+    phase: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class PhaseEnd:
+    """Its end; ``why`` is "" where it went well."""
+
+    phase: str
+    ok: bool
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class CmdStart:
+    """A program begins: an agent's (``agent: implement``) or a test's command line."""
+
+    command: str
+
+
+@dataclass(frozen=True)
+class CmdEnd:
+    """Its end; no exit status where this program ended it, or it could not be started."""
+
+    command: str
+    exit_status: int | None
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class ArtifactWritten:
+    """A file or folder of the result, by its key there, or ``log``."""
+
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True)
+class GateRequired:
+    """Somebody has to approve."""
+
+    gate: str
+    why: str
+
+
+@dataclass(frozen=True)
+class GateApproved:
+    """A gate is open; ``by`` says who opened it, or which setting."""
+
+    gate: str
+    by: str
+
+
+@dataclass(frozen=True)
+class GateDenied:
+    """A gate stays closed."""
+
+    gate: str
+    why: str
+
+
+Delegated = (
+    PhaseStart
+    | PhaseEnd
+    | CmdStart
+    | CmdEnd
+    | ArtifactWritten
+    | GateRequired
+    | GateApproved
+    | GateDenied
+)
+Event = (
+    RunStarted
+    | StepStarted
+    | StepEnded
+    | Progress
+    | BeadEnded
+    | CommandEnded
+    | Note
+    | RunEnded
+    | Delegated
+)
 Emit = Callable[[Event], None]
 Record = TypeVar("Record")
 

@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.events import (
+    ArtifactWritten,
     BeadEnded,
+    CmdEnd,
+    CmdStart,
     CommandEnded,
     Event,
+    GateApproved,
+    GateDenied,
+    GateRequired,
     Note,
+    PhaseEnd,
+    PhaseStart,
     Progress,
     RunEnded,
     RunStarted,
@@ -50,6 +58,14 @@ EVENTS: list[Event] = [
     CommandEnded(CommandResult("make test", None, 1.0, ODD)),
     Note(ODD, warning=True),
     RunEnded(RunResult("1", Outcome.FAILED, reason=ODD, beads=(BEAD,))),
+    PhaseStart("Apply", 2),
+    PhaseEnd("Apply", False, ODD),
+    CmdStart(ODD),
+    CmdEnd(ODD, None, 1.0),
+    ArtifactWritten("patch_file", ODD),
+    GateRequired("write", ODD),
+    GateApproved("network", ODD),
+    GateDenied("exec", ODD),
 ]
 
 

@@ -8,6 +8,7 @@ from gitlab_nightshift.records.handoffs import (
     Handoff,
     Verdict,
 )
+from gitlab_nightshift.records.request import Place, Request, Where
 from gitlab_nightshift.records.stages import (
     VERSION,
     Bundle,
@@ -21,6 +22,7 @@ from gitlab_nightshift.records.stages import (
     RunResult,
 )
 from gitlab_nightshift.records.storage import map_texts, read_record, to_json, write_record
+from gitlab_nightshift.records.verdicts import Check, Decision, Finding, Gated, Level, Seen
 
 __all__ = [
     "VERSION",
@@ -30,18 +32,27 @@ __all__ = [
     "BeadStatus",
     "Bundle",
     "Change",
+    "Check",
     "CommandResult",
+    "Decision",
     "Draft",
+    "Finding",
+    "Gated",
     "Handoff",
     "LeftOut",
+    "Level",
     "OpenMergeRequest",
     "Outcome",
+    "Place",
     "Plan",
     "Proposal",
     "Published",
+    "Request",
     "RunResult",
+    "Seen",
     "Usage",
     "Verdict",
+    "Where",
     "map_texts",
     "read_record",
     "to_json",

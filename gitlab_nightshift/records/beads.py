@@ -64,12 +64,16 @@ class BeadResult:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that this program ran itself. ``exit_status`` is None where it did not end."""
+    """A command that this program ran itself. ``exit_status`` is None where it did not end.
+
+    ``flaky``: it failed first, and passed when it was run again on the same files.
+    """
 
     command: str
     exit_status: int | None
     duration_s: float
     error: str = ""
+    flaky: bool = False
 
     @property
     def ok(self) -> bool:

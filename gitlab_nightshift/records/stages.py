@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from gitlab_nightshift.records.beads import BeadResult, CommandResult, Usage
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.request import Request
+from gitlab_nightshift.records.verdicts import Check, Finding, Gated
 
 VERSION = 1
 
@@ -50,6 +52,8 @@ class Plan:
     those to try, in order. ``recent_files`` are refused in a change only where
     ``recent_files_enforced``; else they are only told to Analyze. ``skip`` is why the night may be
     skipped, "" where it may not.
+    ``task`` is a given task instead of a category, "" without one; ``request`` the comment that
+    gave it, where one did.
     ``unknown`` says what could not be known (without a token, say).
     """
 
@@ -70,6 +74,9 @@ class Plan:
     max_diff_lines: int = 100
     max_budget_usd: float = 10.0
     max_tokens: int | None = None
+    verify_commands: tuple[str, ...] = ()
+    task: str = ""
+    request: Request | None = None
     version: int = VERSION
 
 
@@ -90,7 +97,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A verified change with its texts: what publish turns into a merge request."""
+    """A verified change with its texts: what publish turns into a merge request.
+
+    ``checks`` are what this program ran and measured besides ``commands``, ``findings`` the red
+    flags that are told, ``gates`` the files that the write gate does not simply let through.
+    """
 
     change: Change
     category: str
@@ -100,6 +111,9 @@ class Proposal:
     verdict: Verdict
     commands: tuple[CommandResult, ...] = ()
     notes: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    gates: tuple[Gated, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +136,7 @@ class Bundle:
     duration_s: float = 0.0
     isolation: str = "none"
     beads: tuple[BeadResult, ...] = ()
+    task: str = ""
     version: int = VERSION
 
 

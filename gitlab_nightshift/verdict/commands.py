@@ -1,10 +1,15 @@
-"""Run the team's ``verify_commands``: by this program itself, without a shell, with a deadline."""
+"""Run commands that prove something: by this program itself, without a shell, with a deadline."""
 
+import contextlib
+import dataclasses
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import CommandEnded, Emit
+from gitlab_nightshift.host.openat import opened, remove
 from gitlab_nightshift.host.process import NOT_FOUND, End, Limits, stream
 from gitlab_nightshift.host.sandbox.launch import Confined
 from gitlab_nightshift.records import CommandResult
@@ -12,72 +17,121 @@ from gitlab_nightshift.records import CommandResult
 TAIL_BYTES = 4_000
 
 
-def run_commands(
-    commands: Sequence[str],
-    *,
-    checkout: Path,
-    env: Mapping[str, str],
-    logs: Path,
-    name: str,
-    limits: Limits,
-    emit: Emit,
-    confined: Confined | None = None,
-) -> tuple[CommandResult, ...]:
-    """Run each command in the checkout until one fails; output goes to ``logs``.
+@dataclass(frozen=True)
+class Runner:
+    """Where and how commands run.
 
-    ``name`` is the log files' prefix. A limit that is reached, or a program that is not there, is
-    a failed result with an ``error``.
+    ``scratch`` holds HOME and TMPDIR (``home`` and ``tmp``), see ``renew``. ``limits`` is asked
+    before each command.
+    """
+
+    folder: Path
+    env: Mapping[str, str]
+    scratch: Path
+    logs: Path
+    limits: Callable[[], Limits]
+    emit: Emit
+    confined: Confined | None = None
+
+    def run(
+        self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
+    ) -> CommandResult:
+        """Run a program in the folder; output goes to ``<log>.out`` and ``.err`` below ``logs``.
+
+        A limit that is reached, or a program that is not there, is a failed result with an
+        ``error``. ``at_most_s`` (seconds) tightens the limits.
+        """
+        try:
+            ended = stream(
+                argv,
+                cwd=self.folder,
+                env=self.env,
+                stdin=b"",
+                stdout=self.logs / f"{log}.out",
+                stderr=self.logs / f"{log}.err",
+                limits=_tightened(self.limits(), at_most_s),
+                on_line=lambda _line: False,
+                confined=self.confined,
+            )
+        except OSError as error:
+            why = f"cannot be started: {error.strerror}"
+            return CommandResult(shlex.join(argv), NOT_FOUND, 0.0, why)
+        if ended.end is End.EXITED:
+            return CommandResult(shlex.join(argv), ended.exit_status, round(ended.duration_s, 3))
+        why = f"ended by this program: {ended.end}"
+        return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
+
+    def renew(self) -> None:
+        """Make HOME and TMPDIR empty folders of the user that ``scratch`` belongs to.
+
+        To be called after commands ran an agent's code: what it left there (a user's
+        site-packages, a build cache) would decide what the next attempt's commands run.
+        """
+        with opened(self.scratch) as fd:
+            owner = os.fstat(fd)
+            for name in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
+                remove(name, fd)
+            for name in ("home", "tmp"):
+                os.mkdir(name, 0o700, dir_fd=fd)
+                os.chown(name, owner.st_uid, owner.st_gid, dir_fd=fd, follow_symlinks=False)
+
+    def tail(self, log: str) -> str:
+        """The end of what a program printed."""
+        tails = [_tail(self.logs / f"{log}.{kind}").strip() for kind in ("out", "err")]
+        return "\n".join(filter(None, tails))
+
+
+def run_commands(
+    runner: Runner, commands: Sequence[str], name: str, put_right: Callable[[], object]
+) -> tuple[CommandResult, ...]:
+    """Run each command until one fails; ``name`` is the log files' prefix.
+
+    A command that fails is run once more, after ``put_right`` has made the tree what it was: one
+    that passes then is flaky.
     """
     results: list[CommandResult] = []
     for number, command in enumerate(commands, 1):
-        result = _run(command, checkout, env, logs / f"{name}-{number}", limits, confined)
-        emit(CommandEnded(result))
+        result = _run_twice(runner, command, f"{name}-{number}", put_right)
+        runner.emit(CommandEnded(result))
         results.append(result)
         if not result.ok:
             break
     return tuple(results)
 
 
-def failure_text(results: Sequence[CommandResult], logs: Path, name: str) -> str:
+def failure_text(runner: Runner, results: Sequence[CommandResult], name: str) -> str:
     """What the next attempt should know of the first failure: the end of its output."""
     for number, result in enumerate(results, 1):
         if not result.ok:
             how = result.error or f"exit status {result.exit_status}"
-            tails = [_tail(logs / f"{name}-{number}.{kind}").strip() for kind in ("out", "err")]
-            return "\n".join([f"`{result.command}` failed: {how}.", *filter(None, tails)])
+            first = f"`{result.command}` failed: {how}."
+            return "\n".join(filter(None, (first, runner.tail(f"{name}-{number}"))))
     return ""
 
 
-def _run(
-    command: str,
-    checkout: Path,
-    env: Mapping[str, str],
-    log: Path,
-    limits: Limits,
-    confined: Confined | None,
+def _run_twice(
+    runner: Runner, command: str, log: str, put_right: Callable[[], object]
 ) -> CommandResult:
-    try:
-        ended = stream(
-            shlex.split(command),
-            cwd=checkout,
-            env=env,
-            stdin=b"",
-            stdout=log.with_name(f"{log.name}.out"),
-            stderr=log.with_name(f"{log.name}.err"),
-            limits=limits,
-            on_line=lambda _line: False,
-            confined=confined,
-        )
-    except OSError as error:
-        return CommandResult(command, NOT_FOUND, 0.0, f"cannot be started: {error.strerror}")
-    if ended.end is End.EXITED:
-        return CommandResult(command, ended.exit_status, ended.duration_s)
-    return CommandResult(command, None, ended.duration_s, f"ended by this program: {ended.end}")
+    argv = shlex.split(command)
+    first = dataclasses.replace(runner.run(argv, log), command=command)
+    if first.ok or first.error:
+        return first
+    for kind in ("out", "err"):
+        (runner.logs / f"{log}.{kind}").rename(runner.logs / f"{log}-first.{kind}")
+    put_right()
+    again = dataclasses.replace(runner.run(argv, log), command=command)
+    return dataclasses.replace(again, flaky=again.ok)
+
+
+def _tightened(limits: Limits, at_most_s: float | None) -> Limits:
+    if at_most_s is None:
+        return limits
+    left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
+    return dataclasses.replace(limits, timeout_s=left)
 
 
 def _tail(path: Path) -> str:
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         file.seek(max(path.stat().st_size - TAIL_BYTES, 0))
         return file.read().decode("utf-8", "replace")
+    return ""

@@ -10,7 +10,7 @@ import pytest
 from gitlab_nightshift.events import CommandEnded, Event
 from gitlab_nightshift.host.process import Limits
 from gitlab_nightshift.records import CommandResult
-from gitlab_nightshift.verdict.commands import TAIL_BYTES, failure_text, run_commands
+from gitlab_nightshift.verdict.commands import TAIL_BYTES, Runner, failure_text, run_commands
 
 PYTHON = sys.executable
 NO_LIMITS = Limits()
@@ -26,21 +26,27 @@ def checkout(tmp_path: Path) -> Path:
 def run(
     *commands: str, checkout: Path, limits: Limits = NO_LIMITS, events: list[Event] | None = None
 ) -> tuple[CommandResult, ...]:
-    logs = checkout.parent / "logs"
+    return run_commands(runner_in(checkout, limits, events), commands, "verify", lambda: None)
+
+
+def runner_in(
+    checkout: Path, limits: Limits = NO_LIMITS, events: list[Event] | None = None
+) -> Runner:
+    logs, scratch = checkout.parent / "logs", checkout.parent / "scratch"
     logs.mkdir(exist_ok=True)
-    return run_commands(
-        commands,
-        checkout=checkout,
+    scratch.mkdir(exist_ok=True)
+    return Runner(
+        folder=checkout,
         env={"PATH": os.environ["PATH"], "ONLY": "this"},
+        scratch=scratch,
         logs=logs,
-        name="verify",
-        limits=limits,
+        limits=lambda: limits,
         emit=(events if events is not None else []).append,
     )
 
 
 def told(results: tuple[CommandResult, ...], checkout: Path) -> str:
-    return failure_text(results, checkout.parent / "logs", "verify")
+    return failure_text(runner_in(checkout), results, "verify")
 
 
 def test_commands_run_in_the_checkout_with_the_environment_they_are_given(checkout: Path) -> None:
@@ -140,6 +146,34 @@ def test_what_is_handed_on_is_the_end_of_a_long_output(checkout: Path) -> None:
 
 def test_standard_input_is_empty(checkout: Path) -> None:
     assert run("sh -c '! read line'", checkout=checkout)[0].ok
+
+
+def test_what_fails_once_and_passes_on_the_same_files_is_flaky(checkout: Path) -> None:
+    """It is put right in between, so that a file which the first run left counts for nothing."""
+    first = checkout.parent / "ran"
+    command = f"sh -c 'echo $$; test -e {first} && exit 0; touch {first} cheat; exit 1'"
+    runner, put_right = runner_in(checkout), []
+    (result,) = run_commands(runner, [command], "verify", lambda: put_right.append(1))
+    assert (result.ok, result.flaky, put_right) == (True, True, [1])
+    assert (runner.logs / "verify-1-first.out").read_text() != runner.tail("verify-1")
+
+
+def test_what_fails_twice_has_failed(checkout: Path) -> None:
+    (result,) = run("sh -c 'echo no; exit 3'", checkout=checkout)
+    assert (result.exit_status, result.flaky) == (3, False)
+
+
+def test_a_home_is_made_anew(checkout: Path) -> None:
+    """A user's site-packages would decide what the next command runs."""
+    home = checkout.parent / "scratch" / "home"
+    plant = f"sh -c 'mkdir -p {home}/.local && echo x > {home}/.local/x && chmod 0 {home}/.local'"
+    swap = f"sh -c 'rm -rf {home} && ln -s / {home}'"
+    runner = runner_in(checkout)
+    runner.renew()
+    for command in (plant, swap):
+        assert run(command, checkout=checkout)[0].ok
+        runner.renew()
+        assert (home.is_symlink(), list(home.iterdir())) == (False, [])
 
 
 def test_no_commands_is_no_failure(checkout: Path) -> None:

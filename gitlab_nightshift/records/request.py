@@ -1,0 +1,41 @@
+"""A task that a comment on an issue or a merge request gave, as GitLab itself has it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Where = Literal["issues", "merge_requests"]
+"""What was commented on, as GitLab's API names it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A comment's address: the number of the issue or merge request, the comment's own id, and the
+    thread that it stands in ("" where that is not known)."""
+
+    where: Where
+    iid: int
+    note: int
+    thread: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A task of somebody who may give one.
+
+    ``context`` is the text of the issue, quoted: data for the agent. ``author`` is the display name
+    of who asks, ``url`` the comment's address. ``provider``, ``model`` and ``test`` (a command of
+    ``policy.test_commands`` with its arguments) are "" where the settings decide. ``branch`` and
+    ``head`` (its commit) are those of the merge request to work on; "" for a new one.
+    """
+
+    place: Place
+    task: str
+    context: str = ""
+    author: str = ""
+    url: str = ""
+    provider: str = ""
+    model: str = ""
+    dry_run: bool = False
+    test: str = ""
+    branch: str = ""
+    head: str = ""

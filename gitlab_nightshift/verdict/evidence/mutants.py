@@ -1,0 +1,135 @@
+"""Small faults planted into code, by its syntax tree: a test that is worth something notices.
+
+The operators are generic (comparison, arithmetic, logic, literals): one set serves all languages. A
+mutant that does not compile proves nothing; swaps that rarely compile are left out.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from gitlab_nightshift.verdict.syntax.functions import Function
+    from gitlab_nightshift.verdict.syntax.side import Side
+
+_SWAPS = {
+    **{"==": "!=", "!=": "==", "===": "!==", "!==": "===", "is": "is not"},
+    **{"<": ">=", "<=": ">", ">": "<=", ">=": "<"},
+    **{"+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "+=": "-=", "-=": "+="},
+    **{"&&": "||", "||": "&&", "and": "or", "or": "and"},
+}
+_LIMITS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+"""Off by one: tried after all else, since a limit is often one that cannot be told apart."""
+_BOOLEANS = {"true": "false", "false": "true", "True": "False", "False": "True"}
+_BINARY = frozenset(
+    "binary_operator binary_expression comparison_operator boolean_operator binary"
+    " infix_expression augmented_assignment assignment_expression operator_assignment"
+    " augmented_assignment_expression compound_assignment_expr assignment_statement"
+    " comparison_expression equality_expression conjunction_expression"
+    " disjunction_expression additive_expression multiplicative_expression".split()
+)
+_NUMBERS = frozenset(
+    "integer float number int_literal decimal_integer_literal integer_literal float_literal"
+    " decimal_floating_point_literal".split()
+)
+_TEXTS = frozenset(
+    "string string_literal interpreted_string_literal template_string raw_string_literal"
+    " encapsed_string concatenated_string".split()
+)
+_PIECES = frozenset("string_content string_fragment interpreted_string_literal_content".split())
+_NOTHING = {
+    **{"python": "None", "javascript": "undefined", "typescript": "undefined as any"},
+    **{"tsx": "undefined as any", "ruby": "nil", "php": "null"},
+}
+"""What a function of a language without a compiler can return instead of its result."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A file with one fault in it; ``what`` names it, ``line`` is where it is, from 1;
+    ``limit`` is true for a comparison that is off by one."""
+
+    path: str
+    line: int
+    what: str
+    data: bytes
+    limit: bool = False
+
+
+def mutants(
+    side: "Side", functions: Iterable["Function"], lines: frozenset[int], most: int
+) -> list[Mutant]:
+    """At most ``most`` mutants of these functions of a file, spread evenly over them.
+
+    ``lines`` come first where it is not empty: those that the change itself touched.
+    """
+    each = [[*_of_node(side, function.body or function.node)] for function in functions]
+    for found in each:
+        found.sort(key=lambda mutant: (mutant.line not in lines, mutant.line))
+    rounds = (mutant for row in zip_longest(*map(_spread, each)) for mutant in row if mutant)
+    return [mutant for mutant, _ in zip(rounds, range(most), strict=False)]
+
+
+def _spread(found: list[Mutant]) -> list[Mutant]:
+    """One of each line first, then the others."""
+    first = {mutant.line: mutant for mutant in reversed(found)}
+    kept = [mutant for mutant in found if first[mutant.line] is mutant]
+    others = [mutant for mutant in found if first[mutant.line] is not mutant]
+    return kept + sorted(others, key=lambda mutant: mutant.limit)
+
+
+def _of_node(side: "Side", top: "Node") -> Iterator[Mutant]:
+    source = side.source
+    nothing = _NOTHING.get(side.language.name if side.language else "", "")
+    stack = [top]
+    while stack:
+        node = stack.pop()
+        for start, end, new in _faults(node, source, nothing):
+            old = " ".join(source[start:end].decode("utf-8", "replace").split())[:40]
+            line = source.count(b"\n", 0, start) + 1
+            data = source[:start] + new.encode() + source[end:]
+            what = f"`{old}` as `{new}`" if old else f"`{new}` at the end of a text"
+            yield Mutant(side.path, line, what, data, _LIMITS.get(old) == new)
+        stack.extend(reversed(node.children))
+
+
+def _faults(node: "Node", source: bytes, nothing: str) -> Iterator[tuple[int, int, str]]:
+    text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+    operator = not node.is_named or node.type == "operator_identifier"
+    if operator and node.parent is not None and node.parent.type in _BINARY:
+        swap = _SWAPS.get(text)
+        if swap and not (text in "+-+=-=" and _joins_texts(node.parent)):
+            yield node.start_byte, node.end_byte, swap
+        if text in _LIMITS:
+            yield node.start_byte, node.end_byte, _LIMITS[text]
+    elif node.type in _BOOLEANS or (node.child_count == 0 and text in _BOOLEANS):
+        if text in _BOOLEANS:
+            yield node.start_byte, node.end_byte, _BOOLEANS[text]
+    elif node.type in _NUMBERS and text.isdigit() and len(text) < 10:
+        yield node.start_byte, node.end_byte, str(int(text) + 1)
+    elif node.type == "not_operator" and text.startswith("not "):
+        yield node.start_byte, node.start_byte + 4, ""
+    elif node.type in _PIECES and text and not _is_docstring(node):
+        yield node.end_byte, node.end_byte, "~"
+    elif nothing and node.type in ("return_statement", "return") and (given := _given(node)):
+        yield given.start_byte, given.end_byte, nothing
+
+
+def _given(node: "Node") -> "Node | None":
+    """What a return statement returns, where that is more than a word or a literal."""
+    if not node.named_children or node.named_children[0].child_count == 0:
+        return None
+    return node.named_children[0]
+
+
+def _is_docstring(node: "Node") -> bool:
+    above = node.parent.parent if node.parent else None
+    return above is not None and above.type == "expression_statement"
+
+
+def _joins_texts(node: "Node") -> bool:
+    """True where a plus joins strings: another sign would not compile."""
+    return any(child.type in _TEXTS for child in node.named_children)

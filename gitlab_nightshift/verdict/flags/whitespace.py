@@ -1,0 +1,74 @@
+"""Lines that differ only in white space or line ends."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from gitlab_nightshift.verdict.change import Change, ChangedFile, Context, Found
+from gitlab_nightshift.verdict.tooling.parse import parsed
+
+_INDENTED = re.compile(
+    r"\.(py|pyi|ya?ml|haml|slim|pug|sass|coffee|nim|fs|md|rst|mk)$|(^|/)[Mm]akefile$"
+)
+_QUOTED = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)""")
+
+
+def whitespace_only(change: Change, _context: Context) -> Iterator[Found]:
+    """Lines that differ only in white space or line ends; worse where nothing else changed."""
+    noise = [(file, *_noise(file)) for file in change.files]
+    real = any(others or not hunks for _, hunks, others in noise)
+    for file, hunks, _ in noise:
+        if hunks:
+            lines = "1 place differs" if len(hunks) == 1 else f"{len(hunks)} places differ"
+            detail = f"{lines} only in white space or line ends: leave such lines as they are."
+            yield Found(file.path, hunks[0], detail, "warn" if real else "fail")
+
+
+def _noise(file: ChangedFile) -> tuple[list[int], bool]:
+    """The lines at which only white space differs, and whether the file has other changes."""
+    if file.status in "AD" or file.binary:
+        return [], True
+    found: list[int] = []
+    blank = 0
+    hunks = file.difference.hunks
+    indented = bool(hunks) and _is_indented(file)
+    for hunk in hunks:
+        old = file.old_lines[hunk.old - 1 : hunk.old - 1 + hunk.old_count] if hunk.old_count else []
+        new = file.new_lines[hunk.new - 1 : hunk.new - 1 + hunk.new_count] if hunk.new_count else []
+        if not "".join(old + new).strip():
+            blank += 1
+        elif _bare(old, indented) == _bare(new, indented):
+            found.append(max(hunk.new, 1))
+    others = len(found) + blank < len(hunks) or file.status != "M"
+    if blank and not others and not found:
+        found = [max(hunk.new, 1) for hunk in hunks]
+    return found, others
+
+
+def _bare(lines: Iterable[str], indented: bool) -> str:
+    """Lines without the white space that means nothing; what stands in quotes is kept."""
+    if indented:
+        return "\n".join(
+            line[: len(line) - len(line.lstrip())] + _bare([line], False) if line.strip() else ""
+            for line in lines
+        )
+    parts = _QUOTED.split(" ".join(lines))
+    return "".join(part if n % 2 else re.sub(r"\s+", "", part) for n, part in enumerate(parts))
+
+
+def _is_indented(file: ChangedFile) -> bool:
+    """True where white space at the beginning of lines may mean something in this change."""
+    if not _INDENTED.search(file.path):
+        return False
+    old, new = (
+        _meaning(file.path, side or b"") for side in (file.difference.old, file.difference.new)
+    )
+    return old is None or old != new
+
+
+def _meaning(path: str, data: bytes) -> object:
+    """What a file says, whatever its white space; None where that cannot be told."""
+    try:
+        return ast.dump(ast.parse(data)) if path.endswith((".py", ".pyi")) else parsed(path, data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

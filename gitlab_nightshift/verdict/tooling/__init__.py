@@ -1,0 +1,1 @@
+"""The settings of tools as this program understands them: linters, type checkers, coverage, CI."""

@@ -1,0 +1,84 @@
+"""A task with its flags, as people write it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.asked import PROVIDERS, Asked, pipeline_variables, read_asked
+from gitlab_nightshift.settings.load import load_settings
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("round  prices", Asked("round prices")),
+        ("round\n\nprices  twice\n", Asked("round\nprices  twice")),
+        ("--dry-run round", Asked("round", dry_run=True)),
+        ("round --provider codex prices", Asked("round prices", provider="codex")),
+        ("round --model gpt-5.2-codex", Asked("round", model="gpt-5.2-codex")),
+        ("round --test unit", Asked("round", test_id="unit")),
+        ("round --test unit -k a", Asked("round", test_id="unit", test_args=("-k", "a"))),
+        ("--test unit -k -- round", Asked("round", test_id="unit", test_args=("-k",))),
+        ("--test unit -v --dry-run round", Asked("round", "", "", True, "unit", ("-v",))),
+        ("round -- --test and --dry-run", Asked("round --test and --dry-run")),
+        ("round\n--dry-run --test x", Asked("round\n--dry-run --test x")),
+        ("add --verbose to the list", Asked("add --verbose to the list")),
+        ("a - b -k $(reboot) `id` ;", Asked("a - b -k $(reboot) `id` ;")),
+    ],
+)
+def test_words_and_flags_are_told_apart(text: str, asked: Asked) -> None:
+    assert read_asked(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "there is no task"),
+        (" \n ", "there is no task"),
+        ("--dry-run", "there is no task"),
+        ("--test unit round", "there is no task"),
+        ("round --provider", "one of auto"),
+        ("round --provider --dry-run", "one of auto"),
+        ("round --provider gpt", "one of auto"),
+        ("round --model", "a model id"),
+        ("round --test", "the id of a test"),
+        ("round --test --dry-run", "the id of a test"),
+        ("round --test --", "the id of a test"),
+        ("round --dry-run --dry-run", "twice"),
+        ("round --dryrun", "did you mean --dry-run"),
+        ("round --Dry-Run", "did you mean --dry-run"),
+        ("round --tests unit", "did you mean --test"),
+        ("round --provider=codex", "behind a space"),
+        ("round --model " + "x" * 201, "at most 200"),
+        ("round --test a\u202eb", "visible"),
+        ("x" * 20_001, "20000"),
+        ("a\0b", "NUL"),
+    ],
+)
+def test_what_cannot_be_meant_is_an_error(text: str, why: str) -> None:
+    with pytest.raises(NightshiftError, match=why) as caught:
+        read_asked(text)
+    assert caught.value.code is Code.CONFIG and "\n" not in caught.value.message
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        asked = read_asked(text)
+    except NightshiftError:
+        return
+    assert asked.task.strip() and asked.provider in ("", *PROVIDERS)
+
+
+def test_the_settings_read_the_variables() -> None:
+    asked = Asked("round", "codex", "big", dry_run=True, test_id="unit", test_args=("-v",))
+    read = load_settings(pipeline_variables(asked))
+    assert (read.task, read.agent, read.dry_run) == ("round", "codex", True)
+    assert read.task_test == "unit -v"
+    assert set(read.models.model_dump().values()) == {"big"}
+
+
+def test_what_is_not_asked_for_is_not_sent() -> None:
+    sent = pipeline_variables(Asked("round"))
+    assert sent == {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": "round"}

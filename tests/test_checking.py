@@ -1,0 +1,98 @@
+"""``nightshift check --run`` on real repositories: what only running shows, and its exit status."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.host.tools import commit, git, repository
+from tests.support.trees import whole_tree
+
+FILES = {
+    "Makefile": "test:\n\tpython3 -m unittest -q\n",
+    "shop.py": "def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n",
+    "test_shop.py": (
+        "import unittest\nfrom shop import total\n\n\nclass TotalTest(unittest.TestCase):\n"
+        "    def test_plain(self):\n        self.assertEqual(total([1, 2]), 3)\n"
+    ),
+}
+GOOD = "\n    def test_half(self):\n        self.assertEqual(total([10, 20], 50), 15)\n"
+BAD = "\n    def test_half(self):\n        self.assertIsNotNone(str(total([10, 20], 50)))\n"
+
+
+def checked(root: Path, *args: str) -> tuple[int, Any, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "gitlab_nightshift", "check", "--run", "--json", *args],
+        cwd=root,
+        env={"PATH": os.environ["PATH"], "HOME": "/", "NIGHTSHIFT_ISOLATION": "none"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def changed(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).write_text(text)
+    commit(root)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    root = tmp_path / "builds" / "shop"
+    repository(root, FILES)
+    return root
+
+
+def test_an_honest_test_is_seen_to_be_worth_something(shop: Path) -> None:
+    changed(shop, {"test_shop.py": FILES["test_shop.py"] + GOOD})
+    before = whole_tree(shop)
+    status, found, _ = checked(shop)
+    assert (status, found["flags"], found["ran"]) == (0, [], True)
+    assert found["commands"][0]["command"] == "make test"
+    assert found["checks"][0]["detail"].startswith("the new tests kill ")
+    after = whole_tree(shop)
+    assert {n for n in after if not n.startswith(".git")} == {
+        n for n in before if not n.startswith(".git")
+    }
+    assert git(shop, "status", "--porcelain") == ""
+
+
+def test_a_test_that_notices_nothing_fails(shop: Path) -> None:
+    changed(shop, {"test_shop.py": FILES["test_shop.py"] + BAD})
+    status, found, _ = checked(shop)
+    assert status == 8
+    assert "mutants-survive" in {flag["name"] for flag in found["flags"]}
+
+
+@pytest.mark.parametrize(("before", "level", "status"), [("", "fail", 8), ("broken", "warn", 0)])
+def test_commands_that_fail(shop: Path, before: str, level: str, status: int) -> None:
+    """Where they fail without the change as well, the change is not to blame."""
+    if before:
+        changed(shop, {"Makefile": "test:\n\tfalse\n"})
+    changed(shop, {"shop.py": FILES["shop.py"].replace("sum(", "max("), "notes.md": "x\n"})
+    ended, found, _ = checked(shop)
+    (flag,) = [flag for flag in found["flags"] if flag["name"] == "tests-fail"]
+    assert (flag["level"], ended) == (level, status)
+    assert ("without the change as well" in flag["detail"]) is bool(before)
+
+
+def test_what_is_not_committed_is_not_run(shop: Path) -> None:
+    (shop / "shop.py").write_text("x = 1\n")
+    status, _, told = checked(shop)
+    assert status == 11
+    assert "commit the change, or check it out" in told
+
+
+def test_another_commit_than_the_one_checked_out(shop: Path) -> None:
+    changed(shop, {"notes.md": "x\n"})
+    changed(shop, {"notes.md": "y\n"})
+    status, _, told = checked(shop, "HEAD~1")
+    assert status == 11
+    assert "--run runs the commit that is checked out" in told

@@ -1,0 +1,61 @@
+"""A change in a real checkout, and a lab to try it in."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.host.checkout import open_checkout
+from gitlab_nightshift.host.process import Limits
+from gitlab_nightshift.host.variants import tree_with
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.verdict.change import Context, read_change
+from gitlab_nightshift.verdict.commands import Runner
+from gitlab_nightshift.verdict.evidence import Lab, Subject, deadline
+from tests.host.tools import remove_all, repository
+
+Files = Mapping[str, str]
+Tried = Callable[..., contextlib.AbstractContextManager[tuple[Subject, Lab]]]
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Iterator[Tried]:
+    """``with tried(before, after) as (subject, lab)``: ``after`` are the files that change."""
+
+    @contextlib.contextmanager
+    def opened(
+        before: Files,
+        after: Mapping[str, str | None],
+        *,
+        category: str = "tests",
+        selected: tuple[str, ...] = (),
+        claim: str = "",
+        commands: tuple[str, ...] = (),
+        seconds: float = 60.0,
+    ) -> Iterator[tuple[Subject, Lab]]:
+        root = tmp_path / "builds" / "shop"
+        base = repository(root, before)
+        private, logs, scratch = (tmp_path / name for name in ("private", "logs", "scratch"))
+        for folder in (private, logs, scratch):
+            folder.mkdir(mode=0o700)
+        with open_checkout(
+            root,
+            output_dir="nightshift",
+            private=private,
+            search_path=os.environ["PATH"],
+            run_id="4711",
+        ) as checkout:
+            files = {path: None if text is None else text.encode() for path, text in after.items()}
+            tree = tree_with(checkout.repository, base, files)
+            context = Context(Settings(), category, selected)
+            change = read_change(checkout.repository, base, tree)
+            env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home")}
+            runner = Runner(root, env, scratch, logs, Limits, lambda _event: None)
+            runner.renew()
+            lab = Lab(checkout, runner, commands, "evidence", deadline(seconds / 0.15))
+            yield Subject(base, tree, change, context, claim), lab
+
+    yield opened
+    remove_all(tmp_path)

@@ -1,0 +1,61 @@
+"""Faults by the syntax tree, in every language with the same operators."""
+
+import pytest
+
+from gitlab_nightshift.verdict.evidence.mutants import mutants
+from gitlab_nightshift.verdict.syntax.side import Side
+
+SOURCES = {
+    "a.py": "def f(x):\n    return x * 2 if x > 3 and x != 4 else x - 1\n",
+    "a.js": "function f(x) { return x > 3 && x !== 4 ? x * 2 : x - 1; }\n",
+    "a.ts": "const f = (x: number): number => { return x > 3 && x !== 4 ? x * 2 : x - 1; };\n",
+    "a.go": "package a\nfunc f(x int) int { if x > 3 && x != 4 { return x * 2 }; return x - 1 }\n",
+    "A.java": "class A { int f(int x) { return x > 3 && x != 4 ? x * 2 : x - 1; } }\n",
+    "a.rb": "def f(x)\n  x > 3 && x != 4 ? x * 2 : x - 1\nend\n",
+    "a.rs": "fn f(x: i32) -> i32 { if x > 3 && x != 4 { x * 2 } else { x - 1 } }\n",
+    "A.scala": "object A { def f(x: Int): Int = if (x > 3 && x != 4) x * 2 else x - 1 }\n",
+    "A.kt": "fun f(x: Int): Int { return if (x > 3 && x != 4) x * 2 else x - 1 }\n",
+    "a.php": "<?php function f($x) { return $x > 3 && $x !== 4 ? $x * 2 : $x - 1; }\n",
+    "A.cs": "class A { int F(int x) { return x > 3 && x != 4 ? x * 2 : x - 1; } }\n",
+}
+
+
+def made(path: str, source: str, most: int = 99) -> list[tuple[int, str]]:
+    side = Side(path, source.encode())
+    functions = [each for each in side.functions if not each.is_class]
+    found = mutants(side, functions, frozenset(), most)
+    assert all(mutant.data != side.source for mutant in found)
+    return [(mutant.line, mutant.what) for mutant in found]
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_operators(path: str) -> None:
+    found = {what for _, what in made(path, SOURCES[path])}
+    assert {"`>` as `<=`", "`>` as `>=`"} <= found
+    assert "`*` as `/`" in found
+    assert "`-` as `+`" in found
+    assert found & {"`&&` as `||`", "`and` as `or`"}
+
+
+def test_a_fault_is_in_its_place_alone() -> None:
+    side = Side("a.py", b"def f(x):\n    return x > 1\n\n\ndef g(x):\n    return x > 2\n")
+    found = mutants(side, side.functions, frozenset(), 2)
+    assert [mutant.line for mutant in found] == [2, 6], "spread over the functions"
+    assert found[0].data == side.source.replace(b"x > 1", b"None")
+    assert found[1].data == side.source.replace(b"x > 2", b"None")
+
+
+def test_lines_of_the_change_come_first() -> None:
+    side = Side("a.py", b"def f(x):\n    y = x + 1\n    z = y + 2\n    return z > 1\n")
+    found = mutants(side, side.functions, frozenset({3}), 3)
+    assert found[0].line == 3
+
+
+def test_what_would_not_compile_is_left_out() -> None:
+    source = 'package a\nfunc f(x string) string { return x + "a" }\n'
+    assert made("a.go", source) == [(2, "`~` at the end of a text")]
+
+
+def test_a_docstring_is_no_code() -> None:
+    source = 'def f():\n    """Say it."""\n    return "it"\n'
+    assert made("a.py", source) == [(3, '`"it"` as `None`'), (3, "`~` at the end of a text")]

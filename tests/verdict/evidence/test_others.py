@@ -1,0 +1,126 @@
+"""Complexity, benchmarks and the tests as they were."""
+
+import pytest
+
+from gitlab_nightshift.records import Seen
+from gitlab_nightshift.verdict.evidence.benchmark import Times, benchmark
+from gitlab_nightshift.verdict.evidence.complexity import complexity
+from gitlab_nightshift.verdict.evidence.old_tests import old_tests
+from tests.verdict.evidence.conftest import Tried
+
+FLAT = "def size(n):\n    return n\n"
+NESTED = "def size(n):\n" + "".join(
+    f"    if n > {limit}:\n        return {limit}\n" for limit in range(9, 0, -1)
+)
+TABLE = "LIMITS = range(9, 0, -1)\n\n\ndef size(n):\n    return next(x for x in LIMITS if n > x)\n"
+LINES = "".join(f"    step_{number}(n)\n" for number in range(8))
+
+
+def twice(names: tuple[str, ...]) -> str:
+    return "\n\n".join(f"def {name}(n):\n{LINES}" for name in names)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "category", "levels"),
+    [
+        (NESTED, TABLE, "refactoring", []),
+        (FLAT, NESTED, "refactoring", ["fail"]),
+        (FLAT, NESTED, "tests", ["warn"]),
+        (twice(("a",)), twice(("a", "b")), "refactoring", ["fail"]),
+        (FLAT, FLAT.replace("n)", "number)").replace("n\n", "number\n"), "refactoring", []),
+    ],
+)
+def test_complexity(
+    tried: Tried, before: str, after: str, category: str, levels: list[str]
+) -> None:
+    with tried({"shop.py": before}, {"shop.py": after}, category=category) as (subject, _):
+        seen = complexity(subject)
+    (found,) = seen.checks
+    assert found.seen is Seen.TOLD
+    assert found.detail.startswith("before: ")
+    assert [finding.level for finding in seen.findings] == levels
+
+
+def test_figures_are_of_the_product_alone(tried: Tried) -> None:
+    with tried({"test_a.py": FLAT}, {"test_a.py": NESTED}, category="refactoring") as (subject, _):
+        assert complexity(subject).checks == ()
+
+
+SLOW = "import time\n\n\ndef work():\n    time.sleep(0.15)\n"
+QUICK = SLOW.replace("0.15", "0.0")
+BENCH = {"bench.py": "import work\n\nwork.work()\n", "Makefile": "bench:\n\t@python3 bench.py\n"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seen_as", "flags"),
+    [
+        (SLOW, QUICK, Seen.PASSED, []),
+        (QUICK, SLOW, Seen.FAILED, [("slower", "fail")]),
+    ],
+)
+def test_a_benchmark_is_run_on_both_sides(
+    tried: Tried, before: str, after: str, seen_as: Seen, flags: list[tuple[str, str]]
+) -> None:
+    files = {**BENCH, "work.py": before}
+    with tried(files, {"work.py": after}, category="performance") as (subject, lab):
+        seen = benchmark(subject, lab)
+    (found,) = seen.checks
+    assert found.seen is seen_as, found
+    assert found.detail.startswith("`make bench` takes ")
+    assert "in 7 rounds)" in found.detail
+    assert [(finding.name, finding.level) for finding in seen.findings] == flags
+
+
+def test_the_benchmark_that_a_change_brings(tried: Tried) -> None:
+    """It is there on both sides: only the product code is the old one before."""
+    after = {"work.py": QUICK, "bench_work.py": BENCH["bench.py"]}
+    with tried({"work.py": SLOW}, after, category="performance") as (subject, lab):
+        (found,) = benchmark(subject, lab).checks
+    assert (found.seen, "python3 bench_work.py" in found.detail) == (Seen.PASSED, True)
+
+
+@pytest.mark.parametrize(
+    ("files", "after", "why"),
+    [
+        ({"work.py": SLOW}, {"work.py": QUICK}, "there is no benchmark"),
+        ({**BENCH, "work.py": SLOW}, {"README.md": "x"}, "no product code is changed"),
+        (
+            {**BENCH, "work.py": "x = 1\n"},
+            {"work.py": QUICK},
+            "`make bench` ended with exit 2 on the code before",
+        ),
+    ],
+)
+def test_nothing_measured_is_said(
+    tried: Tried, files: dict[str, str], after: dict[str, str], why: str
+) -> None:
+    with tried(files, after, category="performance") as (subject, lab):
+        (found,) = benchmark(subject, lab).checks
+    assert (found.seen, found.detail) == (Seen.NOT_CHECKED, f"nothing was measured: {why}")
+
+
+def test_the_spread_is_of_rounds() -> None:
+    times = Times((1.0, 2.0, 4.0), (0.5, 2.0, 3.0))
+    assert (times.ratio, times.spread) == (1.0, (0.5, 1.0))
+
+
+TEST = "import unittest\nfrom shop import size\n\n\nclass T(unittest.TestCase):\n"
+OLD = TEST + "    def test_size(self):\n        self.assertEqual(size(3), 3)\n"
+NEW = TEST + "    def test_size(self):\n        self.assertEqual(size(3), 4)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "test", "seen_as"),
+    [
+        (FLAT + "\n\nSIZE = size\n", OLD + "\n", Seen.PASSED),
+        (FLAT.replace("return n", "return n + 1"), NEW, Seen.FAILED),
+    ],
+)
+def test_behaviour_is_held_against_the_tests_as_they_were(
+    tried: Tried, code: str, test: str, seen_as: Seen
+) -> None:
+    before, commands = {"shop.py": FLAT, "test_shop.py": OLD}, ("python3 -m unittest",)
+    after = {"shop.py": code, "test_shop.py": test}
+    with tried(before, after, category="refactoring", commands=commands) as (subject, lab):
+        (found,) = old_tests(subject, lab).checks
+    assert found.seen is seen_as, found

@@ -1,0 +1,213 @@
+"""CI and the recipes that it calls: what checks less is told, what only moves raises nothing."""
+
+import pytest
+
+from tests.support.judging import Judge
+
+LOOSENED = ("linter-loosened", "coverage-loosened", "ci-loosened", "test-skipped")
+
+PACKAGE = '{"name": "shop", "scripts": {"test": "jest --ci"}}'
+GITLAB = """\
+stages: [test]
+lint:
+  script:
+    - ruff check .
+test:
+  stage: test
+  script:
+    - pip install -e .
+    - pytest -q --cov-fail-under=80
+  rules:
+    - if: $CI_MERGE_REQUEST_IID
+    - if: $CI_COMMIT_BRANCH == "main"
+deploy:
+  script: [./deploy.sh]
+"""
+GITHUB = """\
+name: ci
+on: [push, pull_request]
+jobs:
+  test:
+    steps:
+      - uses: actions/checkout@v4
+      - name: Lint
+        run: ruff check .
+      - run: pytest
+  scan:
+    steps:
+      - uses: github/codeql-action/analyze@v3
+"""
+MAKEFILE = ".PHONY: test lint\ncheck: lint test\n\ntest: deps\n\tpytest -q\nlint:\n\truff check .\n"
+TOX = "[testenv]\ncommands =\n    pytest {posargs}\n    mypy src\n"
+
+WEAKER = [
+    (
+        ".gitlab-ci.yml",
+        GITLAB,
+        "ruff check .",
+        "ruff check . || true",
+        "lint passes whatever happens",
+    ),
+    (
+        ".gitlab-ci.yml",
+        GITLAB,
+        "ruff check .",
+        "ruff check . --exit-zero",
+        "lint gained --exit-zero",
+    ),
+    (".gitlab-ci.yml", GITLAB, "lint:\n", "lint:\n  allow_failure: true\n", "lint may fail"),
+    (
+        ".gitlab-ci.yml",
+        GITLAB,
+        "lint:\n  script:\n    - ruff check .\n",
+        "",
+        "lint no longer runs `ruff check .`",
+    ),
+    (".gitlab-ci.yml", GITLAB, "pytest -q", 'pytest -q -k "not slow"', "test gained -k"),
+    (
+        ".gitlab-ci.yml",
+        GITLAB,
+        "pytest -q",
+        "pytest -q tests/unit",
+        "test looks at tests/unit only",
+    ),
+    (".gitlab-ci.yml", GITLAB, "pytest -q --cov-fail-under=80", "echo ok", "test no longer runs"),
+    (".gitlab-ci.yml", GITLAB, "=80", "=50", "--cov-fail-under was lowered from 80 to 50"),
+    (".gitlab-ci.yml", GITLAB, "    - if: $CI_MERGE_REQUEST_IID\n", "", "test runs less often"),
+    (
+        ".gitlab-ci.yml",
+        GITLAB,
+        "  stage: test\n",
+        "  stage: test\n  when: manual\n",
+        "test may fail: when manual",
+    ),
+    (
+        ".gitlab-ci.yml",
+        GITLAB,
+        "  stage: test\n",
+        "  stage: test\n  retry: 2\n",
+        "test is tried again 2 times",
+    ),
+    (
+        ".github/workflows/ci.yml",
+        GITHUB,
+        "        run: ruff",
+        "        continue-on-error: true\n        run: ruff",
+        "continue-on-error",
+    ),
+    (
+        ".github/workflows/ci.yml",
+        GITHUB,
+        "[push, pull_request]",
+        "[push]",
+        "on pull_request is gone",
+    ),
+    (
+        ".github/workflows/ci.yml",
+        GITHUB,
+        "      - name: Lint\n        run: ruff check .\n",
+        "",
+        "no longer runs `ruff check .`",
+    ),
+    (
+        ".github/workflows/ci.yml",
+        GITHUB,
+        "      - run: pytest",
+        "      - run: pytest\n        if: false",
+        "if false",
+    ),
+    (
+        ".github/workflows/ci.yml",
+        GITHUB,
+        "  scan:\n    steps:\n      - uses: github/codeql-action/analyze@v3\n",
+        "",
+        "no longer runs github/codeql-action/analyze",
+    ),
+    ("Makefile", MAKEFILE, "\tpytest -q", "\tpytest -q || true", "test passes whatever happens"),
+    ("Makefile", MAKEFILE, "\tpytest -q", "\t-pytest -q", "test passes whatever happens"),
+    ("Makefile", MAKEFILE, "\tpytest -q", "\t@echo skipped", "test no longer runs `pytest -q`"),
+    ("Makefile", MAKEFILE, "lint test\n", "lint\n", "check no longer runs test"),
+    ("tox.ini", TOX, "    mypy src\n", "", "testenv no longer runs `mypy src`"),
+    ("tox.ini", TOX, "    pytest", "    - pytest", "testenv passes whatever happens"),
+    (
+        "package.json",
+        PACKAGE,
+        "jest --ci",
+        "jest --ci --passWithNoTests",
+        "test gained --passWithNoTests",
+    ),
+    ("scripts/test.sh", "set -e\ngo test ./...\n", "./...", "./api/...", "looks at ./api/... only"),
+    ("scripts/test.sh", "set -e\ngo test -race ./...\n", "-race ", "", "lost -race"),
+    (
+        "noxfile.py",
+        'session.run("pytest", "tests")\n',
+        '"tests"',
+        '"tests", "--ignore=tests/db"',
+        "gained --ignore",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "old", "new", "told"), WEAKER)
+def test_ci_checks_less(raised: Judge, path: str, text: str, old: str, new: str, told: str) -> None:
+    assert old in text
+    found = [
+        f
+        for f in raised({path: text}, {path: text.replace(old, new)})
+        if f.name in ("ci-loosened", "coverage-loosened")
+    ]
+    assert [f.level for f in found] == ["fail"], found
+    assert told in found[0].detail
+
+
+KEPT = [
+    (GITLAB, "ruff check .", "make lint", {"Makefile": MAKEFILE}),
+    (GITLAB, "ruff check .", "./ci/lint.sh", {}),
+    (GITLAB, "lint:", "style:", {}),
+    (GITLAB, "    - pip install -e .\n", "", {}),
+    (GITLAB, "pytest -q", "pytest -q -n auto --durations=5", {}),
+    (GITLAB, "[./deploy.sh]", "[./deploy.sh]\n  only: [tags]\n  when: manual", {}),
+    (GITLAB, "ruff check .", "flake8 .", {}),
+    (GITLAB, "=80", "=90", {}),
+    (GITLAB, "deploy:", "types:\n  script: [mypy .]\ndeploy:", {}),
+    (GITLAB, "stages: [test]", "stages: [test, ship]", {}),
+]
+
+
+@pytest.mark.parametrize(("text", "old", "new", "more"), KEPT)
+def test_ci_checks_as_much(
+    raised: Judge, text: str, old: str, new: str, more: dict[str, str]
+) -> None:
+    assert old in text
+    path = ".gitlab-ci.yml"
+    found = raised({path: text}, {path: text.replace(old, new), **more})
+    assert [f for f in found if f.name in LOOSENED] == []
+
+
+def test_only_to_rules_is_no_change(raised: Judge) -> None:
+    old = "test:\n  script: [pytest]\n  only: [merge_requests, main]\n"
+    new = (
+        "test:\n  script: [pytest]\n  rules:\n"
+        "    - if: $CI_PIPELINE_SOURCE == 'merge_request_event'\n"
+        "    - if: $CI_COMMIT_BRANCH == 'main'\n"
+    )
+    assert raised({".gitlab-ci.yml": old}, {".gitlab-ci.yml": new}) == []
+
+
+def test_a_job_that_moves_to_an_included_file(raised: Judge) -> None:
+    whole = "include: ci/lint.yml\nlint:\n  script: [ruff check .]\n"
+    after = {
+        ".gitlab-ci.yml": "include: ci/lint.yml\n",
+        "ci/lint.yml": "lint:\n  script: [ruff check .]\n",
+    }
+    assert raised({".gitlab-ci.yml": whole}, after) == []
+
+
+def test_fewer_versions_are_only_told(raised: Judge) -> None:
+    text = (
+        "on: push\njobs:\n  t:\n    strategy: {matrix: {py: ['3.8', '3.12']}}\n"
+        "    steps: [{run: pytest}]\n"
+    )
+    path = ".github/workflows/t.yml"
+    [found] = raised({path: text}, {path: text.replace("'3.8', ", "")})
+    assert (found.name, found.level) == ("ci-loosened", "warn")

@@ -1,0 +1,119 @@
+"""Links and code examples in changed documentation."""
+
+import pytest
+
+from tests.support.judging import Judge
+
+REPOSITORY = {
+    "README.md": "# Shop\n\nSee [install](docs/install.md#on-linux).\n",
+    "docs/install.md": (
+        "# Install\n\n## On Linux\n\n## On `mac OS`: new\n\n## On Linux\n\n<a id='old'></a>\n"
+    ),
+    "docs/a b.md": "# Blanks\n",
+    "src/cart.py": "x = 1\n",
+}
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[a](docs/instal.md)",
+        "[a](docs/install.md#on-windows)",
+        "![a](logo.png)",
+        "[a](#nowhere)",
+        "[a][b]\n\n[b]: docs/gone.md",
+        "[a](/docs/gone.md)",
+        "- item\n  [a](gone/)",
+    ],
+)
+def test_a_link_that_leads_nowhere(raised: Judge, link: str) -> None:
+    text = f"# Shop\n\n{link}\n"
+    [found] = raised(REPOSITORY, {"README.md": text}, "broken-link")
+    lines = text.split("\n")
+    assert "](" in lines[found.line - 1] or "]:" in lines[found.line - 1]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[a](docs/install.md)",
+        "[a](docs/install.md#on-linux)",
+        "[a](docs/install.md#on-linux-1)",
+        "[a](docs/install.md#on-mac-os-new)",
+        "[a](docs/install.md#old)",
+        "[a](docs/a%20b.md)",
+        "[a](<docs/a b.md>)",
+        "[a](docs)",
+        "[a](src/cart.py#L12)",
+        "[a](#shop)",
+        "[a](https://gone.example)",
+        "[a](mailto:a@example.org)",
+        "[a](../../issues)",
+        "`[a](gone.md)`",
+        "```\n[a](gone.md)\n```",
+    ],
+)
+def test_a_link_that_leads_somewhere(raised: Judge, link: str) -> None:
+    assert raised(REPOSITORY, {"README.md": f"# Shop\n\n{link}\n"}, "broken-link") == []
+
+
+def test_a_heading_that_goes_breaks_the_links_to_it(raised: Judge) -> None:
+    before = {"a.md": "- [Use](#use)\n\n# Use\n\nText.\n"}
+    [found] = raised(before, {"a.md": "- [Use](#use)\n\n# Usage\n\nText.\n"}, "broken-link")
+    assert found.line == 1
+
+
+def test_what_was_broken_before_is_nobodys_fault(raised: Judge) -> None:
+    before = {"a.md": "[a](gone.md)\n\nText.\n"}
+    assert raised(before, {"a.md": "[a](gone.md)\n\nOther text.\n"}, "broken-link") == []
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "def total(items)\n    return 1"),
+        ("py", ">>> total([)\n0"),
+        ("json", '{"a": 1 "b": 2}'),
+        ("yaml", "a:\n  - b\n c: d"),
+        ("toml", "a = [1, 2"),
+        ("js", "const a = {b: ;"),
+        ("ts", "function f(a: string {"),
+    ],
+)
+def test_an_example_that_does_not_parse(raised: Judge, language: str, code: str) -> None:
+    text = f"# Use\n\n```{language}\n{code}\n```\n"
+    [found] = raised({}, {"a.md": text}, "broken-example")
+    assert (found.level, found.line) == ("warn", 3)
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "from shop import total\n\ntotal([])"),
+        ("python", "    indented = 1"),
+        ("python", ">>> total([])\n0\n>>> for x in y:\n...     f(x)\nSomething: (odd"),
+        ("python", "def f():\n    ..."),
+        ("python", "client = Client(<your token>)"),
+        ("json", '{\n  // ours\n  "a": 1,\n}'),
+        ("json", '{\n  "a": 1,\n  ...\n}'),
+        ("yaml", "a: 1\n---\nb: !reference [.c, d]"),
+        ("toml", "[a]\nb = 1"),
+        ("js", "const a = { b: 1 };"),
+        ("console", "$ def ("),
+        ("", "def ("),
+    ],
+)
+def test_an_example_that_parses(raised: Judge, language: str, code: str) -> None:
+    text = f"# Use\n\n```{language}\n{code}\n```\n"
+    assert raised({}, {"a.md": text}, "broken-example") == []
+
+
+def test_only_examples_that_changed_are_looked_at(raised: Judge) -> None:
+    text = "# Use\n\n```json\n{\n```\n\nText.\n"
+    assert raised({"a.md": text}, {"a.md": text + "More.\n"}, "broken-example") == []
+
+
+def test_front_matter_shifts_no_line(raised: Judge) -> None:
+    text = "---\ntitle: a\n---\n# Use\n\n[a](gone.md)\n"
+    [found] = raised({}, {"a.md": text}, "broken-link")
+    assert found.line == 6

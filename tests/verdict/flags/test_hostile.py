@@ -1,0 +1,125 @@
+"""Code that is written to stop the flags, and code that they cannot read."""
+
+import random
+import time
+
+import pytest
+
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.verdict.change import Context
+from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.syntax.parse import LARGEST
+from gitlab_nightshift.verdict.syntax.side import Side
+from tests.support.pairs import Pair, change_of, raised, read_pairs, wrong
+from tests.verdict.flags.test_realistic import FLAGS, GO, JVM, RUBY_RUST, SCRIPT
+
+LONGEST = 10.0
+"""Seconds; each takes well under two alone."""
+
+
+def many(count: int, name: str) -> str:
+    return "".join(f"def test_{name}{i}():\n    assert f({i}) == {i * 7}\n\n" for i in range(count))
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("tests/test_a.py", "x = 1\n", "x = " + "(" * 100_000 + ")" * 100_000 + "\n"),
+        ("test/a.test.js", "x\n", "f(" * 50_000 + ")" * 50_000),
+        ("test/a.test.js", "x\n", "it('a', () => { expect(a" + ".b()" * 50_000 + ").toBe(1) })"),
+        ("src/a.ts", "export {" * 50_000, "x\n"),
+        ("src/a.py", f"def f() -> {'Optional[' * 9000}{']' * 9000}: pass\n", "def f(): pass\n"),
+        ("tests/test_a.py", many(1000, "old"), many(1000, "new")),
+        ("src/a.py", "x\n", "x = [" + "sys.argv[0], " * 20_000 + "]\n"),
+        ("src/a.rs", "x\n", "#[test] fn a() { " + "assert!(" * 2000 + "x" + ")" * 2000 + "}\n"),
+        ("a_test.go", "package a\n", "func TestA(t *testing.T) {" + "if a {\n" * 5000),
+        ("src/a.py", "x\n", "\ud800\x00 def f(:\n  except:\n".encode("utf-8", "replace").decode()),
+    ],
+)  # fmt: skip
+def test_hostile_code_costs_little(path: str, before: str, after: str) -> None:
+    began = time.process_time()
+    judge(change_of({path: before}, {path: after}), Context(Settings()))
+    assert time.process_time() - began < LONGEST
+
+
+def test_broken_code_raises_nothing() -> None:
+    chance = random.Random(7)
+    pairs = read_pairs(SCRIPT + GO + JVM + RUBY_RUST)
+    for _ in range(150):
+        pair = chance.choice(pairs)
+        before = {path: cut(text, chance) for path, text in pair.before.items()}
+        after = {path: cut(text, chance) for path, text in pair.after.items()}
+        judge(change_of(before, after), Context(Settings()))
+
+
+def cut(text: str, chance: random.Random) -> str:
+    """A text with pieces left out, doubled or replaced by signs."""
+    for _ in range(chance.randint(0, 5)):
+        at = chance.randrange(len(text) + 1)
+        sign = chance.choice(
+            ["", text[at : at + 30] * 2, chance.choice("(){}[]\"'`:;,.=#\n@!<\x00é")]
+        )
+        text = text[:at] + sign + text[at + chance.randint(0, 30) :]
+    return text
+
+
+def test_a_file_that_is_too_large_is_read_by_lines() -> None:
+    filler = "# filler\n" * (LARGEST // 9 + 1)
+    before = {
+        "tests/test_a.py": filler + "def test_a():\n    assert f() == 1\n    assert g() == 2\n"
+    }
+    after = {"tests/test_a.py": filler + "@pytest.mark.skip\ndef test_a():\n    assert f() == 1\n"}
+    assert Side("tests/test_a.py", after["tests/test_a.py"].encode()).root is None
+    found = {name for name, *_ in raised(Pair("large", set(), before, after), FLAGS)}
+    assert found == {"test-skipped", "assertion-removed"}
+
+
+OTHER_LANGUAGES = """
+=== test-skipped tests/cart_test.exs:3, assertion-removed tests/cart_test.exs:4 | elixir
+--- tests/cart_test.exs
+defmodule CartTest do
+  test "adds" do
+    assert Cart.total([2, 3]) == 5
+    assert Cart.total([]) == 0
+  end
+end
++++ tests/cart_test.exs
+defmodule CartTest do
+
+  @tag :skip
+  test "adds" do
+    assert Cart.total([2, 3]) == 5
+  end
+end
+=== assertion-removed tests/cart_test.exs:3 | elixir, one of two equal lines goes
+--- tests/cart_test.exs
+test "is stable" do
+  assert Cart.empty()
+  assert Cart.empty()
+end
++++ tests/cart_test.exs
+test "is stable" do
+  assert Cart.empty()
+  Cart.touch()
+end
+=== test-skipped tests/cart_test.cpp:1 | c++
+--- tests/cart_test.cpp
+TEST(Cart, Adds) { EXPECT_EQ(5, total()); }
++++ tests/cart_test.cpp
+TEST(Cart, DISABLED_Adds) { EXPECT_EQ(5, total()); }
+=== test-deleted tests/cart_test.exs | elixir, a file goes
+--- tests/cart_test.exs
+defmodule CartTest do
+end
+=== honest | c++, a test comes
+--- tests/cart_test.cpp
+TEST(Cart, Adds) { EXPECT_EQ(5, total()); }
++++ tests/cart_test.cpp
+TEST(Cart, Adds) { EXPECT_EQ(5, total({2, 3})); }
+TEST(Cart, IsEmpty) { EXPECT_EQ(0, total({})); }
+"""
+
+
+@pytest.mark.parametrize("pair", read_pairs(OTHER_LANGUAGES), ids=repr)
+def test_languages_without_a_grammar_are_read_by_lines(pair: Pair) -> None:
+    assert not wrong(pair, FLAGS)

@@ -1,0 +1,1041 @@
+"""test-deleted, test-renamed-away, test-skipped."""
+
+import pytest
+
+from tests.support.pairs import Pair, read_pairs, wrong
+
+FLAGS = frozenset(
+    "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
+    " test-without-assertion test-cannot-fail".split()
+)
+
+PYTHON = """
+=== test-deleted tests/test_cart.py:6 | py: a test is deleted, its subject stays
+*** shop/cart.py
+def total(items):
+    return sum(item.price for item in items)
+--- tests/test_cart.py
+from shop.cart import total
+
+def test_empty():
+    assert total([]) == 0
+
+def test_two():
+    assert total([Item(2), Item(3)]) == 5
++++ tests/test_cart.py
+from shop.cart import total
+
+def test_empty():
+    assert total([]) == 0
+=== honest | py: a test goes with its subject
+--- shop/cart.py
+def total(items):
+    return sum(item.price for item in items)
+
+def legacy_total(items):
+    return total(items)
++++ shop/cart.py
+def total(items):
+    return sum(item.price for item in items)
+--- tests/test_cart.py
+from shop.cart import legacy_total, total
+
+def test_empty():
+    assert total([]) == 0
+
+def test_legacy():
+    assert legacy_total([Item(2), Item(3)]) == 5
++++ tests/test_cart.py
+from shop.cart import total
+
+def test_empty():
+    assert total([]) == 0
+=== test-deleted tests/test_cart.py | py: a test goes, its subject only got another name
+--- shop/cart.py
+def total(items):
+    prices = [item.price for item in items if item.active]
+    return round(sum(prices), 2)
++++ shop/cart.py
+def grand_total(items):
+    prices = [item.price for item in items if item.active]
+    return round(sum(prices), 2)
+--- tests/test_cart.py
+from shop import cart
+
+def test_currency():
+    assert cart.symbol("EUR") == "e"
+
+def test_two():
+    assert cart.total([Item(2), Item(3)]) == 5
++++ tests/test_cart.py
+from shop import cart
+
+def test_currency():
+    assert cart.symbol("EUR") == "e"
+=== honest | py: three tests become one table
+--- tests/test_slug.py
+from text.slug import slugify
+
+def test_plain():
+    assert slugify("Hello World") == "hello-world"
+
+def test_umlaut():
+    assert slugify("Grün") == "gruen"
+
+def test_trims():
+    assert slugify("  a  ") == "a"
++++ tests/test_slug.py
+import pytest
+from text.slug import slugify
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [("Hello World", "hello-world"), ("Grün", "gruen"), ("  a  ", "a")],
+)
+def test_slug(given, wanted):
+    assert slugify(given) == wanted
+=== honest | py: three tests become one table that stands outside
+--- tests/test_slug.py
+from text.slug import slugify
+
+def test_plain():
+    assert slugify("Hello World") == "hello-world"
+
+def test_umlaut():
+    assert slugify("Grün") == "gruen"
++++ tests/test_slug.py
+import pytest
+from text.slug import slugify
+
+SLUGS = {
+    "Hello World": "hello-world",
+    "Grün": "gruen",
+}
+
+@pytest.mark.parametrize(("given", "wanted"), SLUGS.items())
+def test_slug(given, wanted):
+    assert slugify(given) == wanted
+=== honest | py: a test moves to another file
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_two():
+    assert parse("2") == 2
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_b.py
+def test_two():
+    assert parse("2") == 2
+=== honest | py: a test gets a better name and a stronger assertion
+--- tests/test_a.py
+def test_it():
+    order = place(Cart(["book"]))
+    assert order.state is not None
++++ tests/test_a.py
+def test_new_order_is_open():
+    order = place(Cart(["book"]))
+    assert order.state == "open"
+=== honest | py: tests move into a class
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_two():
+    assert parse("2") == 2
++++ tests/test_a.py
+class TestParse:
+    def test_one(self):
+        assert parse("1") == 1
+
+    def test_two(self):
+        assert parse("2") == 2
+=== honest | py: a duplicate goes
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_one_again():
+    assert parse("1") == 1
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+=== test-deleted tests/test_money.py | py: a file of tests is deleted
+--- tests/test_money.py
+def test_one():
+    assert Money(1).cents == 100
+
+def test_two():
+    assert Money(2).cents == 200
+*** shop/money.py
+class Money: ...
+=== honest | py: a module goes with the file of its tests
+--- shop/legacy_export.py
+def export_xml(order):
+    return render("order.xml", order)
+--- tests/test_legacy_export.py
+from shop.legacy_export import export_xml
+
+def test_root():
+    assert export_xml(order()).startswith("<order")
+
+def test_lines():
+    assert export_xml(order()).count("<line") == 2
+=== honest | py: the test of an option that is gone
+--- shop/cart.py
+def total(items, legacy_rounding=False):
+    value = sum(items)
+    return floor(value) if legacy_rounding else value
++++ shop/cart.py
+def total(items):
+    return sum(items)
+--- tests/test_cart.py
+def test_total():
+    assert total([1, 2]) == 3
+
+def test_legacy():
+    assert total([1.5], legacy_rounding=True) == 1
++++ tests/test_cart.py
+def test_total():
+    assert total([1, 2]) == 3
+=== test-renamed-away tests/test_a.py:4 | py: a test loses its prefix
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_two():
+    assert parse("2") == 2
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def check_two():
+    assert parse("2") == 2
+=== test-renamed-away tests/test_a.py | py: a class is not collected any more
+--- tests/test_a.py
+class TestParse:
+    def test_one(self):
+        assert parse("1") == 1
++++ tests/test_a.py
+class ParseChecks:
+    def test_one(self):
+        assert parse("1") == 1
+=== test-renamed-away tests/test_cart.py | py: a file is not collected any more
+--- tests/test_cart.py
+def test_one():
+    assert parse("1") == 1
++++ tests/cart_checks.py
+def test_one():
+    assert parse("1") == 1
+=== test-skipped tests/test_a.py | py: skip mark
+--- tests/test_a.py
+import pytest
+
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+import pytest
+
+@pytest.mark.skip(reason="flaky")
+def test_one():
+    assert parse("1") == 1
+=== test-skipped tests/test_a.py | py: xfail mark
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+@pytest.mark.xfail
+def test_one():
+    assert parse("1") == 1
+=== test-skipped tests/test_a.py:1 | py: unittest skip on the class
+--- tests/test_a.py
+class ParseTest(unittest.TestCase):
+    def test_one(self):
+        self.assertEqual(parse("1"), 1)
++++ tests/test_a.py
+@unittest.skip("later")
+class ParseTest(unittest.TestCase):
+    def test_one(self):
+        self.assertEqual(parse("1"), 1)
+=== test-skipped tests/test_a.py:2 | py: pytest.skip in the body
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+def test_one():
+    pytest.skip("not now")
+    assert parse("1") == 1
+=== test-skipped tests/test_a.py:2 | py: early return
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+def test_one():
+    return
+    assert parse("1") == 1
+=== test-skipped tests/test_a.py:3 | py: a condition that never holds
+--- tests/test_a.py
+def test_one():
+    value = parse("1")
+    assert value == 1
++++ tests/test_a.py
+def test_one():
+    value = parse("1")
+    if False:
+        assert value == 1
+=== test-skipped tests/test_a.py | py: commented out
+--- tests/test_a.py
+def test_one():
+    value = parse("1")
+    assert value == 1
+
+def test_two():
+    assert parse("2") == 2
++++ tests/test_a.py
+# def test_one():
+#     value = parse("1")
+#     assert value == 1
+
+def test_two():
+    assert parse("2") == 2
+=== test-skipped tests/test_a.py:2 | py: the whole module
+--- tests/test_a.py
+import pytest
+
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+import pytest
+pytestmark = pytest.mark.skip
+
+def test_one():
+    assert parse("1") == 1
+=== test-skipped pyproject.toml | py: deselected by the runner's settings
+--- pyproject.toml
+[tool.pytest.ini_options]
+addopts = "-q"
++++ pyproject.toml
+[tool.pytest.ini_options]
+addopts = "-q --ignore=tests/test_money.py"
+=== test-skipped tests/conftest.py | py: collect_ignore
+*** tests/test_slow.py
+def test_one():
+    assert parse("1") == 1
++++ tests/conftest.py
+collect_ignore = ["test_slow.py"]
+=== honest | py: a skip that was there, on a test that changes
+--- tests/test_a.py
+@pytest.mark.skipif(sys.platform == "win32", reason="posix only")
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+@pytest.mark.skipif(sys.platform == "win32", reason="posix only")
+def test_one():
+    assert parse("1") == 1
+    assert parse("2") == 2
+=== honest | py: a skip is taken away, another mark comes
+--- tests/test_a.py
+@pytest.mark.skip
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+@pytest.mark.usefixtures("clock")
+def test_one():
+    assert parse("1") == 1
+=== honest | py: new tests that need a platform or a program
++++ tests/test_a.py
+@pytest.mark.skipif(sys.platform == "win32", reason="posix only")
+def test_one():
+    assert parse("1") == 1
+
+def test_two():
+    if shutil.which("less") is None:
+        pytest.skip("less is not here")
+    assert parse("2") == 2
+=== test-skipped tests/test_a.py:3 | py: a new test that is not run in CI
++++ tests/test_a.py
+def test_two():
+    if os.environ.get("CI"):
+        pytest.skip("slow")
+    assert parse("2") == 2
+=== honest | py: another condition of a skip
+--- tests/test_a.py
+@pytest.mark.skipif(sys.platform == "win32", reason="posix only")
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+@pytest.mark.skipif(os.name == "nt", reason="posix only")
+def test_one():
+    assert parse("1") == 1
+=== test-deleted tests/test_a.py:4 | py: another test with the same shape comes
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_minus():
+    assert parse("-1") == -1
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_word():
+    with pytest.raises(ValueError):
+        parse("x")
+=== honest | py: a test whose name says skip
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_skips_blank_lines():
+    reader = Reader("a\\n\\nb", skip=True)
+    assert list(reader) == ["a", "b"]
+=== honest | py: helper with a return, fixture, loop with continue
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+@pytest.fixture
+def reader():
+    return Reader("a")
+
+def test_one(reader):
+    def answer(request):
+        return None
+    for item in reader:
+        if not item:
+            continue
+        assert parse(item) == 1
+"""
+
+SCRIPT = """
+=== test-deleted src/cart.test.ts:5 | ts: a test is deleted
+--- src/cart.test.ts
+describe("cart", () => {
+  it("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+  it("adds", () => {
+    expect(total([{ price: 2 }, { price: 3 }])).toBe(5);
+  });
+});
++++ src/cart.test.ts
+describe("cart", () => {
+  it("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+});
+=== test-skipped src/cart.test.ts:2 | ts: it.skip
+--- src/cart.test.ts
+describe("cart", () => {
+  it("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+});
++++ src/cart.test.ts
+describe("cart", () => {
+  it.skip("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+});
+=== test-skipped test/cart.js:1 | js: xdescribe
+--- test/cart.js
+describe("cart", function () {
+  it("is empty", function () {
+    assert.strictEqual(total([]), 0);
+  });
+});
++++ test/cart.js
+xdescribe("cart", function () {
+  it("is empty", function () {
+    assert.strictEqual(total([]), 0);
+  });
+});
+=== test-skipped src/cart.spec.js | js: only
+--- src/cart.spec.js
+describe("cart", () => {
+  it("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+  it("adds", () => {
+    expect(total([2, 3])).toBe(5);
+  });
+});
++++ src/cart.spec.js
+describe("cart", () => {
+  it("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+  it.only("adds", () => {
+    expect(total([2, 3])).toBe(5);
+  });
+});
+=== test-skipped src/cart.test.ts | ts: a test becomes a todo
+--- src/cart.test.ts
+test("is empty", () => {
+  expect(total([])).toBe(0);
+});
++++ src/cart.test.ts
+test.todo("is empty");
+=== test-skipped test/cart.test.mjs:3 | js: node:test, t.skip()
+--- test/cart.test.mjs
+import test from "node:test";
+test("is empty", (t) => {
+  assert.equal(total([]), 0);
+});
++++ test/cart.test.mjs
+import test from "node:test";
+test("is empty", (t) => {
+  t.skip("later");
+  assert.equal(total([]), 0);
+});
+=== test-skipped test/cart.test.mjs | js: node:test, skip option
+--- test/cart.test.mjs
+test("is empty", () => {
+  assert.equal(total([]), 0);
+});
++++ test/cart.test.mjs
+test("is empty", { skip: true }, () => {
+  assert.equal(total([]), 0);
+});
+=== honest | js: a todo for a test that is not there yet
+--- src/cart.test.ts
+test("is empty", () => {
+  expect(total([])).toBe(0);
+});
++++ src/cart.test.ts
+test("is empty", () => {
+  expect(total([])).toBe(0);
+});
+test.todo("rounds half up");
+=== honest | js: two tests become it.each
+--- src/slug.test.ts
+it("lowers", () => {
+  expect(slug("Hello")).toBe("hello");
+});
+it("joins words", () => {
+  expect(slug("Hello World")).toBe("hello-world");
+});
++++ src/slug.test.ts
+it.each([
+  ["Hello", "hello"],
+  ["Hello World", "hello-world"],
+])("makes %s a slug", (given, wanted) => {
+  expect(slug(given)).toBe(wanted);
+});
+=== honest | js: describe gets another title, beforeEach comes
+--- src/slug.test.ts
+describe("slug", () => {
+  it("lowers", () => {
+    expect(slug("Hello")).toBe("hello");
+  });
+});
++++ src/slug.test.ts
+describe("slug()", () => {
+  beforeEach(() => {
+    reset();
+  });
+  it("lowers", () => {
+    expect(slug("Hello")).toBe("hello");
+  });
+});
+=== test-renamed-away src/slug.test.ts | ts: file with another ending
+--- src/slug.test.ts
+it("lowers", () => {
+  expect(slug("Hello")).toBe("hello");
+});
++++ src/slug.test.ts.disabled
+it("lowers", () => {
+  expect(slug("Hello")).toBe("hello");
+});
+=== test-skipped jest.config.js | js: left out by the settings
+--- jest.config.js
+module.exports = {
+  testEnvironment: "node",
+};
++++ jest.config.js
+module.exports = {
+  testEnvironment: "node",
+  testPathIgnorePatterns: ["<rootDir>/src/cart.test.ts"],
+};
+=== test-skipped src/cart.test.ts | ts: commented out
+--- src/cart.test.ts
+describe("cart", () => {
+  it("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+  it("adds two prices", () => {
+    expect(total([{ price: 2 }, { price: 3 }])).toBe(5);
+  });
+});
++++ src/cart.test.ts
+describe("cart", () => {
+  it("is empty", () => {
+    expect(total([])).toBe(0);
+  });
+  // it("adds two prices", () => {
+  //   expect(total([{ price: 2 }, { price: 3 }])).toBe(5);
+  // });
+});
+"""
+
+COMPILED = """
+=== test-deleted cart_test.go:9 | go: a test is deleted
+--- cart_test.go
+package cart
+
+func TestEmpty(t *testing.T) {
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestTwo(t *testing.T) {
+	if got := Total([]int{2, 3}); got != 5 {
+		t.Errorf("got %d", got)
+	}
+}
++++ cart_test.go
+package cart
+
+func TestEmpty(t *testing.T) {
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
+=== test-skipped cart_test.go:4 | go: t.Skip
+--- cart_test.go
+package cart
+
+func TestEmpty(t *testing.T) {
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
++++ cart_test.go
+package cart
+
+func TestEmpty(t *testing.T) {
+	t.Skip("flaky")
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
+=== test-renamed-away cart_test.go:3 | go: the name is not collected
+--- cart_test.go
+package cart
+
+func TestEmpty(t *testing.T) {
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
++++ cart_test.go
+package cart
+
+func testEmpty(t *testing.T) {
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
+=== test-skipped cart_test.go:1 | go: build tag
+--- cart_test.go
+package cart
+
+func TestEmpty(t *testing.T) {
+	assert.Equal(t, 0, Total(nil))
+}
++++ cart_test.go
+//go:build ignore
+
+package cart
+
+func TestEmpty(t *testing.T) {
+	assert.Equal(t, 0, Total(nil))
+}
+=== honest | go: tests become a table
+--- cart_test.go
+package cart
+
+func TestEmpty(t *testing.T) {
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestTwo(t *testing.T) {
+	if got := Total([]int{2, 3}); got != 5 {
+		t.Errorf("got %d", got)
+	}
+}
++++ cart_test.go
+package cart
+
+func TestTotal(t *testing.T) {
+	tests := []struct {
+		name   string
+		prices []int
+		want   int
+	}{
+		{"empty", nil, 0},
+		{"two", []int{2, 3}, 5},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Total(tt.prices); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+=== honest | go: testing.Short in a slow test that is new
+*** cart.go
+package cart
++++ cart_test.go
+package cart
+
+func TestTotal(t *testing.T) {
+	if got := Total(nil); got != 0 {
+		t.Errorf("got %d", got)
+	}
+}
+
+func ExampleTotal() {
+	fmt.Println(Total(nil))
+	// Output: 0
+}
+
+func BenchmarkTotal(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+		Total(nil)
+	}
+}
+=== test-skipped src/test/java/CartTest.java | java: @Disabled
+--- src/test/java/CartTest.java
+class CartTest {
+    @Test
+    void isEmpty() {
+        assertEquals(0, total(List.of()));
+    }
+}
++++ src/test/java/CartTest.java
+class CartTest {
+    @Test
+    @Disabled("flaky")
+    void isEmpty() {
+        assertEquals(0, total(List.of()));
+    }
+}
+=== test-skipped src/test/java/CartTest.java | java: assumption
+--- src/test/java/CartTest.java
+class CartTest {
+    @Test
+    void isEmpty() {
+        assertEquals(0, total(List.of()));
+    }
+}
++++ src/test/java/CartTest.java
+class CartTest {
+    @Test
+    void isEmpty() {
+        assumeTrue(false);
+        assertEquals(0, total(List.of()));
+    }
+}
+=== test-renamed-away src/test/java/CartTest.java | java: @Test is gone
+--- src/test/java/CartTest.java
+class CartTest {
+    @Test
+    void isEmpty() {
+        assertEquals(0, total(List.of()));
+    }
+
+    @Test
+    void adds() {
+        assertEquals(5, total(List.of(2, 3)));
+    }
+}
++++ src/test/java/CartTest.java
+class CartTest {
+    void isEmpty() {
+        assertEquals(0, total(List.of()));
+    }
+
+    @Test
+    void adds() {
+        assertEquals(5, total(List.of(2, 3)));
+    }
+}
+=== test-deleted src/test/java/CartTest.java:8 | java: a test is deleted
+--- src/test/java/CartTest.java
+class CartTest {
+    @Test
+    void isEmpty() {
+        assertEquals(0, total(List.of()));
+    }
+
+    /** Two prices. */
+    @Test
+    void adds() {
+        assertEquals(5, total(List.of(2, 3)));
+    }
+}
++++ src/test/java/CartTest.java
+class CartTest {
+    @Test
+    void isEmpty() {
+        assertEquals(0, total(List.of()));
+    }
+}
+=== honest | java: two tests become a parametrized one
+--- src/test/java/SlugTest.java
+class SlugTest {
+    @Test
+    void lowers() {
+        assertEquals("hello", Slug.of("Hello"));
+    }
+
+    @Test
+    void joins() {
+        assertEquals("hello-world", Slug.of("Hello World"));
+    }
+}
++++ src/test/java/SlugTest.java
+class SlugTest {
+    @ParameterizedTest
+    @CsvSource({"Hello, hello", "Hello World, hello-world"})
+    void makesSlug(String given, String wanted) {
+        assertEquals(wanted, Slug.of(given));
+    }
+}
+=== test-skipped src/lib.rs | rust: ignore
+--- src/lib.rs
+pub fn total(prices: &[i32]) -> i32 { prices.iter().sum() }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty() {
+        assert_eq!(total(&[]), 0);
+    }
+}
++++ src/lib.rs
+pub fn total(prices: &[i32]) -> i32 { prices.iter().sum() }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore]
+    fn empty() {
+        assert_eq!(total(&[]), 0);
+    }
+}
+=== test-renamed-away src/lib.rs | rust: the attribute is gone
+--- src/lib.rs
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn empty() {
+        assert_eq!(total(&[]), 0);
+    }
+    #[test]
+    fn two() {
+        assert_eq!(total(&[2, 3]), 5);
+    }
+}
++++ src/lib.rs
+#[cfg(test)]
+mod tests {
+    fn empty() {
+        assert_eq!(total(&[]), 0);
+    }
+    #[test]
+    fn two() {
+        assert_eq!(total(&[2, 3]), 5);
+    }
+}
+=== test-deleted tests/total.rs | rust: a test is deleted
+--- tests/total.rs
+#[test]
+fn empty() {
+    assert_eq!(total(&[]), 0);
+}
+
+#[test]
+fn two() {
+    assert_eq!(total(&[2, 3]), 5);
+}
++++ tests/total.rs
+#[test]
+fn empty() {
+    assert_eq!(total(&[]), 0);
+}
+=== test-skipped spec/cart_spec.rb | ruby: xit
+--- spec/cart_spec.rb
+RSpec.describe Cart do
+  it "is empty" do
+    expect(described_class.new.total).to eq(0)
+  end
+end
++++ spec/cart_spec.rb
+RSpec.describe Cart do
+  xit "is empty" do
+    expect(described_class.new.total).to eq(0)
+  end
+end
+=== test-skipped spec/cart_spec.rb | ruby: skip metadata
+--- spec/cart_spec.rb
+RSpec.describe Cart do
+  it "is empty" do
+    expect(described_class.new.total).to eq(0)
+  end
+end
++++ spec/cart_spec.rb
+RSpec.describe Cart do
+  it "is empty", skip: "later" do
+    expect(described_class.new.total).to eq(0)
+  end
+end
+=== test-skipped test/cart_test.rb:3 | ruby: minitest skip
+--- test/cart_test.rb
+class CartTest < Minitest::Test
+  def test_empty
+    assert_equal 0, Cart.new.total
+  end
+end
++++ test/cart_test.rb
+class CartTest < Minitest::Test
+  def test_empty
+    skip
+    assert_equal 0, Cart.new.total
+  end
+end
+=== test-deleted spec/cart_spec.rb | ruby: a test is deleted
+--- spec/cart_spec.rb
+RSpec.describe Cart do
+  it "is empty" do
+    expect(described_class.new.total).to eq(0)
+  end
+
+  it "adds" do
+    expect(described_class.new([2, 3]).total).to eq(5)
+  end
+end
++++ spec/cart_spec.rb
+RSpec.describe Cart do
+  it "is empty" do
+    expect(described_class.new.total).to eq(0)
+  end
+end
+=== test-renamed-away test/cart_test.rb | ruby: minitest name
+--- test/cart_test.rb
+class CartTest < Minitest::Test
+  def test_empty
+    assert_equal 0, Cart.new.total
+  end
+end
++++ test/cart_test.rb
+class CartTest < Minitest::Test
+  def empty_total
+    assert_equal 0, Cart.new.total
+  end
+end
+=== test-skipped src/test/scala/CartSpec.scala | scala: ignore
+--- src/test/scala/CartSpec.scala
+class CartSpec extends AnyFlatSpec with Matchers {
+  "A cart" should "be empty" in {
+    Cart().total shouldBe 0
+  }
+}
++++ src/test/scala/CartSpec.scala
+class CartSpec extends AnyFlatSpec with Matchers {
+  "A cart" should "be empty" ignore {
+    Cart().total shouldBe 0
+  }
+}
+=== test-skipped src/test/scala/CartSuite.scala | scala: munit ignore
+--- src/test/scala/CartSuite.scala
+class CartSuite extends munit.FunSuite {
+  test("empty") {
+    assertEquals(Cart().total, 0)
+  }
+}
++++ src/test/scala/CartSuite.scala
+class CartSuite extends munit.FunSuite {
+  test("empty".ignore) {
+    assertEquals(Cart().total, 0)
+  }
+}
+=== test-deleted src/test/scala/CartSuite.scala | scala: a test is deleted
+--- src/test/scala/CartSuite.scala
+class CartSuite extends munit.FunSuite {
+  test("empty") {
+    assertEquals(Cart().total, 0)
+  }
+
+  test("adds") {
+    assertEquals(Cart(2, 3).total, 5)
+  }
+}
++++ src/test/scala/CartSuite.scala
+class CartSuite extends munit.FunSuite {
+  test("empty") {
+    assertEquals(Cart().total, 0)
+  }
+}
+=== test-skipped tests/CartTests.cs | csharp: Skip
+--- tests/CartTests.cs
+public class CartTests {
+    [Fact]
+    public void Empty() { Assert.Equal(0, new Cart().Total); }
+}
++++ tests/CartTests.cs
+public class CartTests {
+    [Fact(Skip = "flaky")]
+    public void Empty() { Assert.Equal(0, new Cart().Total); }
+}
+=== test-skipped tests/CartTest.php | php: markTestSkipped
+--- tests/CartTest.php
+<?php
+class CartTest extends TestCase {
+    public function testEmpty(): void {
+        $this->assertSame(0, (new Cart())->total());
+    }
+}
++++ tests/CartTest.php
+<?php
+class CartTest extends TestCase {
+    public function testEmpty(): void {
+        $this->markTestSkipped('later');
+        $this->assertSame(0, (new Cart())->total());
+    }
+}
+=== test-skipped src/test/kotlin/CartTest.kt | kotlin: Ignore
+--- src/test/kotlin/CartTest.kt
+class CartTest {
+    @Test
+    fun empty() {
+        assertEquals(0, Cart().total)
+    }
+}
++++ src/test/kotlin/CartTest.kt
+class CartTest {
+    @Test
+    @Ignore
+    fun empty() {
+        assertEquals(0, Cart().total)
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("pair", read_pairs(PYTHON + SCRIPT + COMPILED), ids=repr)
+def test_what_is_gone_or_not_run(pair: Pair) -> None:
+    assert not wrong(pair, FLAGS)

@@ -1,0 +1,1179 @@
+"""test-loosened, assertion-removed, test-without-assertion, test-cannot-fail."""
+
+import pytest
+
+from tests.support.pairs import Pair, read_pairs, wrong
+
+FLAGS = frozenset(
+    "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
+    " test-without-assertion test-cannot-fail".split()
+)
+
+PYTHON = """
+=== test-loosened tests/test_a.py:3 | py: equality to truthiness
+--- tests/test_a.py
+def test_one():
+    result = parse("1")
+    assert result == 1
++++ tests/test_a.py
+def test_one():
+    result = parse("1")
+    assert result
+=== test-loosened tests/test_a.py:2 | py: equality to not None
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+def test_one():
+    assert parse("1") is not None
+=== test-loosened tests/test_a.py:2 | py: a list to its size
+--- tests/test_a.py
+def test_one():
+    assert names() == ["a", "b"]
++++ tests/test_a.py
+def test_one():
+    assert len(names()) == 2
+=== test-loosened tests/test_a.py:2 | py: equality to in
+--- tests/test_a.py
+def test_one():
+    assert render(page) == "<h1>Hi</h1>"
++++ tests/test_a.py
+def test_one():
+    assert "Hi" in render(page)
+=== test-loosened tests/test_a.py | py: wider tolerance
+--- tests/test_a.py
+def test_one():
+    assert mean([1, 2]) == pytest.approx(1.5, rel=1e-6)
++++ tests/test_a.py
+def test_one():
+    assert mean([1, 2]) == pytest.approx(1.5, rel=0.5)
+=== test-loosened tests/test_a.py | py: fewer places
+--- tests/test_a.py
+class MeanTest(unittest.TestCase):
+    def test_one(self):
+        self.assertAlmostEqual(mean([1, 2]), 1.5, places=7)
++++ tests/test_a.py
+class MeanTest(unittest.TestCase):
+    def test_one(self):
+        self.assertAlmostEqual(mean([1, 2]), 1.5, places=0)
+=== test-loosened tests/test_a.py | py: broader exception
+--- tests/test_a.py
+def test_one():
+    with pytest.raises(ValueError, match="empty"):
+        parse("")
++++ tests/test_a.py
+def test_one():
+    with pytest.raises(Exception):
+        parse("")
+=== test-loosened tests/test_a.py | py: the message is not looked at any more
+--- tests/test_a.py
+def test_one():
+    with pytest.raises(ValueError, match="empty"):
+        parse("")
++++ tests/test_a.py
+def test_one():
+    with pytest.raises(ValueError):
+        parse("")
+=== test-loosened tests/test_a.py | py: fewer cases
+--- tests/test_a.py
+@pytest.mark.parametrize("text, value", [("1", 1), ("2", 2), ("-3", -3)])
+def test_parse(text, value):
+    assert parse(text) == value
++++ tests/test_a.py
+@pytest.mark.parametrize("text, value", [("1", 1), ("2", 2)])
+def test_parse(text, value):
+    assert parse(text) == value
+=== test-loosened tests/test_a.py | py: fewer cases in a loop
+--- tests/test_a.py
+def test_parse():
+    cases = [("1", 1), ("2", 2), ("-3", -3)]
+    for text, value in cases:
+        assert parse(text) == value
++++ tests/test_a.py
+def test_parse():
+    cases = [("1", 1)]
+    for text, value in cases:
+        assert parse(text) == value
+=== test-loosened tests/test_a.py | py: fewer cases in a constant
+--- tests/test_a.py
+CASES = [
+    ("1", 1),
+    ("-3", -3),
+]
+
+@pytest.mark.parametrize("text, value", CASES)
+def test_parse(text, value):
+    assert parse(text) == value
++++ tests/test_a.py
+CASES = [
+    ("1", 1),
+]
+
+@pytest.mark.parametrize("text, value", CASES)
+def test_parse(text, value):
+    assert parse(text) == value
+=== honest | py: a case moves into a test of its own
+--- tests/test_a.py
+@pytest.mark.parametrize("text, value", [("1", 1), ("2", 2), ("-3", -3)])
+def test_parse(text, value):
+    assert parse(text) == value
++++ tests/test_a.py
+@pytest.mark.parametrize("text, value", [("1", 1), ("2", 2)])
+def test_parse(text, value):
+    assert parse(text) == value
+
+def test_parse_negative():
+    assert parse("-3") == -3
+=== test-loosened tests/test_a.py | py: expected value computed
+--- tests/test_a.py
+def test_total():
+    items = [Item(2), Item(3)]
+    assert total(items) == 5
++++ tests/test_a.py
+def test_total():
+    items = [Item(2), Item(3)]
+    expected = total(list(items))
+    assert total(items) == expected
+=== test-loosened tests/test_a.py:3, test-cannot-fail tests/test_a.py:3 | py: a double
+--- tests/test_a.py
+def test_total(monkeypatch):
+    cart = Cart([Item(2), Item(3)])
+    assert cart.total() == 5
++++ tests/test_a.py
+def test_total(monkeypatch):
+    cart = Cart([Item(2), Item(3)])
+    monkeypatch.setattr(Cart, "total", lambda self: 5)
+    assert cart.total() == 5
+=== test-loosened tests/test_a.py | py: retries
+--- tests/test_a.py
+def test_total():
+    assert total([1]) == 1
++++ tests/test_a.py
+@pytest.mark.flaky(reruns=3)
+def test_total():
+    assert total([1]) == 1
+=== test-loosened tests/__snapshots__/test_a.ambr | py: snapshot regenerated
+--- tests/__snapshots__/test_a.ambr
+# name: test_a
+  'Total: 5'
++++ tests/__snapshots__/test_a.ambr
+# name: test_a
+  'Total: 4'
+=== assertion-removed tests/test_a.py:1 | py: one of two assertions is gone
+--- tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
+    assert order.total == 5
++++ tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
+=== assertion-removed tests/test_a.py | py: an assertion is commented out
+--- tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
+    assert order.total == 5
++++ tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
+    # assert order.total == 5
+=== assertion-removed tests/test_a.py, test-without-assertion tests/test_a.py | py: all are gone
+--- tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
++++ tests/test_a.py
+def test_order():
+    order = place(cart)
+    print(order)
+=== assertion-removed tests/test_a.py | py: mock verification gone
+--- tests/test_a.py
+def test_sends(mailer):
+    place(cart, mailer)
+    assert mailer.sent
+    mailer.send.assert_called_once_with("a@example.org")
++++ tests/test_a.py
+def test_sends(mailer):
+    place(cart, mailer)
+    assert mailer.sent
+=== assertion-removed tests/test_a.py:1 | py: a helper is emptied
+--- tests/test_a.py
+def assert_order(order):
+    assert order.state == "open"
+    assert order.total == 5
+
+def test_order():
+    assert_order(place(cart))
++++ tests/test_a.py
+def assert_order(order):
+    assert order.state == "open"
+
+def test_order():
+    assert_order(place(cart))
+=== honest | py: assertions move into a helper
+--- tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
+    assert order.total == 5
+    assert order.lines == ["book"]
+
+def test_again():
+    order = place_again(cart)
+    assert order.state == "open"
+    assert order.total == 5
++++ tests/test_a.py
+def check_open(order, total):
+    assert order.state == "open"
+    assert order.total == total
+
+def test_order():
+    order = place(cart)
+    check_open(order, 5)
+    assert order.lines == ["book"]
+
+def test_again():
+    check_open(place_again(cart), 5)
+=== honest | py: parts become the whole
+--- tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
+    assert order.total == 5
++++ tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order == Order(state="open", total=5)
+=== honest | py: a test is split
+--- tests/test_a.py
+def test_order():
+    order = place(cart)
+    assert order.state == "open"
+    assert order.total == 5
++++ tests/test_a.py
+def test_order_state():
+    order = place(cart)
+    assert order.state == "open"
+
+def test_order_total():
+    order = place(cart)
+    assert order.total == 5
+=== honest | py: unittest becomes pytest
+--- tests/test_a.py
+class ParseTest(unittest.TestCase):
+    def test_one(self):
+        self.assertEqual(parse("1"), 1)
+        self.assertIsNone(parse(""))
+        self.assertIn("a", names())
+        with self.assertRaises(ValueError):
+            parse("x")
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+    assert parse("") is None
+    assert "a" in names()
+    with pytest.raises(ValueError):
+        parse("x")
+=== honest | py: stronger, renamed variable, other value after a fix
+--- src/price.py
+def price(n):
+    return n * 3
++++ src/price.py
+def price(n):
+    return n * 4
+--- tests/test_a.py
+def test_one():
+    result = parse("1")
+    assert result
+    x = price(2)
+    assert x == 6
++++ tests/test_a.py
+def test_one():
+    parsed = parse("1")
+    assert parsed == 1
+    cost = price(2)
+    assert cost == 8
+=== test-without-assertion tests/test_a.py:4 | py: a new test asserts nothing
+--- tests/test_a.py
+def test_one():
+    assert parse("1") == 1
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1
+
+def test_two():
+    result = parse("2")
+    print(result)
+=== honest | py: kinds of assertions in new tests
+*** helpers.py
+x = 1
+*** tests/support.py
+def same_order(one, other):
+    assert one.lines == other.lines
++++ tests/test_a.py
+from tests.support import same_order
+
+def test_raises():
+    with pytest.raises(ValueError):
+        parse("")
+
+def test_mock(mailer):
+    place(cart, mailer)
+    mailer.send.assert_called_once()
+
+def test_helper():
+    same_order(place(cart), Order(["book"]))
+
+def test_fails_by_hand():
+    if parse("1") != 1:
+        pytest.fail("not one")
+
+def test_warns(recwarn):
+    with pytest.warns(DeprecationWarning):
+        old()
+
+def test_numpy():
+    np.testing.assert_allclose(mean([1, 2]), 1.5)
+
+@given(st.text())
+def test_round_trip(text):
+    assert decode(encode(text)) == text
+=== test-cannot-fail tests/test_a.py:2 | py: assert True
++++ tests/test_a.py
+def test_one():
+    assert True
+=== test-cannot-fail tests/test_a.py:3 | py: a value with itself
++++ tests/test_a.py
+def test_one():
+    result = parse("1")
+    assert result == result
+=== test-cannot-fail tests/test_a.py:2 | py: a tuple
++++ tests/test_a.py
+def test_one():
+    assert (parse("1") == 1, "must be one")
+=== test-cannot-fail tests/test_a.py | py: expected is what the code gives
++++ tests/test_a.py
+def test_one():
+    expected = total(cart)
+    assert total(cart) == expected
+=== test-cannot-fail tests/test_a.py:3 | py: the failure is swallowed
++++ tests/test_a.py
+def test_one():
+    try:
+        assert parse("1") == 1
+    except AssertionError:
+        pass
+=== honest | py: a handler of another error, one that fails
++++ tests/test_a.py
+def test_one(tmp_path):
+    try:
+        assert parse("1") == 1
+    except FileNotFoundError:
+        cleanup(tmp_path)
+
+def test_two():
+    try:
+        assert parse("2") == 2
+    except AssertionError:
+        dump()
+        raise
+=== honest | py: one of two equal assertions goes, a weak one before a strong one
+--- tests/test_a.py
+def test_one():
+    result = parse("1 2")
+    assert result is not None
+    assert len(result) == 2
+    assert result == [1, 2]
+    assert result == [1, 2]
++++ tests/test_a.py
+def test_one():
+    result = parse("1 2")
+    assert result == [1, 2]
+=== assertion-removed tests/test_a.py | py: the same assertion after another step goes
+--- tests/test_a.py
+def test_one():
+    queue = Queue()
+    assert queue.size == 0
+    queue.push(1)
+    queue.pop()
+    assert queue.size == 0
++++ tests/test_a.py
+def test_one():
+    queue = Queue()
+    assert queue.size == 0
+    queue.push(1)
+    queue.pop()
+=== test-cannot-fail tests/test_a.py | py: a loop over nothing
++++ tests/test_a.py
+def test_one():
+    for item in []:
+        assert parse(item) == 1
+=== test-cannot-fail tests/test_a.py:2 | py: a size is never negative
++++ tests/test_a.py
+def test_one():
+    assert len(names()) >= 0
+=== test-cannot-fail tests/test_a.py:2 | py: or True
++++ tests/test_a.py
+def test_one():
+    assert parse("1") == 1 or True
+=== test-cannot-fail tests/test_a.py | py: its own mock
++++ tests/test_a.py
+def test_one():
+    cart = Mock()
+    cart.total.return_value = 5
+    assert cart.total() == 5
+=== honest | py: looks odd, can fail
++++ tests/test_a.py
+def test_equal():
+    money = Money(3)
+    assert money == money
+
+def test_cached_result_is_stable():
+    first = load("a")
+    second = load("a")
+    assert first is second
+
+def test_error_is_told():
+    try:
+        parse("")
+    except ValueError as error:
+        assert "empty" in str(error)
+    else:
+        pytest.fail("no error")
+
+def test_client(monkeypatch):
+    monkeypatch.setattr(api, "fetch", lambda url: {"rate": 2})
+    assert convert(3) == 6
+
+def test_repository():
+    store = Mock()
+    store.load.return_value = {"a": 1}
+    assert Service(store).value("a") == 1
+"""
+
+SCRIPT = """
+=== test-loosened src/a.test.ts:2 | ts: toEqual to toBeDefined
+--- src/a.test.ts
+it("parses", () => {
+  expect(parse("1")).toEqual({ value: 1 });
+});
++++ src/a.test.ts
+it("parses", () => {
+  expect(parse("1")).toBeDefined();
+});
+=== test-loosened src/a.test.ts | ts: any in what is expected
+--- src/a.test.ts
+it("parses", () => {
+  expect(parse("1")).toEqual({ value: 1 });
+});
++++ src/a.test.ts
+it("parses", () => {
+  expect(parse("1")).toEqual(expect.anything());
+});
+=== test-loosened src/a.test.ts | ts: toThrow without its message
+--- src/a.test.ts
+it("parses", () => {
+  expect(() => parse("")).toThrow("empty input");
+});
++++ src/a.test.ts
+it("parses", () => {
+  expect(() => parse("")).toThrow();
+});
+=== test-loosened src/a.test.ts | ts: fewer digits
+--- src/a.test.ts
+it("adds", () => {
+  expect(add(0.1, 0.2)).toBeCloseTo(0.3, 10);
+});
++++ src/a.test.ts
+it("adds", () => {
+  expect(add(0.1, 0.2)).toBeCloseTo(0.3, 0);
+});
+=== test-loosened src/a.test.ts | ts: equality to a snapshot
+--- src/a.test.ts
+it("renders", () => {
+  expect(render(page)).toBe("<h1>Hi</h1>");
+});
++++ src/a.test.ts
+it("renders", () => {
+  expect(render(page)).toMatchSnapshot();
+});
+=== test-loosened src/a.test.ts | ts: retries
+--- src/a.test.ts
+it("renders", () => {
+  expect(render(page)).toBe("<h1>Hi</h1>");
+});
++++ src/a.test.ts
+jest.retryTimes(3);
+it("renders", () => {
+  expect(render(page)).toBe("<h1>Hi</h1>");
+});
+=== test-loosened src/a.test.ts, test-cannot-fail src/a.test.ts | ts: subject is mocked
+--- src/cart.test.ts
+import { total } from "./cart";
+it("adds", () => {
+  expect(total([2, 3])).toBe(5);
+});
++++ src/a.test.ts
+import * as cart from "./cart";
+it("adds", () => {
+  jest.spyOn(cart, "total").mockReturnValue(5);
+  expect(cart.total([2, 3])).toBe(5);
+});
+=== assertion-removed src/a.test.ts:1 | ts: an expectation is gone
+--- src/a.test.ts
+it("places", async () => {
+  const order = await place(cart);
+  expect(order.state).toBe("open");
+  expect(order.total).toBe(5);
+});
++++ src/a.test.ts
+it("places", async () => {
+  const order = await place(cart);
+  expect(order.state).toBe("open");
+});
+=== honest | ts: chai to jest, parts to the whole
+--- src/a.test.ts
+it("places", () => {
+  const order = place(cart);
+  expect(order.state).to.equal("open");
+  expect(order.total).to.equal(5);
+  expect(order.paid).to.be.false;
+});
++++ src/a.test.ts
+it("places", () => {
+  const order = place(cart);
+  expect(order).toEqual({ state: "open", total: 5, paid: false });
+});
+=== test-without-assertion src/a.test.ts:4 | ts: asserts nothing
+--- src/a.test.ts
+it("parses", () => {
+  expect(parse("1")).toBe(1);
+});
++++ src/a.test.ts
+it("parses", () => {
+  expect(parse("1")).toBe(1);
+});
+it("parses more", async () => {
+  const result = await parse("2");
+  console.log(result);
+});
+=== test-cannot-fail src/a.test.ts:2 | ts: constants
++++ src/a.test.ts
+it("parses", () => {
+  expect(true).toBe(true);
+});
+=== test-cannot-fail src/a.test.ts:2 | ts: not awaited
++++ src/a.test.ts
+it("parses", async () => {
+  expect(parse("1")).resolves.toBe(1);
+});
+=== test-cannot-fail src/a.test.ts:2 | ts: then without return
++++ src/a.test.ts
+it("parses", () => {
+  parse("1").then((value) => {
+    expect(value).toBe(1);
+  });
+});
+=== test-cannot-fail src/a.test.ts | ts: the failure is swallowed
++++ src/a.test.ts
+it("parses", () => {
+  try {
+    expect(parse("1")).toBe(1);
+  } catch (e) {
+    console.log(e);
+  }
+});
+=== test-cannot-fail src/a.test.ts | ts: no matcher
++++ src/a.test.ts
+it("parses", () => {
+  expect(parse("1"));
+  expect(parse("2")).toBe(2);
+});
+=== honest | ts: promises that are waited for, callbacks, try with fail
++++ src/a.test.ts
+it("parses", async () => {
+  await expect(parse("1")).resolves.toBe(1);
+});
+it("returns", () => {
+  return parse("1").then((value) => {
+    expect(value).toBe(1);
+  });
+});
+it("calls back", (done) => {
+  parse("1").then((value) => {
+    expect(value).toBe(1);
+    done();
+  });
+});
+it("rejects", async () => {
+  try {
+    await parse("");
+    throw new Error("no error");
+  } catch (error) {
+    expect(error.message).toBe("empty");
+  }
+});
+it("serves", () => request(app).get("/health").expect(200));
+test("assert", (t) => {
+  t.is(parse("1"), 1);
+});
+it("uses a double of the clock", () => {
+  jest.spyOn(clock, "now").mockReturnValue(5);
+  expect(stamp()).toBe(5);
+});
+"""
+
+COMPILED = """
+=== test-loosened a_test.go | go: equality to no error
+--- a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	got, err := Parse("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != 1 {
+		t.Errorf("got %d", got)
+	}
+}
++++ a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	got, err := Parse("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got == 0 {
+		t.Errorf("got %d", got)
+	}
+}
+=== assertion-removed a_test.go:3 | go: the value is not looked at any more
+--- a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	got, err := Parse("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != 1 {
+		t.Errorf("got %d", got)
+	}
+}
++++ a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	_, err := Parse("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+=== test-loosened a_test.go | go: testify Equal to NotNil
+--- a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	assert.Equal(t, 1, Parse("1"))
+}
++++ a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	assert.NotNil(t, Parse("1"))
+}
+=== test-loosened a_test.go | go: fewer cases
+--- a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		in   string
+		want int
+	}{
+		{"1", 1},
+		{"-1", -1},
+	}
+	for _, tt := range tests {
+		if got := Parse(tt.in); got != tt.want {
+			t.Errorf("got %d", got)
+		}
+	}
+}
++++ a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		in   string
+		want int
+	}{
+		{"1", 1},
+	}
+	for _, tt := range tests {
+		if got := Parse(tt.in); got != tt.want {
+			t.Errorf("got %d", got)
+		}
+	}
+}
+=== honest | go: if becomes cmp.Diff, plain becomes testify, helper
+--- a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	got := Parse("1")
+	if !reflect.DeepEqual(got, []int{1}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestOther(t *testing.T) {
+	got, err := Parse("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != 1 {
+		t.Errorf("got %d", got)
+	}
+}
++++ a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	got := Parse("1")
+	if diff := cmp.Diff([]int{1}, got); diff != "" {
+		t.Errorf("diff %s", diff)
+	}
+}
+
+func TestOther(t *testing.T) {
+	got, err := Parse("1")
+	require.NoError(t, err)
+	assert.Equal(t, 1, got)
+}
+=== test-without-assertion a_test.go:3 | go: asserts nothing
++++ a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	got := Parse("1")
+	t.Log(got)
+}
+=== test-cannot-fail a_test.go:5 | go: a value with itself
++++ a_test.go
+package a
+
+func TestParse(t *testing.T) {
+	got := Parse("1")
+	assert.Equal(t, got, got)
+}
+=== honest | go: subtests, helpers, examples, errors
++++ a_test.go
+package a
+
+func mustParse(t *testing.T, in string) int {
+	t.Helper()
+	got, err := Parse(in)
+	if err != nil {
+		t.Fatalf("parse: %v", err)
+	}
+	return got
+}
+
+func TestParse(t *testing.T) {
+	t.Run("empty", func(t *testing.T) {
+		if _, err := Parse(""); err == nil {
+			t.Fatal("no error")
+		}
+	})
+	t.Run("one", func(t *testing.T) {
+		mustParse(t, "1")
+	})
+}
+
+func TestIs(t *testing.T) {
+	_, err := Parse("")
+	if !errors.Is(err, ErrEmpty) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Fuzz(func(t *testing.T, in string) {
+		Parse(in)
+	})
+}
+=== test-loosened src/test/java/ATest.java | java: assertEquals to assertNotNull
+--- src/test/java/ATest.java
+class ATest {
+    @Test
+    void parses() {
+        assertEquals(1, Parser.parse("1"));
+    }
+}
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void parses() {
+        assertNotNull(Parser.parse("1"));
+    }
+}
+=== test-loosened src/test/java/ATest.java | java: AssertJ, broader exception
+--- src/test/java/ATest.java
+class ATest {
+    @Test
+    void parses() {
+        assertThat(Parser.parse("1")).isEqualTo(1);
+    }
+    @Test
+    void rejects() {
+        assertThrows(ParseException.class, () -> Parser.parse(""));
+    }
+}
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void parses() {
+        assertThat(Parser.parse("1")).isPositive();
+    }
+    @Test
+    void rejects() {
+        assertThrows(Exception.class, () -> Parser.parse(""));
+    }
+}
+=== test-loosened src/test/java/ATest.java | java: wider delta
+--- src/test/java/ATest.java
+class ATest {
+    @Test
+    void mean() {
+        assertEquals(1.5, Stats.mean(1, 2), 0.0001);
+    }
+}
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void mean() {
+        assertEquals(1.5, Stats.mean(1, 2), 1.0);
+    }
+}
+=== test-loosened src/test/java/ATest.java | java: verify with any()
+--- src/test/java/ATest.java
+class ATest {
+    @Test
+    void sends() {
+        service.place(cart);
+        verify(mailer).send("a@example.org");
+    }
+}
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void sends() {
+        service.place(cart);
+        verify(mailer).send(any());
+    }
+}
+=== test-loosened src/test/java/ATest.java | java: fewer rows
+--- src/test/java/ATest.java
+class ATest {
+    @ParameterizedTest
+    @CsvSource({"1, 1", "2, 2", "-3, -3"})
+    void parses(String in, int out) {
+        assertEquals(out, Parser.parse(in));
+    }
+}
++++ src/test/java/ATest.java
+class ATest {
+    @ParameterizedTest
+    @CsvSource({"1, 1", "2, 2"})
+    void parses(String in, int out) {
+        assertEquals(out, Parser.parse(in));
+    }
+}
+=== honest | java: JUnit 4 to JUnit 5 with AssertJ
+--- src/test/java/ATest.java
+public class ATest {
+    @Test(expected = IllegalArgumentException.class)
+    public void rejects() {
+        Parser.parse("");
+    }
+
+    @Test
+    public void parses() {
+        assertEquals(1, Parser.parse("1"));
+        assertTrue(Parser.isNumber("1"));
+        assertNull(Parser.parse("x"));
+    }
+}
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void rejects() {
+        assertThrows(IllegalArgumentException.class, () -> Parser.parse(""));
+    }
+
+    @Test
+    void parses() {
+        assertThat(Parser.parse("1")).isEqualTo(1);
+        assertThat(Parser.isNumber("1")).isTrue();
+        assertThat(Parser.parse("x")).isNull();
+    }
+}
+=== assertion-removed src/test/java/ATest.java | java: the expected exception is gone
+--- src/test/java/ATest.java
+class ATest {
+    @Test
+    void rejects() {
+        Order order = service.place(cart);
+        assertEquals("open", order.state());
+        assertEquals(5, order.total());
+    }
+}
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void rejects() {
+        Order order = service.place(cart);
+        assertEquals("open", order.state());
+    }
+}
+=== test-without-assertion src/test/java/ATest.java:2 | java: asserts nothing
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void parses() {
+        Parser.parse("1");
+    }
+}
+=== test-cannot-fail src/test/java/ATest.java:4 | java: assertTrue(true)
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void parses() {
+        assertTrue(true);
+    }
+}
+=== test-cannot-fail src/test/java/ATest.java | java: swallowed
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void parses() {
+        try {
+            assertEquals(1, Parser.parse("1"));
+        } catch (Throwable t) {
+            // fine
+        }
+    }
+}
+=== test-cannot-fail src/test/java/ATest.java | java: its own mock
++++ src/test/java/ATest.java
+class ATest {
+    @Test
+    void adds() {
+        Cart cart = mock(Cart.class);
+        when(cart.total()).thenReturn(5);
+        assertEquals(5, cart.total());
+    }
+}
+=== test-loosened src/lib.rs | rust: assert_eq to is_ok
+--- src/lib.rs
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn parses() {
+        assert_eq!(parse("1"), Ok(1));
+    }
+}
++++ src/lib.rs
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn parses() {
+        assert!(parse("1").is_ok());
+    }
+}
+=== test-cannot-fail src/lib.rs | rust: constant
+--- src/lib.rs
+pub fn parse() {}
++++ src/lib.rs
+pub fn parse() {}
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn parses() {
+        assert!(true);
+    }
+}
+=== test-without-assertion src/lib.rs | rust: asserts nothing
+--- src/lib.rs
+pub fn parse() {}
++++ src/lib.rs
+pub fn parse() {}
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn parses() {
+        let value = parse("1");
+        println!("{value:?}");
+    }
+}
+=== honest | rust: should_panic, Result, unwrap
+--- src/lib.rs
+pub fn parse() {}
++++ src/lib.rs
+pub fn parse() {}
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[should_panic(expected = "empty")]
+    fn rejects() {
+        parse("");
+    }
+    #[test]
+    fn reads() -> Result<(), Error> {
+        let value = parse("1")?;
+        assert_eq!(value, 1);
+        Ok(())
+    }
+    #[test]
+    fn accepts() {
+        parse("1").unwrap();
+    }
+}
+=== test-loosened spec/a_spec.rb | ruby: eq to be_truthy
+--- spec/a_spec.rb
+RSpec.describe Parser do
+  it "parses" do
+    expect(parser.parse("1")).to eq(1)
+  end
+end
++++ spec/a_spec.rb
+RSpec.describe Parser do
+  it "parses" do
+    expect(parser.parse("1")).to be_truthy
+  end
+end
+=== test-loosened spec/a_spec.rb | ruby: raise_error without a class
+--- spec/a_spec.rb
+RSpec.describe Parser do
+  it "rejects" do
+    expect { parser.parse("") }.to raise_error(ParseError, "empty")
+  end
+end
++++ spec/a_spec.rb
+RSpec.describe Parser do
+  it "rejects" do
+    expect { parser.parse("") }.to raise_error
+  end
+end
+=== assertion-removed test/a_test.rb | ruby: an assertion is gone
+--- test/a_test.rb
+class ATest < Minitest::Test
+  def test_order
+    order = place(cart)
+    assert_equal "open", order.state
+    assert_equal 5, order.total
+  end
+end
++++ test/a_test.rb
+class ATest < Minitest::Test
+  def test_order
+    order = place(cart)
+    assert_equal "open", order.state
+  end
+end
+=== test-without-assertion spec/a_spec.rb | ruby: asserts nothing
++++ spec/a_spec.rb
+RSpec.describe Parser do
+  it "parses" do
+    parser.parse("1")
+  end
+end
+=== honest | ruby: matchers
++++ spec/a_spec.rb
+RSpec.describe Parser do
+  it { is_expected.to be_valid }
+  it "counts" do
+    expect { parser.parse("1") }.to change(parser, :count).by(1)
+  end
+  it "calls" do
+    expect(mailer).to receive(:deliver)
+    parser.parse("1")
+  end
+  it "has" do
+    expect(page).to have_content("Hi")
+  end
+end
+=== test-loosened src/test/scala/ASpec.scala | scala: shouldBe to not be null
+--- src/test/scala/ASpec.scala
+class ASpec extends AnyFlatSpec with Matchers {
+  "A parser" should "parse" in {
+    Parser.parse("1") shouldBe Right(1)
+  }
+}
++++ src/test/scala/ASpec.scala
+class ASpec extends AnyFlatSpec with Matchers {
+  "A parser" should "parse" in {
+    Parser.parse("1") should not be null
+  }
+}
+=== test-without-assertion src/test/scala/ASuite.scala | scala: asserts nothing
++++ src/test/scala/ASuite.scala
+class ASuite extends munit.FunSuite {
+  test("parses") {
+    val result = Parser.parse("1")
+    println(result)
+  }
+}
+=== test-cannot-fail src/test/scala/ASuite.scala | scala: constant
++++ src/test/scala/ASuite.scala
+class ASuite extends munit.FunSuite {
+  test("parses") {
+    assertEquals(1, 1)
+  }
+}
+=== test-loosened tests/ATest.php | php: assertSame to assertNotNull
+--- tests/ATest.php
+<?php
+class ATest extends TestCase {
+    public function testParses(): void {
+        $this->assertSame(1, parse('1'));
+    }
+}
++++ tests/ATest.php
+<?php
+class ATest extends TestCase {
+    public function testParses(): void {
+        $this->assertNotNull(parse('1'));
+    }
+}
+=== test-loosened tests/ATests.cs | csharp: Equal to NotNull
+--- tests/ATests.cs
+public class ATests {
+    [Fact]
+    public void Parses() { Assert.Equal(1, Parser.Parse("1")); }
+}
++++ tests/ATests.cs
+public class ATests {
+    [Fact]
+    public void Parses() { Assert.NotNull(Parser.Parse("1")); }
+}
+=== test-without-assertion src/test/kotlin/ATest.kt | kotlin: asserts nothing
++++ src/test/kotlin/ATest.kt
+class ATest {
+    @Test
+    fun parses() {
+        Parser.parse("1")
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("pair", read_pairs(PYTHON + SCRIPT + COMPILED), ids=repr)
+def test_what_demands_less(pair: Pair) -> None:
+    assert not wrong(pair, FLAGS)

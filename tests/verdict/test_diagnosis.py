@@ -1,0 +1,78 @@
+"""What is missing here is told apart from a test that fails, by what real programs print."""
+
+import pytest
+
+from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.verdict.diagnosis import missing
+
+PROGRAM, MODULE = "the program {} is not installed", "the dependency {} is not installed"
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "output", "lacks"),
+    [
+        (
+            2,
+            "make: pytest: No such file or directory\nmake: *** [Makefile:2: test] Error 127",
+            "pytest",
+        ),
+        (127, "/bin/sh: 1: pytest: not found", "pytest"),
+        (127, "bash: line 1: gradle: command not found", "gradle"),
+        (1, "bundler: command not found: rspec\nInstall missing gem executables", "rspec"),
+        (1, "Error: spawn jest ENOENT", "jest"),
+    ],
+)
+def test_a_missing_program(exit_status: int, output: str, lacks: str) -> None:
+    assert missing(CommandResult("make test", exit_status, 0.1), output) == PROGRAM.format(lacks)
+
+
+@pytest.mark.parametrize(
+    ("output", "lacks"),
+    [
+        ("/usr/bin/python3: No module named pytest", "pytest"),
+        ("E   ModuleNotFoundError: No module named 'yaml.reader'", "yaml.reader"),
+        ("Error: Cannot find module 'express'\nRequire stack:", "express"),
+        (
+            "x.go:3:8: no required module provides package github.com/a/b; to add it:",
+            "github.com/a/b",
+        ),
+        ("error: no matching package named `serde` found", "serde"),
+        ("LoadError: cannot load such file -- minitest/autorun", "minitest/autorun"),
+        ("[ERROR] Could not find artifact junit:junit:jar:4.13 in central", "junit:junit:jar:4.13"),
+    ],
+)
+def test_a_missing_dependency(output: str, lacks: str) -> None:
+    assert missing(CommandResult("make test", 1, 0.1), output) == MODULE.format(lacks)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "npm error code EAI_AGAIN",
+        "go: dial tcp: lookup proxy.golang.org: no such host",
+        "curl: (6) Could not resolve host: example.com",
+        "Cannot access central in offline mode and the artifact has not been downloaded",
+    ],
+)
+def test_what_needs_the_network(output: str) -> None:
+    assert "there is no network" in missing(CommandResult("make test", 1, 0.1), output)
+
+
+def test_a_program_that_cannot_be_started_or_run() -> None:
+    result = CommandResult("tox -e py", 127, 0.0, "cannot be started: No such file or directory")
+    assert missing(result, "") == "tox cannot be started: No such file or directory"
+    result = CommandResult("./run x", 126, 0.0)
+    assert missing(result, "") == "./run cannot be run here (exit status 126)"
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["FAILED (failures=1)", "AssertionError: page not found", "Cannot find module './cart'", ""],
+)
+def test_a_failing_test_is_no_missing_tool(output: str) -> None:
+    assert missing(CommandResult("make test", 1, 0.1), output) == ""
+    assert (
+        missing(CommandResult("make test", None, 9.0, "ended by this program: timeout"), output)
+        == ""
+    )
+    assert missing(CommandResult("make test", 0, 0.1), "bash: x: command not found") == ""
