@@ -19,7 +19,10 @@ TOOLS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class BeadTask:
-    """One bead, as an agent's CLI is asked for it. The prompt itself goes to stdin."""
+    """One bead, as an agent's CLI is asked for it. The prompt itself goes to stdin.
+
+    ``base_url`` is the gateway's, without ``/v1``; "" where there is none.
+    """
 
     bead: str
     category: str
@@ -30,6 +33,8 @@ class BeadTask:
     schema: dict[str, Any] | None
     allowed_commands: tuple[str, ...]
     budget_usd: float
+    base_url: str = ""
+    any_command: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,17 @@ class Report:
     error: str = ""
     structured: object = None
     denied: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class About:
+    """What an agent is, for a person who chooses one: its ``program`` ("": part of this package),
+    its tools and who holds it to them, who checks the form of its answers, how cost is known."""
+
+    program: str
+    tools: str
+    answer: str
+    cost: str
 
 
 class Reader(Protocol):
@@ -80,6 +96,11 @@ class Provider(Protocol):
         """Variables that hold its model key, by preference; the gateway takes the first set one."""
         ...
 
+    @property
+    def about(self) -> About:
+        """What ``nightshift providers`` tells of it."""
+        ...
+
     def direct(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """Names in ``agent_env`` that let the agent reach a cloud without the gateway."""
         ...
@@ -94,6 +115,10 @@ class Provider(Protocol):
 
     def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """Variables that lead it to the gateway."""
+        ...
+
+    def files(self, task: BeadTask) -> Mapping[str, str]:
+        """Files that it needs beside the hand-off file: name → text."""
         ...
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:

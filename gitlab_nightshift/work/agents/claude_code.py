@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.agents.base import TOOLS, BeadTask
+from gitlab_nightshift.work.agents.base import TOOLS, About, BeadTask
 from gitlab_nightshift.work.agents.claude_stream import StreamReader
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -25,6 +25,12 @@ class ClaudeCode:
 
     name = "claude_code"
     keys = KEYS
+    about = About(
+        program="claude",
+        tools="a bead's own, and the allowed commands; the CLI enforces both",
+        answer="by the CLI (--json-schema)",
+        cost="dollars and tokens, counted by the gateway",
+    )
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -67,6 +73,10 @@ class ClaudeCode:
     def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """The gateway's address, and the placeholder where the CLI looks for a key."""
         return {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_API_KEY": placeholder}
+
+    def files(self, task: BeadTask) -> dict[str, str]:
+        """None."""
+        return {}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """``claude -p`` with exactly the bead's tools, and rules for what they may reach."""
@@ -111,6 +121,8 @@ def _rules(task: BeadTask) -> list[str]:
         rules.append(f"Edit(/{task.handoff_file})")
     if "Edit" in TOOLS[task.bead]:
         rules.append("Edit(./**)")
+    if task.any_command:
+        return [*rules, "Bash"]
     return rules + [_command_rule(command) for command in task.allowed_commands]
 
 

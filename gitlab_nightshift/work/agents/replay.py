@@ -10,7 +10,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.host.sandbox.places import interpreter, interpreter_places
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.agents.base import BeadTask, Reader
+from gitlab_nightshift.work.agents.base import About, BeadTask, Reader
 from gitlab_nightshift.work.agents.claude_code import ClaudeCode
 
 FORMAT = 1
@@ -23,6 +23,12 @@ class Replay:
 
     name = "replay"
     keys: tuple[str, ...] = ()
+    about = About(
+        program="",
+        tools="none: it repeats what was recorded",
+        answer="as recorded",
+        cost="the recorded figures; a replay costs nothing",
+    )
 
     def __init__(self, settings: Settings) -> None:
         self._folder = Path(settings.replay_dir or "").absolute()
@@ -33,7 +39,7 @@ class Replay:
         index = self._folder / INDEX
         try:
             data = json.loads(index.read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise config_error(f"replay_dir: {index}: no recorded night: {error}") from None
         known = {"version": FORMAT, "agent": self._recorded.name}
         if not isinstance(data, dict) or {key: data.get(key) for key in known} != known:
@@ -49,6 +55,10 @@ class Replay:
 
     def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         """None: a recording asks no model."""
+        return {}
+
+    def files(self, task: BeadTask) -> dict[str, str]:
+        """None."""
         return {}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""Commands by hand that need more than one hall: ``patch``, ``execute``, ``providers``."""

@@ -1,0 +1,71 @@
+"""What the commands by hand print: for a person, for a pipe, as JSON."""
+
+import difflib
+import json
+from collections.abc import Iterable
+
+from gitlab_nightshift.by_hand.propose import Proposal
+from gitlab_nightshift.patching.blocks import render
+from gitlab_nightshift.patching.edits import Edit
+
+
+def proposal_text(proposal: Proposal, form: str) -> str:
+    """The blocks, a unified diff or JSON of a proposal (``form``: blocks, diff, json)."""
+    if form == "diff":
+        return "".join(map(unified, proposal.edits))
+    blocks = render(proposal.blocks)
+    if form != "json":
+        return blocks
+    whole = {
+        "blocks": blocks,
+        "files": _rows(proposal.edits),
+        "reason": proposal.reason,
+        "model": proposal.model,
+        "tokens": proposal.usage.tokens,
+        "cost_usd": proposal.usage.cost_usd,
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def proposal_line(proposal: Proposal) -> str:
+    """What was used and found, for a person."""
+    cost = proposal.usage.cost_usd
+    price = "cost unknown" if cost is None else f"${cost:.4f}"
+    count = len(proposal.edits)
+    found = f"{count} file{'s' if count != 1 else ''}" if count else f"no change: {proposal.reason}"
+    return f"{proposal.model}: {found} ({proposal.usage.tokens or 0} tokens, {price})"
+
+
+def edits_text(edits: Iterable[Edit], *, dry_run: bool, as_json: bool) -> str:
+    """What ``execute`` has done, or would do."""
+    if as_json:
+        whole = {"applied": not dry_run, "dry_run": dry_run, "files": _rows(edits)}
+        return json.dumps(whole, indent=2) + "\n"
+    would = "would be " if dry_run else ""
+    return "".join(f"{would}{e.action} {e.path} (+{e.added} -{e.deleted})\n" for e in edits)
+
+
+def _rows(edits: Iterable[Edit]) -> list[dict[str, object]]:
+    return [
+        {"path": e.path, "action": e.action, "added": e.added, "deleted": e.deleted} for e in edits
+    ]
+
+
+def unified(edit: Edit) -> str:
+    """A unified diff of one text file, for reading; ``execute`` takes blocks."""
+    before, after = (_lines(data) for data in (edit.before, edit.after))
+    old = "/dev/null" if edit.before is None else f"a/{edit.path}"
+    new = "/dev/null" if edit.after is None else f"b/{edit.path}"
+    lines = difflib.unified_diff(before, after, old, new)
+    ended = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+    return "".join(ended)
+
+
+def _lines(data: bytes | None) -> list[str]:
+    """Lines with their ends; only a line feed ends one."""
+    text = (data or b"").decode("utf-8", "replace")
+    return [f"{line}\n" for line in text.split("\n")[:-1]] + list(
+        filter(None, [text.split("\n")[-1]])
+    )

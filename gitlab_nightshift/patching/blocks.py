@@ -1,0 +1,157 @@
+"""SEARCH/REPLACE blocks: read strictly, and written so that they are read as the same again.
+
+    path/of/file.py
+    <<<<<<< SEARCH
+    whole lines as they are
+    =======
+    whole lines as they shall be
+    >>>>>>> REPLACE
+
+The line before a block is the file's path; a fence (three backquotes) may stand between the two.
+An empty SEARCH makes a new file. A file is deleted by ``<<<<<<< DELETE`` and ``>>>>>>> DELETE``
+without a line between them. Where a text itself holds such a line, all marks of its block are made
+longer.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LARGEST = 2_000_000
+"""Characters of a text with blocks."""
+MOST_BLOCKS = 500
+SHORTEST_MARK = 7
+_OPEN = re.compile(r"(<{7,}) (SEARCH|DELETE)")
+_CLOSE = re.compile(r">{7,} (?:REPLACE|DELETE)")
+_MARK = re.compile(r"(<{7,}|>{7,}|={7,})(?: (?:SEARCH|REPLACE|DELETE))?")
+_NO_CHANGE = re.compile(r"^NO CHANGE\b[: ]*(.*)$", re.MULTILINE)
+
+
+class Malformed(Exception):
+    """A text that is not what was asked for; the message is for whoever wrote it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One edit; ``number`` counts from 1. Lines are without their ends."""
+
+    number: int
+    path: str
+    search: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    delete: bool = False
+
+    def __str__(self) -> str:
+        return f"block {self.number} ({self.path[:200]})"
+
+
+def parse(text: str) -> tuple[Block, ...]:
+    """All blocks of a text, in order; what stands around them is left out.
+
+    Raises :class:`Malformed`.
+    """
+    _check(text)
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    blocks: list[Block] = []
+    at = 0
+    while at < len(lines):
+        opening = _OPEN.fullmatch(lines[at].rstrip())
+        if opening is None and _CLOSE.fullmatch(lines[at].rstrip()):
+            raise Malformed(
+                f"line {at + 1}: {lines[at].strip()[:40]} ends a block that never began"
+            )
+        if opening:
+            number = len(blocks) + 1
+            if number > MOST_BLOCKS:
+                raise Malformed(f"more than {MOST_BLOCKS} blocks")
+            path = _path_above(lines, at, number)
+            block, at = _block(lines, at, Block(number, path, delete=opening[2] == "DELETE"))
+            blocks.append(block)
+        at += 1
+    return tuple(blocks)
+
+
+def no_change(text: str) -> str | None:
+    """The reason of an answer that changes nothing; None for any other."""
+    found = _NO_CHANGE.search(text)
+    return (found[1].strip() or "no reason given") if found else None
+
+
+def render(blocks: tuple[Block, ...]) -> str:
+    """The blocks as a text that :func:`parse` reads as the same."""
+    return "\n".join(line for block in blocks for line in (*_rendered(block), ""))
+
+
+def _check(text: str) -> None:
+    if len(text) > LARGEST:
+        raise Malformed(f"larger than {LARGEST} characters")
+    if "\0" in text:
+        raise Malformed("a NUL character: blocks are for text files")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Malformed("not UTF-8 text") from None
+
+
+def _path_above(lines: list[str], at: int, number: int) -> str:
+    above = lines[max(at - 2, 0) : at]
+    if above and above[-1].lstrip().startswith("```"):
+        above.pop()
+    path = above[-1].strip() if above else ""
+    if not path or path.startswith("```") or _MARK.fullmatch(path):
+        raise Malformed(f"block {number} (line {at + 1}): the line before it has to be its path")
+    return path
+
+
+def _block(lines: list[str], start: int, block: Block) -> tuple[Block, int]:
+    """The block that begins at ``start``, and the place of its last line."""
+    width = len(lines[start].rstrip().partition(" ")[0])
+    end_word = "DELETE" if block.delete else "REPLACE"
+    end, divider = f"{'>' * width} {end_word}", "=" * width
+    middle: int | None = None
+    for at in range(start + 1, len(lines)):
+        line = lines[at].rstrip()
+        if line == end:
+            return _closed(lines, start, middle, at, block), at
+        if line == divider and not block.delete:
+            if middle is not None:
+                raise Malformed(
+                    f"{block}: a second line {divider} (line {at + 1}); where the text itself holds"
+                    " such a line, make all three marks of the block longer"
+                )
+            middle = at
+        elif _is_mark_of(line, width):
+            raise Malformed(f"{block}: {line} (line {at + 1}) before the block's own end {end}")
+    raise Malformed(f"{block}: it has no end; {end} is missing")
+
+
+def _is_mark_of(line: str, width: int) -> bool:
+    """True where another block of this width would begin or end."""
+    mark = _MARK.fullmatch(line)
+    return bool(mark and len(mark[1]) == width and " " in line)
+
+
+def _closed(lines: list[str], start: int, middle: int | None, end: int, block: Block) -> Block:
+    if block.delete:
+        if end != start + 1:
+            raise Malformed(f"{block}: nothing stands between the two marks of a deletion")
+        return block
+    if middle is None:
+        raise Malformed(f"{block}: no line of = between SEARCH and REPLACE")
+    search, replace = tuple(lines[start + 1 : middle]), tuple(lines[middle + 1 : end])
+    return Block(block.number, block.path, search, replace)
+
+
+def _rendered(block: Block) -> Iterator[str]:
+    content = (*block.search, *block.replace)
+    marks = (_MARK.fullmatch(line.rstrip()) for line in content)
+    width = max((len(mark[1]) + 1 for mark in marks if mark), default=SHORTEST_MARK)
+    yield block.path
+    if block.delete:
+        yield from (f"{'<' * width} DELETE", f"{'>' * width} DELETE")
+        return
+    yield f"{'<' * width} SEARCH"
+    yield from block.search
+    yield "=" * width
+    yield from block.replace
+    yield f"{'>' * width} REPLACE"

@@ -1,0 +1,85 @@
+"""The provider that docs/providers.md shows: the same text, and a whole night with it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.work.agents.base import Provider
+from tests.support.example_provider import MyCoder
+from tests.support.model_endpoint import ModelEndpoint
+from tests.support.shop import DRAFT, FOUND, PASSED, TEST
+from tests.support.turns import say
+from tests.support.world import PROVING, ROOT, World, git, world
+
+CLI = """#!{python} -IS
+import json, os, sys, urllib.request
+prompt, report = sys.stdin.read(), sys.argv[sys.argv.index("--report") + 1]
+body = {{"model": sys.argv[sys.argv.index("--model") + 1], "messages": []}}
+headers = {{"Content-Type": "application/json"}}
+headers["Authorization"] = "Bearer " + os.environ["OPENAI_API_KEY"]
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as got:
+    print(json.load(got)["choices"][0]["message"]["content"], flush=True)
+answers = json.loads({answers!r})
+for phrase, answer in answers.items():
+    if phrase in prompt:
+        open(report, "w").write(json.dumps(answer))
+if "# Task: make one" in prompt:
+    open("test_shop.py", "a").write({test!r})
+"""
+STARTED = """
+import sys
+from gitlab_nightshift.cli import main
+from gitlab_nightshift.work import agents
+from tests.support.example_provider import MyCoder
+agents.PROVIDERS["codex"] = MyCoder  # the one line, under a name that the settings know
+sys.exit(main(["run"]))
+"""
+
+
+def test_the_page_shows_what_is_tested_in_under_60_lines() -> None:
+    text = (ROOT / "tests/support/example_provider.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs/providers.md").read_text(encoding="utf-8")
+    assert f"```python\n{text}```" in page
+    assert len(text.splitlines()) < 60
+
+
+def test_it_has_all_members() -> None:
+    provider: Provider = MyCoder(load_settings({}))
+    assert provider.name == "mycoder"
+
+
+def install(shop: World) -> None:
+    answers = {"# Task: find one": FOUND, "# Task: check": PASSED, "# Task: describe": DRAFT}
+    text = CLI.format(python=sys.executable, answers=json.dumps(answers), test=TEST)
+    file = shop.agent.bin / "mycoder"
+    file.write_text(text)
+    file.chmod(0o755)
+
+
+def test_a_night_with_it_opens_a_merge_request(tmp_path: Path) -> None:
+    config = f"{PROVING}agent: codex\n"
+    with (
+        world(tmp_path, config=config) as shop,
+        ModelEndpoint(lambda request: say("I work on it")) as endpoint,
+    ):
+        install(shop)
+        own = {"OPENAI_API_KEY": "sk-test-Example00001", "ANTHROPIC_API_KEY": ""}
+        done = subprocess.run(
+            [sys.executable, "-c", STARTED],
+            cwd=shop.checkout,
+            env={**shop.env, **own, "NIGHTSHIFT_MODEL_ENDPOINT": endpoint.url},
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, b""), done.stdout.decode()
+        [mr] = shop.merge_requests
+        assert mr.title == "[night-shift/tests] Test the discount of total()"
+        changed = git(shop.project.bare_repository, "diff", "--numstat", shop.sha, str(mr.sha))
+        assert changed == "3\t0\ttest_shop.py\n"
+        assert shop.result["total_tokens"] == 4400, "counted by the gateway"
+        assert b"I work on it" in done.stdout
+        shop.assert_put_back()

@@ -1,0 +1,122 @@
+"""Blocks as text: read strictly, written so that they are read as the same."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitlab_nightshift.patching.blocks import (
+    LARGEST,
+    MOST_BLOCKS,
+    Block,
+    Malformed,
+    no_change,
+    parse,
+    render,
+)
+
+ONE = "a.py\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n"
+OLD_NEW = Block(1, "a.py", ("old",), ("new",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE,
+        f"I change it.\n\n{ONE}\nThat is all.",
+        "a.py\n```python\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n```",
+        "```\na.py\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n```",
+        ONE.replace("\n", "\r\n"),
+        ONE.replace("=======", "=======  "),
+        ONE.replace("<<<<<<<", "<" * 9).replace("=======", "=" * 9).replace(">>>>>>>", ">" * 9),
+    ],
+)
+def test_one_block(text: str) -> None:
+    assert parse(text) == (OLD_NEW,)
+
+
+def test_several_blocks_are_numbered_and_a_text_without_any_has_none() -> None:
+    more = "b/c d.txt\n<<<<<<< SEARCH\n=======\nnew\n\n>>>>>>> REPLACE\n"
+    gone = "d.py\n<<<<<<< DELETE\n>>>>>>> DELETE\n"
+    assert parse(ONE + more + gone) == (
+        OLD_NEW,
+        Block(2, "b/c d.txt", (), ("new", "")),
+        Block(3, "d.py", delete=True),
+    )
+    assert parse("Nothing to do.\n=======\n") == ()
+
+
+def test_longer_marks_let_a_text_hold_marks() -> None:
+    text = ONE.replace("old", "Title\n=======").replace("<<<<<<<", "<<<<<<<<")
+    text = text.replace("=======\nnew", "========\nnew").replace(">>>>>>>", ">>>>>>>>")
+    assert parse(text) == (Block(1, "a.py", ("Title", "======="), ("new",)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (ONE.removeprefix("a.py\n"), "line before it has to be its path"),
+        (f"\n{ONE}".replace("a.py\n", "\n"), "line before it has to be its path"),
+        ("```\n```\n" + ONE.removeprefix("a.py\n"), "line before it has to be its path"),
+        (ONE + ONE.removeprefix("a.py\n"), "block 2 .line 7.: the line before it"),
+        (ONE.replace(">>>>>>> REPLACE\n", ""), "it has no end"),
+        (ONE.replace("=======\n", ""), "no line of = between"),
+        (ONE.replace("new", "=======\nnew"), "a second line ======="),
+        (ONE.replace("new", "<<<<<<< SEARCH"), "before the block's own end"),
+        (ONE.replace("new", ">>>>>>> DELETE"), "before the block's own end"),
+        (ONE.replace("=======", "========"), "no line of = between"),
+        (ONE.replace(">>>>>>>", ">>>>>>>>"), "it has no end"),
+        (">>>>>>> REPLACE\n", "line 1: >>>>>>> REPLACE ends a block that never began"),
+        ("a\n<<<<<<< DELETE\nold\n>>>>>>> DELETE", "nothing stands between"),
+        ("a\n<<<<<<< DELETE\n>>>>>>> REPLACE", "before the block's own end"),
+        (ONE.replace("new", "n\0w"), "a NUL character"),
+        (ONE.replace("new", "n\ud800w"), "not UTF-8"),
+        ("x" * (LARGEST + 1), "larger than"),
+        (ONE * (MOST_BLOCKS + 1), "more than 500 blocks"),
+    ],
+)
+def test_what_is_not_plain_is_refused(text: str, why: str) -> None:
+    with pytest.raises(Malformed, match=why):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("NO CHANGE: it is right as it is", "it is right as it is"),
+        ("I looked.\nNO CHANGE\n", "no reason given"),
+        ("There is NO CHANGE here.", None),
+        ("", None),
+    ],
+)
+def test_an_answer_that_changes_nothing(text: str, reason: str | None) -> None:
+    assert no_change(text) == reason
+
+
+MARKS = ["=======", "<<<<<<< SEARCH", ">>>>>>> REPLACE", "========", ">>>>>>>> DELETE", "```", ""]
+LINES = st.lists(
+    st.sampled_from([*MARKS, "x", "  y", "="])
+    | st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max_size=9),
+    max_size=6,
+).map(tuple)
+PATHS = st.sampled_from(["a.py", "dir/ä b.txt", "=x", ".hidden"])
+
+
+@given(st.lists(st.tuples(PATHS, LINES, LINES, st.booleans()), max_size=5))
+def test_what_is_rendered_is_read_as_the_same(
+    rows: list[tuple[str, tuple[str, ...], tuple[str, ...], bool]],
+) -> None:
+    blocks = tuple(
+        Block(number, path, () if gone else old, () if gone else new, gone)
+        for number, (path, old, new, gone) in enumerate(rows, 1)
+    )
+    assert parse(render(blocks)) == blocks
+
+
+@given(st.lists(st.sampled_from([*MARKS, "a.py", "x", "\r"])).map("\n".join) | st.text())
+def test_any_text_has_blocks_or_a_reason(text: str) -> None:
+    try:
+        blocks = parse(text)
+    except Malformed as error:
+        assert str(error)
+    else:
+        assert parse(render(blocks)) == blocks

@@ -1,0 +1,177 @@
+"""What blocks make of files: exactly what they say, or nothing."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gitlab_nightshift.patching.blocks import Block, parse
+from gitlab_nightshift.patching.edits import (
+    Edit,
+    NotApplicable,
+    Unreadable,
+    path_problem,
+    planned,
+)
+
+
+def block(path: str, old: str, new: str, number: int = 1) -> Block:
+    return Block(number, path, tuple(old.splitlines()), tuple(new.splitlines()))
+
+
+def plan(files: Mapping[str, bytes], *blocks: Block) -> dict[str, bytes | None]:
+    return {edit.path: edit.after for edit in planned(blocks, files.get)}
+
+
+def problems(files: Mapping[str, bytes], *blocks: Block) -> tuple[str, ...]:
+    with pytest.raises(NotApplicable) as caught:
+        planned(blocks, files.get)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\nb\nc\n", "b", "x\ny", b"a\nx\ny\nc\n"),
+        (b"a\nb\nc\n", "b\nc", "", b"a\n"),
+        (b"a\n", "a", "", b""),
+        (b"a\nab\n", "a", "x", b"x\nab\n"),  # whole lines only
+        (b"a\nb", "b", "c", b"a\nc"),  # the end stays without a line feed
+        (b"a\nb", "b", "b\nc", b"a\nb\nc"),
+        (b"a\nb", "a\nb", "a", b"a"),
+        (b"a\r\nb\r\nc\r\n", "b", "x\ny", b"a\r\nx\r\ny\r\nc\r\n"),
+        (b"a\r\nb", "b", "b\nc", b"a\r\nb\r\nc"),
+        (b"a\nb\r\nc\n", "a\nb\nc", "a\nx\nb\nc", b"a\nx\nb\r\nc\n"),  # what stays keeps its end
+        (b"\xef\xbb\xbfa\nb\n", "a", "x", b"\xef\xbb\xbfx\nb\n"),
+        (b"caf\xe9\nb\n", "b", "x", b"caf\xe9\nx\n"),  # no UTF-8, and kept
+        (b"a\rb\nc\n", "c", "x", b"a\rb\nx\n"),
+        (b"a\n\nb\n", "a\n\nb", "a\nb", b"a\nb\n"),
+        ("ä\u2028b\nc\n".encode(), "c", "x", "ä\u2028b\nx\n".encode()),
+    ],
+)
+def test_exactly_the_lines_are_replaced(before: bytes, old: str, new: str, after: bytes) -> None:
+    old_lines, new_lines = (tuple(x.split("\n")) if x else () for x in (old, new))
+    assert plan({"f": before}, Block(1, "f", old_lines, new_lines)) == {"f": after}
+
+
+def test_blocks_mean_the_file_as_it_is_whatever_their_order() -> None:
+    one, two = block("f", "a", "b", 1), block("f", "b", "c", 2)
+    assert plan({"f": b"a\nb\n"}, one, two) == {"f": b"b\nc\n"}
+    assert plan({"f": b"a\nb\n"}, two, one) == {"f": b"b\nc\n"}
+
+
+def test_files_are_made_and_deleted() -> None:
+    new, gone = block("n", "", "x\ny"), Block(2, "g", delete=True)
+    edits = planned([new, gone], {"g": b"1\n2"}.get)
+    assert edits == (Edit("n", None, b"x\ny\n", 2, 0), Edit("g", b"1\n2", None, 0, 2))
+    assert [edit.action for edit in edits] == ["created", "deleted"]
+    assert plan({"empty": b""}, block("empty", "", "x")) == {"empty": b"x\n"}
+    assert plan({"bin": b"\0"}, Block(1, "bin", delete=True)) == {"bin": None}
+
+
+def test_lines_are_counted_as_they_change() -> None:
+    [edit] = planned([block("f", "a\nb\nc", "a\nx\ny\nc")], {"f": b"a\nb\nc\n"}.get)
+    assert (edit.added, edit.deleted, edit.action) == (2, 1, "edited")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "why"),
+    [
+        ([block("f", "z", "x")], "block 1 (f): SEARCH does not occur in the file"),
+        ([block("f", "a\nz", "x")], "; from line 2 on the file has 'b'"),
+        ([block("f", "d\nz", "x")], "; it goes on after the file's last line 5"),
+        ([block("f", "b", "x")], "block 1 (f): SEARCH occurs more than once"),
+        ([block("f", "a", "a")], "REPLACE is the same as SEARCH"),
+        ([block("f", "a\nb", "1", 1), block("f", "b\nc", "2", 2)], "overlaps with block 1"),
+        ([block("f", "a", "1", 1), block("f", "a", "2", 2)], "overlaps with block 1"),
+        ([block("f", "", "x")], "an empty SEARCH makes a new file, but this one exists"),
+        ([block("n", "", "")], "SEARCH and REPLACE are both empty"),
+        ([block("n", "a", "b")], "there is no such file"),
+        ([Block(1, "n", delete=True)], "there is no such file to delete"),
+        ([Block(1, "f", delete=True), block("f", "a", "b", 2)], "by one block alone (1, 2)"),
+        ([block("n", "", "x", 1), block("n", "", "y", 2)], "by one block alone (1, 2)"),
+        ([block("bin", "a", "b")], "a binary file"),
+        ([block("empty", "a", "b")], "SEARCH does not occur"),
+        ([Block(1, "empty", ("",), ("x",))], "SEARCH does not occur"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_named(blocks: list[Block], why: str) -> None:
+    files = {"f": b"a\nb\nc\nb\nd\n", "bin": b"a\0\n", "empty": b""}
+    [problem] = problems(files, *blocks)
+    assert why in problem
+
+
+def test_all_problems_are_told_at_once() -> None:
+    found = problems({"f": b"a\n"}, block("f", "z", "x", 1), block("/x", "", "y", 2))
+    assert [text.partition(":")[0] for text in found] == ["block 1 (f)", "block 2 (/x)"]
+
+
+def test_a_file_that_may_not_be_read_is_named() -> None:
+    def read(path: str) -> bytes:
+        raise Unreadable("a symbolic link stands in the path")
+
+    with pytest.raises(NotApplicable, match=r"block 1 \(f\): a symbolic link"):
+        planned([block("f", "a", "b")], read)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/passwd", "../x", "a/../b", "./a", "a//b", "a/", "", ".", ".."),
+        *(".git/config", "sub/.GIT/hooks/x", "a\0b", "a\nb", "\x1b[2J", "git~1/config"),
+        *(".git\u200c/config", "x" * 256, "d/" * 600 + "x", ".git. /x", "..\\.git\\config"),
+    ],
+)
+def test_paths_that_lead_nowhere_good(path: str) -> None:
+    assert path_problem(path)
+    assert problems({path: b"a\n"}, block(path, "a", "b"))
+
+
+@pytest.mark.parametrize("path", ["a", ".gitignore", "src/ä b.py", ".github/x", "..a", "~/x", "-x"])
+def test_paths_of_a_checkout(path: str) -> None:
+    assert path_problem(path) == ""
+
+
+WORDS = st.sampled_from(["a", "b", "", "  a", "ä"])
+TEXTS = st.lists(WORDS, max_size=6)
+ENDS = st.sampled_from(["\n", "\r\n"])
+
+
+def plainly(lines: list[str], edits: list[tuple[list[str], list[str]]]) -> list[str] | None:
+    """The same in the plainest way: the lines after all edits, None where they do not fit."""
+    taken, places = set[int](), []
+    for old, new in edits:
+        size = len(old)
+        found = [n for n in range(len(lines) - size + 1) if lines[n : n + size] == old]
+        own = set(range(found[0], found[0] + size)) if found else set()
+        if len(found) != 1 or taken & own or old == new:
+            return None
+        taken |= own
+        places.append((found[0], size, new))
+    for start, size, new in sorted(places, key=lambda place: -place[0]):
+        lines = [*lines[:start], *new, *lines[start + size :]]
+    return lines
+
+
+@given(TEXTS, ENDS, st.booleans(), st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=3))
+def test_it_is_exact_or_nothing(
+    lines: list[str], end: str, closed: bool, edits: list[tuple[list[str], list[str]]]
+) -> None:
+    assume(all(old for old, _ in edits))
+    lines = lines if closed or not lines or lines[-1] else [*lines, "z"]
+    end = end if closed or len(lines) > 1 else "\n"  # nothing in the file says another
+    before = (end.join(lines) + (end if closed and lines else "")).encode()
+    blocks = [Block(n, "f", tuple(old), tuple(new)) for n, (old, new) in enumerate(edits, 1)]
+    expected = plainly(lines, edits)
+    if expected is None:
+        assert problems({"f": before}, *blocks)
+        return
+    after = (end.join(expected) + (end if closed and expected else "")).encode()
+    assert plan({"f": before}, *blocks) == {"f": after}
+
+
+def test_the_example_that_models_are_given_is_read() -> None:
+    from gitlab_nightshift.patching.wording import BLOCKS
+
+    assert [each.path for each in parse(BLOCKS.partition("\n\n- ")[0])] == ["path/of/file.py"]
