@@ -1,8 +1,20 @@
 """What a change may touch, and the sentences that tell the next attempt."""
 
+from typing import Any
+
 import pytest
 
-from gitlab_nightshift.policy import ChangeView, matches, violations, within
+from gitlab_nightshift.policy import (
+    NO_INCLUDES,
+    ChangeView,
+    CiFiles,
+    follow,
+    gated,
+    matches,
+    to_approve,
+    violations,
+    within,
+)
 from gitlab_nightshift.settings import Settings
 
 
@@ -34,7 +46,6 @@ def test_every_violation_is_told_in_a_sentence() -> None:
     assert told == (
         "The diff has 150 added and deleted lines; at most 100 are allowed. Make a smaller change.",
         "src/package.json is a dependency manifest or lock file.",
-        ".gitlab-ci.yml is CI configuration, which runs before a review.",
         "src/b.py was changed by a recent commit and is left alone.",
         "lib/a.py is outside the paths of this night.",
         ".gitlab-ci.yml is outside the paths of this night.",
@@ -107,26 +118,211 @@ def test_paths_are_patterns_as_in_gitignore(
     assert within(path, Settings(paths=paths, exclude_paths=exclude)) is ok
 
 
+# --- the write gate -----------------------------------------------------------------------------
+
+
+def decided(
+    path: str, config: str = ".gitlab-ci.yml", ci: CiFiles = NO_INCLUDES, **policy: Any
+) -> str:
+    """What the write gate does with one changed file."""
+    settings = Settings.model_validate({"policy": policy})
+    found = gated(ChangeView((path,), 1, ci), settings, config)
+    return found[0].decision if found else "allow"
+
+
 @pytest.mark.parametrize(
-    ("path", "config", "ok"),
+    ("path", "config", "asks"),
     [
-        (".gitlab-ci.yml", ".gitlab-ci.yml", False),
-        (".gitlab-ci.yml", "ci/main.yml", False),
-        ("ci/main.yml", "ci/main.yml", False),
-        ("ci/main.yml", "/ci/main.yml", False),
-        ("ci/main.yml", "ci/main.yml@group/other", False),
-        ("ci/main.yml", ".gitlab-ci.yml", True),
-        ("sub/ci/main.yml", "ci/main.yml", True),
-        ("ci/[a].yml", "ci/[a].yml", False),
-        ("ci/a.yml", "ci/*.yml", True),
-        (".gitlab/ci/test.yml", ".gitlab-ci.yml", False),
-        (".gitlab/CODEOWNERS", ".gitlab-ci.yml", True),
-        ("sub/.gitlab-ci.yml", ".gitlab-ci.yml", True),
-        ("a.yml", "https://example.com/a.yml", True),
+        (".gitlab-ci.yml", ".gitlab-ci.yml", True),
+        (".gitlab-ci.yml", "ci/main.yml", True),
+        ("ci/main.yml", "ci/main.yml", True),
+        ("ci/main.yml", "/ci/main.yml", True),
+        ("ci/main.yml", "ci/main.yml@group/other", True),
+        ("ci/main.yml", ".gitlab-ci.yml", False),
+        ("sub/ci/main.yml", "ci/main.yml", False),
+        ("ci/[a].yml", "ci/[a].yml", True),
+        ("ci/a.yml", "ci/*.yml", False),
+        (".gitlab/ci/test.yml", ".gitlab-ci.yml", True),
+        ("sub/.gitlab-ci.yml", ".gitlab-ci.yml", False),
+        ("a.yml", "https://example.com/a.yml", False),
     ],
 )
-def test_what_gitlab_would_run_before_a_review(path: str, config: str, ok: bool) -> None:
-    assert (found(path, ci_config=config) == ()) is ok
+def test_what_gitlab_would_run_before_a_review_needs_an_approval(
+    path: str, config: str, asks: bool
+) -> None:
+    assert decided(path, config) == ("require_approval" if asks else "allow")
+    assert found(path, ci_config=config) == ()
+
+
+SENSITIVE_FILES = """
+    CODEOWNERS .gitlab/CODEOWNERS docs/CODEOWNERS .husky/pre-commit web/.husky/_/husky.sh
+    .githooks/pre-push .pre-commit-config.yaml lefthook.yml .vscode/tasks.json .envrc
+    .claude/settings.json sub/.claude/commands/x.md CLAUDE.md sub/CLAUDE.md AGENTS.md
+    .codex/config.toml .mcp.json .cursorrules .cursor/rules/a.mdc .github/copilot-instructions.md
+    GEMINI.md .gitlab/duo/chat-rules.md nightshift.yaml src/auth/login.py auth.py lib/oauth2/flow.rb
+    app/permissions.py src/jwt_tools.py Dockerfile docker/Dockerfile.prod web.dockerfile
+    docker-compose.yml infra/main.tf k8s/deploy.yaml helm/values.yaml kustomization.yaml ansible.cfg
+    .env .env.production conf/local.env certs/server.pem id_rsa keys/id_ed25519.pub .npmrc
+    secrets/db.yml config/credentials.yml.enc .gitattributes sub/.gitattributes .lfsconfig
+    Jenkinsfile .github/workflows/ci.yml .circleci/config.yml .gitlab/agents/prod/config.yaml
+    """.split()
+
+
+@pytest.mark.parametrize("path", SENSITIVE_FILES)
+def test_sensitive_files_open_as_a_draft_in_any_case(path: str) -> None:
+    for spelled in (path, path.upper()):
+        assert decided(spelled) == "draft"
+        assert found(spelled) == ()
+
+
+ORDINARY = """
+    src/author.py src/authors/list.py docs/authentication.md tests/test_auth.py src/auth.test.ts
+    src/environment.py src/hooks/useCart.ts id_generator.py src/charts/bar.ts monkey.py README.md
+    ci/readme.txt src/secretary.py dockerfile_parser/x.py claude.py web/app.yaml
+    """.split()
+
+
+@pytest.mark.parametrize("path", ORDINARY)
+def test_what_only_sounds_sensitive(path: str) -> None:
+    assert decided(path) == "allow"
+
+
+@pytest.mark.parametrize("path", ["package.json", "uv.lock", ".gitmodules"])
+def test_dependency_files_are_denied_whatever_the_gate_says(path: str) -> None:
+    assert found(path, policy={"gates": {"write": "auto_allow"}}) != ()
+
+
+@pytest.mark.parametrize(
+    ("gate", "inside", "outside", "sensitive", "pipeline"),
+    [
+        ("auto_allow", "allow", "allow", "draft", "require_approval"),
+        (
+            "require_approval",
+            "allow",
+            "require_approval",
+            "require_approval",
+            "require_approval",
+        ),
+        ("deny", "allow", "deny", "deny", "deny"),
+    ],
+)
+def test_gate_decides_outside_the_writable_paths_and_never_lowers(
+    gate: str, inside: str, outside: str, sensitive: str, pipeline: str
+) -> None:
+    policy: dict[str, Any] = {
+        "gates": {"write": gate},
+        "writable_paths": ["src/", ".gitlab-ci.yml", "Dockerfile"],
+    }
+    paths = ("src/a.py", "lib/a.py", "Dockerfile", ".gitlab-ci.yml")
+    assert [decided(path, **policy) for path in paths] == [inside, outside, sensitive, pipeline]
+    denied = [path for path in paths if found(path, policy=policy)]
+    assert denied == (["lib/a.py", "Dockerfile", ".gitlab-ci.yml"] if gate == "deny" else [])
+
+
+def test_denied_file_is_told_in_a_sentence() -> None:
+    policy = {"gates": {"write": "deny"}, "writable_paths": ["src/"]}
+    assert found("lib/a.py", policy=policy) == ("lib/a.py is outside of policy.writable_paths.",)
+
+
+def test_own_sensitive_paths_and_own_prompts() -> None:
+    assert decided("billing/tax.py", sensitive_paths=["billing/"]) == "draft"
+    assert decided("billing/tax.py", sensitive_paths=["tax"]) == "allow"
+    own = Settings.model_validate({"prompts": {"verify": "./prompts/verify.md"}})
+    [told] = gated(ChangeView(("prompts/verify.md", "prompts/other.md"), 1), own, "")
+    assert str(told) == "prompts/verify.md is a prompt of this night shift."
+
+
+def test_what_to_approve_is_one_line() -> None:
+    paths = tuple(f".gitlab/ci/{n}.yml" for n in range(7))
+    gates = gated(ChangeView((*paths, "Dockerfile"), 1), Settings(), "")
+    text = to_approve(gates)
+    assert "\n" not in text
+    assert text.startswith(".gitlab/ci/0.yml is pipeline configuration, which GitLab runs before")
+    assert text.endswith("; and 2 more files")
+    assert "Dockerfile" not in text
+    assert to_approve(gated(ChangeView(("Dockerfile",), 1), Settings(), "")) == ""
+
+
+# --- what GitLab reads as configuration -----------------------------------------------------------
+
+
+def read_from(files: dict[str, str], first: str = ".gitlab-ci.yml") -> CiFiles:
+    def read(path: str) -> bytes | None:
+        return files[path].encode() if path in files else None
+
+    return follow(first, lambda: files, read)
+
+
+@pytest.mark.parametrize(
+    ("include", "path", "read"),
+    [
+        ("include: ci/a.yml", "ci/a.yml", True),
+        ("include: /ci/a.yml", "ci/a.yml", True),
+        ("include: [ci/a.yml, /ci/b.yml]", "ci/b.yml", True),
+        ("include: {local: ci/a.yml}", "ci/a.yml", True),
+        ("include: [{local: /ci/a.yml, rules: [{if: $X}]}]", "ci/a.yml", True),
+        ("include: [{local: ci/a.yml, inputs: {x: 1}}]", "ci/b.yml", False),
+        ("include: {local: ci/*.yml}", "ci/new.yml", True),
+        ("include: {local: ci/*.yml}", "ci/sub/new.yml", False),
+        ("include: {local: 'ci/**.yml'}", "ci/sub/new.yml", True),
+        ("include: {local: 'ci/**/*.yml'}", "ci/sub/new.yml", True),
+        ("include: {local: ci/$NAME.yml}", "ci/any/thing.yml", True),
+        ("include: {local: 'ci/${NAME}.yml'}", "ci/x.yml", True),
+        ("include: {local: 'ci/$[[ inputs.name ]].yml'}", "ci/x.yml", True),
+        ("include: {local: 'ci/a.yml'}", "ci/aXyml", False),
+        ("include: {project: group/other, file: /ci/a.yml, ref: v1}", "ci/a.yml", True),
+        ("include: {project: $CI_PROJECT_PATH, file: [ci/a.yml, ci/b.yml]}", "ci/b.yml", True),
+        (
+            "include: {component: $CI_SERVER_FQDN/$CI_PROJECT_PATH/x@$CI_COMMIT_SHA}",
+            "templates/x.yml",
+            True,
+        ),
+        ("include: {component: gitlab.com/other/thing/x@1}", "templates/x.yml", False),
+        ("include: https://example.com/ci/a.yml", "ci/a.yml", False),
+        ("include: {remote: https://example.com/ci/a.yml}", "ci/a.yml", False),
+        ("include: {template: Security/SAST.gitlab-ci.yml}", "ci/a.yml", False),
+        ("child: {trigger: {include: ci/a.yml}}", "ci/a.yml", True),
+        ("child: {trigger: {include: [{local: ci/a.yml}]}}", "ci/a.yml", True),
+        ("child: {trigger: {include: [{artifact: a.yml, job: x}]}}", "a.yml", False),
+        ("child: {trigger: group/other}", "group/other", False),
+        ("spec: {inputs: {x: {}}}\n---\ninclude: ci/a.yml", "ci/a.yml", True),
+        ("spec: {include: [{local: ci/a.yml}]}\n---\nx: {}", "ci/a.yml", True),
+        ("x: !reference [a, b]\ninclude: ci/a.yml", "ci/a.yml", True),
+        ("a: [1\n", "any/thing.yaml", True),
+        ("a: [1\n", "any/thing.txt", False),
+        ("- a list", "ci/a.yml", False),
+        ("", "ci/a.yml", False),
+    ],
+)
+def test_local_includes(include: str, path: str, read: bool) -> None:
+    assert read_from({".gitlab-ci.yml": include}).holds(path) is read
+
+
+def test_includes_of_includes() -> None:
+    files = {
+        "ci/main.yml": "include: /ci/*.part.yml",
+        "ci/b.part.yml": "include: [deep/c.yml, ci/main.yml, gone.yml]",
+        "deep/c.yml": "child: {trigger: {include: child.yml}}",
+        "child.yml": "{}",
+        ".gitlab-ci.yml": "include: never.yml",
+    }
+    read = read_from(files, "ci/main.yml")
+    reached = ("ci/main.yml", "ci/b.part.yml", "ci/new.part.yml", "deep/c.yml", "child.yml")
+    assert all(read.holds(path) for path in (*reached, "gone.yml"))
+    assert not any(map(read.holds, ("never.yml", ".gitlab-ci.yml", "deep/d.yml", "")))
+    assert decided("child.yml", "ci/main.yml", read) == "require_approval"
+
+
+def test_more_includes_than_gitlab_takes_are_every_yaml_file() -> None:
+    many = {f"ci/{n}.yml": f"include: ci/{n + 1}.yml" for n in range(200)}
+    read = read_from(many, "ci/0.yml")
+    assert read.holds("some/other.yaml")
+    assert not read.holds("some/other.py")
+
+
+def test_without_a_configuration_nothing_more_is_read() -> None:
+    assert not read_from({}).holds("a.yml")
+    assert not NO_INCLUDES.holds("")
 
 
 def test_recent_files_are_left_alone_by_their_whole_path() -> None:

@@ -1,7 +1,8 @@
 """GitLab: the only code that uses python-gitlab. Importing this package loads none of it."""
 
-from gitlab_nightshift.gitlab.access import Access
+from gitlab_nightshift.gitlab.access import DEVELOPER, Access
 from gitlab_nightshift.gitlab.errors import ApiError
+from gitlab_nightshift.gitlab.jobs import Started
 from gitlab_nightshift.gitlab.marker import Marker, fingerprint, read_marker, write_marker
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.retry import Clock, Patience, transient
@@ -14,6 +15,7 @@ from gitlab_nightshift.gitlab.things import (
 )
 
 __all__ = [
+    "DEVELOPER",
     "NIGHT_LABEL",
     "Access",
     "ApiError",
@@ -25,6 +27,7 @@ __all__ = [
     "NewMergeRequest",
     "Patience",
     "Project",
+    "Started",
     "fingerprint",
     "open_project",
     "read_marker",

@@ -2,14 +2,16 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
 from gitlab_nightshift.gitlab.errors import ApiError
-from gitlab_nightshift.gitlab.marker import category_of, read_marker
+from gitlab_nightshift.gitlab.jobs import Started, read_started
+from gitlab_nightshift.gitlab.marker import category_of
+from gitlab_nightshift.gitlab.pipelines import Pipelines
 from gitlab_nightshift.gitlab.retry import Clock, Patience, transient
 from gitlab_nightshift.gitlab.things import (
     NIGHT_LABEL,
@@ -17,7 +19,9 @@ from gitlab_nightshift.gitlab.things import (
     Label,
     MergeRequest,
     NewMergeRequest,
+    merge_request_of,
 )
+from gitlab_nightshift.gitlab.threads import Threads
 from gitlab_nightshift.records import OpenMergeRequest
 
 if TYPE_CHECKING:
@@ -140,6 +144,13 @@ class Project:
         ]
         return min(found, key=lambda each: each.state != "opened", default=None)
 
+    def merge_request(self, iid: int) -> MergeRequest | None:
+        """A merge request by its number, if its source branch is in this very project."""
+        found = _unless_missing(lambda: self._remote.mergerequests.get(iid))
+        if found is None or found.attributes.get("source_project_id") != self.facts.id:
+            return None
+        return merge_request_of(found.attributes)
+
     def protected_patterns(self) -> tuple[str, ...] | None:
         """Names and wildcards of protected branches; None where the token may not know."""
         try:
@@ -171,10 +182,24 @@ class Project:
         found = _unless_missing(lambda: remote.jobs.list(get_all=True, per_page=PAGE))
         return max((int(each.id) for each in found or () if each.name == name), default=None)
 
+    def started(self, job: str) -> Started | None:
+        """A job and who started it; None where there is no such job."""
+        return read_started(self._client, self.name, job)
+
     def artifact(self, job: int, path: str, most: int) -> bytes:
         """One file out of a job's artifacts; more than ``most`` bytes are an error."""
         project = f"{self._remote.manager.path}/{self._remote.encoded_id}"
         return self._client.download(f"{project}/jobs/{job}/artifacts/{path}", most)
+
+    @cached_property
+    def threads(self) -> Threads:
+        """Comments, and answers to them."""
+        return Threads(self._client, self.name)
+
+    @cached_property
+    def pipelines(self) -> Pipelines:
+        """Pipelines: started, looked at, let go on."""
+        return Pipelines(self._client, self.name)
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -228,7 +253,7 @@ class Project:
         if new.reviewer_ids:
             data |= {"reviewer_ids": list(new.reviewer_ids), "assignee_ids": list(new.reviewer_ids)}
         try:
-            return _merge_request(self._remote.mergerequests.create(data).attributes)
+            return merge_request_of(self._remote.mergerequests.create(data).attributes)
         except ApiError as error:
             there = self._there(new, sha) if error.status == 409 else None
             if there is None:
@@ -257,23 +282,7 @@ class Project:
         found = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
         for each in itertools.islice(found, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self.facts.id:
-                yield _merge_request(each.attributes)
-
-
-def _merge_request(data: Mapping[str, Any]) -> MergeRequest:
-    reviewers: Sequence[Mapping[str, Any]] = data.get("reviewers") or ()
-    return MergeRequest(
-        iid=data["iid"],
-        title=data["title"],
-        web_url=data["web_url"],
-        state=data["state"],
-        source_branch=data["source_branch"],
-        target_branch=data["target_branch"],
-        sha=data.get("sha") or "",
-        labels=tuple(data.get("labels") or ()),
-        reviewer_ids=tuple(each["id"] for each in reviewers),
-        marker=read_marker(data.get("description")),
-    )
+                yield merge_request_of(each.attributes)
 
 
 def _unless_missing(ask: Callable[[], Any]) -> Any:

@@ -1,8 +1,10 @@
 """What this program knows of GitLab's things, and what it hands over."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from gitlab_nightshift.gitlab.marker import Marker
+from gitlab_nightshift.gitlab.marker import Marker, read_marker
 
 NIGHT_LABEL = "night-shift"
 """The label of every merge request of a night, unless ``labels`` says otherwise."""
@@ -54,3 +56,20 @@ class Label:
     name: str
     color: str
     description: str
+
+
+def merge_request_of(data: Mapping[str, Any]) -> MergeRequest:
+    """A merge request from GitLab's JSON."""
+    reviewers: Sequence[Mapping[str, Any]] = data.get("reviewers") or ()
+    return MergeRequest(
+        iid=data["iid"],
+        title=data["title"],
+        web_url=data["web_url"],
+        state=data["state"],
+        source_branch=data["source_branch"],
+        target_branch=data["target_branch"],
+        sha=data.get("sha") or "",
+        labels=tuple(data.get("labels") or ()),
+        reviewer_ids=tuple(each["id"] for each in reviewers),
+        marker=read_marker(data.get("description")),
+    )

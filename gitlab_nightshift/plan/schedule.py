@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
-from gitlab_nightshift.guidance import FALLBACK_ORDER
+from gitlab_nightshift.guidance import FALLBACK_ORDER, TASK
 from gitlab_nightshift.records import LeftOut, OpenMergeRequest
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.values import WEEKDAYS
@@ -23,16 +23,19 @@ def day_of_run(created_at: str, timezone: str, now: datetime) -> date:
 
 
 def resolve_category(settings: Settings, day: date) -> str:
-    """The override, else the weekday's category, else ""."""
+    """The given task, else the override, else the weekday's category, else ""."""
+    if settings.task:
+        return TASK
     if settings.category:
         return settings.category
     return settings.category_schedule.get(WEEKDAYS[day.weekday()], "")
 
 
 def in_order(scheduled: str) -> tuple[str, ...]:
-    """The scheduled category, then the others of the fixed five; nothing without a schedule."""
-    if not scheduled:
-        return ()
+    """The scheduled category, then the others of the fixed five; nothing without a schedule, and
+    nothing but itself for a task."""
+    if not scheduled or scheduled == TASK:
+        return (scheduled,) if scheduled else ()
     return (scheduled, *(name for name in FALLBACK_ORDER if name != scheduled))
 
 
@@ -43,10 +46,12 @@ def left_out(
     public: bool,
     open_merge_requests: Iterable[OpenMergeRequest],
 ) -> tuple[LeftOut, ...]:
-    """Categories not to try, each with its reason."""
+    """Categories not to try, each with its reason. A task is always tried: somebody asked."""
     open_ones = tuple(open_merge_requests)
     rows: list[LeftOut] = []
     for category in categories:
+        if category == TASK:
+            continue
         waiting = [mr for mr in open_ones if mr.category == category]
         if category == "security" and public and not settings.security_on_public:
             rows.append(LeftOut(category, "the project is public: a fix would publish the finding"))
@@ -67,6 +72,8 @@ def reason_to_skip(
     """Why the night may be skipped before anything is spent; "" where it may not."""
     if not settings.enabled:
         return f"enabled is false ({settings.source('enabled')})"
+    if settings.task:
+        return ""
     if day in settings.quiet_dates:
         return f"{day} is a quiet date"
     if open_count >= settings.max_open_mrs.total:

@@ -15,9 +15,15 @@ from gitlab_nightshift.records import OpenMergeRequest, Plan
 from gitlab_nightshift.settings import Job, Settings
 
 
-def make_plan(settings: Settings, job: Job, facts: CheckoutFacts, project: Project | None) -> Plan:
+def make_plan(
+    settings: Settings,
+    job: Job,
+    facts: CheckoutFacts,
+    project: Project | None,
+    verify_commands: tuple[str, ...],
+) -> Plan:
     """Decide what the night tries, and within which limits. Without a project (no token) it says
-    what it could not know.
+    what it could not know. ``verify_commands`` are what a change will be proven by.
 
     Raises :class:`NightshiftError` where GitLab refuses the token.
     """
@@ -34,6 +40,7 @@ def make_plan(settings: Settings, job: Job, facts: CheckoutFacts, project: Proje
         base_sha=facts.base_sha,
         target_branch=facts.target_branch,
         scheduled=scheduled,
+        task=settings.task or "",
         categories=tuple(name for name in categories if name not in left_out_names),
         left_out=out,
         skip=reason_to_skip(settings, day, categories, out, len(open_ones)),
@@ -42,6 +49,7 @@ def make_plan(settings: Settings, job: Job, facts: CheckoutFacts, project: Proje
         recent_files_enforced=facts.recent_enforced,
         notes=_notes(settings, facts),
         unknown=unknown,
+        verify_commands=verify_commands,
         max_diff_lines=settings.max_diff_lines,
         max_budget_usd=settings.max_budget_usd,
         max_tokens=settings.max_tokens,

@@ -10,6 +10,7 @@ from gitlab_nightshift.gitlab import Clock, Project
 from gitlab_nightshift.host import git as host_git
 from gitlab_nightshift.host.git import Git, Identity, Place
 from gitlab_nightshift.host.remote import Server
+from gitlab_nightshift.records import Request
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Job, Settings
 
@@ -48,7 +49,9 @@ class Desk:
 
     ``project`` is opened for this stage: its patience runs from then on. ``git`` is a pristine
     one; ``private`` a folder that no agent can reach; ``network`` the proxy and certificate
-    variables for git. ``recent_files`` (display names) are refused.
+    variables for git. ``recent_files`` (display names) are refused. ``approved_by`` is the login of
+    who has approved this publication, "" where nobody has; ``request`` is the comment that asked
+    for it, where one did.
     """
 
     settings: Settings
@@ -63,6 +66,8 @@ class Desk:
     recent_files: frozenset[str] = frozenset()
     network: Mapping[str, str] = field(default_factory=dict, repr=False)
     clock: Clock = field(default_factory=Clock)
+    approved_by: str = ""
+    request: Request | None = None
 
     @property
     def base(self) -> str:

@@ -18,13 +18,24 @@ from gitlab_nightshift.publish.text import (
     markdown_text,
     plain_line,
 )
-from gitlab_nightshift.records import AnalysisCandidate, Bundle, CommandResult, Proposal
+from gitlab_nightshift.records import (
+    AnalysisCandidate,
+    Bundle,
+    Check,
+    CommandResult,
+    Finding,
+    Gated,
+    Proposal,
+    Request,
+    Seen,
+)
 from gitlab_nightshift.settings import Job, Settings
 
 LONGEST_TITLE = 255
 """Characters, GitLab's own limit."""
 TITLE_TEXT = 160
 MOST_FILES = 50
+MOST_FINDINGS = 30
 TITLE_PLACEHOLDERS = frozenset({"category", "title", "run_id"})
 COMMIT_PLACEHOLDERS = frozenset({"category", "title", "message", "run_id"})
 
@@ -41,6 +52,8 @@ OTHER_COLOR = "#868686"
 _PREFIXES = re.compile(
     r"^\s*(?:(?:draft|wip)\s*:|[\[(](?:draft|wip|night-?shift[^\])]*)[\])])\s*", re.I
 )
+
+_WEB_ADDRESS = re.compile(r"https?://[\w./:~%#-]+")
 
 
 def check_templates(settings: Settings) -> None:
@@ -65,7 +78,8 @@ def title(bundle: Bundle, proposal: Proposal, settings: Settings) -> str:
         "run_id": bundle.run_id,
     }
     text = " ".join(render(settings.title_template, values).split())
-    return cut(f"Draft: {text}" if settings.draft else text, LONGEST_TITLE)
+    draft = settings.draft or any(each.decision == "draft" for each in proposal.gates)
+    return cut(f"Draft: {text}" if draft else text, LONGEST_TITLE)
 
 
 def branch_slug(bundle: Bundle, proposal: Proposal, settings: Settings) -> str:
@@ -114,14 +128,25 @@ def marker(bundle: Bundle, proposal: Proposal) -> Marker:
 # --- description ------------------------------------------------------------------------------
 
 
-def body(bundle: Bundle, proposal: Proposal, job: Job, mark: Marker) -> str:
-    """The description: Markdown with the headings Summary, Reasoning, Changes, Verification."""
+def body(
+    bundle: Bundle,
+    proposal: Proposal,
+    job: Job,
+    mark: Marker,
+    approved_by: str = "",
+    request: Request | None = None,
+) -> str:
+    """The description: Markdown with the headings Summary, Reasoning, Changes, Verification.
+
+    ``approved_by`` is the login of who has approved what the gates ask about, ``request`` the
+    comment that asked for the change.
+    """
     parts = (
         f"## Summary\n\n{markdown_text(proposal.draft.summary)}",
         f"## Reasoning\n\n{_reasoning(bundle, proposal)}",
         f"## Changes\n\n{_changes(proposal)}",
-        f"## Verification\n\n{_verification(proposal)}",
-        f"---\n\n{_origin(bundle, job)}",
+        f"## Verification\n\n{_verification(bundle, proposal, approved_by)}",
+        f"---\n\n{_origin(bundle, job, request)}",
         write_marker(mark),
     )
     return "\n\n".join(parts) + "\n"
@@ -157,9 +182,11 @@ def _changes(proposal: Proposal) -> str:
     return _paragraphs([markdown_text(proposal.draft.changes), lines + "\n".join(shown)])
 
 
-def _verification(proposal: Proposal) -> str:
+def _verification(bundle: Bundle, proposal: Proposal, approved_by: str) -> str:
+    """Only what was seen: what ran on which commit, what was found, and what was not checked."""
     verdict = proposal.verdict
-    parts = ["\n".join(_commands(proposal.commands))]
+    checks = [*_commands(proposal.commands, bundle.base_sha), *map(_check, proposal.checks)]
+    parts = ["\n".join(checks)]
     if verdict.passed:
         said = "The Verify bead, a second agent, found the change good."
         if verdict.commands_run:
@@ -168,26 +195,63 @@ def _verification(proposal: Proposal) -> str:
             )
             said += "."
         parts.append(said)
+    if proposal.findings:
+        told = (f"- {_finding(finding)}" for finding in proposal.findings[:MOST_FINDINGS])
+        parts.append("Please look at:\n\n" + "\n".join(told))
+    parts += _gates(proposal.gates, approved_by)
     parts.append("\n".join(f"- {markdown_line(note)}" for note in proposal.notes))
     return _paragraphs(parts)
 
 
-def _commands(results: Iterable[CommandResult]) -> Iterator[str]:
-    """Only what was seen, each command with its exit status and seconds."""
+def _gates(gates: Iterable[Gated], approved_by: str) -> Iterator[str]:
+    """What a reviewer of sensitive files has to look at, and who approved which."""
+    rows = {each: f"- {code_span(each.path)} {markdown_line(each.why)}." for each in gates}
+    drafts = [row for each, row in rows.items() if each.decision == "draft"]
+    approved = [row for each, row in rows.items() if each.decision == "require_approval"]
+    if drafts:
+        head = "A draft, because it changes sensitive files. Look at them before it is marked ready"
+        yield f"{head}:\n\n" + "\n".join(drafts[:MOST_FILES])
+    if approved:
+        head = f"Published with the approval of {code_span(approved_by)}, who started its job"
+        yield f"{head}:\n\n" + "\n".join(approved[:MOST_FILES])
+
+
+def _commands(results: Iterable[CommandResult], base_sha: str) -> Iterator[str]:
     seen = tuple(results)
     if not seen:
-        yield "This program ran no command on the change: `verify_commands` is empty."
-        return
-    yield "This program ran on the change:\n"
+        yield "This program ran no command on the change."
+    else:
+        base = code_span(base_sha[:12])
+        yield f"This program ran, on commit {base} with only this change applied:\n"
     for result in seen:
         ended = "did not end" if result.exit_status is None else f"exit {result.exit_status}"
-        yield f"- {code_span(result.command)}: {ended}, {result.duration_s:.1f} s"
+        again = ", at the second try" if result.flaky else ""
+        yield f"- {code_span(result.command)}: {ended}, {result.duration_s:.1f} s{again}"
 
 
-def _origin(bundle: Bundle, job: Job) -> str:
-    if re.fullmatch(r"https?://[\w./:~%-]+", job.pipeline_url):
-        return f"Opened by the night shift in [this pipeline]({job.pipeline_url})."
-    return f"Opened by the night shift, run {code_span(bundle.run_id)}."
+def _check(check: Check) -> str:
+    return f"- {_SEEN[check.seen]}{markdown_line(check.title)}: {markdown_line(check.detail)}"
+
+
+_SEEN = {Seen.PASSED: "", Seen.FAILED: "Failed: ", Seen.TOLD: "", Seen.NOT_CHECKED: "Not checked: "}
+
+
+def _finding(finding: Finding) -> str:
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return f"{code_span(place) + ': ' if place else ''}{markdown_line(finding.detail)}"
+
+
+def _origin(bundle: Bundle, job: Job, request: Request | None) -> str:
+    """This program's own words: the reference to the issue is meant, and closes nothing."""
+    where = f", run {code_span(bundle.run_id)}"
+    if _WEB_ADDRESS.fullmatch(job.pipeline_url):
+        where = f" in [this pipeline]({job.pipeline_url})"
+    text = f"Opened by the night shift{where}."
+    if request is None:
+        return text
+    if _WEB_ADDRESS.fullmatch(request.url):
+        text += f" Asked for in [this comment]({request.url})."
+    return f"{text}\n\nRelated to #{request.place.iid}"
 
 
 def _paragraphs(parts: Iterable[str]) -> str:

@@ -42,6 +42,15 @@ def push_commit(repository: Repository, commit: str, slug: str, desk: Desk) -> P
     )
 
 
+def push_on(repository: Repository, commit: str, branch: str, desk: Desk) -> bool:
+    """Push a commit that follows the branch's head; False where it does not follow any more.
+
+    Raises ``E_PUBLISH`` for a protected branch, and where GitLab refuses.
+    """
+    _refuse_protected(branch, desk.project.protected_patterns() or ())
+    return _push(repository, commit, branch, desk)
+
+
 _UNKNOWN_PATTERNS = (
     "the token may not read the protected branches: whether a wildcard matches the new branch is "
     "not known"

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Note
+from gitlab_nightshift.events import GateRequired, Note
 from gitlab_nightshift.gitlab import ApiError, Label, MergeRequest, NewMergeRequest
+from gitlab_nightshift.host.pipeline import pipeline_files
 from gitlab_nightshift.host.remote import fetch
 from gitlab_nightshift.host.repository import (
     Relation,
@@ -20,6 +21,7 @@ from gitlab_nightshift.host.repository import (
     private_repository,
     relation,
 )
+from gitlab_nightshift.policy import to_approve
 from gitlab_nightshift.publish import merge_request as texts
 from gitlab_nightshift.publish.branch import slug
 from gitlab_nightshift.publish.bundle import (
@@ -30,9 +32,10 @@ from gitlab_nightshift.publish.bundle import (
     refuse_secrets,
 )
 from gitlab_nightshift.publish.desk import Desk, author
+from gitlab_nightshift.publish.follow_up import add_commit
 from gitlab_nightshift.publish.push import push_commit, transferred
 from gitlab_nightshift.publish.text import clean
-from gitlab_nightshift.records import Bundle, Outcome, Proposal, Published, map_texts
+from gitlab_nightshift.records import Bundle, Outcome, Proposal, Published, Request, map_texts
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,11 @@ def publish(bundle_folder: Path, desk: Desk) -> Published:
             desk.git, Path(folder) / "repository.git", source.place, source.config
         )
         files = rebuild(repository, proposal, desk.base, patch)
-        judge(files, desk.settings, desk.recent_files, desk.job.ci_config_path)
+        ci_config = desk.job.ci_config_path
+        ci_files = pipeline_files(repository, desk.base, ci_config)
+        gates = judge(files, desk.settings, desk.recent_files, ci_config, ci_files)
         refuse_secrets(patch, desk.redact.values)
+        proposal = dataclasses.replace(proposal, gates=gates)
         return _publish_change(bundle, proposal, patch, repository, desk)
 
 
@@ -77,10 +83,14 @@ def _publish_change(
 ) -> Published:
     with _can_go_on(desk):
         _check_token(desk)
+        if desk.request and desk.request.branch:
+            return _followed_up(bundle, proposal, repository, desk, desk.request)
         if found := desk.project.merge_request_of_run(bundle.run_id):
             return _already(bundle, found)
         if why := _overtaken(patch, repository, desk):
             return Published(bundle.run_id, Outcome.SKIPPED, why)
+        if (needed := to_approve(proposal.gates)) and not desk.approved_by:
+            return _waiting(bundle, needed, desk)
         written = write_texts(bundle, proposal, desk)
         commit = _commit(bundle, proposal, written.message, repository, desk)
         pushed = push_commit(repository, commit, written.slug, desk)
@@ -90,6 +100,17 @@ def _publish_change(
     with _can_go_on(desk, f"branch {pushed.branch} is pushed, the merge request is not open yet: "):
         opened, warnings = _open(written, pushed.branch, commit, desk)
     return _published(bundle, opened, commit, (*pushed.warnings, *warnings), desk)
+
+
+def _followed_up(
+    bundle: Bundle, proposal: Proposal, repository: Repository, desk: Desk, request: Request
+) -> Published:
+    """The change as one more commit on the branch that it was made on."""
+    if (needed := to_approve(proposal.gates)) and not desk.approved_by:
+        return _waiting(bundle, needed, desk)
+    message = write_texts(bundle, proposal, desk).message
+    commit = _commit(bundle, proposal, message, repository, desk)
+    return add_commit(repository, commit, bundle.run_id, request, desk)
 
 
 # --- steps ------------------------------------------------------------------------------------
@@ -149,7 +170,7 @@ def write_texts(bundle: Bundle, proposal: Proposal, desk: Desk) -> Texts:
     message = texts.message(told, plain, desk.settings, desk.source.messages)
     return Texts(
         title=redact(texts.title(told, plain, desk.settings)),
-        body=redact(texts.body(told, plain, desk.job, mark)),
+        body=redact(texts.body(told, plain, desk.job, mark, desk.approved_by, desk.request)),
         slug=slug(redact(texts.branch_slug(told, plain, desk.settings))),
         message=redact(message),
         labels=tuple(dataclasses.replace(each, name=redact(each.name)) for each in labels),
@@ -240,6 +261,15 @@ def _already(bundle: Bundle, found: MergeRequest) -> Published:
         commit_sha=found.sha,
         title=found.title,
     )
+
+
+def _waiting(bundle: Bundle, needed: str, desk: Desk) -> Published:
+    """The bundle is kept until somebody approves it."""
+    needed = desk.redact(needed)
+    desk.emit(GateRequired("write", needed))
+    how = "start the manual job nightshift:approve of this pipeline"
+    reason = f"not published without an approval: {needed}. To approve it, {how}"
+    return Published(bundle.run_id, Outcome.APPROVAL_REQUIRED, reason, Code.APPROVAL_REQUIRED.value)
 
 
 def _published(

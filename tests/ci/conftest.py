@@ -68,6 +68,7 @@ class RunPipeline(Protocol):
         scoped: Mapping[str, Mapping[str, str]] | None = None,
         fresh: bool = False,
         file: str = ".gitlab-ci.yml",
+        manual: str = "",
     ) -> Completed: ...
 
 
@@ -140,7 +141,7 @@ def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
     Jobs run in the repository itself, or each in a ``fresh`` copy, under the shell executor, which
     ignores ``image``. ``programs`` is a folder that comes first on PATH; ``inputs`` are the
     pipeline's inputs; ``scoped`` are variables whose values depend on the job's environment;
-    ``file`` is the pipeline's.
+    ``file`` is the pipeline's; ``manual`` a manual job that somebody starts.
     What the template would install goes below ``tmp_path``; pip and npm have no network.
     """
 
@@ -154,6 +155,7 @@ def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
         scoped: Mapping[str, Mapping[str, str]] | None = None,
         fresh: bool = False,
         file: str = ".gitlab-ci.yml",
+        manual: str = "",
     ) -> Completed:
         home = tmp_path / "home"
         _write_scoped(home, scoped or {})
@@ -171,6 +173,7 @@ def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
             f"--ignore-predefined-vars={','.join(given)}",
             f"--file={file}",
             *(["--shell-isolation"] if fresh else []),
+            *([f"--manual={manual}"] if manual else []),
         ]
         done = _gitlab_ci_local(repository, _environment(home, programs), *arguments)
         return Completed(done.returncode, done.stdout + done.stderr, repository)

@@ -59,16 +59,27 @@ def night(tmp_path: Path) -> Iterator[Night]:
         yield Night(demo, programs)
 
 
-def run(night: Night, run_pipeline: RunPipeline, shape: str, **more: str) -> Completed:
-    """The pipeline of one night; every job starts in a copy of the untouched checkout."""
+def run(
+    night: Night,
+    run_pipeline: RunPipeline,
+    shape: str,
+    *,
+    manual: str = "",
+    scope: str = "nightshift*",
+    **more: str,
+) -> Completed:
+    """The pipeline of one night; every job starts in a copy of the untouched checkout.
+
+    ``scope`` is the environment scope of the token where there are three jobs.
+    """
     demo, checkout = night.demo, night.demo.checkout
     # The sample project's own pipeline includes the template from a GitLab that is not there.
     (checkout / STATE).mkdir()
     (checkout / STATE / "night.yml").write_text(TEMPLATE.read_text())
-    work = PipelineJob(1, int(PIPELINE), WORK, artifacts_folder(checkout, WORK))
-    demo.project.jobs.append(work)
+    ran = WORK if shape == "three-jobs" else "nightshift"
+    demo.project.jobs.append(PipelineJob(1, int(PIPELINE), ran, artifacts_folder(checkout, ran)))
     given = {k: v for k, v in demo.env.items() if k.startswith(GIVEN) and k not in SECRETS}
-    scope = "nightshift" if shape == "three-jobs" else "*"
+    scope = scope if shape == "three-jobs" else "*"
     return run_pipeline(
         checkout,
         "schedule",
@@ -78,6 +89,7 @@ def run(night: Night, run_pipeline: RunPipeline, shape: str, **more: str) -> Com
         fresh=True,
         inputs={"shape": shape},
         file=f"{STATE}/night.yml",
+        manual=manual,
     )
 
 

@@ -31,7 +31,7 @@ def test_expanded_jobs(expanded: Expanded, sample_repository: SampleRepository) 
     environment = {"name": "nightshift", "action": "access"}
     assert [jobs[name].get("environment") for name in JOBS] == [environment, None, environment]
     assert [jobs[name]["artifacts"].get("paths") for name in JOBS] == [
-        ["nightshift/plan.json"],
+        ["nightshift/plan.*"],
         ["nightshift/"],
         ["nightshift/"],
     ]

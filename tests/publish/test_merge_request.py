@@ -18,10 +18,13 @@ from gitlab_nightshift.records import (
     AnalysisResult,
     Bundle,
     Change,
+    Check,
     CommandResult,
     Draft,
+    Finding,
     Outcome,
     Proposal,
+    Seen,
     Verdict,
 )
 from gitlab_nightshift.settings import Job, Settings
@@ -100,7 +103,7 @@ Why not the others:
 
 ## Verification
 
-This program ran on the change:
+This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
 
 - `make test`: exit 0, 12.3 s
 - `make slow`: did not end, 60.0 s
@@ -129,6 +132,24 @@ def test_nothing_ran_is_said_plainly() -> None:
     text = body(proposal)
     assert "This program ran no command on the change" in text
     assert "reports to have run" not in text
+
+
+def test_what_was_seen_and_what_was_not() -> None:
+    """Names of files and tests come from the change: they are data, too."""
+    checks = (
+        Check("Mutants", Seen.PASSED, "the new tests kill 7 of 8 mutants"),
+        Check("Benchmark", Seen.NOT_CHECKED, "nothing was measured: there is no benchmark"),
+        Check("Tests", Seen.FAILED, "`x` fails\n/merge\n@all ![](https://e.example/x.png)"),
+    )
+    told = (Finding("broken-link", "warn", "docs/`a`.md", 3, "No file `@all` /approve."),)
+    lines = body(dataclasses.replace(PROPOSAL, checks=checks, findings=told)).splitlines()
+    assert "- Mutants: the new tests kill 7 of 8 mutants" in lines
+    assert "- Not checked: Benchmark: nothing was measured: there is no benchmark" in lines
+    (failed,) = [line for line in lines if line.startswith("- Failed: Tests: ")]
+    assert "![" not in failed
+    assert "Please look at:" in lines
+    assert not [line for line in lines if line.lstrip("- ").startswith(("/merge", "/approve"))]
+    assert not re.search(r"(?<!\w)@all", "\n".join(lines).replace("`@all`", ""))
 
 
 def test_no_cost_is_told() -> None:

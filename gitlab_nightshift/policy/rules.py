@@ -1,8 +1,9 @@
-"""What a change may touch: pure functions of a change and the settings."""
+"""What no change of a night may do: pure functions of a change and the settings."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+from gitlab_nightshift.policy.gates import gated
+from gitlab_nightshift.policy.paths import ChangeView, matching, within
 from gitlab_nightshift.settings import Settings
 
 DEPENDENCY_FILES = tuple(
@@ -29,58 +30,40 @@ DEPENDENCY_FILES = tuple(
 """Dependency manifests and lock files of the usual ecosystems: no night changes them."""
 
 
-@dataclass(frozen=True)
-class ChangeView:
-    """What the policy looks at: paths as they are shown (odd bytes as escapes), changed lines."""
-
-    paths: tuple[str, ...]
-    lines: int
+ENFORCED = ("diff-too-large", "dependency-file", "recent-file", "outside-paths")
+"""The flags that are rules of a night as well: held in work, and in publish once more. Where the
+settings say ``warn`` or ``off``, they are none."""
 
 
 def violations(
     change: ChangeView, settings: Settings, recent_files: Collection[str], ci_config: str
 ) -> tuple[str, ...]:
-    """Every rule that a change breaks, each as a sentence that helps the next attempt."""
-    found: list[str] = []
-    if change.lines > settings.max_diff_lines:
-        found.append(
-            f"The diff has {change.lines} added and deleted lines; at most "
-            f"{settings.max_diff_lines} are allowed. Make a smaller change."
-        )
-    found += _named(
-        "is a dependency manifest or lock file", _matching(change.paths, DEPENDENCY_FILES)
-    )
-    found += _named("is CI configuration, which runs before a review", _ci_files(change, ci_config))
+    """Every rule that a change breaks, each as a sentence that helps the next attempt.
+
+    What the write gate denies is among it; what it only asks about is in :func:`gated`.
+    """
+    off = {name for name, level in settings.policy.flags.items() if level != "fail"}
     recent = [path for path in change.paths if path in recent_files]
-    found += _named("was changed by a recent commit and is left alone", recent)
     outside = [path for path in change.paths if not within(path, settings)]
-    found += _named("is outside the paths of this night", outside)
-    return tuple(found)
+    dependencies = matching(change.paths, DEPENDENCY_FILES)
+    rules = (
+        ("diff-too-large", _too_large(change, settings)),
+        ("dependency-file", _named("is a dependency manifest or lock file", dependencies)),
+        ("recent-file", _named("was changed by a recent commit and is left alone", recent)),
+        ("outside-paths", _named("is outside the paths of this night", outside)),
+    )
+    broken = [text for flag, texts in rules if flag not in off for text in texts]
+    denied = [str(each) for each in gated(change, settings, ci_config) if each.decision == "deny"]
+    return (*broken, *denied)
 
 
-def within(path: str, settings: Settings) -> bool:
-    """True where ``paths`` and ``exclude_paths`` allow a path."""
-    if settings.paths and not matches(path, settings.paths):
-        return False
-    return not matches(path, settings.exclude_paths)
-
-
-def matches(path: str, patterns: Iterable[str]) -> bool:
-    """True where one of the patterns, written as in ``.gitignore``, matches the path."""
-    return bool(_matching((path,), patterns))
-
-
-def _matching(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    from pathspec import GitIgnoreSpec
-
-    return list(GitIgnoreSpec.from_lines(patterns).match_files(paths))
-
-
-def _ci_files(change: ChangeView, ci_config: str) -> list[str]:
-    """GitLab's own place, the project's (``CI_CONFIG_PATH``), and the usual folder of includes."""
-    own = ci_config.partition("@")[0].removeprefix("/")
-    usual = _matching(change.paths, ("/.gitlab-ci.yml", "/.gitlab/ci/"))
-    return [path for path in change.paths if path == own or path in usual]
+def _too_large(change: ChangeView, settings: Settings) -> list[str]:
+    if change.lines <= settings.max_diff_lines:
+        return []
+    return [
+        f"The diff has {change.lines} added and deleted lines; at most {settings.max_diff_lines} "
+        "are allowed. Make a smaller change."
+    ]
 
 
 def _named(rule: str, paths: Iterable[str]) -> list[str]:

@@ -1,0 +1,113 @@
+"""Pipelines by the API: start one, look at its jobs, play a manual one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gitlab_nightshift.gitlab.errors import ApiError
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+PAGE = 100
+FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
+"""Statuses of a job that will not change by itself."""
+MANUAL = "manual"
+_EXPANDED = re.compile(r"%[A-Za-z_]\w*%", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline and where it can be looked at."""
+
+    id: int
+    web_url: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of a pipeline; ``status`` is GitLab's word."""
+
+    id: int
+    name: str
+    status: str
+
+    @property
+    def finished(self) -> bool:
+        """True where the job has ended, or will never start."""
+        return self.status in FINISHED
+
+
+class Pipelines:
+    """The pipelines of a project. Every method may raise :class:`ApiError`."""
+
+    def __init__(self, client: "Client", project: str) -> None:
+        self._client, self._project = client, project
+        self._remote = client.projects.get(project, lazy=True)
+
+    def start(self, ref: str, variables: Mapping[str, str]) -> Pipeline:
+        """A new pipeline on a branch ("": the default one), with variables whose values arrive as
+        they are given."""
+        # Not Project.facts: up to Python 3.11 one lock holds up all threads that ask for one.
+        ref = ref or str(self._client.projects.get(self._project).default_branch or "")
+        pairs = [{"key": name, "value": literal(value)} for name, value in variables.items()]
+        try:
+            made = self._remote.pipelines.create({"ref": ref, "variables": pairs})
+        except ApiError as error:
+            raise _explained(error, ref) from None
+        return _pipeline(made.attributes)
+
+    def get(self, pipeline: int) -> Pipeline:
+        """A pipeline of this project."""
+        return _pipeline(self._remote.pipelines.get(pipeline).attributes)
+
+    def jobs(self, pipeline: int) -> tuple[Job, ...]:
+        """The jobs of a pipeline, the last try of each."""
+        remote = self._remote.pipelines.get(pipeline, lazy=True)
+        found = remote.jobs.list(get_all=True, per_page=PAGE)
+        return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in found)
+
+    def play(self, job: int) -> None:
+        """Start a manual job."""
+        self._remote.jobs.get(job, lazy=True).play()
+
+
+def literal(value: str) -> str:
+    """A value that stays what it is: GitLab and the runner put the values of other variables, a
+    token's too, in the place of ``$NAME``, ``${NAME}`` and ``%NAME%``.
+
+    The runner makes ``$$`` one again. Nobody does so for ``%%``, so that percent signs are doubled
+    only in a value that has the form of such a name.
+    """
+    value = value.replace("$", "$$")
+    return value.replace("%", "%%") if _EXPANDED.search(value) else value
+
+
+def _pipeline(data: Mapping[str, Any]) -> Pipeline:
+    return Pipeline(int(data["id"]), str(data["web_url"]))
+
+
+def _explained(error: ApiError, ref: str) -> ApiError:
+    """GitLab's refusal with what to do about it."""
+    hints = {
+        "set pipeline variables": "set Settings > CI/CD > Variables > Minimum role to use pipeline"
+        " variables to the role of the token",
+        "permission to run a pipeline": f"the token's role must be allowed to push or merge to"
+        f" {ref}",
+        "prevented any jobs": "is the night shift's template included on this branch?",
+        "no stages / jobs": "is the night shift's template included on this branch?",
+        "reference not found": f"there is no branch {ref}",
+        "missing ci config": f"there is no .gitlab-ci.yml on {ref}",
+    }
+    reason = error.reason.lower()
+    hint = next((hint for words, hint in hints.items() if words in reason), "")
+    if not error.lasting and (error.status is None or error.status >= 500):
+        hint = "look into the project's pipelines, it may have started all the same"
+    elif error.status in (401, 403) and not hint:
+        hint = "the token needs the scope api and at least the role Developer"
+    if not hint:
+        return error
+    return ApiError(
+        f"{error.message}; {hint}", status=error.status, reason=error.reason, lasting=error.lasting
+    )

@@ -1,0 +1,31 @@
+"""An approval: a person has started the manual job in which this program runs."""
+
+from gitlab_nightshift.errors import Code, NightshiftError, config_error
+from gitlab_nightshift.gitlab import DEVELOPER, Project
+from gitlab_nightshift.settings import Job
+
+
+def approver(project: Project, job: Job) -> str:
+    """The login of who approves by having started this very job.
+
+    The job's own variables say that it is manual; who started it, and their role, is GitLab's word.
+    Raises ``E_CONFIG`` outside a job, ``E_POLICY_DENY`` for a job or a user that cannot approve.
+    """
+    if not job.in_ci or not job.job_id:
+        raise config_error("--approved: works in the job nightshift:approve of a pipeline only")
+    if not job.manual:
+        raise _denied("nobody has started this job: it must be one with `when: manual`")
+    started = project.started(job.job_id)
+    if started is None or (started.pipeline, started.status) != (job.run_id, "running"):
+        raise _denied(f"GitLab knows no running job {job.job_id} in pipeline {job.run_id}")
+    if started.login != job.user_login:
+        raise _denied(f"GitLab says that {started.login} started this job, not {job.user_login}")
+    if started.user_id == project.access().user_id:
+        raise _denied(f"{started.login} is the user of GITLAB_TOKEN, which approves nothing itself")
+    if started.level < DEVELOPER:
+        raise _denied(f"{started.login} has less than the role Developer on this project")
+    return started.login
+
+
+def _denied(why: str) -> NightshiftError:
+    return NightshiftError(Code.POLICY_DENY, f"not approved: {why}")

@@ -1,0 +1,170 @@
+"""The command itself: a process that serves until it is told to stop."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from gitlab_nightshift.desk.chat import discord
+from gitlab_nightshift.desk.chat.configuration import read_application
+from gitlab_nightshift.desk.chat.server import PATH, _register
+from gitlab_nightshift.errors import NightshiftError
+from tests.desk.chat.tools import (
+    APPLICATION,
+    BOT_TOKEN,
+    GITLAB_TOKEN,
+    GUILD,
+    FakeDiscord,
+    coder,
+    discord_of,
+    environment,
+    signed,
+)
+
+COMMAND = (sys.executable, "-m", "gitlab_nightshift", "chat", "discord")
+PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "no_proxy": "*"}
+
+
+def called(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *words],
+        env={**PLAIN, **env},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.fixture
+def serving() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        gitlab = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        with served(gitlab) as found:
+            yield found
+
+
+@contextlib.contextmanager
+def served(gitlab: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(
+        [*COMMAND, "--listen", "127.0.0.1:0"],
+        env={**PLAIN, **environment(gitlab)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stderr
+            line = process.stderr.readline()
+            found = re.fullmatch(r"listening on (127\.0\.0\.1:\d+)" + PATH + "\n", line)
+            assert found, line
+            yield process, f"http://{found[1]}"
+        finally:
+            process.kill()
+
+
+def posted(url: str, body: bytes, headers: dict[str, str], kind: int = 1) -> int:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url + PATH, body, headers), timeout=10) as answer:
+            assert json.load(answer) == {"type": kind}
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_it_is_stopped(
+    serving: tuple[subprocess.Popen[str], str], number: signal.Signals
+) -> None:
+    process, url = serving
+    body = b'{"type": 1}'
+    assert posted(url, body, signed(body)) == 200
+    assert posted(url, body, {}) == 401
+    task = json.dumps(coder()).encode()
+    assert posted(url, task, signed(task), kind=5) == 200
+    began = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    left = "1 run(s) go on in GitLab; their results will not be posted"
+    assert (process.returncode, out, err) == (0, "", f"stopping\n{left}\n")
+    assert time.monotonic() - began < 10
+
+
+def test_what_is_missing_is_told_line_by_line() -> None:
+    done = called()
+    assert (done.returncode, done.stdout) == (2, "")
+    lines = done.stderr.splitlines()
+    assert len(lines) == 8 and all(line.startswith("nightshift: E_CONFIG: ") for line in lines)
+
+
+def test_a_key_that_is_none_and_a_bad_address_are_told() -> None:
+    bad = called(**environment(DISCORD_PUBLIC_KEY="x"))
+    assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1)
+    assert "DISCORD_PUBLIC_KEY" in bad.stderr
+    bad = called("--listen", "8080", **environment())
+    assert bad.returncode == 2 and "HOST:PORT" in bad.stderr
+    bad = called("--listen", "203.0.113.1:8080", **environment())
+    assert (bad.returncode, len(bad.stderr.splitlines())) == (2, 1)
+    assert BOT_TOKEN not in bad.stderr and GITLAB_TOKEN not in bad.stderr
+
+
+def test_the_command_is_registered_in_the_one_server() -> None:
+    fake = FakeDiscord()
+
+    async def story() -> None:
+        async with discord_of(fake) as url:
+            await _register(read_application(environment()), url)
+
+    asyncio.run(story())
+    [sent] = fake.sent
+    assert sent.path == f"/applications/{APPLICATION}/guilds/{GUILD}/commands"
+    assert (sent.method, sent.authorization) == ("POST", f"Bot {BOT_TOKEN}")
+    assert (sent.body["name"], sent.body["type"]) == ("coder", 1)
+    options = {each["name"]: each for each in sent.body["options"]}
+    assert list(options) == ["task", "provider", "model", "dry_run", "test"]
+    assert options["task"]["required"] is True and options["dry_run"]["type"] == 5
+    assert all(len(each["description"]) <= 100 for each in options.values())
+
+
+def test_why_it_is_not_registered_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discord, "PAUSES_S", (0.01,))
+    fake = FakeDiscord(statuses=[503, 401])
+
+    async def story() -> None:
+        async with discord_of(fake) as url:
+            await _register(read_application(environment()), url)
+
+    with pytest.raises(NightshiftError, match=r"answered 401.*DISCORD_BOT_TOKEN") as caught:
+        asyncio.run(story())
+    assert BOT_TOKEN not in caught.value.message
+
+
+def test_a_discord_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discord, "PAUSES_S", ())
+    with pytest.raises(NightshiftError, match="Discord cannot be reached"):
+        asyncio.run(_register(read_application(environment()), "http://127.0.0.1:9"))
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from gitlab_nightshift.arguments import parser; parser();"
+        "print([m for m in ('aiohttp', 'cryptography', 'gitlab', 'pydantic') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,87 @@
+"""Pipelines by the API: variables that stay what they are, and refusals with a way out."""
+
+import re
+
+import pytest
+import requests
+import responses
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitlab_nightshift.gitlab import ApiError, Project
+from gitlab_nightshift.gitlab.pipelines import Job, Pipeline, literal
+from tests.gitlab.conftest import PROJECT
+
+_SERVER = re.compile(r"\$\$|%%|\$([a-zA-Z_][a-zA-Z0-9_]*)|\$\{([a-zA-Z_]\w*)?\}|%([a-zA-Z_]\w*)%")
+"""What GitLab looks for in a variable (lib/gitlab/ci/variables/collection/item.rb)."""
+
+
+def arrives(value: str) -> str:
+    """A value as a job gets it: first GitLab puts variables in, then the runner, by Go's rules."""
+
+    def by_server(found: re.Match[str]) -> str:
+        return "SECRET" if any(found.groups()) else found[0]
+
+    def by_runner(found: re.Match[str]) -> str:
+        return "$" if found[1] == "$" else "SECRET"
+
+    return re.sub(r"\$(\$|\{[^}]*\}|\w+|.)", by_runner, _SERVER.sub(by_server, value))
+
+
+def test_the_rules_of_the_test_put_variables_in() -> None:
+    assert arrives("$A ${A} %A% $$A %%A%%") == "SECRET SECRET SECRET $A %%A%%"
+
+
+@pytest.mark.parametrize("text", ["5 $", "$A", "${A}", "$$A", "$${A}", "5% a", "%a %b", "100%"])
+def test_a_value_arrives_as_it_is(text: str) -> None:
+    assert arrives(literal(text)) == text
+
+
+@given(st.text("A_$%{} 1", max_size=40))
+def test_no_variable_is_ever_put_in(text: str) -> None:
+    got = arrives(literal(text))
+    assert "SECRET" not in got
+    assert got.replace("%%", "%") == text.replace("%%", "%") or "%" in text
+    assert "%" in text or got == text
+
+
+@responses.activate
+def test_a_pipeline_is_started(project: Project) -> None:
+    url = "https://gitlab.example/-/pipelines/9"
+    got = responses.post(f"{PROJECT}/pipeline", json={"id": 9, "web_url": url}, status=201)
+    assert project.pipelines.start("main", {"A": "1"}) == Pipeline(9, url)
+    assert got.call_count == 1
+    body = responses.calls[0].request.body
+    assert body == b'{"ref": "main", "variables": [{"key": "A", "value": "1"}]}'
+
+
+@responses.activate
+def test_a_pipeline_that_may_have_started_is_not_started_again(project: Project) -> None:
+    got = responses.post(f"{PROJECT}/pipeline", status=502, json={"message": "502 Bad Gateway"})
+    with pytest.raises(ApiError, match=r"502.*may have started all the same"):
+        project.pipelines.start("main", {})
+    assert got.call_count == 1
+
+
+@responses.activate
+def test_without_an_answer_the_person_is_told_to_look(project: Project) -> None:
+    responses.post(f"{PROJECT}/pipeline", body=requests.ConnectionError())
+    with pytest.raises(ApiError, match="may have started all the same"):
+        project.pipelines.start("main", {})
+
+
+@responses.activate
+def test_jobs_are_read(project: Project) -> None:
+    jobs = [{"id": 1, "name": "a", "status": "manual"}, {"id": 2, "name": "b", "status": "failed"}]
+    responses.get(f"{PROJECT}/pipelines/9/jobs", json=jobs)
+    found = project.pipelines.jobs(9)
+    assert found == (Job(1, "a", "manual"), Job(2, "b", "failed"))
+    assert [job.finished for job in found] == [False, True]
+
+
+@responses.activate
+def test_a_job_is_played_once(project: Project) -> None:
+    got = responses.post(f"{PROJECT}/jobs/3/play", status=500, json={"message": "500"})
+    with pytest.raises(ApiError):
+        project.pipelines.play(3)
+    assert got.call_count == 1
