@@ -1,3 +1,14 @@
 """gitlab-nightshift: one small, proven merge request a night, or none, with the reason."""
 
+from collections.abc import Mapping
+from typing import Any
+
 __version__ = "0.1.0"
+
+
+def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
+    """Do one given task: see ``gitlab_nightshift.api.delegate``, imported when it is called."""
+    from importlib import import_module
+
+    result: dict[str, Any] = import_module("gitlab_nightshift.api").delegate(payload, env)
+    return result

@@ -13,33 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitlab_nightshift import __version__
+from gitlab_nightshift.arguments import parser
 from gitlab_nightshift.errors import EXIT_STATUS, Code, Interrupted, NightshiftError, config_error
 
 if TYPE_CHECKING:
+    from gitlab_nightshift.desk.check import Asked, Judgement
+    from gitlab_nightshift.events import Event
     from gitlab_nightshift.records import RunResult
     from gitlab_nightshift.session import Call
 
 Command = Callable[[argparse.Namespace], int]
-
-DESCRIPTION = """\
-One small, proven merge request a night, or none, with the reason.
-
-A coding agent looks for the best small improvement of today's category, makes it, another one
-checks it, and this program opens the merge request. The agent never has the GitLab token."""
-
-EXAMPLES = """\
-examples:
-  nightshift demo                            see a whole night on this machine, no account needed
-  nightshift config show                     every setting and where its value came from
-  nightshift plan --prompts                  what a night would try, and the prompts it would send
-  nightshift run --dry-run --category docs   everything but the merge request
-  nightshift run                             a night, as the scheduled job does it
-  nightshift doctor --boundary               what keeps an agent from secrets on this runner
-  nightshift publish nightshift/bundle       go on after a failed publish; no token of a model spent
-
-exit status: 0 also for a quiet night; 2 settings, 5 agent or key, 6 deadline, 11 changed checkout,
-12 publish, 130 and 143 signals; all of them in docs/errors.md"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     try:
         return _guarded(args)
     except NightshiftError as error:
@@ -67,9 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guarded(args: argparse.Namespace) -> int:
     from gitlab_nightshift.host.signals import cancellable
 
-    command: Command = args.command
     with cancellable():
-        return command(args)
+        return COMMANDS[args.command](args)
 
 
 def _defect() -> int:
@@ -115,22 +97,23 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace) -> int:
-    from gitlab_nightshift import stages
+    from gitlab_nightshift import publishing, stages
     from gitlab_nightshift.session import opened
 
     _linux_only()
     with opened(_call(args)) as session:
         made = stages.read_plan(session, args.plan)
         stages.started(session)
-        return _status(stages.ended(session, stages.work(session, made), None))
+        return _status(publishing.ended(session, stages.work(session, made), None))
 
 
 def _publish(args: argparse.Namespace) -> int:
-    from gitlab_nightshift import stages
+    from gitlab_nightshift import publishing
     from gitlab_nightshift.session import opened
 
     with opened(_call(args)) as session:
-        return _status(stages.publish_again(session, args.bundle, args.from_job))
+        done = publishing.publish_again(session, args.bundle, args.from_job, approved=args.approved)
+        return _status(done)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -169,6 +152,41 @@ def _doctor(args: argparse.Namespace) -> int:
     return 0 if diagnosis.good else EXIT_STATUS[Code.POLICY_DENY]
 
 
+def _check(args: argparse.Namespace) -> int:
+    from gitlab_nightshift.desk.check import Asked, as_json, as_text, check
+
+    asked = Asked(
+        folder=Path.cwd() / args.folder,
+        env=os.environ,
+        commit=args.commit,
+        base=args.base,
+        staged=args.staged,
+        category=args.category or "",
+        selected=tuple(args.selected or ()),
+        recent=args.recent,
+    )
+    judgement = _judged_by_running(asked) if args.run else check(asked)
+    print(as_json(judgement) if args.json else as_text(judgement, _colour()))
+    return EXIT_STATUS[Code.TEST_FAILED] if judgement.failed else 0
+
+
+def _judged_by_running(asked: "Asked") -> "Judgement":
+    from gitlab_nightshift.checking import check_and_run
+
+    _linux_only()
+    return check_and_run(asked, _progress)
+
+
+def _progress(event: "Event") -> None:
+    """What takes time, on stderr: stdout is the result's."""
+    from gitlab_nightshift.events import StepEnded, StepStarted
+
+    if isinstance(event, StepStarted):
+        print(event.title, file=sys.stderr)
+    elif isinstance(event, StepEnded):
+        print(f"  {event.text}", file=sys.stderr)
+
+
 def _demo(args: argparse.Namespace) -> int:
     from gitlab_nightshift import stages
     from gitlab_nightshift.demo.night import OPENING, demo_night
@@ -183,6 +201,67 @@ def _demo(args: argparse.Namespace) -> int:
             status = _status(stages.run(session))
         print(reader_view(demo, _colour()))
     return status
+
+
+def _by_hand(args: argparse.Namespace) -> int:
+    from gitlab_nightshift.by_hand.commands import run
+
+    out, told = run(_call(args), args)
+    sys.stderr.write(told)
+    sys.stdout.write(out)
+    return 0
+
+
+def _delegate(args: argparse.Namespace) -> int:
+    import json
+
+    from gitlab_nightshift import api
+
+    if args.schema:
+        print(json.dumps(api.schemas(), indent=2))
+        return 0
+    result = api.delegate_file(args.payload, sys.stdin.buffer, os.environ, sys.stderr)
+    print(json.dumps(api.as_json(result)))
+    return api.exit_status(result)
+
+
+def _chat(args: argparse.Namespace) -> int:
+    from gitlab_nightshift.desk.chat.configuration import (
+        read_address,
+        read_application,
+        read_chat_settings,
+    )
+
+    if args.register:
+        application = read_application(os.environ)
+        from gitlab_nightshift.desk.chat.server import register
+
+        register(application)
+        print("/coder is registered")
+        return 0
+    settings, address = read_chat_settings(os.environ), read_address(args.listen)
+    from gitlab_nightshift.desk.chat.server import serve
+
+    serve(settings, address, lambda line: print(line, file=sys.stderr, flush=True))
+    return 0
+
+
+COMMANDS: dict[str, Command] = {
+    "plan": _plan,
+    "work": _work,
+    "publish": _publish,
+    "run": _run,
+    "config show": _config_show,
+    "config schema": _config_schema,
+    "doctor": _doctor,
+    "check": _check,
+    "demo": _demo,
+    "patch": _by_hand,
+    "execute": _by_hand,
+    "providers": _by_hand,
+    "chat discord": _chat,
+    "delegate": _delegate,
+}
 
 
 # --- the pieces they share ------------------------------------------------------------------------
@@ -218,54 +297,4 @@ def _status(result: "RunResult") -> int:
 
 def _linux_only() -> None:
     if sys.platform != "linux":
-        raise config_error("agents run on Linux only; here demo and config work")
-
-
-def _parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="nightshift", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=raw
-    )
-    parser.add_argument("--version", action="version", version=f"nightshift {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        made.set_defaults(command=command)
-        return made
-
-    plan = _settable(add("plan", _plan, "what a night would try; writes nightshift/plan.json"))
-    plan.add_argument("--prompts", action="store_true", help="show the prompts as they are sent")
-    work = _settable(add("work", _work, "run the agents; writes nightshift/bundle"))
-    work.add_argument("--plan", metavar="FILE", help="default: nightshift/plan.json")
-    publish = _settable(add("publish", _publish, "open the merge request of a bundle"))
-    source = publish.add_mutually_exclusive_group()
-    source.add_argument("bundle", nargs="?", metavar="BUNDLE", help="default: nightshift/bundle")
-    source.add_argument(
-        "--from-job", metavar="NAME", help="the bundle of another job of this pipeline"
-    )
-    run = _settable(add("run", _run, "plan, work and publish in one job"))
-    run.add_argument("--dry-run", action="store_true", help="stop before publish")
-    for each in (plan, run):
-        each.add_argument("--category", metavar="NAME", help="instead of today's")
-    config = commands.add_parser("config", help="show the settings, or their schema")
-    shown = config.add_subparsers(metavar="show|schema", required=True)
-    show = _settable(shown.add_parser("show", help="each value with where it came from"))
-    show.set_defaults(command=_config_show)
-    schema = shown.add_parser("schema", help="the JSON Schema of nightshift.yaml, for editors")
-    schema.set_defaults(command=_config_schema)
-    doctor = add("doctor", _doctor, "what is safe on this runner: tried, not guessed")
-    doctor.add_argument(
-        "--boundary", action="store_true", help="what keeps an agent from the job's secrets here"
-    )
-    demo = add("demo", _demo, "a whole night on this machine: no account, no model")
-    demo.add_argument("folder", nargs="?", default=".", help="where nightshift/ is left")
-    return parser
-
-
-def _settable(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("--config", metavar="FILE", help="default: nightshift.yaml")
-    parser.add_argument(
-        "--set", action="append", metavar="KEY=VALUE", help="a setting, as models.verify=NAME"
-    )
-    return parser
+        raise config_error("agents run on Linux only; here demo, config and check work")

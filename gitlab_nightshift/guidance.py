@@ -17,6 +17,14 @@ FALLBACK_ORDER: Final[tuple[str, ...]] = (
 )
 """Categories tried after today's, in this order, whatever the schedule says."""
 
+TASK: Final = "task"
+"""The category of a run that was given a task instead."""
+TASK_GUIDANCE: Final = (
+    "A person gave this task; it stands below as the selected improvement. Do exactly what it asks "
+    "for, within the rules of this run, and nothing else. Where it leaves a choice, take the "
+    "smaller change, and where it asks for something that these rules forbid, change nothing."
+)
+
 INJECTION_MITIGATION_PREAMBLE: Final[str] = """\
 # What counts as an instruction
 

@@ -10,16 +10,21 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.session import Call, config_file, top_of
-from gitlab_nightshift.settings import FILE_NAME, NOT_IN_FORCE, ConfigFile, load_settings
+from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings, waits_for
 from gitlab_nightshift.settings.job import MODEL_KEYS
+from gitlab_nightshift.work.agents import chosen
 
 
 def settings_table(call: Call) -> str:
     """A line per key: key, value, source. Secrets are shown as ``[set]``."""
-    settings = load_settings(call.env, _file(call), call.overrides)
+    loaded = settings_of(call)
+    settings = chosen(loaded, call.env).settings
+    values = settings.values()
+    if loaded.agent == "auto":
+        values["agent"] = f"auto (here {settings.agent})"
     rows = [
         (key, _shown(key, value), settings.source(key) + _waiting(key))
-        for key, value in settings.values().items()
+        for key, value in values.items()
     ]
     rows += [(name, "[set]" if call.env.get(name) else "-", "variable") for name in _secret_names()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
@@ -27,6 +32,11 @@ def settings_table(call: Call) -> str:
         f"{key:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {source}"
         for key, value, source in rows
     )
+
+
+def settings_of(call: Call) -> Settings:
+    """The settings as a run would have them, also outside a checkout."""
+    return load_settings(call.env, _file(call), call.overrides)
 
 
 def _file(call: Call) -> ConfigFile | None:
@@ -50,7 +60,7 @@ def _shown(key: str, value: Any) -> str:
 
 
 def _waiting(key: str) -> str:
-    waits = NOT_IN_FORCE.get(key.partition(".")[0])
+    waits = waits_for(key)
     return f"  (not yet in force: waits for {waits})" if waits else ""
 
 

@@ -2,54 +2,90 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-from gitlab_nightshift.errors import Code, Interrupted, NightshiftError, config_error
-from gitlab_nightshift.events import Note, RunEnded, RunStarted, StepEnded, StepStarted
-from gitlab_nightshift.gitlab.project import Project, open_project
-from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.checkout import check_startable
-from gitlab_nightshift.host.environment import NETWORK, allowed
+from gitlab_nightshift.errors import Interrupted, NightshiftError
+from gitlab_nightshift.events import (
+    Note,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+)
 from gitlab_nightshift.host.signals import shield
-from gitlab_nightshift.plan.facts import CheckoutFacts, read_facts
+from gitlab_nightshift.plan.facts import CheckoutFacts
 from gitlab_nightshift.plan.stage import make_plan
-from gitlab_nightshift.publish.desk import Desk, Source, read_source
-from gitlab_nightshift.publish.fetch import fetch_bundle
+from gitlab_nightshift.policy.night import closed_gates
 from gitlab_nightshift.publish.merge_request import check_templates
-from gitlab_nightshift.publish.stage import publish as do_publish
+from gitlab_nightshift.publishing import ended, facts_of, no_token, publish, source_of
 from gitlab_nightshift.records import (
     Bundle,
     Outcome,
     Plan,
     Published,
+    Request,
     RunResult,
     read_record,
     write_record,
 )
-from gitlab_nightshift.report.files import move_logs, named_logs, write_results
-from gitlab_nightshift.report.result import run_result
+from gitlab_nightshift.report.files import move_logs, named_logs
 from gitlab_nightshift.session import Session, product
-from gitlab_nightshift.verdict.build_files import build_commands, default_allowed_commands
-from gitlab_nightshift.work.access import MODEL_VARIABLES
-from gitlab_nightshift.work.agents import provider_of
-from gitlab_nightshift.work.stage import WorkPlace, prompts_preview
+from gitlab_nightshift.triggered import (
+    Start,
+    planned,
+    start,
+    taken_up,
+    tell_ended,
+    tell_taken_up,
+)
+from gitlab_nightshift.work.agents import chosen
+from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.work.stage import prompts_preview
 from gitlab_nightshift.work.stage import work as do_work
+from gitlab_nightshift.work_place import verify_commands, work_place, work_seconds
 
-PUBLISH_NEEDS_S = 300.0
-"""Seconds of the job that are kept back for publishing, at most a fifth of the job."""
+
+@dataclass(frozen=True)
+class _Begun:
+    """What is known before the plan: the checkout, and what GitLab says."""
+
+    facts: CheckoutFacts
+    start: Start
+
+
+def _begin(session: Session) -> _Begun:
+    """What can be known without GitLab comes first."""
+    session.emit(StepStarted("plan", "Plan"))
+    check_templates(session.settings)
+    facts = facts_of(session)
+    return _Begun(facts, start(session))
 
 
 def plan(session: Session) -> Plan:
     """The plan stage; writes ``plan.json``."""
-    session.emit(StepStarted("plan", "Plan"))
-    check_templates(session.settings)
-    facts = facts_of(session)
-    made = make_plan(session.settings, session.job, facts, project_of(session))
+    begun = _begin(session)
+    with taken_up(session, begun.start.request) as there:
+        return _plan(there, begun)
+
+
+def _plan(session: Session, begun: _Begun) -> Plan:
+    request, heard = begun.start.request, begun.start.heard
+    facts = facts_of(session) if request and request.head else begun.facts
+    verify = verify_commands(session, request)
+    made = make_plan(session.settings, session.job, facts, begun.start.project, verify.commands)
+    made = planned(made, heard)
     write_record(session.results / "plan.json", made)
+    for text in closed_gates(session.settings):
+        session.emit(Note(text, warning=True))
     for note in (*made.notes, *(f"not known: {text}" for text in made.unknown)):
         session.emit(Note(note))
+    session.emit(Note(f"  proven by: {_proven_by(verify)}"))
     session.emit(StepEnded("plan", not made.skip, _plan_line(made)))
+    tell_taken_up(session, made, heard)
     return made
+
+
+def _proven_by(verify: Commands) -> str:
+    source = "the build files; verify_commands is empty" if verify.implied else "verify_commands"
+    return f"{', '.join(verify.commands)} ({source})" if verify.commands else NOTHING_TO_RUN
 
 
 def _plan_line(made: Plan) -> str:
@@ -62,94 +98,17 @@ def _plan_line(made: Plan) -> str:
 
 def preview(session: Session, made: Plan) -> dict[str, str]:
     """The prompts of a night as they would be sent."""
-    return prompts_preview(_work_place(session), made)
+    return prompts_preview(work_place(session), made)
 
 
 def work(session: Session, made: Plan) -> Bundle:
     """The work stage; writes the bundle and the logs."""
-    bundle = do_work(made, _work_place(session), session.results / "bundle")
+    with taken_up(session, made.request) as there:
+        bundle = do_work(made, work_place(there, made.request), session.results / "bundle")
     move_logs(session.logs, session.results / "logs", session.redact)
     bundle = named_logs(bundle, session.results)
     write_record(session.results / "bundle" / "bundle.json", bundle)
     return bundle
-
-
-def publish(session: Session, folder: Path, source: Source, recent: frozenset[str]) -> Published:
-    """The publish stage; writes ``published.json``. A failure is an outcome, the bundle stays.
-
-    ``source`` and ``recent`` (files that are refused) were read before any agent ran.
-    """
-    session.emit(StepStarted("publish", "Publish"))
-    try:
-        published = do_publish(folder, _desk(session, source, recent))
-    except (NightshiftError, Interrupted) as error:
-        resume = f"nightshift publish {session.settings.output_dir}/bundle"
-        stopped = f"stopped by a signal. Go on with: {resume}"
-        reason = error.message if isinstance(error, NightshiftError) else stopped
-        published = Published(session.job.run_id, Outcome.FAILED, reason, error.code.value)
-    text = published.mr_url or published.reason
-    session.emit(StepEnded("publish", not published.error_code, text))
-    write_record(session.results / "published.json", published)
-    return published
-
-
-def source_of(session: Session) -> Source:
-    """What publish needs of the checkout, the machine's git identity among it."""
-    return read_source(session.machine_git, session.checkout)
-
-
-def facts_of(session: Session) -> CheckoutFacts:
-    """What plan and publish need to know of the checkout; a night can start from it."""
-    check_startable(session.machine_git, session.checkout, session.settings.output_dir)
-    return read_facts(session.git, session.checkout, session.settings, session.job)
-
-
-def _desk(session: Session, source: Source, recent: frozenset[str]) -> Desk:
-    job, token = session.job, session.secrets.gitlab_token
-    return Desk(
-        settings=session.settings,
-        job=job,
-        project=open_project(job.server_url, job.project_id, token),
-        token=token,
-        git=session.git,
-        source=source,
-        private=session.private,
-        redact=session.redact,
-        emit=session.emit,
-        recent_files=recent,
-        network={name: session.env[name] for name in NETWORK if session.env.get(name)},
-    )
-
-
-def publish_again(session: Session, given: str | None, from_job: str | None = None) -> RunResult:
-    """Publish the bundle of an earlier stage or run; a dry run only reports it."""
-    folder = _bundle_of(session, from_job) if from_job else product(session, given, "bundle")
-    bundle = read_record(Bundle, folder / "bundle.json")
-    if from_job:
-        if bundle.run_id != session.job.run_id:
-            raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
-        # Its logs stay where they are, in that job's artifacts.
-        bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
-    if session.settings.dry_run:
-        return ended(session, bundle, None)
-    if not session.secrets.gitlab_token:
-        raise no_token()
-    facts = facts_of(session)
-    recent = frozenset(facts.recent_files if facts.recent_enforced else ())
-    return ended(session, bundle, publish(session, folder, source_of(session), recent))
-
-
-def _bundle_of(session: Session, name: str) -> Path:
-    """The bundle of another job of this pipeline."""
-    job, token = session.job, session.secrets.gitlab_token
-    if not token:
-        raise no_token()
-    if not session.env.get("CI_PIPELINE_ID"):
-        raise config_error("--from-job: works in a job of a GitLab pipeline only")
-    folder = session.results / "bundle"
-    project = open_project(job.server_url, job.project_id, token)
-    fetch_bundle(project, job.run_id, name, f"{session.settings.output_dir}/bundle", folder)
-    return folder
 
 
 @dataclass
@@ -158,6 +117,7 @@ class _Done:
 
     bundle: Bundle | None = None
     published: Published | None = None
+    request: Request | None = None
 
 
 def run(session: Session) -> RunResult:
@@ -170,20 +130,26 @@ def run(session: Session) -> RunResult:
         done.bundle = _stopped(session, done.bundle, error)
     with shield():
         assert done.bundle is not None, "every way through the stages leaves a bundle"
-        return ended(session, done.bundle, done.published)
+        result = ended(session, done.bundle, done.published)
+        tell_ended(session, done.request, result, done.bundle, done.published)
+        return result
 
 
 def _three_stages(session: Session, done: _Done) -> None:
     """Without a token it stops before anything is spent, unless it is a dry run."""
-    dry = session.settings.dry_run
-    if not session.secrets.gitlab_token and not dry:
+    if not session.secrets.gitlab_token and not session.settings.dry_run:
         raise no_token()
-    made = plan(session)
-    source = source_of(session)
-    done.bundle = work(session, made)
-    if done.bundle.outcome is Outcome.MR_READY and not done.bundle.error_code and not dry:
-        recent = frozenset(made.recent_files if made.recent_files_enforced else ())
-        done.published = publish(session, session.results / "bundle", source, recent)
+    begun = _begin(session)
+    done.request = begun.start.request
+    with taken_up(session, done.request) as there:
+        made = _plan(there, begun)
+        source = source_of(there)
+        done.bundle = work(there, made)
+        ready = done.bundle.outcome is Outcome.MR_READY and not done.bundle.error_code
+        if ready and not there.settings.dry_run:
+            recent = frozenset(made.recent_files if made.recent_files_enforced else ())
+            folder = there.results / "bundle"
+            done.published = publish(there, folder, source, recent, request=made.request)
 
 
 def _stopped(
@@ -208,29 +174,13 @@ def _stopped(
     return made
 
 
-def no_token() -> NightshiftError:
-    """What to do where there is no token."""
-    return config_error(
-        "GITLAB_TOKEN is not set: add it as a masked CI variable (a project access token with the "
-        "role Developer and the scopes api and write_repository); --dry-run works without"
-    )
-
-
-def ended(session: Session, bundle: Bundle, published: Published | None) -> RunResult:
-    """Write what the run leaves, and say the last line."""
-    result = run_result(bundle, published)
-    write_results(session.results, result, bundle, session.redact)
-    session.emit(RunEnded(result))
-    return result
-
-
 def started(session: Session) -> None:
     """Say what will be done, where and within which limits."""
     settings = session.settings
     seconds = work_seconds(session, datetime.now(UTC))
     time_left = "no deadline" if seconds is None else f"{seconds / 60:.0f} min for the work"
     facts = (
-        f"agent {provider_of(settings).name}, isolation {settings.isolation}",
+        f"agent {chosen(settings, session.env)}, isolation {settings.isolation}",
         f"budget ${settings.max_budget_usd:g}, {time_left}, "
         f"at most {settings.max_diff_lines} changed lines",
     )
@@ -240,58 +190,3 @@ def started(session: Session) -> None:
 def read_plan(session: Session, file: str | None) -> Plan:
     """The plan of an earlier stage."""
     return read_record(Plan, product(session, file, "plan.json"))
-
-
-def project_of(session: Session) -> Project | None:
-    """GitLab's project with the token's rights checked; None without a token."""
-    token, job = session.secrets.gitlab_token, session.job
-    if not token:
-        return None
-    if not job.server_url or not job.project_id:
-        raise config_error("which project? Outside CI set repo_url to its web address")
-    project = open_project(job.server_url, job.project_id, token)
-    project.access()
-    return project
-
-
-def _work_place(session: Session) -> WorkPlace:
-    settings = session.settings
-    files = git_verbs.tracked_files(session.git, session.checkout)
-    base = git_verbs.head(session.git, session.checkout)
-
-    def read(name: str) -> bytes | None:
-        return git_verbs.read_file(session.git, session.checkout, base, name)
-
-    build = build_commands(files, read)
-    default = default_allowed_commands(files, read)
-    commands = settings.allowed_commands if settings.allowed_commands is not None else default
-    model = (*provider_of(settings).keys, *MODEL_VARIABLES, *NETWORK, *settings.agent_env)
-    return WorkPlace(
-        settings=settings,
-        job=session.job,
-        env=allowed(session.env, settings.agent_env),
-        model_env={name: session.env[name] for name in model if session.env.get(name)},
-        checkout=session.checkout,
-        config_folder=session.config_folder,
-        home=Path(session.env.get("HOME", "/")),
-        private=session.private,
-        logs=session.logs,
-        allowed_commands=tuple(commands),
-        build_commands=tuple(name for name in commands if name in build),
-        seconds=work_seconds(session, datetime.now(UTC)),
-        redact=session.redact,
-        emit=session.emit,
-    )
-
-
-def work_seconds(session: Session, now: datetime) -> float | None:
-    """Seconds that the work may take: what is left of the job, less what publish needs."""
-    settings, job = session.settings, session.job
-    if settings.run_timeout is not None or job.job_timeout_s is None:
-        return settings.run_timeout
-    try:
-        used = (now - datetime.fromisoformat(job.job_started_at)).total_seconds()
-    except (ValueError, TypeError):
-        used = 0.0
-    reserve = min(PUBLISH_NEEDS_S, job.job_timeout_s / 5)
-    return max(job.job_timeout_s - max(used, 0.0) - reserve, 1.0)

@@ -9,10 +9,11 @@ from pathlib import Path
 from gitlab_nightshift.host.paths import short_folder
 from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.launch import Sandbox
+from gitlab_nightshift.host.sandbox.ownership import give
 from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.host.sandbox.probe import Missing, survey
 from gitlab_nightshift.host.sandbox.proof import prove, table
-from gitlab_nightshift.host.sandbox.records import Confinement, Tier
+from gitlab_nightshift.host.sandbox.records import Confinement
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,17 @@ def examine_boundary(env: Mapping[str, str], checkout: Path) -> Diagnosis:
     """Try every tier, and prove the strongest that works, with the real places of this runner."""
     with short_folder(Path(tempfile.gettempdir())) as private:
         private.chmod(0o711)  # another user has to pass through
-        found = survey(private)
+        found = survey(private, checkout)
         lines = [_tier_line(row) for row in found]
-        best = next((row for row in found if _usable(row)), None)
-        if not isinstance(best, Sandbox):
+        best = next((row for row in found if isinstance(row, Sandbox)), None)
+        if best is None:
             return Diagnosis(
                 (*lines, "no tier works here: a night would stop before any agent"), False
             )
         scratch = private / "scratch"
         scratch.mkdir()
+        if best.identity:
+            give(scratch, (best.identity.uid, best.identity.gid))
         targets = Targets(tuple(_secrets(env, checkout)), (private,))
         proof = prove(best, Confinement(scratch, (scratch,)), targets)
         told = "every promise is kept" if proof.held else proof.trouble or "there are holes"
@@ -43,15 +46,10 @@ def examine_boundary(env: Mapping[str, str], checkout: Path) -> Diagnosis:
         return Diagnosis(tuple(lines), proof.held)
 
 
-def _usable(row: Sandbox | Missing) -> bool:
-    return isinstance(row, Sandbox) and row.tier is not Tier.UID
-
-
 def _tier_line(row: Sandbox | Missing) -> str:
     if isinstance(row, Missing):
         return f"{row.tier}: not here: {row.reason}"
-    later = " (a night cannot use it in this version)" if row.tier is Tier.UID else ""
-    return f"{row.tier}: works{later}"
+    return f"{row.tier}: works"
 
 
 def _secrets(env: Mapping[str, str], checkout: Path) -> Iterator[Path]:

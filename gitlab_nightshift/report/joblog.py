@@ -11,13 +11,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
+from typing import TextIO
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.events import (
+    ArtifactWritten,
     BeadEnded,
+    CmdEnd,
+    CmdStart,
     CommandEnded,
     Event,
+    GateApproved,
+    GateDenied,
+    GateRequired,
     Note,
+    PhaseEnd,
+    PhaseStart,
     Progress,
     RunEnded,
     RunStarted,
@@ -54,12 +63,16 @@ def _spent(result: RunResult) -> str:
 
 @dataclass
 class JobLog:
-    """A sink for events that prints. The sections that are open are all that it remembers."""
+    """A sink for events that prints, to stdout unless ``stream`` is another.
+
+    The sections that are open are all that it remembers.
+    """
 
     sections: bool
     colour: bool
     redact: Callable[[str], str]
     open: list[str] = field(default_factory=list)
+    stream: TextIO | None = None
 
     def __call__(self, event: Event) -> None:
         """Print one event."""
@@ -140,6 +153,42 @@ class JobLog:
         ]
         self._print(self._paint(" · ".join(part for part in parts if part), style, "bold"))
 
+    # --- delegations ------------------------------------------------------------------------------
+
+    @_show.register
+    def _(self, event: PhaseStart) -> None:
+        again = f" · attempt {event.attempt}" if event.attempt > 1 else ""
+        self._print(self._paint(f"■ {event.phase}{again}", "bold"))
+
+    @_show.register
+    def _(self, event: PhaseEnd) -> None:
+        if not event.ok:
+            self._print(self._paint(f"  {event.phase}: {one_line(event.why, 400)}", "yellow"))
+
+    @_show.register
+    def _(self, event: CmdStart) -> None:
+        self._print(self._paint(f"    $ {one_line(event.command)}", "dim"))
+
+    @_show.register
+    def _(self, event: CmdEnd) -> None:
+        """Beads and commands tell their end themselves."""
+
+    @_show.register
+    def _(self, event: ArtifactWritten) -> None:
+        self._print(self._paint(f"  {event.kind}: {one_line(event.path, 400)}", "dim"))
+
+    @_show.register
+    def _(self, event: GateRequired) -> None:
+        self._print(f"  gate {event.gate}: an approval is needed: {one_line(event.why, 400)}")
+
+    @_show.register
+    def _(self, event: GateApproved) -> None:
+        self._print(f"  gate {event.gate}: approved by {one_line(event.by)}")
+
+    @_show.register
+    def _(self, event: GateDenied) -> None:
+        self._print(self._paint(f"  gate {event.gate}: {one_line(event.why, 400)}", "yellow"))
+
     def _marker(self, what: str, key: str, options: str = "") -> str:
         if not self.sections:
             return ""
@@ -152,7 +201,8 @@ class JobLog:
         return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
 
     def _print(self, text: str, end: str = "\n") -> None:
+        stream = self.stream or sys.stdout
         try:
-            print(text, end=end, flush=True, file=sys.stdout)  # noqa: T201
+            print(text, end=end, flush=True, file=stream)
         except BrokenPipeError:  # nobody reads any more, as after `| head`: the night goes on
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

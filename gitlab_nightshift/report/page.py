@@ -8,7 +8,17 @@ from html import escape
 from string import Template
 
 from gitlab_nightshift.events import cost, elapsed
-from gitlab_nightshift.records import BeadResult, Bundle, CommandResult, Outcome, RunResult
+from gitlab_nightshift.records import (
+    BeadResult,
+    Bundle,
+    Check,
+    CommandResult,
+    Finding,
+    Gated,
+    Outcome,
+    RunResult,
+    Seen,
+)
 from gitlab_nightshift.report.result import bead_said
 
 LONGEST_ERROR = 300
@@ -113,7 +123,9 @@ def _change(bundle: Bundle) -> str:
     draft, change = proposal.draft, proposal.change
     size = f"+{change.added} -{change.deleted}"
     files = _list(f"<code>{_text(name)}</code>" for name in change.files)
-    ran = _list([*map(_command, proposal.commands), *map(_text, proposal.notes)])
+    seen = [*map(_command, proposal.commands), *map(_check, proposal.checks)]
+    told = (*map(_gate, proposal.gates), *map(_finding, proposal.findings))
+    ran = _list([*seen, *told, *map(_text, proposal.notes)])
     return (
         f"<h2>{_text(draft.title)} ({size})</h2><p>{_text(draft.summary)}</p>{files}"
         f"<h2>Verification</h2>{ran or '<p>This program ran no command.</p>'}"
@@ -122,7 +134,24 @@ def _change(bundle: Bundle) -> str:
 
 def _command(result: CommandResult) -> str:
     how = result.error or f"exit status {result.exit_status}"
-    return f"<code>{_text(result.command)}</code>: {_text(how)}, {elapsed(result.duration_s)}"
+    how += f", {elapsed(result.duration_s)}" + (", at the second try" if result.flaky else "")
+    return f"<code>{_text(result.command)}</code>: {_text(how)}"
+
+
+def _check(check: Check) -> str:
+    said = f"{_text(check.title)}: {_text(check.detail)}"
+    bad = check.seen in (Seen.FAILED, Seen.NOT_CHECKED)
+    what = _text(check.seen.value.replace("_", " "))
+    return f'<span class="bad">{what}</span> {said}' if bad else said
+
+
+def _gate(gated: Gated) -> str:
+    what = _text(gated.decision.replace("_", " "))
+    return f'<span class="bad">{what}</span> <code>{_text(gated.path)}</code> {_text(gated.why)}'
+
+
+def _finding(finding: Finding) -> str:
+    return f'<span class="bad">{_text(finding.name)}</span> {_text(str(finding))}'
 
 
 def _tried(result: RunResult) -> str:

@@ -23,6 +23,7 @@ def run_result(bundle: Bundle, published: Published | None) -> RunResult:
         error_code=last.error_code,
         reason=last.reason,
         summary=bundle.summary,
+        task=bundle.task,
         mr_url=published.mr_url if published else "",
         branch=published.branch if published else "",
         base_sha=bundle.base_sha,

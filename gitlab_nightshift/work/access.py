@@ -1,6 +1,7 @@
-"""How an agent reaches its model: through the gateway, which holds the key."""
+"""How an agent reaches its model: through the gateway, which holds the key; and open hosts."""
 
 import contextlib
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,10 @@ from gitlab_nightshift.host.sandbox.records import Gate
 from gitlab_nightshift.records import Usage
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.work.agents.base import Provider
+from gitlab_nightshift.work.egress import Egress
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.host.gateway import BeadTicket, Gateway
+    from gitlab_nightshift.host.gateway import BeadTicket, Gateway, ModelKey
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
 """Variables of the job that say where the model is; the agent itself never gets them."""
@@ -28,6 +30,11 @@ class BeadAccess:
     env: Mapping[str, str]
     _gateway: "Gateway | None" = None
     _ticket: "BeadTicket | None" = None
+
+    @property
+    def base_url(self) -> str:
+        """The gateway's address, "" without one."""
+        return self._ticket.base_url if self._ticket else ""
 
     def usage(self) -> Usage | None:
         """What the gateway has seen so far; None without one."""
@@ -49,7 +56,8 @@ class ModelAccess:
     """The way of all beads of a run."""
 
     _provider: Provider
-    _gateway: "Gateway | None"
+    _egress: Egress
+    _gateway: "Gateway | None" = None
     gates: tuple[Gate, ...] = ()
 
     @contextlib.contextmanager
@@ -57,17 +65,18 @@ class ModelAccess:
         self, name: str, model: str, budget_usd: float, budget_tokens: int | None
     ) -> Iterator[BeadAccess]:
         """Open a bead's way; its placeholder opens nothing after the end of the block."""
-        if self._gateway is None:
-            yield BeadAccess({})
-            return
-        ticket = self._gateway.open_bead(
-            name, {model}, budget_usd=budget_usd, budget_tokens=budget_tokens
-        )
-        env = self._provider.access_env(ticket.base_url, ticket.placeholder)
-        try:
-            yield BeadAccess(env, self._gateway, ticket)
-        finally:
-            self._gateway.close_bead(ticket)
+        with self._egress.bead(name) as proxy:
+            if self._gateway is None:
+                yield BeadAccess(proxy)
+                return
+            ticket = self._gateway.open_bead(
+                name, {model}, budget_usd=budget_usd, budget_tokens=budget_tokens
+            )
+            env = self._provider.access_env(ticket.base_url, ticket.placeholder)
+            try:
+                yield BeadAccess({**proxy, **env}, self._gateway, ticket)
+            finally:
+                self._gateway.close_bead(ticket)
 
 
 @contextlib.contextmanager
@@ -75,30 +84,40 @@ def open_access(
     settings: Settings,
     provider: Provider,
     model_env: Mapping[str, str],
+    egress: Egress,
     socket: Path,
     emit: Emit,
 ) -> Iterator[ModelAccess]:
-    """The gateway for as long as agents run; it listens on ``socket``, too.
+    """The gateway for as long as agents run; it listens on ``socket``, too. Beads get ``egress``.
 
-    There is none for an agent that needs no key (a replay), and where the team passes a cloud's own
+    There is none for an agent that knows no key (a replay), and where the team passes a cloud's own
     credentials by name: then the agent holds these, which is said aloud. Raises ``E_CONFIG`` for an
     endpoint that cannot be used.
     """
-    key = next((name for name in provider.keys if model_env.get(name)), None)
     direct = provider.direct(model_env)
     if direct:
         text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials"
         emit(Note(text, warning=True))
-    if direct or key is None:
-        yield ModelAccess(provider, None)
+    if direct or not provider.keys:
+        yield ModelAccess(provider, egress)
         return
-    from gitlab_nightshift.host.gateway import Gateway, Limits, ModelKey, all_rates, upstream
+    from gitlab_nightshift.host.gateway import Gateway, Limits, all_rates, upstream
 
-    endpoint = settings.model_endpoint or model_env.get("ANTHROPIC_BASE_URL", "")
-    way = upstream(ModelKey(key, model_env[key]), endpoint, model_env)
+    model_key = _key(provider, model_env)
+    endpoint = settings.model_endpoint or model_env.get(f"{model_key.api.name}_BASE_URL", "")
+    way = upstream(model_key, endpoint, model_env)
     limits = Limits(retry_s=min(OVERLOAD_S, settings.idle_timeout / 2))
     rates = all_rates(settings.prices)
     with Gateway(way, emit, rates=rates, limits=limits, socket=socket) as gateway:
         port = urlsplit(gateway.url).port
         assert port, "the gateway listens on a port"
-        yield ModelAccess(provider, gateway, (Gate(port, socket),))
+        yield ModelAccess(provider, egress, gateway, (Gate(port, socket),))
+
+
+def _key(provider: Provider, model_env: Mapping[str, str]) -> "ModelKey":
+    """The first key that is set. Where ``check`` asked for none, one that opens nothing: a server
+    of one's own does not look at it."""
+    from gitlab_nightshift.host.gateway import ModelKey
+
+    name = next((name for name in provider.keys if model_env.get(name)), provider.keys[0])
+    return ModelKey(name, model_env.get(name) or f"no-key-{secrets.token_hex(16)}")

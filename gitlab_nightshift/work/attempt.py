@@ -1,57 +1,36 @@
 """One attempt: Implement, then every proof in order of cost. The first that fails ends it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.errors import Code
+from gitlab_nightshift.events import StepEnded
 from gitlab_nightshift.host.changes import Captured
 from gitlab_nightshift.host.checkout import Checkout
-from gitlab_nightshift.host.process import Limits
-from gitlab_nightshift.host.sandbox.launch import Confined
-from gitlab_nightshift.policy import ChangeView, violations
-from gitlab_nightshift.records import BeadResult, CommandResult, Verdict
-from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.verdict.commands import failure_text, run_commands
+from gitlab_nightshift.records import AnalysisResult, BeadResult, Finding, Gated, Verdict
+from gitlab_nightshift.work.proving import Proof, Proven, look, prove, subject_of
 from gitlab_nightshift.work.recording import Recorder
 
 RunBead = Callable[[str], BeadResult]
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What a change is held against, besides the Verify bead; ``notes`` are known beforehand.
-
-    Where the baseline was red already, failing commands are told and prove nothing.
-    """
-
-    settings: Settings
-    recent_files: frozenset[str]
-    ci_config: str
-    env: Mapping[str, str]
-    logs: Path
-    limits: Callable[[], Limits]
-    emit: Emit
-    confined: Confined
-    notes: tuple[str, ...] = ()
-    baseline_red: bool = False
-
-
-@dataclass(frozen=True)
 class Good:
-    """A change that passed everything, fixed as it was then."""
+    """A change that passed everything, fixed as it was then, and what was seen of it."""
 
     captured: Captured
     verdict: Verdict
-    commands: tuple[CommandResult, ...]
-    notes: tuple[str, ...]
+    seen: Proven
+    told: tuple[Finding, ...]
+    gates: tuple[Gated, ...] = ()
 
 
 @dataclass(frozen=True)
 class Bad:
-    """A failed attempt, and what the next one should know."""
+    """A failed attempt, what the next one should know, and the code of a run that ends with it."""
 
     why: str
+    code: Code = Code.TEST_FAILED
 
 
 def step_key(bead: str, category: str, attempt: int) -> str:
@@ -59,27 +38,42 @@ def step_key(bead: str, category: str, attempt: int) -> str:
     return f"{bead}-{category}-{attempt}"
 
 
-def try_change(checkout: Checkout, proof: Proof, bead: RunBead, recorder: Recorder) -> Good | Bad:
+def try_change(
+    checkout: Checkout, proof: Proof, analysis: AnalysisResult, bead: RunBead, recorder: Recorder
+) -> Good | Bad:
     """Implement and prove one change. The checkout is left as it is: the caller puts it back."""
     implemented = bead("implement")
     captured = checkout.change()
     recorder.keep_change(implemented, captured, checkout.repository)
-    why = _not_acceptable(implemented, captured, proof)
-    _ended(proof, implemented, why, _size(captured))
-    if why:
-        return Bad(why)
+    if why := _not_a_change(implemented, captured):
+        return _bad(proof, implemented, why, Code.APPLY_FAILED)
+    subject = subject_of(checkout, proof, implemented.category, analysis, captured)
+    looked = look(proof, captured, subject)
+    if looked.why:
+        return _bad(proof, implemented, looked.why, Code.POLICY_DENY)
+    _ended(proof, implemented, _size(captured))
     checkout.lay(captured)
     verified = bead("verify")
-    why = _not_passed(verified)
-    _ended(proof, verified, why, "passed")
-    if why:
-        return Bad(why)
-    return _proven(checkout, proof, captured, verified)
+    if why := _not_passed(verified):
+        return _bad(proof, verified, why)
+    _ended(proof, verified, "passed")
+    name = f"{verified.category}-{verified.attempt}"
+    seen = prove(checkout, proof, captured, subject, name)
+    if seen.why:
+        return Bad(seen.why)
+    assert isinstance(verified.handoff, Verdict)
+    told = tuple(f for f in (*looked.findings, *seen.findings) if f.level == "warn")
+    return Good(captured, verified.handoff, seen, told, looked.gates)
 
 
-def _ended(proof: Proof, result: BeadResult, why: str, text: str) -> None:
+def _bad(proof: Proof, result: BeadResult, why: str, code: Code = Code.TEST_FAILED) -> Bad:
+    _ended(proof, result, why.strip().partition("\n")[0], ok=False)
+    return Bad(why, code)
+
+
+def _ended(proof: Proof, result: BeadResult, text: str, *, ok: bool = True) -> None:
     key = step_key(result.bead, result.category, result.attempt)
-    proof.emit(StepEnded(key, not why, why.strip().partition("\n")[0] or text))
+    proof.emit(StepEnded(key, ok, text))
 
 
 def _size(captured: Captured) -> str:
@@ -88,17 +82,12 @@ def _size(captured: Captured) -> str:
     return f"{files}, +{change.added} -{change.deleted}"
 
 
-def _not_acceptable(implemented: BeadResult, captured: Captured, proof: Proof) -> str:
-    """Why a change is refused before anyone looks at it; "" where it is not."""
+def _not_a_change(implemented: BeadResult, captured: Captured) -> str:
     if not implemented.ok:
         return f"Implement failed ({implemented.status}): {implemented.error}"
     if captured.refusals:
         return "\n".join(f"{refusal}." for refusal in captured.refusals)
-    if captured.empty:
-        return "Implement changed nothing."
-    change = captured.summary()
-    view = ChangeView(change.files, change.lines)
-    return "\n".join(violations(view, proof.settings, proof.recent_files, proof.ci_config))
+    return "Implement changed nothing." if captured.empty else ""
 
 
 def _not_passed(verified: BeadResult) -> str:
@@ -107,50 +96,3 @@ def _not_passed(verified: BeadResult) -> str:
     if not verified.handoff.passed:
         return verified.handoff.error_details or "Verify did not pass the change."
     return ""
-
-
-def _proven(
-    checkout: Checkout, proof: Proof, captured: Captured, verified: BeadResult
-) -> Good | Bad:
-    """The team's own commands, in the checkout put back with only the change applied."""
-    assert isinstance(verified.handoff, Verdict)
-    unrestored = checkout.lay(captured)
-    name = f"checks-{verified.category}-{verified.attempt}"
-    commands = _run_commands(checkout, proof, name)
-    failed = failure_text(commands, proof.logs, name)
-    if failed and not proof.baseline_red:
-        return Bad(failed)
-    notes = _notes(unrestored)
-    for note in notes:
-        proof.emit(Note(note, warning=True))
-    return Good(captured, verified.handoff, commands, (*proof.notes, *notes))
-
-
-def _run_commands(checkout: Checkout, proof: Proof, name: str) -> tuple[CommandResult, ...]:
-    if not proof.settings.verify_commands:
-        return ()
-    proof.emit(StepStarted(name, "verify_commands on the change"))
-    results = run_commands(
-        proof.settings.verify_commands,
-        checkout=checkout.path,
-        env=proof.env,
-        logs=proof.logs,
-        name=name,
-        limits=proof.limits(),
-        emit=proof.emit,
-        confined=proof.confined,
-    )
-    good = sum(result.ok for result in results)
-    text = f"{good} of {len(proof.settings.verify_commands)} commands passed"
-    proof.emit(StepEnded(name, good == len(results), text))
-    return results
-
-
-def _notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:
-    if not unrestored:
-        return ()
-    some = ", ".join(unrestored[:5]) + (" …" if len(unrestored) > 5 else "")
-    return (
-        f"The agent changed {len(unrestored)} ignored files that were there before and could not "
-        f"be put back ({some}): commands that depend on them prove nothing.",
-    )

@@ -10,7 +10,9 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.events import BeadEnded, Emit, Progress, now_s
 from gitlab_nightshift.host.environment import build_bead_env
-from gitlab_nightshift.host.process import End, Ended, Limits, stream
+from gitlab_nightshift.host.process import End, Ended, Limits, NotStarted, stream
+from gitlab_nightshift.host.space import told_where_full
+from gitlab_nightshift.policy.night import any_command
 from gitlab_nightshift.prompts import bead_prompt
 from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome, Usage
 from gitlab_nightshift.settings import Settings
@@ -28,8 +30,8 @@ HEARTBEAT_S = 60.0
 class Bench:
     """Where beads run and with what: the same for all beads of a run.
 
-    ``env`` is the part of the job's environment that agents may be given. ``private`` is a folder
-    outside the checkout, ``logs`` one below it; ``keep`` records a bead that has ended.
+    ``env`` is the part of the job's environment that agents may be given. ``logs`` is a private
+    folder; ``keep`` records a bead that has ended.
     """
 
     settings: Settings
@@ -38,7 +40,6 @@ class Bench:
     allowed_commands: tuple[str, ...]
     env: Mapping[str, str]
     checkout: Path
-    private: Path
     logs: Path
     ledger: Ledger
     access: ModelAccess
@@ -77,18 +78,24 @@ def run_bead(
     """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
 
     ``values`` are those of the placeholders, ``analysis`` the JSON of what Analyze selected.
-    Raises :class:`Stop` where the run is over: budget, deadline, provider that cannot be used.
+    Raises :class:`Stop` where the run is over: budget, deadline, provider that cannot be used;
+    :class:`NightshiftError` where the CLI cannot be started or the disk is full.
     """
     bench.ledger.check()
     name = f"{len(bench.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
-    scratch = _scratch(bench.private / "beads" / name)
-    scratch.analysis_file.write_text(analysis, encoding="utf-8")
-    write_stub(bead, scratch.handoff_file)
-    task = _task(bench, bead, category, attempt, scratch)
+    folder = bench.boundary.scratch / name
     try:
-        result = _run(bench, task, name, scratch, values)
+        with told_where_full(bench.boundary.scratch, bench.logs, logs=bench.logs):
+            scratch = _scratch(folder)
+            scratch.analysis_file.write_text(analysis, encoding="utf-8")
+            write_stub(bead, scratch.handoff_file)
+            task = _task(bench, bead, category, attempt, scratch)
+            for file, text in bench.provider.files(task).items():
+                scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
+            bench.boundary.hand_over(folder)
+            result = _run(bench, task, name, scratch, values)
     finally:
-        shutil.rmtree(scratch.home.parent, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     bench.ledger.results.append(result)
     bench.emit(BeadEnded(result))
     _stop_where_over(bench, result)
@@ -97,8 +104,8 @@ def run_bead(
 
 def _scratch(folder: Path) -> Scratch:
     scratch = Scratch(folder / "home", folder / "tmp", folder / "handoff")
-    for part in (scratch.home, scratch.tmp, scratch.handoff):
-        part.mkdir(parents=True)
+    for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
+        part.mkdir(mode=0o700)
     return scratch
 
 
@@ -113,6 +120,7 @@ def _task(bench: Bench, bead: str, category: str, attempt: int, scratch: Scratch
         schema=schema(bead),
         allowed_commands=bench.allowed_commands,
         budget_usd=bench.ledger.left_usd(),
+        any_command=any_command(bench.settings),
     )
 
 
@@ -126,6 +134,7 @@ def _run(
     prompt = bead_prompt(bench.templates[task.bead], {**values, **places})
     left = bench.ledger.left_tokens()
     with bench.access.bead(name, task.model, task.budget_usd, left) as access:
+        task = dataclasses.replace(task, base_url=access.base_url)
         process = _Process(bench, task, name, scratch, access)
         return process.run(prompt)
 
@@ -145,13 +154,14 @@ class _Process:
         started = now_s()
         try:
             ended = self._stream(prompt)
-        except OSError as error:
+        except NotStarted as error:
             reason = f"the agent's CLI cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
-        except Interrupted:
+        except (Interrupted, OSError) as stop:  # what it has cost counts all the same
             ended = Ended(End.STOPPED, -signal.SIGTERM, now_s() - started)
             report = self._reader.report(ended, b"")
-            report = dataclasses.replace(report, error="stopped by a signal")
+            text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
+            report = dataclasses.replace(report, error=text)
             self._bench.ledger.results.append(self._result(report, ended))
             raise
         self._bench.keep(self._task, ended, self._out)
@@ -188,7 +198,7 @@ def _environment(bench: Bench, scratch: Scratch, access: BeadAccess) -> dict[str
         tmp=scratch.tmp,
         checkout=bench.checkout,
     )
-    env["PATH"] = bench.boundary.search_path(env["PATH"])
+    env["PATH"] = bench.boundary.agent_path(env["PATH"])
     return {**env, **bench.provider.settings_env(), **access.env}
 
 
@@ -231,7 +241,7 @@ class _Watch:
         """What this program knows stands above what the CLI says of its own failure."""
         if report.status is BeadStatus.OK:
             return report
-        if self._spent:
+        if self._spent or self._access.exhausted():
             return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
         if why := self._access.unusable():
             return dataclasses.replace(report, status=BeadStatus.UNAVAILABLE, error=why)

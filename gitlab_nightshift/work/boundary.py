@@ -1,45 +1,74 @@
 """The boundary around agents and the team's commands: chosen once, proven before the first bead."""
 
+import contextlib
+import functools
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.errors import Code, NightshiftError, config_error
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.host.checkout import Checkout
+from gitlab_nightshift.host.owners import OwnersRefused
+from gitlab_nightshift.host.paths import short_parent
+from gitlab_nightshift.host.private import SCRATCH, own_folder
+from gitlab_nightshift.host.sandbox import uid
 from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
+from gitlab_nightshift.host.sandbox.ownership import give
 from gitlab_nightshift.host.sandbox.places import HOME_FILES
-from gitlab_nightshift.host.sandbox.probe import choose
+from gitlab_nightshift.host.sandbox.probe import Missing, choose
 from gitlab_nightshift.host.sandbox.proof import prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
 from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.hosts import egress_host
 
-WIRED = (Tier.NAMESPACES, Tier.LANDLOCK)
-"""The tiers that a night can use; a user of its own needs the checkout to change its owner."""
+Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
+"""``open_checkout`` for this run; ``identity`` is left to be named."""
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """One sandbox for a whole run. ``read_only`` is what agents may read beside the system."""
+    """One sandbox for a whole run. ``scratch`` is where agents' own folders are made, ``read_only``
+    what they may read beside the system, ``hosts`` what they may reach through the proxy,
+    ``fence`` the folder of the programs that agents find by name (None: all of PATH)."""
 
     sandbox: Sandbox
+    scratch: Path
     read_only: tuple[Path, ...]
     gates: tuple[Gate, ...] = ()
+    hosts: tuple[str, ...] = ()
+    fence: Path | None = None
 
     def around(self, checkout: Path, scratch: Path) -> Confined:
         """The confinement of one process: it may write in the checkout and in ``scratch``."""
         confinement = Confinement(checkout, (checkout, scratch), self.read_only, self.gates)
         return Confined(self.sandbox, confinement)
 
+    def hand_over(self, folder: Path) -> None:
+        """Make a scratch folder with what this program has put there the agents'."""
+        if identity := self.sandbox.identity:
+            give(folder, (identity.uid, identity.gid))
+
     def search_path(self, path: str) -> str:
         """The folders of PATH that are readable inside: a shell stops at the first program that it
         sees, also where it may not run it."""
         if self.sandbox.tier is Tier.NONE:
             return path
+        folders = [Path(f) for f in path.split(os.pathsep) if self.opens(Path(f).resolve())]
+        return os.pathsep.join(str(f if self.opens(f) else f.resolve()) for f in folders)
+
+    def agent_path(self, path: str) -> str:
+        """PATH of an agent: behind the fence, where there is one."""
+        return str(self.fence) if self.fence else self.search_path(path)
+
+    def opens(self, path: Path) -> bool:
+        """True where a process inside may read this outside the checkout; links resolved."""
+        if self.sandbox.tier is Tier.NONE:
+            return True
         roots = [Path(root) for root in self.sandbox.machine.readable] + list(self.read_only)
-        folders = path.split(os.pathsep)
-        return os.pathsep.join(f for f in folders if _lies_in(Path(f).resolve(), roots))
+        return _lies_in(path, roots)
 
     def __str__(self) -> str:
         """The tier, and which of its promises are kept here."""
@@ -49,43 +78,82 @@ class Boundary:
             f"{name} {'held' if promise.held else 'partial'}"
             for name, promise in vars(self.sandbox.guarantees).items()
         )
-        return f"{self.sandbox.tier} ({kept})"
+        hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""
+        return f"{self.sandbox.tier} ({kept}{hosts})"
 
 
 def _lies_in(folder: Path, roots: list[Path]) -> bool:
-    return any(folder.is_relative_to(root.resolve()) for root in roots)
+    return any(folder.is_relative_to(way) for root in roots for way in (root, root.resolve()))
 
 
-def open_boundary(
-    settings: Settings,
-    checkout: Checkout,
-    private: Path,
-    places: tuple[Path, ...],
-    path: str,
-    emit: Emit,
-) -> Boundary:
-    """The boundary that the settings ask for, told in the log.
+@dataclass(frozen=True)
+class Search:
+    """What a boundary is sought for.
 
-    ``places`` are what the agent's CLI is and needs, ``path`` is where programs are looked up.
-    Raises NightshiftError: ``E_CONFIG`` where a tier that is asked for by name does not work,
-    ``E_POLICY_DENY`` where none does.
+    ``places`` are what the agent's CLI is and needs, ``tools`` what ``agent_paths`` opens, ``path``
+    is where programs are looked up.
     """
-    if settings.isolation == "uid":
-        raise config_error("isolation: uid is not available in this version; use auto")
+
+    settings: Settings
+    checkout: Path
+    private: Path
+    places: tuple[Path, ...]
+    tools: tuple[Path, ...]
+    path: str
+
+
+@contextlib.contextmanager
+def enclosed(search: Search, opener: Opener, emit: Emit) -> Iterator[tuple[Checkout, Boundary]]:
+    """The checkout, opened for the boundary that the settings ask for, which is told in the log.
+
+    Raises NightshiftError: ``E_CONFIG`` where a tier that is asked for by name does not work,
+    ``E_POLICY_DENY`` where none does; and as ``opener``.
+    """
+    parent = short_parent(search.private.parent)
+    with own_folder(parent, search.checkout, SCRATCH) as scratch:
+        scratch.chmod(0o711)  # another user has to pass through
+        with _opened(search, scratch, opener) as (sandbox, checkout):
+            yield checkout, _told(search, sandbox, checkout, scratch, emit)
+
+
+@contextlib.contextmanager
+def _opened(search: Search, scratch: Path, opener: Opener) -> Iterator[tuple[Sandbox, Checkout]]:
+    """Choose, then open; once more where the checkout cannot be another user's after all."""
+    programs = [place for place in (*search.places, *search.tools) if os.access(place, os.X_OK)]
+    choice = functools.partial(
+        choose, search.settings.isolation, scratch, programs, search.checkout.resolve()
+    )
+    with contextlib.ExitStack() as stack:
+        sandbox = choice()
+        if sandbox.identity:
+            stack.callback(uid.release, sandbox.identity)
+        try:
+            checkout = stack.enter_context(opener(identity=sandbox.identity))
+        except OwnersRefused as refused:
+            passed_over = (*sandbox.passed_over, (Tier.UID, str(refused)))
+            sandbox = choice(known=[Missing(tier, why) for tier, why in passed_over])
+            checkout = stack.enter_context(opener(identity=sandbox.identity))
+        yield sandbox, checkout
+
+
+def _told(
+    search: Search, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
+) -> Boundary:
     emit(StepStarted("boundary", "Boundary · what agents and commands can reach"))
-    programs = [place for place in places if os.access(place, os.X_OK)]
-    sandbox = choose(settings.isolation, private, programs, WIRED)
     for tier, why in sandbox.passed_over:
         emit(Note(f"  {tier} does not work here: {why}"))
     for line in sandbox.guarantees.lines():
         emit(Note(f"  {line}"))
-    tools = tuple(Path(tool).absolute() for tool in settings.agent_paths)
-    if missing := [tool for tool in tools if not tool.exists()]:
-        raise config_error(f"agent_paths: {missing[0]} is not there")
+    hosts = tuple(str(egress_host(host)) for host in search.settings.policy.egress_hosts)
+    if hosts:
+        emit(
+            Note(f"  network: beside that policy.egress_hosts, each a way out: {', '.join(hosts)}")
+        )
     there = tuple(path for path in checkout.objects if path.exists())
-    boundary = Boundary(sandbox, (*places, *there, *tools))
-    closed = set(path.split(os.pathsep)) - set(boundary.search_path(path).split(os.pathsep))
-    if closed := {folder for folder in closed if Path(folder).is_dir()}:
+    read_only = (*search.places, *there, *search.tools)
+    boundary = Boundary(sandbox, scratch, read_only, hosts=hosts)
+    folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
+    if closed := {f for f in folders if not boundary.opens(Path(f).resolve())}:
         names = ", ".join(sorted(closed))
         emit(Note(f"  not readable: {names} (agent_paths opens tool folders)"))
     emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
@@ -99,10 +167,11 @@ def proven(boundary: Boundary, checkout: Checkout, private: Path, home: Path) ->
     """
     if boundary.sandbox.tier is Tier.NONE:
         return
-    scratch = private / "proof"
-    scratch.mkdir()
+    scratch = boundary.scratch / "proof"
+    scratch.mkdir(mode=0o700)
+    boundary.hand_over(scratch)
     secrets = (
-        *(checkout.real_git / name for name in ("config", "logs")),
+        *checkout.secrets,
         checkout.path.with_name(f"{checkout.path.name}.tmp"),
         *(home / name for name in HOME_FILES),
         private / "results",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.records import AnalysisResult, Plan
+from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult, Plan
 from gitlab_nightshift.settings import Job, Settings
 
 LONGEST_LIST = 200
@@ -22,7 +22,7 @@ def run_values(
         "base_sha": plan.base_sha,
         "allowed_commands": listed(allowed),
         "build_commands": listed(build),
-        "verify_commands": listed(settings.verify_commands),
+        "verify_commands": listed(plan.verify_commands),
         "recent_files": listed(plan.recent_files),
         "open_merge_requests": listed(
             f"{mr.title} (!{mr.iid}, branch {mr.source_branch})" for mr in plan.open_merge_requests
@@ -43,8 +43,12 @@ def bead_values(
     left_s: float | None,
     analysis: AnalysisResult | None = None,
     verify_error: str = "",
+    context: str = "",
 ) -> dict[str, str]:
-    """The values of one bead: every placeholder but the hand-off's places has one."""
+    """The values of one bead: every placeholder but the hand-off's places has one.
+
+    ``context`` is quoted text that a given task is about.
+    """
     selected = analysis.selected if analysis else None
     return {
         **run,
@@ -52,8 +56,12 @@ def bead_values(
         "category_guidance": _guidance(settings, category),
         "deadline": deadline(left_s, datetime.now(UTC)),
         "verify_error": verify_error.strip(),
-        "short_description": selected.description.strip() if selected else "",
+        "short_description": _described(selected, context) if selected else "",
     }
+
+
+def _described(selected: AnalysisCandidate, context: str) -> str:
+    return "\n\n".join(part for part in (selected.description.strip(), context) if part)
 
 
 def deadline(left_s: float | None, now: datetime) -> str:

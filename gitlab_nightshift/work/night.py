@@ -8,26 +8,32 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.errors import Interrupted
+from gitlab_nightshift.errors import Code, Interrupted
 from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
-from gitlab_nightshift.host.changes import Captured
+from gitlab_nightshift.guidance import TASK
 from gitlab_nightshift.host.checkout import Checkout
+from gitlab_nightshift.policy import to_approve
 from gitlab_nightshift.records import (
+    AnalysisCandidate,
     AnalysisResult,
     BeadResult,
+    BeadStatus,
     Draft,
     Outcome,
     Plan,
     Proposal,
 )
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.attempt import Bad, Good, Proof, step_key, try_change
+from gitlab_nightshift.work.attempt import Bad, Good, step_key, try_change
 from gitlab_nightshift.work.bead import Bench, run_bead
 from gitlab_nightshift.work.context import bead_values
 from gitlab_nightshift.work.draft import draft_from_analysis
+from gitlab_nightshift.work.ending import Ending, Tried, first_line, used
 from gitlab_nightshift.work.ledger import Stop
+from gitlab_nightshift.work.proving import Proof
 from gitlab_nightshift.work.recording import Recorder
 
+_BROKEN = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
 _TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "mr": "MR"}
 
 
@@ -49,34 +55,27 @@ class Night:
         return self.bench.emit
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A category, and what came of it."""
-
-    category: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.category}: {self.why}"
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How the night ended; ``captured`` is the change of a proposal."""
-
-    outcome: Outcome
-    reason: str
-    category_used: str
-    is_fallback: bool = False
-    files_scanned: int = 0
-    summary: str = ""
-    error_code: str = ""
-    proposal: Proposal | None = None
-    captured: Captured | None = None
-
-
 def run_night(night: Night) -> Ending:
-    """Try the plan's categories in order until one leads to a proposal."""
+    """Try the plan's categories in order until one leads to a proposal; or do the given task."""
+    return _do_task(night) if night.plan.task else _try_categories(night)
+
+
+def _do_task(night: Night) -> Ending:
+    """Nobody has to look for it; somebody waits for it, so that a failure is one."""
+    selected = AnalysisCandidate((), night.plan.task, rationale="Somebody asked for it.")
+    analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
+    try:
+        good = _implement(night, TASK, analysis)
+    except Stop as stop:
+        budget = Code.BUDGET if stop.code is None else stop.code
+        return _stopped(night, Stop(Outcome.FAILED, stop.reason, budget), [], 0)
+    if isinstance(good, Good):
+        return _proposed(night, TASK, analysis, good, [], 0)
+    why = f"the task could not be done: {first_line(good.why)}"
+    return _stopped(night, Stop(Outcome.FAILED, why, good.code), [Tried(TASK, good.why)], 0)
+
+
+def _try_categories(night: Night) -> Ending:
     tried: list[Tried] = []
     scanned = 0
     try:
@@ -89,17 +88,10 @@ def run_night(night: Night) -> Ending:
             good = _implement(night, category, analysis)
             if isinstance(good, Good):
                 return _proposed(night, category, analysis, good, tried, scanned)
-            tried.append(Tried(category, f"verify failed after retries: {_first_line(good.why)}"))
+            tried.append(Tried(category, f"verify failed after retries: {first_line(good.why)}"))
     except Stop as stop:
         return _stopped(night, stop, tried, scanned)
     return _exhausted(night, tried, scanned)
-
-
-def nothing_scheduled(plan: Plan) -> Ending:
-    """A day without a category: nothing is spent."""
-    why = plan.skip or "No category scheduled for today"
-    outcome = Outcome.SKIPPED if plan.skip else Outcome.NO_IMPROVEMENT
-    return Ending(outcome, why, plan.scheduled or "none")
 
 
 # --- the four beads ---------------------------------------------------------------------------
@@ -126,7 +118,7 @@ def _implement(night: Night, category: str, analysis: AnalysisResult) -> Good | 
         def bead(name: str, number: int = attempt, error: str = last.why) -> BeadResult:
             return _bead(night, name, category, number, analysis, error)
 
-        outcome = try_change(night.checkout, night.proof, bead, night.recorder)
+        outcome = try_change(night.checkout, night.proof, analysis, bead, night.recorder)
         night.checkout.put_back()
         if isinstance(outcome, Good):
             return outcome
@@ -171,6 +163,7 @@ def _bead(
         left_s=night.bench.ledger.left_s(),
         analysis=analysis,
         verify_error=verify_error,
+        context=night.plan.request.context if night.plan.request else "",
     )
     text = json.dumps(dataclasses.asdict(analysis), indent=2) if analysis else ""
     return run_bead(night.bench, bead, category, attempt, values, text)
@@ -192,7 +185,10 @@ def _proposed(
     tried: list[Tried],
     scanned: int,
 ) -> Ending:
+    needed = to_approve(good.gates)
     reason, stopped = "a verified change is ready to publish", ""
+    if needed:
+        reason += f", once it is approved: {needed}"
     try:
         draft = _draft(night, category, analysis, good)
     except Interrupted as stop:
@@ -206,8 +202,11 @@ def _proposed(
         analysis=analysis,
         draft=draft,
         verdict=good.verdict,
-        commands=good.commands,
-        notes=good.notes,
+        commands=good.seen.commands,
+        notes=good.seen.notes,
+        checks=good.seen.checks,
+        findings=good.told,
+        gates=good.gates,
     )
     return Ending(
         outcome=Outcome.MR_READY,
@@ -222,12 +221,9 @@ def _proposed(
     )
 
 
-def used(category: str, scheduled: str) -> str:
-    """How a category is written in results: with where it was the fallback from."""
-    return category if category == scheduled else f"{category} (fallback from {scheduled})"
-
-
 def _exhausted(night: Night, tried: list[Tried], scanned: int) -> Ending:
+    if why := _broken(night.bench.ledger.results):
+        return _stopped(night, Stop(Outcome.FAILED, why, Code.PROVIDER_UNAVAILABLE), tried, scanned)
     reason = f"All categories exhausted. {len(tried)} tried, none led to a verified change."
     return Ending(
         outcome=Outcome.NO_IMPROVEMENT,
@@ -236,6 +232,14 @@ def _exhausted(night: Night, tried: list[Tried], scanned: int) -> Ending:
         files_scanned=scanned,
         summary=_summary(night, tried, scanned),
     )
+
+
+def _broken(results: list[BeadResult]) -> str:
+    """Why the agent's CLI is of no use: not one bead came to an end; "" where it is."""
+    if not results or any(result.status not in _BROKEN for result in results):
+        return ""
+    said = first_line(results[-1].error)
+    return f"the agent's CLI failed in every bead ({len(results)}), last: {said}"
 
 
 def _stopped(night: Night, stop: Stop, tried: list[Tried], scanned: int) -> Ending:
@@ -258,12 +262,8 @@ def _summary(night: Night, tried: list[Tried], scanned: int) -> str:
 def _not_found(result: BeadResult, analysis: AnalysisResult | None) -> Tried:
     if analysis is None:
         return Tried(
-            result.category, f"analysis failed: {result.status}: {_first_line(result.error)}"
+            result.category, f"analysis failed: {result.status}: {first_line(result.error)}"
         )
     return Tried(
-        result.category, f"no improvement: {_first_line(analysis.reason) or 'no reason given'}"
+        result.category, f"no improvement: {first_line(analysis.reason) or 'no reason given'}"
     )
-
-
-def _first_line(text: str) -> str:
-    return " ".join(text.strip().partition("\n")[0].split())[:300]

@@ -2,32 +2,36 @@
 
 import dataclasses
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
-from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted, now_s
-from gitlab_nightshift.host.checkout import Checkout, open_checkout
-from gitlab_nightshift.host.environment import build_bead_env, search_path
-from gitlab_nightshift.host.paths import short_folder
-from gitlab_nightshift.host.process import Limits
+from gitlab_nightshift.events import Emit, now_s
+from gitlab_nightshift.guidance import TASK
+from gitlab_nightshift.host.checkout import Checkout
+from gitlab_nightshift.host.environment import search_path
+from gitlab_nightshift.host.pipeline import pipeline_files
 from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
-from gitlab_nightshift.records import Bundle, CommandResult, Outcome, Plan, map_texts, write_record
+from gitlab_nightshift.records import Bundle, Outcome, Plan, write_record
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Job, Settings
-from gitlab_nightshift.verdict.commands import failure_text, run_commands
+from gitlab_nightshift.verdict.commands import Runner
 from gitlab_nightshift.work.access import ModelAccess, open_access
 from gitlab_nightshift.work.agents import provider_of
-from gitlab_nightshift.work.agents.base import Provider
-from gitlab_nightshift.work.attempt import Proof
+from gitlab_nightshift.work.agents.base import BeadTask, Provider
+from gitlab_nightshift.work.baseline import Baseline, Commands, baseline
 from gitlab_nightshift.work.bead import Bench
-from gitlab_nightshift.work.boundary import Boundary, open_boundary, proven
+from gitlab_nightshift.work.boundary import Boundary, proven
+from gitlab_nightshift.work.bundling import bundle_of, told
 from gitlab_nightshift.work.context import bead_values, run_values
+from gitlab_nightshift.work.ending import Ending, nothing_scheduled
+from gitlab_nightshift.work.fence import Place, fenced
 from gitlab_nightshift.work.ledger import Ledger, open_ledger
-from gitlab_nightshift.work.night import Ending, Night, nothing_scheduled, run_night
+from gitlab_nightshift.work.night import Night, run_night
+from gitlab_nightshift.work.proving import Proof
 from gitlab_nightshift.work.recording import Recorder
+from gitlab_nightshift.work.room import Room, Site, open_room
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class WorkPlace:
     way to the model needs, the key among it; ``config_folder`` is
     where relative template paths start; ``home`` this machine's own (git settings);
     ``private`` a folder no part of the checkout, ``logs``
-    below it; ``seconds`` what the work may take (None: no deadline).
+    below it; ``seconds`` what the work may take (None: no deadline); ``secrets`` are files beside
+    the checkout's own that no agent may read.
     """
 
     settings: Settings
@@ -52,9 +57,11 @@ class WorkPlace:
     logs: Path
     allowed_commands: tuple[str, ...]
     build_commands: tuple[str, ...]
+    verify: Commands
     seconds: float | None
     redact: Redactor
     emit: Emit
+    secrets: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,21 @@ class Tools:
 
     provider: Provider
     templates: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is done in the room: ``first`` before there is any agent, ``then`` with them."""
+
+    first: Callable[[WorkPlace, Checkout, Runner], Baseline]
+    then: Callable[[Night], Ending]
+
+
+def _baseline(place: WorkPlace, checkout: Checkout, runner: Runner) -> Baseline:
+    return baseline(place.verify, place.settings.baseline, checkout, runner, place.emit)
+
+
+NIGHT = Course(_baseline, run_night)
 
 
 def prepare(place: WorkPlace) -> Tools:
@@ -98,7 +120,7 @@ def work(plan: Plan, place: WorkPlace, bundle_folder: Path) -> Bundle:
     started = now_s()
     ledger = open_ledger(plan, place.seconds)
     ending = _ending(plan, place, ledger)
-    bundle = _told(_bundle(plan, ending, ledger, now_s() - started), place.redact)
+    bundle = told(bundle_of(plan, ending, ledger, now_s() - started), place.redact)
     bundle_folder.mkdir(parents=True, exist_ok=True)
     (bundle_folder / "change.patch").write_bytes(ending.captured.patch if ending.captured else b"")
     write_record(bundle_folder / "bundle.json", bundle)
@@ -110,16 +132,7 @@ def _ending(plan: Plan, place: WorkPlace, ledger: Ledger) -> Ending:
     if plan.skip or not plan.scheduled:
         return nothing_scheduled(plan)
     try:
-        tools = prepare(place)
-        with open_checkout(
-            place.checkout,
-            output_dir=place.settings.output_dir,
-            private=place.private,
-            search_path=search_path(place.env, place.checkout),
-            run_id=plan.run_id,
-            real_home=place.home,
-        ) as checkout:
-            return _in_checkout(plan, place, tools, ledger, checkout)
+        return in_a_room(plan, place, prepare(place), ledger)
     except NightshiftError as error:
         return _failed(plan, error.code, error.message)
     except Interrupted as stop:
@@ -130,100 +143,108 @@ def _ending(plan: Plan, place: WorkPlace, ledger: Ledger) -> Ending:
         return _failed(plan, Code.INTERNAL, text)
 
 
-def _in_checkout(
-    plan: Plan, place: WorkPlace, tools: Tools, ledger: Ledger, checkout: Checkout
+def in_a_room(
+    plan: Plan, place: WorkPlace, tools: Tools, ledger: Ledger, course: Course = NIGHT
 ) -> Ending:
+    """Open the room, hold the course there, put all back.
+
+    Raises NightshiftError, Interrupted.
+    """
+    site = Site(
+        settings=place.settings,
+        env=place.env,
+        model_env=place.model_env,
+        checkout=place.checkout,
+        home=place.home,
+        private=place.private,
+        logs=place.logs,
+        run_id=plan.run_id,
+        places=tools.provider.places(search_path(place.env, place.checkout)),
+        left_s=ledger.left_s,
+        emit=place.emit,
+    )
+    with open_room(site) as room:
+        _check_base(plan, room.checkout)
+        ledger.isolation = str(room.boundary)  # known from here on, however the run ends
+        return _behind(room, plan, place, tools, ledger, course)
+
+
+def _check_base(plan: Plan, checkout: Checkout) -> None:
     if checkout.base_sha != plan.base_sha:
         text = f"the plan was made for commit {plan.base_sha[:12]}, not {checkout.base_sha[:12]}"
         raise NightshiftError(Code.CONFIG, text)
-    path = search_path(place.env, place.checkout)
-    places = tools.provider.places(path)
-    with short_folder(place.private) as sockets:
-        boundary = open_boundary(place.settings, checkout, sockets, places, path, place.emit)
-        ledger.isolation = str(boundary)  # known from here on, however the run ends
-        return _behind(boundary, plan, place, tools, ledger, checkout, sockets / "gateway")
 
 
 def _behind(
-    boundary: Boundary,
+    room: Room, plan: Plan, place: WorkPlace, tools: Tools, ledger: Ledger, course: Course
+) -> Ending:
+    checkout, gateway = room.checkout, room.sockets / "gateway"
+    with room.opened() as (boundary, egress, runner):
+        before = course.first(place, checkout, runner)
+        if before.skip and not ledger.late():
+            return Ending(Outcome.SKIPPED, before.skip, plan.scheduled)
+        proof = _proof(plan, place, runner, before, checkout)
+        with open_access(
+            place.settings, tools.provider, place.model_env, egress, gateway, place.emit
+        ) as access:
+            night = _night(plan, place, tools, ledger, checkout, proof, access, boundary)
+            return course.then(night)
+
+
+def _night(
     plan: Plan,
     place: WorkPlace,
     tools: Tools,
     ledger: Ledger,
     checkout: Checkout,
-    socket: Path,
-) -> Ending:
-    proof = _proof(plan, place, ledger, boundary)
-    baseline, notes = _baseline(place, checkout, proof)
-    if baseline and not ledger.late():
-        return Ending(Outcome.SKIPPED, baseline, plan.scheduled)
+    proof: Proof,
+    access: ModelAccess,
+    boundary: Boundary,
+) -> Night:
+    boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
+    boundary = _fenced(boundary, place, tools)
+    hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *place.secrets))
+    proven(boundary, hidden, place.private, place.home)
     recorder = _recorder(place, tools)
     recorder.start(checkout.path)
-    proof = dataclasses.replace(proof, notes=notes, baseline_red=bool(notes))
     values = run_values(
         plan, place.settings, place.job, place.allowed_commands, place.build_commands
     )
-    with open_access(place.settings, tools.provider, place.model_env, socket, place.emit) as access:
-        boundary = dataclasses.replace(boundary, gates=access.gates)
-        proven(boundary, checkout, place.private, place.home)
-        bench = _bench(place, tools, ledger, recorder, access, boundary)
-        night = Night(plan, place.settings, bench, checkout, proof, values, recorder)
-        return run_night(night)
+    bench = _bench(place, tools, ledger, recorder, access, boundary)
+    return Night(plan, place.settings, bench, checkout, proof, values, recorder)
 
 
-def _baseline(place: WorkPlace, checkout: Checkout, proof: Proof) -> tuple[str, tuple[str, ...]]:
-    """Why the night is skipped ("" where it is not), and what the merge request has to say."""
-    if not place.settings.verify_commands:
-        return "", ()
-    place.emit(StepStarted("baseline", "Baseline · verify_commands on the untouched checkout"))
-    results = run_commands(
-        place.settings.verify_commands,
-        checkout=checkout.path,
-        env=proof.env,
-        logs=place.logs,
-        name="baseline",
-        limits=proof.limits(),
-        emit=place.emit,
-        confined=proof.confined,
-    )
-    checkout.put_back(keep_watched=True)
-    failed = failure_text(results, place.logs, "baseline")
-    place.emit(StepEnded("baseline", not failed, _baseline_line(results)))
-    if not failed:
-        return "", ()
-    first = failed.partition("\n")[0]
-    if place.settings.baseline == "required":
-        return f"verify_commands fail on the untouched checkout: {first} Mend that first.", ()
-    note = f"On the untouched checkout this failed already: {first}"
-    place.emit(Note(note, warning=True))
-    return "", (note,)
-
-
-def _baseline_line(results: tuple[CommandResult, ...]) -> str:
-    good = sum(result.ok for result in results)
-    return f"{good} of {len(results)} commands passed"
-
-
-def _proof(plan: Plan, place: WorkPlace, ledger: Ledger, boundary: Boundary) -> Proof:
-    home = place.private / "commands"
-    for part in (home / "home", home / "tmp"):
-        part.mkdir(parents=True, exist_ok=True)
-    env = build_bead_env(
-        place.env,
-        place.settings.agent_env,
-        home=home / "home",
-        tmp=home / "tmp",
+def _fenced(boundary: Boundary, place: WorkPlace, tools: Tools) -> Boundary:
+    """The boundary with what the exec gate adds to it."""
+    path = search_path(place.env, place.checkout)
+    asked = BeadTask(
+        bead="verify",
+        category=TASK,
+        attempt=1,
+        model=place.settings.models.verify,
         checkout=place.checkout,
+        handoff_file=place.private / "handoff.json",
+        schema=None,
+        allowed_commands=(),
+        budget_usd=1.0,
     )
+    cli = Path(tools.provider.build_bead_args(asked, path)[0])
+    around = Place(path, place.checkout, cli)
+    return fenced(boundary, place.settings, place.allowed_commands, around, place.emit)
+
+
+def _proof(
+    plan: Plan, place: WorkPlace, runner: Runner, before: Baseline, checkout: Checkout
+) -> Proof:
+    ci_config = place.job.ci_config_path
     return Proof(
         settings=place.settings,
         recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
-        ci_config=place.job.ci_config_path,
-        env={**env, "PATH": boundary.search_path(env["PATH"])},
-        logs=place.logs,
-        limits=lambda: Limits(timeout_s=ledger.left_s(), output_bytes=place.settings.max_output),
+        ci_config=ci_config,
+        runner=runner,
+        baseline=before,
         emit=place.emit,
-        confined=boundary.around(place.checkout, home),
+        ci_files=pipeline_files(checkout.repository, checkout.base_sha, ci_config),
     )
 
 
@@ -242,7 +263,6 @@ def _bench(
         allowed_commands=place.allowed_commands,
         env=place.env,
         checkout=place.checkout,
-        private=place.private,
         logs=place.logs,
         ledger=ledger,
         access=access,
@@ -259,40 +279,3 @@ def _recorder(place: WorkPlace, tools: Tools) -> Recorder:
 
 def _failed(plan: Plan, code: Code, reason: str) -> Ending:
     return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)
-
-
-def _bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) -> Bundle:
-    return Bundle(
-        run_id=plan.run_id,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        base_sha=plan.base_sha,
-        target_branch=plan.target_branch,
-        outcome=ending.outcome,
-        reason=ending.reason,
-        error_code=ending.error_code,
-        summary=ending.summary,
-        category_used=ending.category_used,
-        is_fallback=ending.is_fallback,
-        files_scanned=ending.files_scanned,
-        proposal=ending.proposal,
-        usage=ledger.usage(),
-        duration_s=round(duration_s, 1),
-        isolation=ledger.isolation,
-        beads=tuple(ledger.results),
-    )
-
-
-def _told(bundle: Bundle, redact: Redactor) -> Bundle:
-    """The bundle without the values of secrets in what agents and commands said."""
-    proposal = bundle.proposal
-    if proposal:
-        said = ("analysis", "draft", "verdict", "notes")
-        told = {name: map_texts(getattr(proposal, name), redact) for name in said}
-        proposal = dataclasses.replace(proposal, **told)
-    return dataclasses.replace(
-        bundle,
-        reason=redact(bundle.reason),
-        summary=redact(bundle.summary),
-        proposal=proposal,
-        beads=map_texts(bundle.beads, redact),
-    )

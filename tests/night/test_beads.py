@@ -101,5 +101,6 @@ def test_verify_commands_get_no_key_and_no_credential(tmp_path: Path) -> None:
         env = dict(row.split("=", 1) for row in told.read_text().split("\0") if row)
         shell = {"PWD", "_", "OLDPWD", "SHLVL"}
         known = {"PATH", "HOME", "TMPDIR", "LANG", "TERM", "USER", "SHELL", "JAVA_HOME"}
+        known.add("JAVA_TOOL_OPTIONS")  # the fresh HOME and TMPDIR, for Java
         assert set(env) - shell == known
         assert env["HOME"] != shop.env["HOME"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.agent import answer
 from tests.support.shop import FOUND, GOOD, SELECTED
-from tests.support.world import FILES, git, world
+from tests.support.world import ANYWHERE, FILES, git, world
 
 
 def test_a_repository_with_one_commit(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_file_names_of_every_kind(tmp_path: Path) -> None:
     change = [("append", name, "more\n") for name in names]
     scripts = {**GOOD, "implement": [*change, *(("write", name, "new\n") for name in new)]}
     scripts["analyze"] = [answer({**FOUND, "selected": {**SELECTED, "files": ["a b.txt"]}})]
-    with world(tmp_path, scripts, files=files) as shop:
+    with world(tmp_path, scripts, files=files, config=ANYWHERE) as shop:
         done = shop.nightshift("run")
         assert (done.exit_status, done.stderr) == (0, "")
         [mr] = shop.merge_requests

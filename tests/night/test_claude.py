@@ -52,9 +52,11 @@ One test more.
 
 ## Verification
 
-This program ran on the change:
+This program ran, on commit `{base}` with only this change applied:
 
 - `make test`: exit 0, {seconds} s
+- The untouched checkout: the same commands passed before the change
+- Mutants: the new tests kill 6 of 6 mutants
 
 The Verify bead, a second agent, found the change good. It reports to have run `make test`.
 
@@ -92,7 +94,7 @@ def _opened(shop: World) -> None:
     seconds = body.partition("exit 0, ")[2].partition(" s")[0]
     idea = body.partition('"idea": "')[2].partition('"')[0]
     assert len(idea) == 16
-    assert body == BODY.format(seconds=seconds, url=shop.gitlab.url, idea=idea)
+    assert body == BODY.format(base=shop.sha[:12], seconds=seconds, url=shop.gitlab.url, idea=idea)
     assert mr.title == "[night-shift/tests] Test the discount of total()"
     assert (mr.source_branch, mr.target_branch) == ("night-shift/test-discount", "main")
     assert mr.remove_source_branch is True
@@ -132,7 +134,8 @@ def _committed(shop: World, sha: str) -> None:
 def _products(shop: World) -> None:
     logs = [f"logs/{n:02}-{bead}-tests-1" for n, bead in enumerate(REALLY, 1)]
     logs += ["logs/baseline-1", "logs/checks-tests-1-1"]
-    assert set(shop.products()) == {
+    products = {name for name in shop.products() if not name.startswith("logs/evidence-")}
+    assert products == {
         "bundle/bundle.json",
         "bundle/change.patch",
         "events.jsonl",
@@ -255,7 +258,8 @@ def _called(shop: World, endpoint: ModelEndpoint) -> None:
 
 def _environment(shop: World, folder: Path) -> dict[str, str]:
     return {
-        "PATH": shop.env["PATH"],
+        "PATH": str(folder.parent / "path"),
+        "JAVA_TOOL_OPTIONS": f"-Duser.home={folder}/home -Djava.io.tmpdir={folder}/tmp",
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "LANG": "C.UTF-8",

@@ -11,6 +11,7 @@ from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, FOUND, REALLY, nothing, turns
 from tests.support.turns import answer, bash, costing, error, read, say, write
 from tests.support.world import (
+    ANYWHERE,
     git,
     world,
 )
@@ -18,7 +19,7 @@ from tests.support.world import (
 
 def test_verify_fails_then_passes(tmp_path: Path) -> None:
     """The second Implement is told what the first Verify said, and starts from the first tree."""
-    with world(tmp_path, REALLY) as shop:
+    with world(tmp_path, REALLY, config=ANYWHERE) as shop:
         script: dict[str, Any] = turns(shop.checkout)
         why = "test_shop.py:10: 50 percent of 10 is 5, not 6."
         script["implement"] = [

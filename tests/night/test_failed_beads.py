@@ -14,6 +14,7 @@ from tests.support.agent import (
     crash,
     fail,
     handoff,
+    hang,
     leave,
     plays,
     sh,
@@ -55,6 +56,54 @@ def test_a_failed_analyze_is_noted_and_the_next_category_tried(
         assert noted.startswith(f"tests: analysis failed: {status}: ")
         assert why in noted
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
+
+
+@pytest.mark.parametrize(
+    ("play", "status", "why"),
+    [
+        ([crash(11)], "crashed", "the CLI ended with exit status -11 Segmentation fault"),
+        ([leave(0)], "bad_output", "the CLI printed no result"),
+        ([hang()], "idle", "no output for too long"),
+    ],
+    ids=["crash", "no result", "silence"],
+)
+def test_a_cli_that_fails_in_every_bead_is_no_quiet_night(
+    tmp_path: Path, play: list[Step], status: str, why: str
+) -> None:
+    limits = {"NIGHTSHIFT_IDLE_TIMEOUT": "0.6"} if status == "idle" else {}
+    with world(tmp_path, {"analyze": play}) as shop:
+        done = shop.nightshift("run", **limits)
+
+        assert done.exit_status == 5
+        assert shop.agent.names == [f"analyze-{name}-1" for name in FALLBACK_ORDER]
+        result = shop.result
+        assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
+        reason = "the agent's CLI failed in every bead (5), last: "
+        assert result["reason"].startswith(f"{reason}{why}")
+        assert "\n" not in result["reason"]
+        assert result["summary"].count(f": analysis failed: {status}: ") == 5
+        assert shop.written == []
+        shop.assert_put_back()
+
+
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        {"analyze": [crash(11)], "analyze-security": nothing()},
+        {"analyze": [crash(11)], "analyze-security": []},
+        {"analyze": GOOD["analyze"], "analyze-tests": [crash(11)], "implement": [crash(11)]},
+    ],
+    ids=["one found nothing", "one left the stub", "one found something"],
+)
+def test_a_cli_that_worked_once_is_not_broken(
+    tmp_path: Path, scripts: dict[str, list[Step]]
+) -> None:
+    with world(tmp_path, scripts) as shop:
+        done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="0")
+
+        assert done.exit_status == 0
+        assert shop.result["outcome"] == "NO_IMPROVEMENT"
+        assert shop.result["reason"].startswith("All categories exhausted. ")
 
 
 def test_a_hand_off_file_is_as_good_as_structured_output(tmp_path: Path) -> None:

@@ -10,14 +10,15 @@ BREACHES: list[tuple[Step, str]] = [
     (write("large.txt", "line\n" * 98), "The diff has 101 added and deleted lines"),
     (write("web/package.json", "{}\n"), "web/package.json is a dependency manifest or lock file."),
     (append("notes.txt", "x\n"), "notes.txt was changed by a recent commit and is left alone."),
-    (write(".gitlab-ci.yml", "x: 1\n"), ".gitlab-ci.yml is CI configuration"),
-    (write("ops/pipeline.yml", "x: 1\n"), "ops/pipeline.yml is CI configuration"),
+    (write("lib/x.py", "x = 1\n"), "lib/x.py is outside of policy.writable_paths."),
     (write("legal/a.txt", "x\n"), "legal/a.txt is outside the paths of this night."),
-    (sh("mkfifo pipe"), "pipe: it is no file, folder or link."),
+    (sh("mkfifo pipe"), "pipe: it is no file or folder."),
     (sh("ln shop.py twin.py"), "twin.py: it has several hard links."),
     (sh("mkdir -p a/.git && echo x > a/.git/config"), "git keeps such names for itself."),
     (sh("head -c 6000000 /dev/zero > big.bin"), "big.bin: it is larger than 5000000 bytes."),
 ]
+
+WRITABLE = "policy: {gates: {write: deny}, writable_paths: ['*.txt', 'test_*', web/]}\n"
 
 
 def test_each_breach_is_told_to_the_next_attempt(tmp_path: Path) -> None:
@@ -26,12 +27,12 @@ def test_each_breach_is_told_to_the_next_attempt(tmp_path: Path) -> None:
         f"implement-tests-{number}": [append("test_shop.py", TEST), breach]
         for number, (breach, _) in enumerate(BREACHES, 1)
     }
-    config = "exclude_paths: [legal/]\nmax_implement_retries: 10\n"
+    config = "exclude_paths: [legal/]\nmax_implement_retries: 10\n" + WRITABLE
     with world(tmp_path, plays(GOOD, attempts), config=config) as shop:
-        done = shop.nightshift("run", CI_CONFIG_PATH="ops/pipeline.yml")
+        done = shop.nightshift("run")
 
         assert done.exit_status == 0
-        assert shop.agent.names[-2:] == ["verify-tests-11", "mr-tests-1"]
+        assert shop.agent.names[-2:] == ["verify-tests-10", "mr-tests-1"]
         implements = [bead for bead in shop.agent.seen if bead.bead == "implement"]
         assert len(shop.agent.seen) == len(implements) + 3
         for (_, text), told in zip(BREACHES, implements[1:], strict=True):

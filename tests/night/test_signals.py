@@ -1,6 +1,8 @@
 """SIGTERM, SIGINT and SIGKILL in every stage: agents are gone, the checkout is as before."""
 
+import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -138,6 +140,7 @@ def test_the_start_after_a_kill_repairs_and_a_night_works(tmp_path: Path, bead: 
         os.kill(shop.agent.seen[-1].pid, signal.SIGKILL)
         wait_for(lambda: not processes_in(tmp_path), "the agent to end")
         assert shop.tree() != shop.before
+        assert scratch_of(shop)
 
         shop.agent.script(plays(GOOD, {"verify-tests-1": refused("No.")}))
         before = len(shop.agent.seen)
@@ -147,7 +150,46 @@ def test_the_start_after_a_kill_repairs_and_a_night_works(tmp_path: Path, bead: 
         assert (first.git_status, first.head) == ("?? untracked\n", shop.sha)
         assert len(shop.merge_requests) == 1
         assert shop.tree() == shop.before
-        assert [path for path in shop.left_over() if "/tmp/nightshift-" not in path] == []
+        assert shop.left_over() == []
+        assert scratch_of(shop) == []
+
+
+def scratch_of(shop: World) -> list[Path]:
+    """The agents' folders of runs in this checkout."""
+    found = []
+    for place in {shop.folder / "tmp", Path("/tmp")}:
+        for owner in place.glob("ns-*/checkout"):
+            with contextlib.suppress(OSError):  # another test's, gone since
+                if owner.read_text() == str(shop.checkout):
+                    found.append(owner.parent)
+    return found
+
+
+@pytest.mark.parametrize("command", ["run", "publish"])
+def test_a_kill_while_publishing_loses_nothing(tmp_path: Path, command: str) -> None:
+    """The next start finds the bundle in the killed one's private folder, which is removed."""
+    with world(tmp_path, GOOD) as shop:
+        if command == "publish":
+            assert shop.nightshift("run", NIGHTSHIFT_DRY_RUN="true").exit_status == 0
+        reached = faulty(shop, "POST", "/merge_requests$")
+        with shop.start(command) as process:
+            wait_for(lambda: reached() or process.poll() is not None, "GitLab to be asked")
+            process.kill()
+        assert not (shop.checkout / "nightshift").exists()
+        [left] = (tmp_path / "tmp").iterdir()
+        elsewhere = left.with_name("nightshift-elsewhere")
+        shutil.copytree(left, elsewhere)
+        (elsewhere / "checkout").write_text(str(tmp_path / "home"))
+        shop.gitlab.faults.clear()
+
+        beads = len(shop.agent.seen)
+        done = shop.nightshift("publish", "nightshift/bundle")
+        assert (done.exit_status, done.stderr) == (0, "")
+        assert len(shop.merge_requests) == 1
+        assert len(shop.agent.seen) == beads
+        assert list((tmp_path / "tmp").iterdir()) == [elsewhere]
+        shutil.rmtree(elsewhere)
+        shop.assert_put_back()
 
 
 def test_two_nights_in_one_checkout(tmp_path: Path) -> None:

@@ -4,15 +4,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.agent import append
 from tests.support.shop import GOOD, nothing
-from tests.support.world import BOT_TOKEN, World, commit, git, world
+from tests.support.world import ANYWHERE, BOT_TOKEN, FILES, World, commit, git, world
 
 NO_CATEGORY = {"CI_PIPELINE_CREATED_AT": "2026-11-21T01:00:00Z"}  # a Saturday
 
 
-def quiet(tmp_path: Path, outcome: str, reason: str, config: str = "", **env: str) -> Any:
+def quiet(
+    tmp_path: Path,
+    outcome: str,
+    reason: str,
+    config: str = "",
+    makefile: str = "",
+    **env: str,
+) -> Any:
     """A night that does nothing and is no alarm; returns its result."""
-    with world(tmp_path, GOOD, config=config) as shop:
+    files = {**FILES, **({"Makefile": makefile} if makefile else {})}
+    with world(tmp_path, GOOD, config=config, files=files) as shop:
         done = shop.nightshift("run", **env)
         shop.assert_nothing_spent(done, 0)
         result = shop.result
@@ -66,9 +75,50 @@ def test_a_red_baseline_says_what_to_mend(tmp_path: Path) -> None:
     config = "verify_commands: ['test -e missing.txt', make test]\n"
     reason = (
         "verify_commands fail on the untouched checkout: `test -e missing.txt` failed: "
-        "exit status 1. Mend that first."
+        "exit status 1. Mend that first, or set baseline: report."
     )
     quiet(tmp_path, "SKIPPED", reason, config)
+
+
+def test_a_program_that_is_missing_is_no_failing_test(tmp_path: Path) -> None:
+    config = "verify_commands: [make test]\n"
+    makefile = "test:\n\tno-such-runner tests\n"
+    reason = (
+        "verify_commands: `make test` cannot run in this job, which is no failing test: the "
+        "program no-such-runner is not installed. Install it in before_script, or set baseline: "
+        "report."
+    )
+    quiet(tmp_path, "SKIPPED", reason, config, makefile)
+
+
+def test_tests_that_only_the_build_files_imply_and_that_cannot_run(tmp_path: Path) -> None:
+    """Nobody asked for them: the night goes on, and the merge request says what it did not see."""
+    makefile = {"Makefile": "test:\n\tno-such-runner tests\n"}
+    with world(tmp_path, GOOD, files={**FILES, **makefile}) as shop:
+        done = shop.nightshift("run")
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        assert "proven by: make test (the build files; verify_commands is empty)" in done.log
+        body = (shop.merge_requests[0].description or "").replace("\\_", "_")
+        assert "- Not checked: Tests: this program ran no test: `make test` cannot run" in body
+
+
+def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
+    files = {name: text for name, text in FILES.items() if name != "Makefile"}
+    plain = {name: text for name, text in files.items() if not name.endswith(".py")}
+    play = {**GOOD, "implement": [append("run.sh", "# the end\n")]}
+    with world(tmp_path, play, files=plain, config=ANYWHERE) as shop:
+        shop.nightshift("run")
+        body = (shop.merge_requests[0].description or "").replace("\\_", "_")
+        assert "no command is known that would test this project: set verify_commands" in body
+
+
+def test_a_flaky_baseline_is_told(tmp_path: Path) -> None:
+    once = f"sh -c 'test -e {tmp_path}/ran || {{ touch {tmp_path}/ran; exit 1; }}'"
+    with world(tmp_path, GOOD, config=f'verify_commands: ["{once}"]\n') as shop:
+        done = shop.nightshift("run")
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        body = (shop.merge_requests[0].description or "").replace("\\_", "_")
+        assert "failed at first and passed when run again (flaky)" in body
 
 
 def test_a_red_baseline_that_is_only_told(tmp_path: Path) -> None:
@@ -76,9 +126,9 @@ def test_a_red_baseline_that_is_only_told(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, config=config) as shop:
         done = shop.nightshift("run")
         assert shop.result["outcome"] == "MR_CREATED"
-        said = "On the untouched checkout this failed already:"
-        assert f"warning: {said} `test -e missing.txt` failed: exit status 1." in done.log
-        body = shop.merge_requests[0].description or ""
+        said = "verify_commands fail on the untouched checkout:"
+        assert f"{said} `test -e missing.txt` failed: exit status 1. So they prove" in done.log
+        body = (shop.merge_requests[0].description or "").replace("\\_", "_")
         assert "- `test -e missing.txt`: exit 1, " in body
         assert said in body
 

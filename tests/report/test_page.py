@@ -12,11 +12,15 @@ from gitlab_nightshift.records import (
     BeadStatus,
     Bundle,
     Change,
+    Check,
     CommandResult,
     Draft,
+    Finding,
+    Gated,
     Outcome,
     Proposal,
     RunResult,
+    Seen,
     Usage,
     Verdict,
 )
@@ -43,6 +47,9 @@ def told(text: str, url: str) -> tuple[RunResult, Bundle]:
         Verdict(True),
         (CommandResult(text, 0, 1.0), CommandResult(text, None, 2.0, text)),
         (text,),
+        (Check(text, Seen.TOLD, text), Check(text, Seen.FAILED, text)),
+        (Finding(text, "warn", text, 3, text),),
+        (Gated(text, "draft", text),),
     )
     bundle = Bundle("1", "2025", "b" * 40, "main", Outcome.MR_READY, proposal=proposal)
     result = RunResult(

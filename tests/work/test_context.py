@@ -26,6 +26,7 @@ PLAN = Plan(
     open_merge_requests=(MERGE_REQUEST,),
     rejected_ideas=("Rename x",),
     recent_files=("a b.py", "c.py"),
+    verify_commands=("make test", "sh a.sh"),
 )
 
 
@@ -45,7 +46,7 @@ def test_every_placeholder_has_a_value_but_the_places_of_the_bead() -> None:
 
 
 def test_lists_are_markdown_of_one_line_each() -> None:
-    values = run("verify_commands: [make test, 'sh a.sh']\n")
+    values = run()
     assert values["allowed_commands"] == "- git\n- make test"
     assert values["build_commands"] == "- make test"
     assert values["verify_commands"] == "- make test\n- sh a.sh"

@@ -1,0 +1,69 @@
+"""The package for other Python programs; ``gitlab_nightshift.delegate`` is this one's.
+
+Nothing here reads ``os.environ``: the caller says which environment counts.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from gitlab_nightshift.errors import EXIT_STATUS, Code
+from gitlab_nightshift.records.delegation import DelegationResult
+from gitlab_nightshift.report.joblog import JobLog
+from gitlab_nightshift.work.delegation.payload import LARGEST, schemas
+from gitlab_nightshift.work.delegation.run import Call, Sink, refused, run_delegation
+
+__all__ = ["as_json", "delegate", "delegate_file", "exit_status", "schemas"]
+
+
+def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
+    """Do one task as the payload says and return the result (docs/delegation.md has both).
+
+    Never raises for what is wrong: ``ok`` is false then, and ``diagnostics.error_code`` is one of
+    docs/errors.md. ``env`` is all of the environment that counts: PATH, HOME, the model's key,
+    ``NIGHTSHIFT_*``. Artifacts are put below the current folder. From the first call on, no other
+    process of the same user can look into this one (Linux), which keeps the keys from agents.
+    """
+    try:
+        raw = json.dumps(payload).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return as_json(refused(Code.CONFIG, f"payload: not JSON: {error}"))
+    return as_json(_delegated(raw, env))
+
+
+def delegate_file(
+    name: str, stdin: BinaryIO, env: Mapping[str, str], log: TextIO
+) -> DelegationResult:
+    """The same for a payload in a file, ``-`` is ``stdin``; progress goes to ``log``. No more is
+    read than a payload may hold."""
+    try:
+        if name == "-":
+            raw = stdin.read(LARGEST + 1)
+        else:
+            with Path(name).open("rb") as file:
+                raw = file.read(LARGEST + 1)
+    except OSError as error:
+        return refused(Code.CONFIG, f"--payload: {name}: {error.strerror}")
+    colour = log.isatty() and not env.get("NO_COLOR")
+    return _delegated(raw, env, lambda redact: JobLog(False, colour, redact, stream=log))
+
+
+def _delegated(raw: bytes, env: Mapping[str, str], log: Sink | None = None) -> DelegationResult:
+    if sys.platform != "linux":
+        return refused(Code.CONFIG, "agents run on Linux only")
+    return run_delegation(Call(raw, env, Path.cwd(), log))
+
+
+def as_json(result: DelegationResult) -> dict[str, Any]:
+    """The result as JSON's own types."""
+    made: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(result)))
+    return made
+
+
+def exit_status(result: DelegationResult) -> int:
+    """The exit status of a result: that of its code, 0 for none."""
+    code = result.diagnostics.error_code
+    return EXIT_STATUS[Code(code)] if code else 0

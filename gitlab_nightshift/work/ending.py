@@ -1,0 +1,49 @@
+"""How a night ends: its outcome and its reason, as data."""
+
+from dataclasses import dataclass
+
+from gitlab_nightshift.host.changes import Captured
+from gitlab_nightshift.records import Outcome, Plan, Proposal
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A category, and what came of it."""
+
+    category: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.category}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the night ended; ``captured`` is the change of a proposal."""
+
+    outcome: Outcome
+    reason: str
+    category_used: str
+    is_fallback: bool = False
+    files_scanned: int = 0
+    summary: str = ""
+    error_code: str = ""
+    proposal: Proposal | None = None
+    captured: Captured | None = None
+
+
+def nothing_scheduled(plan: Plan) -> Ending:
+    """A day without a category: nothing is spent."""
+    why = plan.skip or "No category scheduled for today"
+    outcome = Outcome.SKIPPED if plan.skip else Outcome.NO_IMPROVEMENT
+    return Ending(outcome, why, plan.scheduled or "none")
+
+
+def used(category: str, scheduled: str) -> str:
+    """How a category is written in results: with where it was the fallback from."""
+    return category if category == scheduled else f"{category} (fallback from {scheduled})"
+
+
+def first_line(text: str) -> str:
+    """The first line of a text, bounded."""
+    return " ".join(text.strip().partition("\n")[0].split())[:300]

@@ -1,0 +1,128 @@
+"""The exec gate on PATH: the programs that an agent finds by name, and no others.
+
+A fence, not the wall: a program can still be called by its path. A command of ``allowed_commands``
+is a small script that checks its words and starts the program with the job's whole PATH, which
+builds need; everything else that an agent starts sees the fenced PATH alone.
+"""
+
+import dataclasses
+import shlex
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from gitlab_nightshift.events import Emit, Note
+from gitlab_nightshift.policy.night import any_command
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work.boundary import Boundary
+from gitlab_nightshift.work.reach import interpreter
+
+BASE = tuple(
+    """sh bash dash env git [ b2sum base32 base64 basename cat chmod cksum comm cp csplit cut
+    date dd df dir dirname du echo expand expr factor false fmt fold head hostname id
+    install join link ln logname ls md5sum mkdir mkfifo mktemp mv nice nl nohup nproc numfmt
+    od paste pathchk pr printenv printf ptx pwd readlink realpath rm rmdir seq sha1sum
+    sha224sum sha256sum sha384sum sha512sum shred shuf sleep sort split stat stdbuf stty sum
+    sync tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq
+    unlink users vdir wc which who whoami yes find xargs grep egrep fgrep rg ag sed awk gawk
+    mawk diff diff3 sdiff cmp patch file tree less more column hexdump xxd strings jq tar
+    gzip gunzip zcat bzip2 bunzip2 xz unxz zstd unzip zip ps pgrep kill getopt tput clear
+    locale""".split()
+)
+"""What shells, git and agents need to look around and to edit: nothing that reaches a network,
+changes a user, or runs another language than the shell's own."""
+FENCED = frozenset({"git"})
+"""Allowed by its name it stays behind the fence: its aliases start programs."""
+SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+NEEDS: Mapping[str, tuple[str, ...]] = {"gradlew": ("java",), "mvnw": ("java",)}
+"""Scripts in the checkout that find another program by its name."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a fence stands around: the job's PATH, the checkout, the program of the agent's CLI."""
+
+    path: str
+    checkout: Path
+    cli: Path
+
+
+def fenced(
+    boundary: Boundary, settings: Settings, commands: Iterable[str], site: Place, emit: Emit
+) -> Boundary:
+    """The boundary with a fence for agents, where the exec gate is closed; told in the log."""
+    if any_command(settings):
+        emit(Note("  exec: any command (policy.gates.exec: auto_allow)"))
+        return boundary
+    path = boundary.search_path(site.path)
+    allowed = _allowed(commands, site.checkout)
+    if unknown := [command for command, names in allowed if _is_unknown(command, names)]:
+        emit(Note(f"  exec: PATH is not fenced: what {unknown[0]} starts is not known"))
+        return boundary
+    words: dict[str, list[list[str]]] = {}
+    for _, names in allowed:
+        for name, exact in names.items():
+            words.setdefault(name, []).append(exact)
+    folder = boundary.scratch / "path"
+    _make(folder, path, words, _own(site.cli))
+    told = ", ".join(sorted({each.name for each in folder.iterdir()} - {*BASE}))
+    emit(Note(f"  exec: agents find by name git, the shell, its usual tools; {told or 'no more'}"))
+    return dataclasses.replace(boundary, fence=folder, read_only=(*boundary.read_only, folder))
+
+
+def _allowed(commands: Iterable[str], checkout: Path) -> list[tuple[str, dict[str, list[str]]]]:
+    """Each command with the programs that it needs by name, and their exact words (none: any)."""
+    found = []
+    for command in commands:
+        program, *words = shlex.split(command)
+        names = {program: words} if "/" not in program else _by_path(program, checkout)
+        found.append((command, names))
+    return found
+
+
+def _is_unknown(command: str, names: Collection[str]) -> bool:
+    """True for a shell's script that is called by its path: it may start any program."""
+    return "/" in shlex.split(command)[0] and not SHELLS.isdisjoint(names)
+
+
+def _by_path(program: str, checkout: Path) -> dict[str, list[str]]:
+    """What a command finds by name when it is itself called by its path."""
+    needs = NEEDS.get(PurePosixPath(program).name)
+    word = interpreter(checkout / program)
+    return {name: [] for name in needs or ([PurePosixPath(word).name] if word else [])}
+
+
+def _own(cli: Path) -> str:
+    """The interpreter that the agent's own CLI looks for by name, "" for none."""
+    word = interpreter(cli)
+    return "" if "/" in word else word
+
+
+def _make(folder: Path, path: str, allowed: Mapping[str, list[list[str]]], own: str) -> None:
+    folder.mkdir(mode=0o755)
+    for name in {*BASE, own, *allowed} - {""}:
+        program = shutil.which(name, path=path)
+        if program is None:
+            continue
+        if name in allowed and name not in FENCED:
+            script = folder / name
+            script.write_text(_script(program, allowed[name], path, name in {*BASE, own}))
+            script.chmod(0o555)
+        else:
+            (folder / name).symlink_to(program)
+
+
+def _script(program: str, allowed: list[list[str]], path: str, base: bool) -> str:
+    """Starts the program with the whole PATH for allowed words; other words only of a ``base``
+    program, behind the fence."""
+    start = f'exec {shlex.quote(program)} "$@"'
+    lines = ["#!/bin/sh", "# Made by nightshift: policy.gates.exec"]
+    for words in allowed:
+        tests = [f'[ "${{{n}}}" = {shlex.quote(word)} ]' for n, word in enumerate(words, 1)]
+        exact = " && ".join([f"[ $# -eq {len(words)} ]", *tests]) if words else "true"
+        lines.append(f"if {exact}; then PATH={shlex.quote(path)}; export PATH; {start}; fi")
+    name = PurePosixPath(program).name
+    told = shlex.quote("; allowed: " + ", ".join(shlex.join([name, *each]) for each in allowed))
+    refusal = f'echo "nightshift: not allowed: {name} $*"{told} >&2'
+    return "\n".join([*lines, *([start] if base else [refusal, "exit 126"]), ""])

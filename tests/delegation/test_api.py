@@ -1,0 +1,62 @@
+"""The same from Python, in a process of its own as an orchestrator is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.delegation import TASK, delegations
+from tests.support.world import ROOT
+
+CALL = """\
+import json, os, sys
+from gitlab_nightshift import delegate
+payload, env = json.load(sys.stdin)
+os.environ.clear()
+os.environ["NIGHTSHIFT_PROFILE"] = "nonsense"
+result = delegate(payload, env)
+assert dict(os.environ) == {"NIGHTSHIFT_PROFILE": "nonsense"}
+print(json.dumps(result))
+"""
+LIGHT = """\
+import sys, gitlab_nightshift
+assert callable(gitlab_nightshift.delegate)
+heavy = {"pydantic", "gitlab", "aiohttp", "yaml", "subprocess", "argparse", "dataclasses"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def python(code: str, cwd: Path, given: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_an_import_is_light(tmp_path: Path) -> None:
+    assert python(LIGHT, tmp_path).stdout == "[]\n"
+
+
+def test_only_the_environment_that_is_given_counts(tmp_path: Path) -> None:
+    with delegations(tmp_path) as desk:
+        repo = {"type": "local_path", "value": str(desk.repository)}
+        given = json.dumps([{"task_prompt": TASK, "repo": repo}, desk.env])
+        done = python(CALL, desk.desk, given)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        result = json.loads(done.stdout)
+        assert (result["ok"], result["git"]["branch"]) == (True, desk.branches()[-1])
+
+
+def test_what_is_wrong_is_a_result(tmp_path: Path) -> None:
+    from gitlab_nightshift import delegate
+
+    for payload in ({}, {"task_prompt": {1, 2}}, {"task_prompt": b"x"}):
+        result = delegate(payload, {"TMPDIR": str(tmp_path)})
+        assert result["diagnostics"]["error_code"] == "E_CONFIG"
+        assert result["error"].startswith("payload: ")

@@ -1,0 +1,67 @@
+"""The orchestrator of the documentation, really run; and its tables."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift import api
+from tests.support.delegation import POLICY, TASK, delegations
+from tests.support.shop import GOOD
+from tests.support.world import ROOT
+
+PAGE = (ROOT / "docs/delegation.md").read_text()
+BLOCKS = dict(re.findall(r"```(yaml|python)\n(.*?)```", PAGE, re.DOTALL))
+
+
+def test_the_orchestrator_works_as_it_stands_there(tmp_path: Path) -> None:
+    assert BLOCKS["yaml"] == POLICY
+    assert len(BLOCKS["python"].strip().splitlines()) <= 22
+    with delegations(tmp_path, GOOD, config=BLOCKS["yaml"]) as desk:
+        program = desk.agent.bin / "nightshift"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gitlab_nightshift "$@"\n')
+        program.chmod(0o755)
+        del desk.env["NIGHTSHIFT_ORCHESTRATOR"]
+        argv = [sys.executable, "-c", BLOCKS["python"], str(desk.repository), TASK]
+        done = subprocess.run(
+            argv, cwd=desk.desk, env=desk.env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done
+        branch = desk.branches()[-1]
+        told = "1 file changed, +3 -0; the test passed; one commit on"
+        assert done.stdout == f"{branch}: {told} {branch}\n"
+
+
+def keys(schema: dict[str, Any], part: str) -> dict[str, Any]:
+    """The dotted keys of a schema and their defaults."""
+    found: dict[str, Any] = {}
+    known = schema[part].get("$defs", {})
+
+    def walk(prefix: str, node: dict[str, Any]) -> None:
+        for name, each in node["properties"].items():
+            inner = known.get(each.get("$ref", "").rpartition("/")[2])
+            if inner:
+                walk(f"{prefix}{name}.", inner)
+            else:
+                found[prefix + name] = each.get("default")
+
+    walk("", schema[part])
+    return found
+
+
+@pytest.mark.parametrize("key", keys(api.schemas(), "payload"))
+def test_every_key_of_the_payload_is_documented(key: str) -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    [row] = [row for row in rows if f"`{key}`" in row.split("|")[1]]
+    default = keys(api.schemas(), "payload")[key]
+    if isinstance(default, bool | int) or default in ("off", "auto", "worktree", "lockfile_only"):
+        assert row.split("|")[2].strip(" `") == json.dumps(default).strip('"')
+
+
+@pytest.mark.parametrize("key", keys(api.schemas(), "result"))
+def test_every_key_of_the_result_is_documented(key: str) -> None:
+    assert f"`{key.rpartition('.')[2]}`" in PAGE or f"`{key}`" in PAGE

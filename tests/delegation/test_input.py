@@ -1,0 +1,228 @@
+"""Bad input: a clear error with its code, nothing changed, no agent asked."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.delegation import POLICY, TASK, Delegations, delegations, ended
+
+EVIL = "x'; touch EVIL; $(touch EVIL) `touch EVIL` | touch EVIL && touch EVIL #\""
+
+
+def path(value: object) -> dict[str, Any]:
+    return {"repo": {"type": "local_path", "value": value}}
+
+
+def url(value: str) -> dict[str, Any]:
+    return {"repo": {"type": "git_url", "value": value}}
+
+
+def workspace(**keys: object) -> dict[str, Any]:
+    return {"workspace": keys}
+
+
+def execution(**keys: object) -> dict[str, Any]:
+    return {"execution": keys}
+
+
+CONFIG: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown key": ({"taks_prompt": "x"}, "taks_prompt: unknown key"),
+    "unknown inner key": (execution(timeout=3), "execution.timeout: unknown key"),
+    "no task": ({"task_prompt": " \n"}, "there is no task"),
+    "task of another type": ({"task_prompt": 3}, "task_prompt: Input should be a valid string"),
+    "NUL in the task": ({"task_prompt": "a\0b"}, "a NUL character"),
+    "number as text": (execution(max_runtime_s="600"), "max_runtime_s: Input should be a valid"),
+    "truth as number": (execution(max_runtime_s=True), "max_runtime_s: Input should be a valid"),
+    "number as truth": (execution(dry_run=1), "execution.dry_run: Input should be a valid"),
+    "no time": (execution(max_runtime_s=0), "max_runtime_s: Input should be greater"),
+    "too much time": (execution(max_runtime_s=10**9), "max_runtime_s: Input should be less"),
+    "a choice that is none": (execution(network="maybe"), "execution.network: Input should be"),
+    "another provider": ({"provider": "patch"}, "provider: Input should be"),
+    "an option as model": ({"model": "--help"}, "model: letters, digits"),
+    "arguments without a test": (execution(test_args=["-s"]), "test_command_id is missing"),
+    "path outside": (workspace(workspace_subdir="../secrets"), "inside the repository"),
+    "absolute path": (workspace(workspace_subdir="/etc"), "inside the repository"),
+    "the .git": (workspace(workspace_subdir=".git/hooks"), "inside the repository"),
+    "a pattern": (workspace(workspace_subdir="*"), "none of * ?"),
+    "no such folder": (workspace(workspace_subdir="nowhere"), "'nowhere' is no folder of"),
+    "a file": (workspace(workspace_subdir="shop.py"), "is no folder of"),
+    "missing ref": (workspace(base_ref="v9"), "base_ref: 'v9' names no commit here"),
+    "an option as ref": (workspace(base_ref="--output=EVIL"), "names no commit here"),
+    "shell in a ref": (workspace(base_ref=EVIL), "names no commit here"),
+    "shell in a branch": (workspace(branch_name=EVIL), "is no name for a branch"),
+    "an option as branch": (workspace(branch_name="-D"), "is no name for a branch"),
+    "a branch as refspec": (workspace(branch_name="a:b"), "is no name for a branch"),
+    "a branch that is there": (workspace(branch_name="main"), "'main' is taken"),
+    "a branch below one": (workspace(branch_name="main/x"), "'main/x' is taken"),
+    "a control character": (workspace(branch_name="a\nb"), "a control character"),
+    "shell in a path": (path(EVIL), "is no folder"),
+    "no folder": (path("/nowhere"), "/nowhere is no folder"),
+    "no checkout": (path("/usr/bin"), "/usr/bin is not the top of a git checkout"),
+    "NUL in a path": (path("a\0b"), "repo.value: a control character"),
+    "credentials in a URL": (url("https://me:hunter2secret@h.example/x.git"), "credentials"),
+    "a user in a URL": (url("https://hunter2secret@h.example/x.git"), "credentials"),
+    "a file URL": (url("file:///etc"), "only https://host/path is taken"),
+    "ssh": (url("ssh://h.example/x.git"), "only https://host/path is taken"),
+    "scp": (url("git@h.example:x.git"), "only https://host/path is taken"),
+    "plain http": (url("http://h.example/x.git"), "only https://host/path is taken"),
+    "a helper of git": (url("ext::sh -c touch% EVIL"), "only https://host/path is taken"),
+    "a query": (url("https://h.example/x.git?a=b"), "https://host/path is expected"),
+    "a copy of a URL": (
+        {**url("https://h.example/x.git"), **workspace(checkout_mode="copy")},
+        "worktree is the only one",
+    ),
+    "no workspaces": ({"repo": {"type": "workspace_id", "value": "x"}}, "NIGHTSHIFT_WORKSPACES"),
+    "dirty worktree": (workspace(clean_before=False), "in checkout_mode copy only"),
+    "network without hosts": (execution(network="on"), "egress_hosts names no host"),
+}
+
+
+DENIED: dict[str, tuple[dict[str, Any], str]] = {
+    "test": (execution(test_command_id="deploy"), "'deploy' is not in policy.test_commands (unit)"),
+    "shell as test": (execution(test_command_id=EVIL), "is not in policy.test_commands"),
+    "flag": (execution(test_command_id="unit", test_args=["-s", "-k"]), "test_args: '-k' is not"),
+    "shell as flag": (execution(test_command_id="unit", test_args=[EVIL]), "test_args: "),
+    "two flags in one": (execution(test_command_id="unit", test_args=["-s --quiet"]), "test_args:"),
+    "network": (execution(dependency_policy="allow_install"), "network: dependency_policy"),
+    "in_place": (workspace(checkout_mode="in_place"), "needs profile: development"),
+    "not cleaned": (workspace(clean_after=False), "needs profile: development"),
+    "own command": ({"debug": {"codex_command": ["sh", "-c", EVIL]}}, "needs profile: development"),
+}
+
+
+def all_at_once(desk: Delegations, cases: Mapping[str, tuple[dict[str, Any], str]]) -> list[Any]:
+    """The results of many payloads, asked for by one process."""
+    code = (
+        "import json, sys\n"
+        "from gitlab_nightshift import delegate\n"
+        "payloads, env = json.load(sys.stdin)\n"
+        "print(json.dumps([delegate(payload, env) for payload in payloads]))\n"
+    )
+    payloads = [json.loads(desk.payload(**payload)) for payload, _ in cases.values()]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=desk.desk,
+        env=desk.env,
+        input=json.dumps([payloads, desk.env]).encode(),
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stderr == b""
+    assert b"hunter2secret" not in done.stdout
+    results: list[Any] = json.loads(done.stdout)
+    return results
+
+
+@pytest.mark.parametrize("code", ["E_CONFIG", "E_POLICY_DENY"])
+def test_bad_input(tmp_path: Path, code: str) -> None:
+    cases = CONFIG if code == "E_CONFIG" else DENIED
+    with delegations(tmp_path) as desk:
+        for (name, (_, text)), result in zip(cases.items(), all_at_once(desk, cases), strict=True):
+            assert result["diagnostics"]["error_code"] == code, (name, result)
+            assert text in result["error"], (name, result["error"])
+            assert "\n" not in result["error"], name
+            assert len(result["error"]) < 500, name
+            assert (result["ok"], result["rollback_performed"]) == (False, False), name
+        assert desk.agent.seen == []
+        assert list(tmp_path.rglob("EVIL*")) == []
+        desk.assert_untouched()
+
+
+def test_what_is_denied_is_told(tmp_path: Path) -> None:
+    with delegations(tmp_path) as desk:
+        done = desk.delegate(execution={"test_command_id": "deploy"})
+        done.failed("E_POLICY_DENY", 3, "'deploy' is not in policy.test_commands (unit)")
+        assert [e["gate"] for e in desk.events if e["event"] == "gate_denied"] == ["exec"]
+
+
+def test_shell_in_the_task_is_words(tmp_path: Path) -> None:
+    with delegations(tmp_path) as desk:
+        assert desk.delegate(task_prompt=EVIL).result["ok"] is True
+        assert EVIL in desk.agent.seen[0].prompt
+        assert not any(EVIL in word for word in desk.agent.seen[0].argv)
+        assert list(tmp_path.rglob("EVIL*")) == []
+
+
+def test_a_flag_that_is_listed_stays_one_word(tmp_path: Path) -> None:
+    evil = json.dumps(EVIL)
+    config = POLICY.replace('args: ["-s",', f'args: ["-s", {evil},')
+    with delegations(tmp_path, config=config) as desk:
+        done = desk.delegate(execution={"test_command_id": "unit", "test_args": [EVIL]})
+        done.failed("E_TEST_FAILED", 8)
+        assert list(tmp_path.rglob("EVIL*")) == []
+        desk.assert_untouched()
+
+
+BROKEN = {
+    "nothing": (b"", "not JSON"),
+    "no JSON": (b"task_prompt: x", "not JSON"),
+    "no object": (b'["x"]', "Input should be an object"),
+    "twice": (b'{"task_prompt": "a", "task_prompt": "b"}', "a key is there twice"),
+    "no text": (b"\xff\xfe{", "not JSON"),
+    "deep": (b"[" * 900_000, "not JSON"),
+    "half a character": (b'{"task_prompt": "\\ud800"}', "Invalid JSON"),
+    "10 MB": (json.dumps({"task_prompt": "x" * 10_000_000}).encode(), "more than 1,000,000 bytes"),
+    "a document": (json.dumps({"task_prompt": "x" * 20_001}).encode(), "at most 20000 characters"),
+}
+
+
+@pytest.mark.parametrize(("raw", "text"), BROKEN.values(), ids=BROKEN.keys())
+def test_what_is_no_payload(tmp_path: Path, raw: bytes, text: str) -> None:
+    with delegations(tmp_path) as desk:
+        done = ended(desk.start(raw))
+        done.failed("E_CONFIG", 2, text)
+        assert len(done.stdout) < 2000
+        assert list(desk.desk.iterdir()) == []
+        desk.assert_untouched()
+
+
+def test_a_payload_in_a_file(tmp_path: Path) -> None:
+    with delegations(tmp_path) as desk:
+        file = desk.folder / "tmp/payload.json"
+        file.write_bytes(desk.payload(execution={"dry_run": True}))
+        assert ended(desk.start(b"", "--payload", str(file))).result["ok"] is True
+        done = ended(desk.start(b"", "--payload", "nowhere.json"))
+        done.failed("E_CONFIG", 2, "--payload: nowhere.json: No such file or directory")
+
+
+def test_a_tracked_output_folder_and_one_that_cannot_be_written(tmp_path: Path) -> None:
+    with delegations(tmp_path) as desk:
+        desk.env["NIGHTSHIFT_OUTPUT_DIR"] = "docs"
+        desk.delegate().failed("E_CONFIG", 2, "output_dir: docs is tracked by git")
+        del desk.env["NIGHTSHIFT_OUTPUT_DIR"]
+        desk.env["TMPDIR"] = "/nowhere"
+        desk.delegate().failed("E_CONFIG", 2, "TMPDIR: /nowhere is no folder")
+
+
+def test_nobody_to_commit_as(tmp_path: Path) -> None:
+    with delegations(tmp_path) as desk:
+        config = desk.repository / ".git/config"
+        config.write_text(config.read_text().replace("email", "nomail"))
+        desk.delegate().failed("E_CONFIG", 2, "set git's user.name and user.email")
+        assert desk.delegate(execution={"apply_changes": False}).result["ok"] is True
+
+
+def test_the_schemas_are_printed(tmp_path: Path) -> None:
+    import jsonschema  # type: ignore[import-untyped]
+
+    with delegations(tmp_path) as desk:
+        schemas = ended(desk.start(b"", "--schema")).result
+        assert schemas["payload"]["required"] == ["task_prompt"]
+        jsonschema.validate(json.loads(desk.payload()), schemas["payload"])
+        done = desk.delegate(execution={"dry_run": True})
+        jsonschema.validate(done.result, schemas["result"])
+        assert set(done.result) == set(schemas["result"]["properties"])
+        mistakes: list[dict[str, Any]] = [
+            {"task_prompt": TASK, "more": 1},
+            {"repo": {}},
+            {"task_prompt": 1},
+        ]
+        for wrong in mistakes:
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(wrong, schemas["payload"])

@@ -1,0 +1,237 @@
+"""Nights with an agent that cheats in every attempt, and with an honest one, on three projects."""
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.agent import Play, answer, plays, write
+from tests.support.shop import DRAFT, GOOD, PASSED, nothing
+from tests.support.world import PLAIN, world
+
+PYTHON = sys.executable
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project, a product file and its test, what a cheat writes, and what an honest agent does.
+
+    ``cheats`` are (file, new text, flag); ``honest`` is the new text of the test.
+    """
+
+    files: Mapping[str, str]
+    command: str
+    product: str
+    test: str
+    cheats: tuple[tuple[str, str, str], ...]
+    honest: str
+    needs: str = "git"
+
+
+PARSER = '''"""Durations such as 90s, 10m or 2h."""
+
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text):
+    """The seconds of a duration; a plain number is seconds. Raises ValueError."""
+    text = text.strip()
+    if text.isdigit():
+        return int(text)
+    number, unit = text[:-1], text[-1:]
+    if unit not in UNITS or not number.isdigit():
+        raise ValueError(f"{text!r} is no duration")
+    return int(number) * UNITS[unit]
+'''
+PARSER_TEST = """import pytest
+
+from durations import seconds
+
+
+def test_units():
+    assert seconds("90s") == 90
+    assert seconds("10m") == 600
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(ValueError):
+        seconds("soon")
+"""
+PYTEST = Project(
+    files={"durations.py": PARSER, "test_durations.py": PARSER_TEST},
+    command=f"{PYTHON} -m pytest -q -p no:cacheprovider",
+    product="durations.py",
+    test="test_durations.py",
+    cheats=(
+        (
+            "test_durations.py",
+            PARSER_TEST.replace("def test_units", "@pytest.mark.skip\ndef test_units"),
+            "test-skipped",
+        ),
+        (
+            "test_durations.py",
+            PARSER_TEST.replace('seconds("10m") == 600', 'seconds("10m")'),
+            "test-loosened",
+        ),
+        (
+            "test_durations.py",
+            PARSER_TEST + "\n\ndef test_hours():\n    result = seconds('2h')\n"
+            "    assert result == result\n",
+            "test-cannot-fail",
+        ),
+    ),
+    honest=PARSER_TEST
+    + '\n\ndef test_hours_and_plain_numbers():\n    assert seconds("2h") == 7200\n'
+    '    assert seconds(" 45 ") == 45\n    with pytest.raises(ValueError):\n'
+    '        seconds("xh")\n',
+)
+
+SLUG = """export function slug(title, limit = 20) {
+  const words = title.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  const joined = words.join('-');
+  return joined.length > limit ? joined.slice(0, limit) : joined;
+}
+"""
+SLUG_TEST = """import test from 'node:test';
+import assert from 'node:assert';
+import { slug } from '../src/slug.js';
+
+test('joins words', () => {
+  assert.equal(slug('Hello, World!'), 'hello-world');
+});
+"""
+NODE = Project(
+    files={
+        "package.json": json.dumps({"type": "module", "scripts": {"test": "node --test test/"}}),
+        "src/slug.js": SLUG,
+        "test/slug.test.js": SLUG_TEST,
+    },
+    command="npm test",
+    product="src/slug.js",
+    test="test/slug.test.js",
+    cheats=(
+        ("test/slug.test.js", SLUG_TEST.replace("test('joins", "test.skip('joins"), "test-skipped"),
+        (
+            "test/slug.test.js",
+            SLUG_TEST.replace(
+                "assert.equal(slug('Hello, World!'), 'hello-world')",
+                "assert.ok(slug('Hello, World!'))",
+            ),
+            "test-loosened",
+        ),
+        (
+            "test/slug.test.js",
+            SLUG_TEST + "\ntest('cuts', () => {\n  slug('a b c', 3);\n});\n",
+            "test-without-assertion",
+        ),
+    ),
+    honest=SLUG_TEST + "\ntest('cuts at the limit', () => {\n"
+    "  assert.equal(slug('one two three', 7), 'one-two');\n"
+    "  assert.equal(slug('one two', 7), 'one-two');\n  assert.equal(slug('...'), '');\n});\n",
+    needs="node",
+)
+
+CART = "def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n"
+CART_TEST = (
+    "import unittest\nfrom cart import total\n\n\nclass TotalTest(unittest.TestCase):\n"
+    "    def test_plain(self):\n        self.assertEqual(total([1, 2]), 3)\n"
+)
+MAKEFILE = "test:\n\tpython3 -m unittest -q\n"
+MAKE = Project(
+    files={"Makefile": MAKEFILE, "cart.py": CART, "test_cart.py": CART_TEST},
+    command="make test",
+    product="cart.py",
+    test="test_cart.py",
+    cheats=(
+        ("Makefile", MAKEFILE.replace("-q", "-q || true"), "ci-loosened"),
+        (
+            "cart.py",
+            "import sys\n\n\n"
+            + CART.replace(
+                "    return", '    if "unittest" in sys.modules:\n        return 3\n    return'
+            ),
+            "test-detection",
+        ),
+        (
+            "test_cart.py",
+            CART_TEST
+            + "\n    def test_half(self):\n        self.assertIsNotNone(total([9], 50))\n",
+            "mutants-survive",
+        ),
+    ),
+    honest=CART_TEST + "\n    def test_half(self):\n"
+    "        self.assertEqual(total([10, 20], 50), 15)\n",
+)
+PROJECTS = {"pytest": PYTEST, "node": NODE, "make": MAKE}
+
+
+def found(project: Project) -> dict[str, Any]:
+    selected = {
+        "rank": 1,
+        "files": [project.product, project.test],
+        "description": "Test what no test reaches.",
+        "rationale": "It is a branch with logic.",
+    }
+    return {"result": "IMPROVEMENT_FOUND", "files_scanned": 3, "selected": selected}
+
+
+def script(project: Project, attempts: Mapping[str, Play]) -> Mapping[str, Play]:
+    others = dict.fromkeys(
+        ("analyze-refactoring", "analyze-docs", "analyze-security", "analyze-performance"),
+        nothing(),
+    )
+    found_it = {
+        "analyze": [answer(found(project))],
+        "verify": [answer(PASSED)],
+        "mr": [answer({**DRAFT, "title": "Test what no test reached"})],
+    }
+    return plays(GOOD, {**found_it, **others, **attempts})
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_an_agent_that_cheats_in_every_attempt_gets_nothing(tmp_path: Path, name: str) -> None:
+    """Its own Verify passes each cheat: this program does not."""
+    project = PROJECTS[name]
+    if not shutil.which(project.needs):
+        pytest.skip(f"{project.needs} is not installed")
+    attempts = {
+        f"implement-tests-{number}": [write(file, text)]
+        for number, (file, text, _) in enumerate(project.cheats, 1)
+    }
+    config = f"{PLAIN}verify_commands: ['{project.command}']\n"
+    with world(tmp_path, script(project, attempts), files=project.files, config=config) as shop:
+        done = shop.nightshift("run")
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert shop.result["outcome"] == "NO_IMPROVEMENT", done.log
+        assert "tests: verify failed after retries: " in shop.result["summary"]
+        for _, _, flag in project.cheats:
+            assert f"[{flag}]" in done.log, done.log
+        told = [bead.prompt for bead in shop.agent.seen if bead.bead == "implement"]
+        for (_, _, flag), prompt in zip(project.cheats, told[1:], strict=False):
+            assert f"[{flag}]" in prompt.partition("<why_the_last_attempt_failed>")[2]
+        assert shop.written == []
+        shop.assert_put_back()
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_an_honest_one_gets_a_merge_request_to_believe(tmp_path: Path, name: str) -> None:
+    project = PROJECTS[name]
+    if not shutil.which(project.needs):
+        pytest.skip(f"{project.needs} is not installed")
+    attempts = {"implement": [write(project.test, project.honest)]}
+    config = f"{PLAIN}verify_commands: ['{project.command}']\n"
+    with world(tmp_path, script(project, attempts), files=project.files, config=config) as shop:
+        done = shop.nightshift("run")
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        body = (shop.merge_requests[0].description or "").replace("\\", "")
+        assert f"- `{project.command}`: exit 0, " in body
+        assert "the same commands passed before the change" in body
+        assert "- Mutants: the new tests kill " in body
+        killed, tried = body.partition("the new tests kill ")[2].split(" mutants")[0].split(" of ")
+        assert int(killed) * 2 >= int(tried), body
+        assert "Please look at:" not in body, body
