@@ -42,6 +42,13 @@ class BeadAccess:
             return None
         return self._gateway.usage(self._ticket)
 
+    def settled(self) -> Usage | None:
+        """All that the bead has used, once its process is gone: a request that the gateway is just
+        done with counts too. Its placeholder opens nothing from here on."""
+        if self._gateway is None or self._ticket is None:
+            return None
+        return self._gateway.close_bead(self._ticket)
+
     def unusable(self) -> str:
         """Why no bead can go on, "" where it can."""
         return self._gateway.unusable if self._gateway else ""

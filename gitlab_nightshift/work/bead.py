@@ -184,7 +184,7 @@ class _Process:
         )
 
     def _result(self, report: Report, ended: Ended) -> BeadResult:
-        usage = self._access.usage()
+        usage = self._access.settled()
         report = dataclasses.replace(report, usage=usage) if usage else report
         logs = (self._out.name, self._err.name)
         return _result(self._task, report, ended, self._scratch, logs)

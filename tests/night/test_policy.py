@@ -1,5 +1,6 @@
 """What this program refuses by itself counts as a failed verify, with its text."""
 
+import json
 from pathlib import Path
 
 from tests.support.agent import Step, append, plays, sh, write
@@ -62,4 +63,15 @@ def test_publish_holds_the_change_against_the_policy_once_more(tmp_path: Path) -
         assert done.exit_status == 3
         assert shop.result["error_code"] == "E_POLICY_DENY"
         assert "test_shop.py is outside the paths of this night." in done.last_line
+        assert shop.written == []
+
+
+def test_a_bundle_with_a_code_that_does_not_exist(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        assert shop.nightshift("run", "--dry-run").exit_status == 0
+        place = shop.checkout / "nightshift" / "bundle" / "bundle.json"
+        bundle = {**json.loads(place.read_text()), "outcome": "FAILED", "error_code": "E_WHATEVER"}
+        place.write_text(json.dumps(bundle))
+        done = shop.nightshift("publish")
+        assert (done.exit_status, done.stderr) == (10, ""), done.log
         assert shop.written == []
