@@ -290,9 +290,9 @@ def _colour() -> bool:
 
 
 def _status(result: "RunResult") -> int:
-    if result.error_code:
-        return EXIT_STATUS[Code(result.error_code)]
-    return 0
+    """The code may come from the bundle of a job that agents ran in, and need not exist."""
+    known = {"": 0, **{code.value: status for code, status in EXIT_STATUS.items()}}
+    return known.get(result.error_code, EXIT_STATUS[Code.PARSE_ERROR])
 
 
 def _linux_only() -> None:
