@@ -10,7 +10,7 @@ from gitlab_nightshift.records import AnalysisResult, Check, CommandResult, Find
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.verdict.change import Context, read_change
 from gitlab_nightshift.verdict.commands import Runner, failure_text, run_commands
-from gitlab_nightshift.verdict.evidence import Evidence, Lab, Subject, deadline, gather, raised
+from gitlab_nightshift.verdict.evidence import Evidence, Lab, Subject, deadline, flaky, gather
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.work.baseline import Baseline
 
@@ -96,7 +96,7 @@ def _proven(
     notes = _notes(unrestored)
     for note in notes:
         proof.emit(Note(note, warning=True))
-    findings = (*_flaky(commands, subject.context), *seen.findings)
+    findings = (*flaky(commands, subject.context), *seen.findings)
     checks = (*proof.baseline.checks, *seen.checks)
     return Proven("\n".join(_failing(findings)), commands, notes, checks, findings)
 
@@ -133,12 +133,6 @@ def _evidence(checkout: Checkout, proof: Proof, subject: Subject, name: str) -> 
 
 def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
-
-
-def _flaky(results: tuple[CommandResult, ...], context: Context) -> tuple[Finding, ...]:
-    flaky = ", ".join(f"`{result.command}`" for result in results if result.flaky)
-    text = f"{flaky} failed at first and passed when run again on the same files."
-    return raised("flaky-test", context, "", 0, text) if flaky else ()
 
 
 def _notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from gitlab_nightshift.host.repository import tree_of
 from gitlab_nightshift.records import Check, CommandResult, Finding
 from gitlab_nightshift.verdict.change import Context, read_change
 from gitlab_nightshift.verdict.commands import Runner, failure_text, run_commands
-from gitlab_nightshift.verdict.evidence import Lab, Subject, deadline, gather, raised
+from gitlab_nightshift.verdict.evidence import Lab, Subject, deadline, flaky, gather, raised
 from gitlab_nightshift.verdict.evidence.lab import Evidence
 from gitlab_nightshift.work.room import Room, Site, open_room
 
@@ -38,7 +38,7 @@ def try_commit(
         with room.opened() as (boundary, _egress, runner):
             results, failing = _commands(room, runner, base, context, commands)
             seen = Evidence() if failing else _evidence(room, runner, base, context, commands)
-            findings = (*failing, *_flaky(results, context), *seen.findings)
+            findings = (*failing, *flaky(results, context), *seen.findings)
             return Tried(results, seen.checks, findings, str(boundary))
 
 
@@ -70,9 +70,3 @@ def _evidence(
     subject = Subject(old, new, read_change(repository, old, new), context)
     end = deadline(room.site.left_s()) if room.site.left_s() else time.monotonic() + 300
     return gather(subject, Lab(room.checkout, runner, commands, "evidence", end))
-
-
-def _flaky(results: tuple[CommandResult, ...], context: Context) -> tuple[Finding, ...]:
-    flaky = ", ".join(f"`{result.command}`" for result in results if result.flaky)
-    text = f"{flaky} failed at first and passed when run again on the same files."
-    return raised("flaky-test", context, "", 0, text) if flaky else ()

@@ -7,9 +7,9 @@ from gitlab_nightshift.verdict.evidence.complexity import complexity
 from gitlab_nightshift.verdict.evidence.lab import Evidence, Lab, Subject, deadline
 from gitlab_nightshift.verdict.evidence.new_tests import new_tests
 from gitlab_nightshift.verdict.evidence.old_tests import old_tests
-from gitlab_nightshift.verdict.evidence.raised import RUN_FLAGS, raised
+from gitlab_nightshift.verdict.evidence.raised import RUN_FLAGS, flaky, raised
 
-__all__ = ["RUN_FLAGS", "Evidence", "Lab", "Subject", "deadline", "gather", "raised"]
+__all__ = ["RUN_FLAGS", "Evidence", "Lab", "Subject", "deadline", "flaky", "gather", "raised"]
 
 Gather = Callable[[Subject, Lab], Evidence]
 

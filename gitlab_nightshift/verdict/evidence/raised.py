@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gitlab_nightshift.records import Finding, Level
+from gitlab_nightshift.records import CommandResult, Finding, Level
 from gitlab_nightshift.verdict.change import Context
 
 
@@ -40,3 +40,10 @@ def raised(
     usual = flag.there if context.category and context.category == flag.category else flag.level
     level = context.settings.policy.flags.get(name) or own or usual
     return () if level == "off" else (Finding(name, level, file, line, detail),)
+
+
+def flaky(results: tuple[CommandResult, ...], context: Context) -> tuple[Finding, ...]:
+    """A finding where commands failed first and passed when run again."""
+    names = ", ".join(f"`{result.command}`" for result in results if result.flaky)
+    text = f"{names} failed at first and passed when run again on the same files."
+    return raised("flaky-test", context, "", 0, text) if names else ()
