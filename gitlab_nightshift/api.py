@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from gitlab_nightshift.errors import EXIT_STATUS, Code
+from gitlab_nightshift.events import Emit
+from gitlab_nightshift.host.sealed_child import run_sealed
 from gitlab_nightshift.records.delegation import DelegationResult
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.joblog import JobLog
 from gitlab_nightshift.work.delegation.payload import LARGEST, schemas
-from gitlab_nightshift.work.delegation.run import Call, Sink, refused, run_delegation
+from gitlab_nightshift.work.delegation.run import Call, refused, run_delegation
+
+NOT_HERE = "agents run on Linux only"
 
 __all__ = ["as_json", "delegate", "delegate_file", "exit_status", "schemas"]
 
@@ -24,14 +29,22 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
 
     Never raises for what is wrong: ``ok`` is false then, and ``diagnostics.error_code`` is one of
     docs/errors.md. ``env`` is all of the environment that counts: PATH, HOME, the model's key,
-    ``NIGHTSHIFT_*``. Artifacts are put below the current folder. From the first call on, no other
-    process of the same user can look into this one (Linux), which keeps the keys from agents.
+    ``NIGHTSHIFT_*``. Artifacts are put below the current folder. The work is done by a child, so
+    that nothing of the caller's import path or environment is in reach of what an agent writes.
     """
     try:
         raw = json.dumps(payload).encode()
     except (TypeError, ValueError, RecursionError) as error:
         return as_json(refused(Code.CONFIG, f"payload: not JSON: {error}"))
-    return as_json(_delegated(raw, env))
+    if sys.platform != "linux":
+        return as_json(refused(Code.CONFIG, NOT_HERE))
+    done = run_sealed(["delegate"], env, raw)
+    try:
+        result: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        text = f"its process ended with exit status {done.exit_status} and without a result"
+        return as_json(refused(Code.INTERNAL, text))
+    return result
 
 
 def delegate_file(
@@ -48,13 +61,13 @@ def delegate_file(
     except OSError as error:
         return refused(Code.CONFIG, f"--payload: {name}: {error.strerror}")
     colour = log.isatty() and not env.get("NO_COLOR")
-    return _delegated(raw, env, lambda redact: JobLog(False, colour, redact, stream=log))
-
-
-def _delegated(raw: bytes, env: Mapping[str, str], log: Sink | None = None) -> DelegationResult:
     if sys.platform != "linux":
-        return refused(Code.CONFIG, "agents run on Linux only")
-    return run_delegation(Call(raw, env, Path.cwd(), log))
+        return refused(Code.CONFIG, NOT_HERE)
+
+    def open_log(redact: Redactor) -> Emit:
+        return JobLog(False, colour, redact, stream=log)
+
+    return run_delegation(Call(raw, env, Path.cwd(), open_log))
 
 
 def as_json(result: DelegationResult) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The front door: commands → stages.
 
-The only reader of ``os.environ``, and the only place where an error becomes an exit status.
+The only place where an error becomes an exit status. ``env`` is the job's environment as data; this
+process's own holds a few named variables of it (``sealed.py``).
 """
 
 import argparse
@@ -9,10 +10,11 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitlab_nightshift import sealed
 from gitlab_nightshift.arguments import parser
 from gitlab_nightshift.errors import EXIT_STATUS, Code, Interrupted, NightshiftError, config_error
 
@@ -22,17 +24,31 @@ if TYPE_CHECKING:
     from gitlab_nightshift.records import RunResult
     from gitlab_nightshift.session import Call
 
-Command = Callable[[argparse.Namespace], int]
+Env = Mapping[str, str]
+Command = Callable[[argparse.Namespace, Env], int]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> int:
+    """Check the command line, then run it with a sealed start, where there is one."""
+    arguments = sys.argv[1:]
+    parser().parse_args(arguments)
+    if sys.platform != "linux":
+        return run(arguments, os.environ)
+    start = sealed.prepare_start(arguments, os.environ)
+    for name in start.left_out:
+        text = f"nightshift: {name} leads into the checkout, where agents write: not used"
+        print(text, file=sys.stderr)
+    sealed.become(start)
+
+
+def run(arguments: Sequence[str], env: Env) -> int:
     """Run a command and return its exit status: the one place where errors become one."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    args = parser().parse_args(argv)
+    args = parser().parse_args(arguments)
     try:
-        return _guarded(args)
+        return _guarded(args, env)
     except NightshiftError as error:
         for line in error.message.splitlines():
             print(f"nightshift: {error.code}: {line}", file=sys.stderr)
@@ -44,17 +60,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception:
-        return _defect()
+        return _defect(env)
 
 
-def _guarded(args: argparse.Namespace) -> int:
+def _guarded(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.host.signals import cancellable
 
     with cancellable():
-        return COMMANDS[args.command](args)
+        return COMMANDS[args.command](args, env)
 
 
-def _defect() -> int:
+def _defect(env: Env) -> int:
     """A defect of this program: the traceback goes into a file, one line to the user."""
     folder = Path("nightshift/logs")
     with contextlib.suppress(OSError):
@@ -63,7 +79,7 @@ def _defect() -> int:
     with tempfile.NamedTemporaryFile(
         "w", prefix="traceback-", suffix=".txt", dir=place, delete=False
     ) as file:
-        file.write(_redacted(traceback.format_exc()))
+        file.write(_redacted(traceback.format_exc(), env))
     kind = type(sys.exception()).__name__
     text = (
         f"nightshift: {Code.INTERNAL}: a defect of nightshift ({kind}); please report {file.name}"
@@ -72,23 +88,23 @@ def _defect() -> int:
     return EXIT_STATUS[Code.INTERNAL]
 
 
-def _redacted(text: str) -> str:
+def _redacted(text: str, env: Env) -> str:
     try:
         from gitlab_nightshift.redaction import Redactor
         from gitlab_nightshift.settings import read_secrets
     except Exception as error:  # an installation so broken that not even this can be imported
         return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
-    return Redactor(read_secrets(os.environ).values)(text)
+    return Redactor(read_secrets(env).values)(text)
 
 
 # --- commands -----------------------------------------------------------------------------------
 
 
-def _plan(args: argparse.Namespace) -> int:
+def _plan(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift import stages
     from gitlab_nightshift.session import opened
 
-    with opened(_call(args)) as session:
+    with opened(_call(args, env)) as session:
         made = stages.plan(session)
         prompts = stages.preview(session, made) if args.prompts else {}
     for bead, text in prompts.items():
@@ -96,43 +112,43 @@ def _plan(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(args: argparse.Namespace) -> int:
+def _work(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift import publishing, stages
     from gitlab_nightshift.session import opened
 
     _linux_only()
-    with opened(_call(args)) as session:
+    with opened(_call(args, env)) as session:
         made = stages.read_plan(session, args.plan)
         stages.started(session)
         return _status(publishing.ended(session, stages.work(session, made), None))
 
 
-def _publish(args: argparse.Namespace) -> int:
+def _publish(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift import publishing
     from gitlab_nightshift.session import opened
 
-    with opened(_call(args)) as session:
+    with opened(_call(args, env)) as session:
         done = publishing.publish_again(session, args.bundle, args.from_job, approved=args.approved)
         return _status(done)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift import stages
     from gitlab_nightshift.session import opened
 
     _linux_only()
-    with opened(_call(args)) as session:
+    with opened(_call(args, env)) as session:
         return _status(stages.run(session))
 
 
-def _config_show(args: argparse.Namespace) -> int:
+def _config_show(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.show import settings_table
 
-    print(settings_table(_call(args)))
+    print(settings_table(_call(args, env)))
     return 0
 
 
-def _config_schema(_args: argparse.Namespace) -> int:
+def _config_schema(_args: argparse.Namespace, _env: Env) -> int:
     import json
 
     from gitlab_nightshift.settings.load import schema
@@ -141,23 +157,23 @@ def _config_schema(_args: argparse.Namespace) -> int:
     return 0
 
 
-def _doctor(args: argparse.Namespace) -> int:
+def _doctor(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.desk.doctor import examine_boundary
 
     if not args.boundary:
         raise config_error("doctor: so far only --boundary can be examined")
     _linux_only()
-    diagnosis = examine_boundary(os.environ, Path.cwd())
+    diagnosis = examine_boundary(env, Path.cwd())
     print("\n".join(diagnosis.lines))
     return 0 if diagnosis.good else EXIT_STATUS[Code.POLICY_DENY]
 
 
-def _check(args: argparse.Namespace) -> int:
+def _check(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.desk.check import Asked, as_json, as_text, check
 
     asked = Asked(
         folder=Path.cwd() / args.folder,
-        env=os.environ,
+        env=env,
         commit=args.commit,
         base=args.base,
         staged=args.staged,
@@ -166,7 +182,7 @@ def _check(args: argparse.Namespace) -> int:
         recent=args.recent,
     )
     judgement = _judged_by_running(asked) if args.run else check(asked)
-    print(as_json(judgement) if args.json else as_text(judgement, _colour()))
+    print(as_json(judgement) if args.json else as_text(judgement, _colour(env)))
     return EXIT_STATUS[Code.TEST_FAILED] if judgement.failed else 0
 
 
@@ -187,32 +203,32 @@ def _progress(event: "Event") -> None:
         print(f"  {event.text}", file=sys.stderr)
 
 
-def _demo(args: argparse.Namespace) -> int:
+def _demo(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift import stages
     from gitlab_nightshift.demo.night import OPENING, demo_night
     from gitlab_nightshift.demo.view import reader_view
     from gitlab_nightshift.session import Call, opened
 
     os.environ["no_proxy"] = "127.0.0.1"  # requests would ask a proxy for our own loopback
-    with demo_night(Path(args.folder), os.environ) as demo:
+    with demo_night(Path(args.folder), env) as demo:
         print(OPENING)
-        call = Call(demo.env, demo.checkout, None, {}, _colour())
+        call = Call(demo.env, demo.checkout, None, {}, _colour(env))
         with opened(call) as session:
             status = _status(stages.run(session))
-        print(reader_view(demo, _colour()))
+        print(reader_view(demo, _colour(env)))
     return status
 
 
-def _by_hand(args: argparse.Namespace) -> int:
+def _by_hand(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.by_hand.commands import run
 
-    out, told = run(_call(args), args)
+    out, told = run(_call(args, env), args)
     sys.stderr.write(told)
     sys.stdout.write(out)
     return 0
 
 
-def _delegate(args: argparse.Namespace) -> int:
+def _delegate(args: argparse.Namespace, env: Env) -> int:
     import json
 
     from gitlab_nightshift import api
@@ -220,12 +236,12 @@ def _delegate(args: argparse.Namespace) -> int:
     if args.schema:
         print(json.dumps(api.schemas(), indent=2))
         return 0
-    result = api.delegate_file(args.payload, sys.stdin.buffer, os.environ, sys.stderr)
+    result = api.delegate_file(args.payload, sys.stdin.buffer, env, sys.stderr)
     print(json.dumps(api.as_json(result)))
     return api.exit_status(result)
 
 
-def _chat(args: argparse.Namespace) -> int:
+def _chat(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.desk.chat.configuration import (
         read_address,
         read_application,
@@ -233,13 +249,13 @@ def _chat(args: argparse.Namespace) -> int:
     )
 
     if args.register:
-        application = read_application(os.environ)
+        application = read_application(env)
         from gitlab_nightshift.desk.chat.server import register
 
         register(application)
         print("/coder is registered")
         return 0
-    settings, address = read_chat_settings(os.environ), read_address(args.listen)
+    settings, address = read_chat_settings(env), read_address(args.listen)
     from gitlab_nightshift.desk.chat.server import serve
 
     serve(settings, address, lambda line: print(line, file=sys.stderr, flush=True))
@@ -267,7 +283,7 @@ COMMANDS: dict[str, Command] = {
 # --- the pieces they share ------------------------------------------------------------------------
 
 
-def _call(args: argparse.Namespace) -> "Call":
+def _call(args: argparse.Namespace, env: Env) -> "Call":
     from gitlab_nightshift.session import Call
 
     overrides = dict(_pair(text) for text in args.set or ())
@@ -275,7 +291,7 @@ def _call(args: argparse.Namespace) -> "Call":
         overrides["category"] = args.category
     if getattr(args, "dry_run", False):
         overrides["dry_run"] = "true"
-    return Call(os.environ, Path.cwd(), args.config, overrides, _colour())
+    return Call(env, Path.cwd(), args.config, overrides, _colour(env))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -285,8 +301,8 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value
 
 
-def _colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+def _colour(env: Env) -> bool:
+    return sys.stdout.isatty() and not env.get("NO_COLOR")
 
 
 def _status(result: "RunResult") -> int:

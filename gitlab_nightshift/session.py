@@ -14,6 +14,7 @@ from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.cover import aside_of
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git
+from gitlab_nightshift.host.installation import refuse_installation_in
 from gitlab_nightshift.host.paths import short_parent, within
 from gitlab_nightshift.host.private import collect, own_folder
 from gitlab_nightshift.host.repair import repair
@@ -88,6 +89,7 @@ def opened(call: Call) -> Iterator[Session]:
     """
     close_to_others()
     checkout = top_of(call.folder)
+    refuse_installation_in(checkout)
     parent = Path(call.env.get("TMPDIR") or tempfile.gettempdir())
     with own_folder(parent, checkout) as private:
         path = search_path(call.env, checkout)

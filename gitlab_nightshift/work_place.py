@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed
+from gitlab_nightshift.host.sandbox.own_code import folders_of
 from gitlab_nightshift.plan.trigger import test_command
 from gitlab_nightshift.records import Request
 from gitlab_nightshift.records.asked import Asked
@@ -44,6 +45,7 @@ def work_place(session: Session, request: Request | None = None) -> WorkPlace:
         seconds=work_seconds(session, datetime.now(UTC)),
         redact=session.redact,
         emit=session.emit,
+        named=folders_of(session.env, session.checkout),
     )
 
 

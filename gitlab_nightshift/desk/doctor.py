@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gitlab_nightshift.host.environment import search_path
+from gitlab_nightshift.host.git import with_machine_config
 from gitlab_nightshift.host.paths import short_folder
 from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.launch import Sandbox
+from gitlab_nightshift.host.sandbox.own_code import folders_of
 from gitlab_nightshift.host.sandbox.ownership import give
 from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.host.sandbox.probe import Missing, survey
@@ -39,7 +42,13 @@ def examine_boundary(env: Mapping[str, str], checkout: Path) -> Diagnosis:
         scratch.mkdir()
         if best.identity:
             give(scratch, (best.identity.uid, best.identity.gid))
-        targets = Targets(tuple(_secrets(env, checkout)), (private,))
+        path, home = search_path(env, checkout), Path(env.get("HOME", "/"))
+        targets = Targets(
+            secrets=tuple(_secrets(env, checkout)),
+            outside=(private,),
+            written=folders_of(env, checkout),
+            git=with_machine_config(private / "git", path, home),
+        )
         proof = prove(best, Confinement(scratch, (scratch,)), targets)
         told = "every promise is kept" if proof.held else proof.trouble or "there are holes"
         lines += [f"{best.tier}: {told}", *(f"  {line}" for line in table(proof))]

@@ -3,13 +3,14 @@
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.host.checkout import Checkout
+from gitlab_nightshift.host.git import with_machine_config
 from gitlab_nightshift.host.owners import OwnersRefused
 from gitlab_nightshift.host.paths import short_parent
 from gitlab_nightshift.host.private import SCRATCH, own_folder
@@ -160,8 +161,16 @@ def _told(
     return boundary
 
 
-def proven(boundary: Boundary, checkout: Checkout, private: Path, home: Path) -> None:
-    """Try to get through, in the same confinement that agents get.
+def proven(
+    boundary: Boundary,
+    checkout: Checkout,
+    private: Path,
+    home: Path,
+    named: Sequence[Path],
+    path: str,
+) -> None:
+    """Try to get through, in the same confinement that agents get; and whether this program would
+    load what they write, in the checkout and its ``named`` folders. ``path`` is where git is.
 
     Raises ``E_POLICY_DENY`` with the name of the first hole.
     """
@@ -178,7 +187,12 @@ def proven(boundary: Boundary, checkout: Checkout, private: Path, home: Path) ->
         private / "logs",
     )
     confined = boundary.around(checkout.path, scratch)
-    targets = Targets(tuple(path for path in secrets if path.exists()), (private / "logs",))
+    targets = Targets(
+        secrets=tuple(path for path in secrets if path.exists()),
+        outside=(private / "logs",),
+        written=tuple(dict.fromkeys((checkout.path, *named))),
+        git=with_machine_config(private / "proof-git", path, home),
+    )
     proof = prove(boundary.sandbox, confined.confinement, targets)
     if not proof.held:
         why = proof.trouble or "; ".join(proof.holes)

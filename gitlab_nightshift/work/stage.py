@@ -43,7 +43,8 @@ class WorkPlace:
     where relative template paths start; ``home`` this machine's own (git settings);
     ``private`` a folder no part of the checkout, ``logs``
     below it; ``seconds`` what the work may take (None: no deadline); ``secrets`` are files beside
-    the checkout's own that no agent may read.
+    the checkout's own that no agent may read, ``named`` folders of the checkout that the job's
+    variables name.
     """
 
     settings: Settings
@@ -62,6 +63,7 @@ class WorkPlace:
     redact: Redactor
     emit: Emit
     secrets: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,8 @@ def _night(
     boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
     boundary = _fenced(boundary, place, tools)
     hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *place.secrets))
-    proven(boundary, hidden, place.private, place.home)
+    path = search_path(place.env, place.checkout)
+    proven(boundary, hidden, place.private, place.home, place.named, path)
     recorder = _recorder(place, tools)
     recorder.start(checkout.path)
     values = run_values(

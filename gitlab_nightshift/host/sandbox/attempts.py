@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitlab_nightshift.host.git import Git
 from gitlab_nightshift.host.paths import short_folder
 from gitlab_nightshift.host.sandbox.records import Confinement
 from gitlab_nightshift.host.sandbox.trial import Attempt, greeter, tcp_listener, unix_listener
@@ -52,9 +53,10 @@ RIGHTS = Row("rights, keys, namespaces", "secrets")
 SIGNALS = Row("signals to the job", "lifetime")
 LIVING = Row("outliving the bead", "lifetime")
 GATEWAY = Row("the way to the gateway", "gateway")
+OWN_CODE = Row("this program's own code", "code")
 ROWS = (
     *(JOB, MEMORY, SECRET_FILES, OTHER_FILES, WRITING, MODES, SERVICES, DIRECT, PROGRAMS, RIGHTS),
-    *(SIGNALS, LIVING, GATEWAY),
+    *(SIGNALS, LIVING, GATEWAY, OWN_CODE),
 )
 
 
@@ -62,10 +64,13 @@ ROWS = (
 class Targets:
     """The real places: ``secrets`` are files and folders that no agent may read (the covered
     ``.git/config`` and what it includes, ``<project>.tmp``, files of the home), ``outside``
-    folders in which nothing may appear."""
+    folders in which nothing may appear, ``written`` folders that an agent may write and the job's
+    variables name, ``git`` the one that reads this machine's settings."""
 
     secrets: tuple[Path, ...] = ()
     outside: tuple[Path, ...] = ()
+    written: tuple[Path, ...] = ()
+    git: Git | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from gitlab_nightshift.host.sandbox.places import (
     SHARED_MEMORY,
     System,
     interpreter,
+    own_python,
 )
 from gitlab_nightshift.host.sandbox.records import (
     Confinement,
@@ -161,7 +162,7 @@ def _prepared(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> Launch
     os.lseek(spec_fd, 0, os.SEEK_SET)
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(ours, False)
-    launcher = [str(interpreter()), "-I", "-S", str(INSIDE / "launcher.py")]
+    launcher = own_python(str(INSIDE / "launcher.py"))
     command = [*launcher, str(spec_fd), str(theirs)]
     if sandbox.tier is Tier.NAMESPACES and sandbox.bwrap:
         command = [*bwrap.arguments(sandbox.bwrap, confinement, sandbox.machine), *command]

@@ -93,6 +93,12 @@ def interpreter() -> Path:
     return Path(sys.executable).resolve()
 
 
+def own_python(*arguments: str) -> list[str]:
+    """How this program starts another Python: it sees no variable, no folder and no ``.pth`` file
+    that somebody else put there."""
+    return [str(interpreter()), "-I", "-S", *arguments]
+
+
 def interpreter_places() -> tuple[Path, ...]:
     """What a launcher inside a namespace has to see."""
     return Path(sys.base_prefix).resolve(), interpreter(), INSIDE

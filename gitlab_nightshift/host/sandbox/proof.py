@@ -9,14 +9,15 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.host.sandbox.attempts import (
     GATEWAY,
     LIVING,
     MODES,
+    OWN_CODE,
     ROWS,
     Row,
     Targets,
@@ -24,6 +25,7 @@ from gitlab_nightshift.host.sandbox.attempts import (
     gathered,
 )
 from gitlab_nightshift.host.sandbox.launch import Sandbox
+from gitlab_nightshift.host.sandbox.own_code import try_own_code
 from gitlab_nightshift.host.sandbox.records import Confinement, Tier
 from gitlab_nightshift.host.sandbox.trial import Outcome, Tried, attempt
 
@@ -71,7 +73,15 @@ def prove(sandbox: Sandbox, confinement: Confinement, targets: Targets) -> Proof
         tries = gathered(confinement, targets, stack)
         tried = attempt(sandbox, confinement, tries.attempts)
         outcomes = [_seen_outside(outcome, tries) for outcome in tried.outcomes]
-    return _proof(sandbox, tries, tried, outcomes)
+    found = _proof(sandbox, tries, tried, outcomes)
+    return replace(found, findings=(*found.findings, *_own_code(targets)))
+
+
+def _own_code(targets: Targets) -> Iterator[Finding]:
+    """Promised in every tier: it is a matter of how this program was started."""
+    if targets.git is not None:
+        for name, how in try_own_code(targets.written, targets.git):
+            yield Finding(OWN_CODE, name, bool(how), True, how or "not found")
 
 
 def _proof(sandbox: Sandbox, tries: Tries, tried: Tried, outcomes: Sequence[Outcome]) -> Proof:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.host.sandbox.launch import Sandbox, Told, end_all, launching
-from gitlab_nightshift.host.sandbox.places import INSIDE, interpreter
+from gitlab_nightshift.host.sandbox.places import INSIDE, own_python
 from gitlab_nightshift.host.sandbox.records import Confinement, Tier
 
 GREETING = b"nightshift"
@@ -58,7 +58,7 @@ def attempt(sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Attem
     """Try all of them in one confined process; nothing of it is left after this."""
     wanted = [[a.name, a.verb, *a.arguments] for a in attempts]
     act = {"module": "attacks", "attempts": wanted}
-    bare = [str(interpreter()), "-I", "-S", str(INSIDE / "bare.py")]
+    bare = own_python(str(INSIDE / "bare.py"))
     stdin = json.dumps(act).encode() if sandbox.tier is Tier.NONE else b""
     with launching(sandbox, bare, {}, confinement, act=act) as launch:
         process = launch.start()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gitlab_nightshift.host.openat import remove_path
-from gitlab_nightshift.host.sandbox.places import INSIDE, SHARED_MEMORY, interpreter
+from gitlab_nightshift.host.sandbox.places import INSIDE, SHARED_MEMORY, own_python
 from gitlab_nightshift.host.sandbox.records import Identity
 
 FREE = range(60578, 61184)
@@ -92,7 +92,7 @@ def sweep(identity: Identity) -> bool:
 
     One that keeps forking is outrun: the whole user is hit at once.
     """
-    command = [str(interpreter()), "-I", "-S", str(INSIDE / "sweep.py")]
+    command = own_python(str(INSIDE / "sweep.py"))
     for _ in range(3):
         done = subprocess.run(
             [*command, str(identity.uid), str(identity.gid)],

@@ -11,7 +11,7 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, config_error
 from gitlab_nightshift.host.process import End, Ended
-from gitlab_nightshift.host.sandbox.places import interpreter, interpreter_places
+from gitlab_nightshift.host.sandbox.places import interpreter_places, own_python
 from gitlab_nightshift.patching import inside
 from gitlab_nightshift.patching.context import CONTEXT_TOKENS
 from gitlab_nightshift.records import BeadStatus, Usage
@@ -88,7 +88,7 @@ class Patch:
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """This package's own program, on the interpreter alone."""
         spec = task.handoff_file.with_name(SPEC)
-        return [str(interpreter()), "-I", "-S", str(PROGRAM), str(spec)]
+        return own_python(str(PROGRAM), str(spec))
 
     def places(self, path: str) -> tuple[Path, ...]:
         """This package and its Python."""

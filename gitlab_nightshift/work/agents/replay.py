@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
-from gitlab_nightshift.host.sandbox.places import interpreter, interpreter_places
+from gitlab_nightshift.host.sandbox.places import interpreter_places, own_python
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.work.agents.base import About, BeadTask, Reader
 from gitlab_nightshift.work.agents.claude_code import ClaudeCode
@@ -65,7 +65,7 @@ class Replay:
         """The player, with the bead's folder of the recording."""
         folder = self._folder / bead_folder(task.bead, task.category, task.attempt)
         places = [str(folder), str(task.checkout), str(task.handoff_file)]
-        return [str(interpreter()), "-I", "-S", str(PLAYER), *places]
+        return own_python(str(PLAYER), *places)
 
     def places(self, path: str) -> tuple[Path, ...]:
         """The player, its Python, and the recording."""

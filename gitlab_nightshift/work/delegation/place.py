@@ -6,6 +6,7 @@ from pathlib import Path
 from gitlab_nightshift.events import Emit
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed
+from gitlab_nightshift.host.sandbox.own_code import folders_of
 from gitlab_nightshift.records.delegation import Execution
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Job, Settings
@@ -59,4 +60,5 @@ def work_place(
         redact=redact,
         emit=emit,
         secrets=() if source.top == workspace.path else source.secrets,
+        named=folders_of(env, workspace.path),
     )

@@ -13,6 +13,7 @@ from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.cover import Note, claim, release
 from gitlab_nightshift.host.environment import NETWORK, search_path
 from gitlab_nightshift.host.git import Git, GitError, Place
+from gitlab_nightshift.host.installation import refuse_installation_in
 from gitlab_nightshift.host.paths import short_parent, within
 from gitlab_nightshift.host.private import collect
 from gitlab_nightshift.host.remote import Answer, Server, fetch_ref
@@ -67,6 +68,7 @@ def open_source(
         return
     top = _local(payload.repo, folder, env)
     _check_owner(top, job)
+    refuse_installation_in(top)
     tidy(private.parent, top)
     path = search_path(env, top)
     repair(top, private=private, search_path=path)

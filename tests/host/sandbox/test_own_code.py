@@ -1,0 +1,67 @@
+"""Whether this program loads what an agent writes: it does in a start that is not sealed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift import sealed
+from gitlab_nightshift.host.sandbox.own_code import folders_of
+
+ROOT = Path(__file__).parents[3]
+TRY = """
+import json, os, sys
+from pathlib import Path
+from gitlab_nightshift.host.git import with_machine_config
+from gitlab_nightshift.host.sandbox import own_code
+from gitlab_nightshift.host.sandbox.own_code import try_own_code
+if not sys.flags.isolated:
+    own_code.own_python = lambda *arguments: [sys.executable, *arguments]
+folder, private = Path(sys.argv[1]), Path(sys.argv[2])
+git = with_machine_config(private, "/usr/bin:/bin", Path(os.environ.get("HOME", "/")))
+rows = try_own_code([folder], git)
+print(json.dumps([[name.replace(str(folder), "it"), how] for name, how in rows]))
+"""
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_what_is_planted_is_found_where_the_start_is_not_sealed(
+    tmp_path: Path, is_sealed: bool
+) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / ".gitconfig").write_text("[user]\n\tname = Ada\n")
+    env = {
+        "PATH": f"{folder}:/usr/bin:/bin",
+        "PYTHONPATH": f"{folder}:{ROOT}",
+        "LD_LIBRARY_PATH": str(folder),
+        "HOME": str(folder),
+    }
+    flags = []
+    if is_sealed:
+        paths = repr([str(ROOT), *sealed.find_installation()])
+        flags = ["-I", "-S"]
+        env = sealed.own_environment(env, [folder])
+        code = f"import sys; sys.path += {paths}\n{TRY}"
+    else:
+        code = TRY
+    command = [sys.executable, *flags, "-c", code, str(folder), str(tmp_path / "git")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = dict(json.loads(done.stdout))
+    assert set(found) == {
+        *("load a module of it", "load a compiled module of it", "load a .pth file of it"),
+        *("load a library of it", "load a program of it", "read git's settings in it"),
+    }
+    assert [name for name, how in found.items() if bool(how) == is_sealed] == []
+    left = {path.name for path in folder.iterdir()}
+    assert left - {"__pycache__"} == {".gitconfig"}, "which is what an import leaves"
+
+
+def test_the_folders_are_the_checkout_and_what_variables_name_in_it(tmp_path: Path) -> None:
+    top = tmp_path / "shop"
+    (top / "src").mkdir(parents=True)
+    env = {"PYTHONPATH": f"{top}/src:{top}/gone:src:/usr", "OTHER": f"{tmp_path}"}
+    assert folders_of(env, top) == (top, top / "src")

@@ -1,0 +1,178 @@
+"""The sealed start: this program imports and runs nothing that a project's environment names.
+
+Each way in is shown to be open without it: the same command, the same environment, by ``UNSEALED``.
+"""
+
+import json
+import os
+import py_compile
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift import sealed
+from tests.support.agent import plays, sh
+from tests.support.shop import GOOD, nothing
+from tests.support.world import BOT_TOKEN, FILES, MODEL_KEY, ROOT, World, world
+
+UNSEALED = """
+import os, sys
+from gitlab_nightshift import cli, session
+session.refuse_installation_in = lambda checkout: None
+sys.exit(cli.run(sys.argv[1:], os.environ))
+"""
+PLANTED = """
+import gc, os
+with open({seen!r}, "a") as file:
+    values = str([each for each in gc.get_objects() if isinstance(each, dict)])
+    print(__name__, {token!r} in values, file=file)
+raise ImportError
+"""
+GIT = shutil.which("git")
+LATE = ("pathspec", "re2", "tree_sitter")
+"""Imported after the first agent has ended, the second only where it is installed."""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[World]:
+    """A project whose ``PYTHONPATH`` names folders of the checkout; git ignores ``build/``."""
+    with world(tmp_path, {"analyze": nothing()}, files={**FILES, "src/app.py": "A = 1\n"}) as made:
+        made.python = Path(sys.executable)
+        folders = [made.checkout / "src", made.checkout / "build", ROOT]
+        made.env["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+        yield made
+
+
+def run_unsealed(shop: World, *arguments: str, **env: str) -> int:
+    whole = {**shop.env, **env}
+    command = [sys.executable, "-P", "-c", UNSEALED, *arguments]
+    done = subprocess.run(command, cwd=shop.checkout, env=whole, capture_output=True, check=False)
+    return done.returncode
+
+
+def planting(shop: World, folder: str, compiled: bool) -> str:
+    """A shell command that plants modules, as an agent would; what they see is in ``seen``."""
+    kept = shop.folder / "planted"
+    kept.mkdir()
+    for name in LATE:
+        source = kept / f"{name}.py"
+        source.write_text(PLANTED.format(seen=str(shop.folder / "seen"), token=BOT_TOKEN))
+        if compiled:
+            py_compile.compile(str(source), str(kept / f"{name}.pyc"))
+            source.unlink()
+    return f"mkdir -p {folder} && cp {kept}/* {folder}/"
+
+
+@pytest.mark.parametrize(("folder", "compiled"), [("src", False), ("build", True)])
+def test_modules_that_an_agent_writes_are_not_imported(
+    shop: World, folder: str, compiled: bool
+) -> None:
+    """Also a compiled one in a folder that git ignores."""
+    plant = [sh(planting(shop, folder, compiled))]
+    shop.agent.script(plays(GOOD, {"implement": [*plant, *GOOD["implement"]]}))
+    (shop.checkout / "build").mkdir()  # Python remembers where there was no folder
+    assert shop.nightshift("run", "--dry-run").exit_status == 0
+    assert not (shop.folder / "seen").exists()
+
+    shop.checked_out_anew()
+    (shop.checkout / "build").mkdir()
+    run_unsealed(shop, "run", "--dry-run")
+    assert "True" in (shop.folder / "seen").read_text(), "the control"
+
+
+def test_own_processes_hold_no_variable_that_is_not_named(shop: World) -> None:
+    """And no secret: the job's environment is data."""
+    programs = shop.folder / "bin"
+    programs.mkdir()
+    note = f'#!/bin/sh\ncat /proc/$PPID/environ >> {programs}/seen\nexec {GIT} "$@"\n'
+    (programs / "git").write_text(note)
+    (programs / "git").chmod(0o755)
+    env = {"PATH": f"{programs}:{shop.env['PATH']}", "GIT_DIR": "x", "LD_DEBUG": "", "XDG_A": "b"}
+    assert shop.nightshift("plan", **env).exit_status == 0
+    names = {part.partition("=")[0] for part in (programs / "seen").read_text().split("\0")}
+    assert names - {""} == {"PATH", "HOME", "TMPDIR", "LANG"}
+
+
+@pytest.mark.parametrize("command", ["plan", "work", "publish", "run", "delegate"])
+def test_an_installation_in_the_checkout_is_refused(shop: World, command: str) -> None:
+    """Where no token and no key is in play, it runs."""
+    (shop.checkout / "build").mkdir()
+    copy = shop.checkout / "build/gitlab_nightshift"
+    shutil.copytree(ROOT / "gitlab_nightshift", copy, ignore=shutil.ignore_patterns("*.pyc"))
+    repo = {"type": "local_path", "value": str(shop.checkout)}
+    (shop.folder / "task").write_text(json.dumps({"task_prompt": "Test it.", "repo": repo}))
+    more = ("--payload", str(shop.folder / "task")) if command == "delegate" else ()
+    done = shop.nightshift(command, *more)
+    assert done.exit_status == 2
+    said = (
+        f"nightshift runs from {shop.checkout}/build, in the checkout, where agents write: install"
+    )
+    assert said in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    assert shop.agent.seen == []
+    if command == "run":
+        assert shop.nightshift("check").exit_status == 0
+        assert shop.nightshift("config", "show").exit_status == 0
+
+
+def test_what_leads_into_a_checkout_is_no_part_of_the_environment(tmp_path: Path) -> None:
+    top, other = tmp_path / "shop", tmp_path / "other"
+    for folder in (top / "bin", other):
+        folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(top / "bin")
+    env = {
+        "PATH": f"{top}/bin:bin::{tmp_path}/link:{other}:{other}/../shop/bin",
+        "LD_LIBRARY_PATH": f"{top}/lib",
+        "HOME": f"{top}/home",
+        "TMPDIR": str(other),
+        "SSL_CERT_FILE": "ca.pem",
+        "LANG": "C.UTF-8",
+        "LD_PRELOAD": "/usr/lib/x.so",
+        "PYTHONPATH": str(other),
+        "GITLAB_TOKEN": BOT_TOKEN,
+    }
+    kept = sealed.own_environment(env, [top])
+    assert kept == {"PATH": str(other), "TMPDIR": str(other), "LANG": "C.UTF-8"}
+
+
+def test_the_checkouts_are_the_jobs_and_the_one_around_here(tmp_path: Path) -> None:
+    (tmp_path / "shop/.git").mkdir(parents=True)
+    (tmp_path / "shop/inner").mkdir()
+    found = sealed.find_checkouts(tmp_path / "shop/inner", {"CI_PROJECT_DIR": "/builds/a"})
+    assert set(found) == {tmp_path / "shop", Path("/builds/a")}
+    assert sealed.find_checkouts(tmp_path, {}) == ()
+
+
+def test_home_and_tmpdir_in_the_checkout_count_for_nothing(shop: World) -> None:
+    """Git would read the settings of an agent there, and run what they name."""
+    home = shop.checkout / "build/home"
+    home.mkdir(parents=True)
+    (home / ".gitconfig").write_text(f"[user]\n\tname = A\n\temail = {MODEL_KEY}\n")
+    done = shop.nightshift("run", "--dry-run", HOME=str(home), TMPDIR=str(home))
+    assert done.exit_status == 0
+    assert "HOME leads into the checkout, where agents write: not used" in done.stderr
+    assert "TMPDIR leads into the checkout, where agents write: not used" in done.stderr
+    assert [path.name for path in home.iterdir()] == [".gitconfig"]
+
+
+def test_a_dependency_that_only_pythonpath_names_is_told(tmp_path: Path) -> None:
+    """The installation is one environment; what is beside it is no part of it."""
+    package = tmp_path / "gitlab_nightshift"
+    shutil.copytree(ROOT / "gitlab_nightshift", package, ignore=shutil.ignore_patterns("*.pyc"))
+    (package / "cli.py").unlink()
+    data = {"path": [str(tmp_path)], "env": {}, "arguments": [], "parent": None}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(package / "entry.py"), "0"],
+        input=json.dumps(data),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("nightshift: E_CONFIG: ")
+    assert line.endswith("install nightshift and what it needs into one environment")
