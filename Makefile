@@ -1,18 +1,28 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 PYTHON ?= python3
+# Empty: the tests' modules are compiled once, whatever the caller's environment says.
+export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 NODE_TOOLS := tests/node/node_modules/.package-lock.json
+# `make test PART=verdict` runs the tests of one part: a folder below tests/, or a file there.
+PART :=
+PARTS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
+# The parts that run the agents' CLIs or a pipeline; without PART all of them are run.
+NODE_PARTS := ci delegation demo host night work
+NEEDED := $(if $(PART),$(if $(filter $(NODE_PARTS),$(firstword $(subst /, ,$(PART)))),$(NODE_TOOLS)),$(NODE_TOOLS))
 
-.PHONY: help demo test lint types imports unit quality lock clean
+.PHONY: help demo test lint types imports unit quality installed lock clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@echo "parts for make test PART=...: $(PARTS), or a file such as test_policy.py" | fmt -w 100
 
 demo: $(VENV)/installed ## A whole night on this machine: no account, no model, no network
 	@$(BIN)/nightshift demo
 
-test: lint types imports unit ## All checks, as in CI
+test: ## All checks, as in CI; PART=verdict: the tests of one part alone
+	@$(if $(PART),$(MAKE) --no-print-directory unit,$(MAKE) --no-print-directory -j4 lint types imports unit)
 
 lint: $(VENV)/installed-dev ## Ruff: rules and format
 	@$(BIN)/ruff check
@@ -24,11 +34,13 @@ types: $(VENV)/installed-dev ## mypy, strict
 imports: $(VENV)/installed-dev ## The layout's directions, the token boundary among them
 	@$(BIN)/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 
-unit: $(VENV)/installed-dev $(NODE_TOOLS) ## The tests, in parallel
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+unit: $(VENV)/installed-dev $(NEEDED) ## The tests, in parallel
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(addprefix tests/,$(PART))
 
 quality: $(VENV)/installed-dev ## What the red flags find, and what they take for a cheat though it is none
 	@$(BIN)/python -m tests.support.quality
+
+installed: $(VENV)/installed-dev $(NODE_TOOLS) ## What the checks need, without running them
 
 lock: ## Pin the newest dependencies that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \

@@ -2,6 +2,7 @@
 
 A job of 50 secrets of the usual kinds; text as CI jobs and agents print it, with one secret in
 about 100 KB. Seconds of one core; the ratio is to a plain copy of the same bytes in the same run.
+Of hostile texts the slowest, and how much longer twice of it takes (4: with the text's square).
 """
 
 import json
@@ -21,6 +22,20 @@ connection server client request response timeout thread main worker database mi
 function return import export async await const value string number object array undefined the of
 and to in is for with from this that not was have been could should would there their which when
 """.split()
+HOSTILE = (
+    *(
+        "glpat-",
+        "sk-ant-",
+        "sk-proj-",
+        "eyJ",
+        "eyJa.",
+        "-----BEGIN PRIVATE KEY-----",
+        "://a:",
+        "//",
+    ),
+    *("%41", "\\u0041", "Authorization: Bearer ", "hunter", "AKIA", "sk-", "\\", "%"),
+    "://a:b@",
+)
 
 
 def secrets(seed: int = 7) -> tuple[str, ...]:
@@ -149,6 +164,18 @@ def main() -> None:
     ):
         took_s = _best_s(work)
         print(f"{name:24}{size / took_s / 1e6:6.0f} MB/s, {took_s / copy_s:5.1f} times a copy")
+    once = {text: _hostile_s(redact, text, 250_000) for text in HOSTILE}
+    slowest = max(once, key=lambda text: once[text])
+    growth = max(_hostile_s(redact, text, 500_000) / once[text] for text in HOSTILE)
+    speed = 0.25 / once[slowest]
+    print(
+        f"{f'hostile: {slowest}':24}{speed:6.1f} MB/s, {growth:5.1f} times as long for twice of it"
+    )
+
+
+def _hostile_s(redact: Redactor, text: str, size: int) -> float:
+    data = (text * (size // len(text))).encode()
+    return _best_s(lambda: redact(data), 1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """The codes and exit statuses of the contract, "Errors"."""
 
-import pytest
-
 from gitlab_nightshift.errors import EXIT_STATUS, Code, Interrupted, NightshiftError, config_error
+from tests.support.tables import each
 
 CONTRACT = {
     "E_CONFIG": 2,
@@ -28,7 +27,7 @@ def test_codes_and_statuses_are_those_of_the_contract() -> None:
     assert len(set(EXIT_STATUS.values())) == len(EXIT_STATUS)
 
 
-@pytest.mark.parametrize("code", list(Code))
+@each("code", list(Code))
 def test_an_error_knows_its_status_and_text(code: Code) -> None:
     error = NightshiftError(code, "what is wrong")
     assert (error.exit_status, error.message, str(error)) == (

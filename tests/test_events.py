@@ -6,8 +6,6 @@ import typing
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from gitlab_nightshift.events import (
     ArtifactWritten,
     BeadEnded,
@@ -43,6 +41,7 @@ from gitlab_nightshift.records import (
     Verdict,
 )
 from gitlab_nightshift.redaction import Redactor
+from tests.support.tables import each
 
 NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
 ODD = "two\nlines \u2028 \x1b[31m \ud800 ü"
@@ -73,7 +72,7 @@ def test_every_event_is_tried() -> None:
     assert {type(event) for event in EVENTS} == set(typing.get_args(Event))
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+@each("event", EVENTS)
 def test_an_event_is_one_line_of_json(event: Event) -> None:
     line = to_line(event, NOW)
     assert line.isascii()
@@ -123,7 +122,7 @@ def test_a_record_is_redacted_to_its_depth() -> None:
 # --- words ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("seconds", "text"),
     [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3661, "1:01:01"), (90000, "25:00:00")],
 )
@@ -131,7 +130,7 @@ def test_elapsed(seconds: float, text: str) -> None:
     assert elapsed(seconds) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("usd", "tokens", "text"),
     [
         (None, None, "cost unknown"),

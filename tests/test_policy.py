@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from gitlab_nightshift.policy import (
     NO_INCLUDES,
     ChangeView,
@@ -16,6 +14,7 @@ from gitlab_nightshift.policy import (
     within,
 )
 from gitlab_nightshift.settings import Settings
+from tests.support.tables import each
 
 
 def found(
@@ -33,9 +32,7 @@ def test_an_ordinary_change_breaks_nothing() -> None:
     assert found("src/a.py", "tests/test_a.py", "README.md", lines=100) == ()
 
 
-@pytest.mark.parametrize(
-    ("lines", "limit", "ok"), [(100, 100, True), (101, 100, False), (1, 1, True)]
-)
+@each(("lines", "limit", "ok"), [(100, 100, True), (101, 100, False), (1, 1, True)])
 def test_exactly_the_limit_is_allowed(lines: int, limit: int, ok: bool) -> None:
     assert (found("a", lines=lines, max_diff_lines=limit) == ()) is ok
 
@@ -72,13 +69,13 @@ DEPENDENCIES = """
 """.split()
 
 
-@pytest.mark.parametrize("path", DEPENDENCIES)
+@each("path", DEPENDENCIES)
 def test_dependency_files_at_any_depth(path: str) -> None:
     for place in (path, f"sub/{path}", f"a/b/c/{path}"):
         assert found(place) == (f"{place} is a dependency manifest or lock file.",)
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     """src/package.py package.json.md docs/requirements.md requirements/README.md mygo.mod.txt
     project/Build.scala src/project/plugins.scala locks.py yarn.lock.d.ts build.sbt.orig
@@ -88,7 +85,7 @@ def test_what_only_sounds_like_one(path: str) -> None:
     assert found(path) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("paths", "exclude", "path", "ok"),
     [
         ([], [], "anything/at/all", True),
@@ -130,7 +127,7 @@ def decided(
     return found[0].decision if found else "allow"
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "config", "asks"),
     [
         (".gitlab-ci.yml", ".gitlab-ci.yml", True),
@@ -168,7 +165,7 @@ SENSITIVE_FILES = """
     """.split()
 
 
-@pytest.mark.parametrize("path", SENSITIVE_FILES)
+@each("path", SENSITIVE_FILES)
 def test_sensitive_files_open_as_a_draft_in_any_case(path: str) -> None:
     for spelled in (path, path.upper()):
         assert decided(spelled) == "draft"
@@ -182,17 +179,17 @@ ORDINARY = """
     """.split()
 
 
-@pytest.mark.parametrize("path", ORDINARY)
+@each("path", ORDINARY)
 def test_what_only_sounds_sensitive(path: str) -> None:
     assert decided(path) == "allow"
 
 
-@pytest.mark.parametrize("path", ["package.json", "uv.lock", ".gitmodules"])
+@each("path", ["package.json", "uv.lock", ".gitmodules"])
 def test_dependency_files_are_denied_whatever_the_gate_says(path: str) -> None:
     assert found(path, policy={"gates": {"write": "auto_allow"}}) != ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("gate", "inside", "outside", "sensitive", "pipeline"),
     [
         ("auto_allow", "allow", "allow", "draft", "require_approval"),
@@ -253,7 +250,7 @@ def read_from(files: dict[str, str], first: str = ".gitlab-ci.yml") -> CiFiles:
     return follow(first, lambda: files, read)
 
 
-@pytest.mark.parametrize(
+@each(
     ("include", "path", "read"),
     [
         ("include: ci/a.yml", "ci/a.yml", True),

@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from gitlab_nightshift import guidance, records
+from tests.support.tables import each
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
 BEADS = ("analyze", "implement", "verify", "mr")
@@ -111,19 +112,19 @@ def example(bead: str) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize("bead", BEADS)
+@each("bead", BEADS)
 def test_only_known_placeholders(bead: str) -> None:
     text = template(bead)
     assert used(text) <= PLACEHOLDERS
     assert not re.search(r"\{\{|\}\}", render(text, {})), "braces that look like a placeholder"
 
 
-@pytest.mark.parametrize("bead", BEADS)
+@each("bead", BEADS)
 def test_says_what_the_bead_needs(bead: str) -> None:
     assert used(template(bead)) >= NEEDED[bead]
 
 
-@pytest.mark.parametrize("bead", REPORTING)
+@each("bead", REPORTING)
 def test_reports_by_tool_or_to_the_handoff_file(bead: str) -> None:
     text = flat(template(bead))
     assert "report by the structured output tool if you have one" in text
@@ -136,7 +137,7 @@ def test_implement_reports_nothing() -> None:
     assert "end with one plain sentence" in flat(template("implement"))
 
 
-@pytest.mark.parametrize(("bead", "kind"), REPORTING.items())
+@each(("bead", "kind"), REPORTING.items())
 def test_example_is_a_whole_handoff(bead: str, kind: type[Any]) -> None:
     data = example(bead)
     assert set(data) == {field.name for field in dataclasses.fields(kind)}
@@ -160,27 +161,25 @@ def test_draft_example_keeps_the_rules_it_states() -> None:
     assert not re.search(r"(?m)^/|@|#\d|!\d", "\n".join(map(str, data.values())))
 
 
-@pytest.mark.parametrize(
-    ("rule", "bead"), [(rule, bead) for rule, beads in RULES.items() for bead in beads]
-)
+@each(("rule", "bead"), [(rule, bead) for rule, beads in RULES.items() for bead in beads])
 def test_states_the_rule(rule: str, bead: str) -> None:
     assert rule in flat(template(bead))
 
 
-@pytest.mark.parametrize("bead", BEADS)
+@each("bead", BEADS)
 def test_reads_well_when_all_values_are_empty(bead: str) -> None:
     prompt = guidance.INJECTION_MITIGATION_PREAMBLE + "\n---\n\n" + render(template(bead), {})
     assert "\n\n\n" not in prompt
 
 
-@pytest.mark.parametrize("bead", BEADS)
+@each("bead", BEADS)
 def test_a_value_that_may_be_empty_ends_its_line(bead: str) -> None:
     inside = re.findall(r"\{\{([a-z_]+)\}\}(?!\n)", template(bead))
     allowed = NEVER_EMPTY[bead] | {"default_branch"}  # a label stands before, the commit after it
     assert set(inside) <= allowed
 
 
-@pytest.mark.parametrize("bead", BEADS)
+@each("bead", BEADS)
 def test_short_plain_text(bead: str) -> None:
     text = template(bead)
     assert text.isascii()
@@ -216,7 +215,7 @@ def test_fallback_order_is_fixed() -> None:
     assert tuple(guidance.CATEGORY_GUIDANCE) == guidance.FALLBACK_ORDER
 
 
-@pytest.mark.parametrize(
+@each(
     ("category", "words"),
     [
         ("tests", "unit coverage|existing tests|assertions|edge cases|flakiness"),
@@ -237,7 +236,7 @@ def test_guidance_names_what_the_contract_names_in_its_order(category: str, word
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("text", guidance.CATEGORY_GUIDANCE.values())
+@each("text", guidance.CATEGORY_GUIDANCE.values())
 def test_guidance_is_one_plain_paragraph(text: str) -> None:
     assert text.isascii()
     assert "\n" not in text

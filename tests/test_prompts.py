@@ -21,6 +21,7 @@ from gitlab_nightshift.prompts import (
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.parts import Prompts
 from gitlab_nightshift.settings.values import PLACEHOLDERS
+from tests.support.tables import each
 
 CONTRACT = """category, category_guidance, date, repo_url, project_path, default_branch, base_sha,
     handoff_file, analysis_file, verify_error, allowed_commands, build_commands, verify_commands,
@@ -67,7 +68,7 @@ def test_each_placeholder_may_stand_in_every_template(name: str, tmp_path: Path)
     assert render(template, {}) == "a  b", "empty where it has no value yet"
 
 
-@pytest.mark.parametrize(
+@each(
     ("template", "expected"),
     [
         ("{{category}}{{category}}", "docsdocs"),

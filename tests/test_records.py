@@ -34,6 +34,7 @@ from gitlab_nightshift.records import (
     to_json,
     write_record,
 )
+from tests.support.tables import each
 
 SELECTED = AnalysisCandidate(("src/a.py", "bä.py", "odd\\xff"), "Fold the rule", 1, "It is twice.")
 ANALYSIS = AnalysisResult("IMPROVEMENT_FOUND", "tests", "", 12, (SELECTED,), SELECTED)
@@ -153,7 +154,7 @@ def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path: Path) -> None
 CANDIDATE = {"files": ["a"], "description": "x"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data"),
     [
         (AnalysisResult, {"result": "MAYBE"}),
@@ -178,7 +179,7 @@ def test_what_an_agent_fills_in_is_bounded(kind: Any, data: dict[str, Any]) -> N
         TypeAdapter(kind).validate_python(data)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data"),
     [
         (AnalysisResult, {"result": "NO_IMPROVEMENT"}),
@@ -205,12 +206,12 @@ def test_a_sum_with_an_unknown_is_unknown(left: Usage, right: Usage) -> None:
         assert total.cost_usd == left.cost_usd + right.cost_usd
 
 
-@pytest.mark.parametrize("status", list(BeadStatus))
+@each("status", list(BeadStatus))
 def test_only_ok_is_ok(status: BeadStatus) -> None:
     assert dataclasses.replace(BEADS[0], status=status).ok == (status is BeadStatus.OK)
 
 
-@pytest.mark.parametrize(("status", "ok"), [(0, True), (1, False), (-9, False), (None, False)])
+@each(("status", "ok"), [(0, True), (1, False), (-9, False), (None, False)])
 def test_a_command_is_ok_with_exit_status_0_alone(status: int | None, ok: bool) -> None:
     assert CommandResult("x", status, 0.0).ok is ok
 

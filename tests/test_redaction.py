@@ -9,20 +9,20 @@ import random
 import re
 import shlex
 import string
-import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gitlab_nightshift.redaction import REDACTED, Redactor, Stream
 from gitlab_nightshift.redaction.escapes import escaped_spans
 from gitlab_nightshift.redaction.finder import Finder, windows
+from gitlab_nightshift.redaction.tokens import lookaheads, token_places
 
 X = REDACTED
 ALNUM = string.ascii_letters + string.digits
@@ -38,47 +38,53 @@ VALUES = (
     "line one of it\nline two of it\n",
 )
 REDACT = Redactor(VALUES)
+TOKENS_ALONE = Redactor(())
+FEW = 40  # examples of what needs a redactor of its own
 SAFE = "A line of a log, as it is: 100% done (3 of 3)."
+
+
+def wrong(redact: Redactor, cases: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The texts of which something else than expected is left, and what."""
+    return [(text, left) for text, expected in cases if (left := redact(text)) != expected]
 
 
 # --- values ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("values", "text", "expected"),
-    [
-        ((), "a secret", "a secret"),
-        (("",), "a secret", "a secret"),
-        (("", "secret7"), "a secret7", "a X"),
-        (("abcdef", "abcdefghi"), "abcdefghi abcdef", "X X"),
-        (("abcdefgh", "efghijkl"), "-abcdefghijkl-", "-X-"),
-        (("abcXabc",), "abcXabcXabc", "X"),
-        (("abcdef",), "abcdefabcdef", "XX"),
-        (
-            ("a.cdef", "x|yyyyy", "((((((", "\\d\\d\\d"),
-            "abcdef a.cdef x|yyyyy (((((( 555 \\d\\d\\d",
-            "abcdef X X X 555 X",
-        ),
-        (("  padded value \n",), "a padded value b", "a X b"),
-        (("x\udcffyyyyy",), "an x\udcffyyyyy", "an X"),
-        (("x\ud800yyyyy",), "an x\ud800yyyyy", "an X"),
-        (("\udcc3\udcc3\udcc3\udcc3\udcc3\udcc3",), "\ud800 stays", "\ud800 stays"),
-    ],
+IN_A_TEXT: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((), "a secret", "a secret"),
+    (("",), "a secret", "a secret"),
+    (("", "secret7"), "a secret7", "a X"),
+    (("abcdef", "abcdefghi"), "abcdefghi abcdef", "X X"),
+    (("abcdefgh", "efghijkl"), "-abcdefghijkl-", "-X-"),
+    (("abcXabc",), "abcXabcXabc", "X"),
+    (("abcdef",), "abcdefabcdef", "XX"),
+    (
+        ("a.cdef", "x|yyyyy", "((((((", "\\d\\d\\d"),
+        "abcdef a.cdef x|yyyyy (((((( 555 \\d\\d\\d",
+        "abcdef X X X 555 X",
+    ),
+    (("  padded value \n",), "a padded value b", "a X b"),
+    (("x\udcffyyyyy",), "an x\udcffyyyyy", "an X"),
+    (("x\ud800yyyyy",), "an x\ud800yyyyy", "an X"),
+    (("\udcc3\udcc3\udcc3\udcc3\udcc3\udcc3",), "\ud800 stays", "\ud800 stays"),
 )
-def test_values_in_a_text(values: tuple[str, ...], text: str, expected: str) -> None:
-    assert Redactor(values)(text) == expected.replace("X", X)
 
 
-@pytest.mark.parametrize(
-    "value", ["", "abcde", "1234567", "postgres", "MASTER", "Password", "true"]
-)
-def test_values_that_say_nothing_stay(value: str) -> None:
-    assert Redactor((value,))(f"a {value} b") == f"a {value} b"
+def test_values_in_a_text() -> None:
+    failures = [
+        (values, text, left)
+        for values, text, expected in IN_A_TEXT
+        if (left := Redactor(values)(text)) != expected.replace("X", X)
+    ]
+    assert failures == []
 
 
-@pytest.mark.parametrize("value", ["abcdef", "12345678", "postgres1", "------"])
-def test_the_shortest_values_that_go(value: str) -> None:
-    assert Redactor((value,))(f"a {value} b") == f"a {X} b"
+def test_values_that_say_nothing_stay_and_the_shortest_others_go() -> None:
+    stay = ("", "abcde", "1234567", "postgres", "MASTER", "Password", "true")
+    go = ("abcdef", "12345678", "postgres1", "------")
+    assert [v for v in stay if Redactor((v,))(f"a {v} b") != f"a {v} b"] == []
+    assert [v for v in go if Redactor((v,))(f"a {v} b") != f"a {X} b"] == []
 
 
 def test_lines_of_a_value_go_one_by_one() -> None:
@@ -139,45 +145,47 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [text[at : at + width] for at in range(0, len(text), width)]
 
 
-@pytest.mark.parametrize("value", [value.strip() for value in VALUES])
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_goes_whole(form: str, value: str) -> None:
-    written = FORMS[form](value)
-    for before, after in (("", ""), ("a ", " b"), ('{"x": "', '"}'), ("x=", "&y=1"), ("«", "»")):
-        assert REDACT(f"{before}{written}{after}") == f"{before}{X}{after}", written
+def test_every_form_goes_whole() -> None:
+    around = (("", ""), ("a ", " b"), ('{"x": "', '"}'), ("x=", "&y=1"), ("«", "»"))
+    failures = [
+        (form, value, before)
+        for (form, write), value in itertools.product(FORMS.items(), map(str.strip, VALUES))
+        for before, after in around
+        if REDACT(f"{before}{write(value)}{after}") != f"{before}{X}{after}"
+    ]
+    assert failures == []
 
 
-@pytest.mark.parametrize("value", [value.strip() for value in VALUES])
-@pytest.mark.parametrize("user", ["", "u", "us", "use", "gitlab-ci-token"])
-@pytest.mark.parametrize("rest", ["", "\n", "@host", "@host:8080/path"])
-@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-def test_base64_of_a_longer_text(
-    value: str, user: str, rest: str, encode: Callable[[bytes], bytes]
-) -> None:
+def test_base64_of_a_longer_text() -> None:
     """Of what is left, no three characters can be decoded to a part of the value."""
+    cases = itertools.product(
+        map(str.strip, VALUES),
+        ("", "u", "us", "use", "gitlab-ci-token"),
+        ("", "\n", "@host", "@host:8080/path"),
+        (base64.b64encode, base64.urlsafe_b64encode),
+    )
+    assert [case for case in cases if _leaves_a_part(*case)] == []
+
+
+def _leaves_a_part(value: str, user: str, rest: str, encode: Callable[[bytes], bytes]) -> bool:
     whole = encode(f"{user}:{value}{rest}".encode()).decode()
-    text = REDACT(f"Basic {whole} ")
-    assert X in text
-    before, _, after = text.removeprefix("Basic ").partition(X)
+    before, found, after = REDACT(f"Basic {whole} ").removeprefix("Basic ").partition(X)
     secret_at = len(f"{user}:".encode()) * 8
-    assert len(before) * 6 <= secret_at
     left = len(after.strip().rstrip("="))
-    assert (len(whole.rstrip("=")) - left) * 6 >= secret_at + len(value.encode()) * 8
+    end = (len(whole.rstrip("=")) - left) * 6
+    return not found or len(before) * 6 > secret_at or end < secret_at + len(value.encode()) * 8
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_letters_that_no_encoder_escapes() -> None:
+    texts = (
         "%68unter2",
         "h%75nter%32",
         "hu\\u006eter2",
         "\\u0068unter%32",
         "glp%61t%2DAb3dEf9hIjKl%4dnOpQrSt",
         "k%239%24vL%212@%78Q&",
-    ],
-)
-def test_letters_that_no_encoder_escapes(text: str) -> None:
-    assert REDACT(f"a {text} b") == f"a {X} b"
+    )
+    assert wrong(REDACT, ((f"a {text} b", f"a {X} b") for text in texts)) == []
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -204,108 +212,106 @@ TOKENS = (
 )
 
 
-@pytest.mark.parametrize("token", TOKENS)
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        *(("", ""), (" ", " "), ('"', '"'), ("token=", "&"), ("TOKEN: ", "\n"), ("(", ")")),
-        *(("\\n", "\\n"), ("%3D", "%26"), ("\\u003d", "\\u0026"), ("https://", "@host/")),
-        ("é", "é"),
-    ],
+AROUND = (
+    *(("", ""), (" ", " "), ('"', '"'), ("token=", "&"), ("TOKEN: ", "\n"), ("(", ")")),
+    *(("\\n", "\\n"), ("%3D", "%26"), ("\\u003d", "\\u0026"), ("https://", "@host/")),
+    ("é", "é"),
 )
-def test_tokens_go_whatever_their_value(token: str, before: str, after: str) -> None:
-    assert Redactor(())(f"{before}{token}{after}") == f"{before}{X}{after}"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("https://user:hunter2@example.com/x", "https://user:X@example.com/x"),
-        ("https://:hunter2@example.com", "https://:X@example.com"),
-        ("git+ssh://user:a@b", "git+ssh://user:X@b"),
-        ("xpostgres://u:p%40ss:w0rd@db:5432", "xpostgres://u:X@db:5432"),
-        ("https:\\/\\/user:hunter2@example.com", "https:\\/\\/user:X@example.com"),
-        ("xhttps:\\/\\/user:hunter2@example.com", "xhttps:\\/\\/user:X@example.com"),
-        ("Authorization: Bearer abc.def-123", "Authorization: Bearer X"),
-        ('{"authorization": "Basic dXNlcjpwYXNz"}', '{"authorization": "Basic X"}'),
-        ('\\"Authorization\\": \\"token abcdef123\\"', '\\"Authorization\\": \\"token X\\"'),
-        (f"PRIVATE-TOKEN: {BODY}", "PRIVATE-TOKEN: X"),
-        (f"/-/user.atom?feed_token={BODY[:20]}", "/-/user.atom?feed_token=X"),
-        (f"aws_secret_access_key = {BODY}", "aws_secret_access_key = X"),
-        (f'"SecretAccessKey": "{BODY}",', '"SecretAccessKey": "X",'),
-        (f"AWS_SECRET_ACCESS_KEY={BODY}\n", "AWS_SECRET_ACCESS_KEY=X\n"),
-    ],
+def test_tokens_go_whatever_their_value() -> None:
+    places = itertools.product(TOKENS, AROUND)
+    cases = ((f"{start}{token}{end}", f"{start}{X}{end}") for token, (start, end) in places)
+    assert wrong(TOKENS_ALONE, cases) == []
+
+
+BY_THEIR_PLACE = (
+    ("https://user:hunter2@example.com/x", "https://user:X@example.com/x"),
+    ("https://:hunter2@example.com", "https://:X@example.com"),
+    ("git+ssh://user:a@b", "git+ssh://user:X@b"),
+    ("xpostgres://u:p%40ss:w0rd@db:5432", "xpostgres://u:X@db:5432"),
+    ("https:\\/\\/user:hunter2@example.com", "https:\\/\\/user:X@example.com"),
+    ("xhttps:\\/\\/user:hunter2@example.com", "xhttps:\\/\\/user:X@example.com"),
+    ("Authorization: Bearer abc.def-123", "Authorization: Bearer X"),
+    ('{"authorization": "Basic dXNlcjpwYXNz"}', '{"authorization": "Basic X"}'),
+    ('\\"Authorization\\": \\"token abcdef123\\"', '\\"Authorization\\": \\"token X\\"'),
+    (f"PRIVATE-TOKEN: {BODY}", "PRIVATE-TOKEN: X"),
+    (f"/-/user.atom?feed_token={BODY[:20]}", "/-/user.atom?feed_token=X"),
+    (f"aws_secret_access_key = {BODY}", "aws_secret_access_key = X"),
+    (f'"SecretAccessKey": "{BODY}",', '"SecretAccessKey": "X",'),
+    (f"AWS_SECRET_ACCESS_KEY={BODY}\n", "AWS_SECRET_ACCESS_KEY=X\n"),
 )
-def test_values_that_are_secret_by_their_place(text: str, expected: str) -> None:
-    for before in ("", " "):
-        assert Redactor(())(before + text) == before + expected.replace("X", X)
 
 
-@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\\n", "\\\\n", "\n10:02 key: "])
-def test_private_keys(kind: str, newline: str) -> None:
+def test_values_that_are_secret_by_their_place() -> None:
+    cases = [(text, expected.replace("X", X)) for text, expected in BY_THEIR_PLACE]
+    assert wrong(TOKENS_ALONE, cases) == []
+    assert wrong(TOKENS_ALONE, ((f" {text}", f" {expected}") for text, expected in cases)) == []
+
+
+def test_private_keys() -> None:
+    kinds = ("", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ")
+    newlines = ("\n", "\r\n", "\\n", "\\\\n", "\n10:02 key: ")
+    keys = itertools.starmap(_private_key, itertools.product(kinds, newlines))
+    assert wrong(TOKENS_ALONE, ((f"a {key} b", f"a {X} b") for key in keys)) == []
+
+
+def _private_key(kind: str, newline: str) -> str:
     lines = [f"-----BEGIN {kind}PRIVATE KEY-----", *[BODY + BODY[:24]] * 20, "MIIE="]
-    block = newline.join([*lines, f"-----END {kind}PRIVATE KEY-----"])
-    assert Redactor(())(f"a {block} b") == f"a {X} b"
+    return newline.join([*lines, f"-----END {kind}PRIVATE KEY-----"])
 
 
 def test_a_private_key_without_an_end() -> None:
     text = f"-----BEGIN PRIVATE KEY-----\n{BODY}{BODY[:24]}\n{BODY}{BODY[:24]}\nand more text"
-    assert Redactor(())(text) == f"{X}\nand more text"
+    assert TOKENS_ALONE(text) == f"{X}\nand more text"
     begin = "-----BEGIN PRIVATE KEY-----\n"
-    assert Redactor(())(f"{begin}{begin}x") == f"{X}\n{X}\nx"
+    assert TOKENS_ALONE(f"{begin}{begin}x") == f"{X}\n{X}\nx"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "commit 3f786850e387550fdab836ed7e6dc881de23001b (HEAD -> main)",
-        "index 3f78685..e387550 100644",
-        "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
-        "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-        "sha512-" + base64.b64encode(bytes(range(64))).decode(),
-        "data:image/png;base64," + base64.b64encode(random.Random(1).randbytes(3000)).decode(),
-        "glpat-xxxxxxxxxxxxxxxxxxxx glpat-XXXXXXXXXXXXXXXXXXXX glpat-<your-token> glpat-$TOKEN",
-        "sk-... sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx sk-ant-... sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx",
-        "AKIAXXXXXXXXXXXXXXXX ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-        "the risk-assessment-of-something-quite-long-and-more and task-0123456789",
-        "mask-abcdefghijklmnopqrstuvwxyz0123456789",
-        "class='sk-folding-cube-animation-wrapper-element'",
-        "https://example.com:8080/a@b https://user@example.com ssh://git@host:22/x.git",
-        "https://oauth2:${TOKEN}@host https://u:$CI_JOB_TOKEN@host https://u:[MASKED]@host",
-        "https://registry.npmjs.org/@types/node/-/node-20.1.0.tgz http://x/ a:b@c",
-        "Authorization: Bearer $TOKEN, Authorization: Bearer <token>, authorization: required",
-        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE----- -----BEGIN PUBLIC KEY-----",
-        "aws_secret_access_key = os.environ['X']; private_token: str; feed_token = None",
-        "eyJhbGciOiJIUzI1NiJ9 keyJoin.eyJack eyJ",
-        "%20 %2F 100%41 50% %s %d \\u003c \\u0041 \\n \\\\ %",
-    ],
+HONEST = (
+    "",
+    "commit 3f786850e387550fdab836ed7e6dc881de23001b (HEAD -> main)",
+    "index 3f78685..e387550 100644",
+    "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+    "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "sha512-" + base64.b64encode(bytes(range(64))).decode(),
+    "data:image/png;base64," + base64.b64encode(random.Random(1).randbytes(3000)).decode(),
+    "glpat-xxxxxxxxxxxxxxxxxxxx glpat-XXXXXXXXXXXXXXXXXXXX glpat-<your-token> glpat-$TOKEN",
+    "sk-... sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx sk-ant-... sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx",
+    "AKIAXXXXXXXXXXXXXXXX ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "the risk-assessment-of-something-quite-long-and-more and task-0123456789",
+    "mask-abcdefghijklmnopqrstuvwxyz0123456789",
+    "class='sk-folding-cube-animation-wrapper-element'",
+    "https://example.com:8080/a@b https://user@example.com ssh://git@host:22/x.git",
+    "https://oauth2:${TOKEN}@host https://u:$CI_JOB_TOKEN@host https://u:[MASKED]@host",
+    "https://registry.npmjs.org/@types/node/-/node-20.1.0.tgz http://x/ a:b@c",
+    "Authorization: Bearer $TOKEN, Authorization: Bearer <token>, authorization: required",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE----- -----BEGIN PUBLIC KEY-----",
+    "aws_secret_access_key = os.environ['X']; private_token: str; feed_token = None",
+    "eyJhbGciOiJIUzI1NiJ9 keyJoin.eyJack eyJ",
+    "%20 %2F 100%41 50% %s %d \\u003c \\u0041 \\n \\\\ %",
 )
-def test_no_false_alarm(text: str) -> None:
-    assert REDACT(text) == text
-    assert REDACT(text.encode()) == text.encode()
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_noise_is_no_secret(seed: int) -> None:
-    noise = random.Random(seed).randbytes(200_000)
-    for text in (
-        noise,
-        base64.b64encode(noise),
-        noise.hex().encode(),
-        noise[:3000].hex(":").encode(),
-    ):
-        assert REDACT(text) == text
+def test_no_false_alarm() -> None:
+    assert wrong(REDACT, ((text, text) for text in HONEST)) == []
+    raw = [text.encode() for text in HONEST]
+    assert [text for text in raw if REDACT(text) != text] == []
 
 
-@pytest.mark.parametrize(
-    "text", [*TOKENS, *VALUES, "https://a:b@c", "Authorization: Bearer abcdefgh"]
-)
-def test_redacting_twice_changes_nothing(text: str) -> None:
-    once = REDACT(f"x {text} y")
-    assert X in once
-    assert REDACT(once) == once
+def test_noise_is_no_secret() -> None:
+    for seed in range(5):
+        noise = random.Random(seed).randbytes(200_000)
+        hexed = noise.hex().encode(), noise[:3000].hex(":").encode()
+        for text in (noise, base64.b64encode(noise), *hexed):
+            assert REDACT(text) == text, seed
+
+
+def test_redacting_twice_changes_nothing() -> None:
+    texts = [*TOKENS, *VALUES, "https://a:b@c", "Authorization: Bearer abcdefgh"]
+    once = [REDACT(f"x {text} y") for text in texts]
+    assert [text for text, left in zip(texts, once, strict=True) if X not in left] == []
+    assert wrong(REDACT, zip(once, once, strict=True)) == []
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -323,17 +329,21 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitlab_nightshift.redaction.redactor._LONGEST_TOKEN", 250)
 
 
+def _wrongly_cut(redact: Redactor, secret: str, expected: str) -> list[int]:
+    """The places or sizes at which a cut changes what leaves."""
+    text = f"{SAFE * 12} {secret} {SAFE * 12}".encode()
+    whole = f"{SAFE * 12} {expected} {SAFE * 12}".encode()
+    edge = len(SAFE) * 12 - 2
+    pieces = [(at, [text[:at], text[at:]]) for at in range(edge, len(text) - edge)]
+    pieces += [(size, list(_cut(text, [size]))) for size in (1, 2, 3, 7, 100)]
+    return [at for at, chunks in pieces if _streamed(redact, *chunks) != whole]
+
+
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("form", FORMS)
-def test_a_value_is_caught_wherever_it_is_cut(form: str) -> None:
+def test_a_value_is_caught_wherever_it_is_cut() -> None:
     redact = Redactor((VALUES[2],))
-    text = f"{SAFE * 12} {FORMS[form](VALUES[2])} {SAFE * 12}".encode()
-    expected = f"{SAFE * 12} {X} {SAFE * 12}".encode()
-    for cut in range(len(SAFE) * 12 - 2, len(text) - len(SAFE) * 12 + 2):
-        assert _streamed(redact, text[:cut], text[cut:]) == expected
-    for size in (1, 2, 3, 7, 100):
-        chunks = [text[at : at + size] for at in range(0, len(text), size)]
-        assert _streamed(redact, *chunks) == expected
+    failures = {form: _wrongly_cut(redact, w(VALUES[2]), X) for form, w in FORMS.items()}
+    assert {form: cuts for form, cuts in failures.items() if cuts} == {}
 
 
 @pytest.mark.usefixtures("small")
@@ -351,12 +361,12 @@ def test_what_is_held_back_is_enough() -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("token", ["https://u:hunter3@h", *TOKENS])
-def test_a_token_is_caught_wherever_it_is_cut(token: str) -> None:
-    redact = Redactor(())
-    text = f"{SAFE * 12} {token} {SAFE * 12}".encode()
-    for cut in range(len(SAFE) * 12 - 2, len(text) - len(SAFE) * 12 + 2):
-        assert _streamed(redact, text[:cut], text[cut:]) == redact(text)
+def test_a_token_is_caught_wherever_it_is_cut() -> None:
+    failures = {
+        token: _wrongly_cut(TOKENS_ALONE, token, TOKENS_ALONE(token))
+        for token in ("https://u:hunter3@h", *TOKENS)
+    }
+    assert {token: cuts for token, cuts in failures.items() if cuts} == {}
 
 
 @pytest.mark.usefixtures("small")
@@ -368,15 +378,13 @@ def test_a_token_longer_than_what_is_held_back() -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("word", ["risk-", "xAKIA", "_eyJ"])
-def test_what_left_before_still_counts(word: str) -> None:
+def test_what_left_before_still_counts() -> None:
     """A cut does not make a word begin where none begins."""
-    redact = Redactor(())
-    for shift in range(110):
+    for word, shift in itertools.product(("risk-", "xAKIA", "_eyJ"), range(110)):
         text = f"{'.' * shift}{word}{BODY[:16].upper()}{BODY}.eyJ{BODY} ".encode()
-        stream = Stream(redact.spans, 100)
+        stream = Stream(TOKENS_ALONE.spans, 100)
         out = [stream.feed(text[at : at + 1]) for at in range(len(text))]
-        assert b"".join((*out, stream.finish())) == text
+        assert b"".join((*out, stream.finish())) == text, (word, shift)
 
 
 def test_a_stream_takes_str_and_can_be_used_again() -> None:
@@ -434,13 +442,17 @@ def _json(char: str) -> str:
     return json.dumps(char)[1:-1]
 
 
+ANOTHER = Redactor(("Zq7Kx9Wv2J",))
+
+
 @given(st.text(max_size=300))
 @example("\ud800")
 @example("%")
 def test_text_without_secrets_stays(text: str) -> None:
-    assert Redactor(("Zq7Kx9Wv2J",))(text) == text
+    assert ANOTHER(text) == text
 
 
+@settings(max_examples=FEW)
 @given(st.binary(max_size=300), st.lists(st.text(max_size=12), max_size=4))
 def test_nothing_is_too_odd(data: bytes, values: list[str]) -> None:
     redact = Redactor(tuple(values))
@@ -452,6 +464,7 @@ def test_nothing_is_too_odd(data: bytes, values: list[str]) -> None:
 SMALL_VALUES = st.lists(st.text("ab", min_size=6, max_size=7), max_size=4).map(tuple)
 
 
+@settings(max_examples=FEW)
 @given(SMALL_VALUES, st.text("ab", max_size=80))
 @example(("aababa", "abaaab"), "aababaaab")
 def test_of_no_value_a_part_is_left(values: tuple[str, ...], text: str) -> None:
@@ -464,7 +477,7 @@ def test_of_no_value_a_part_is_left(values: tuple[str, ...], text: str) -> None:
     assert Redactor(values)(text).replace(X, "") == plain
 
 
-# --- files, speed, memory -------------------------------------------------------------------------
+# --- files, work, memory -------------------------------------------------------------------------
 
 
 def test_a_file_is_copied_without_secrets(tmp_path: Path) -> None:
@@ -510,33 +523,16 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_takes_long(text: str) -> None:
+def test_nothing_is_looked_at_again_and_again() -> None:
     """Work grows with the text, not with its square: a hostile agent prints what it likes."""
-    data = (text * (500_000 // len(text))).encode()
-    started = time.process_time()
-    REDACT(data)
-    assert time.process_time() - started < 4
-
-
-def test_fast_enough() -> None:
-    """A generous bound; benchmarks/redaction.py has the figures."""
-    pick = random.Random(5)
-    words = "build test task module error warning the and function return https://host/x".split()
-    text = " ".join(pick.choices(words, k=1_000_000)).encode()
-    redact = Redactor(tuple("".join(pick.choices(ALNUM, k=26)) for _ in range(50)))
-    redact(b"")
-    ratio = _seconds(lambda: redact(text)) / _seconds(lambda: text.translate(bytes(range(256))))
-    assert ratio < 60
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    found = []
-    for _ in range(3):
-        started = time.process_time()
-        work()
-        found.append(time.process_time() - started)
-    return min(found)
+    finder = Finder((), lookaheads(), token_places())
+    failures = {}
+    for text in HOSTILE:
+        data = (text * (20_000 // len(text))).encode()
+        found = sum(end - start for start, end in finder.spans(data))
+        if found > 2 * len(data):
+            failures[text] = found / len(data)
+    assert failures == {}
 
 
 @dataclass(frozen=True)

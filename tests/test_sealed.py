@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,15 +27,16 @@ session.refuse_installation_in = lambda checkout: None
 sys.exit(cli.run(sys.argv[1:], os.environ))
 """
 PLANTED = """
-import gc, os
+import gc, os, sys
 with open({seen!r}, "a") as file:
     values = str([each for each in gc.get_objects() if isinstance(each, dict)])
-    print(__name__, {token!r} in values, file=file)
-raise ImportError
+    print(os.path.basename(__file__), {token!r} in values, file=file)
+sys.path.remove(os.path.dirname(__file__))
+del sys.modules[__name__]
+__import__(__name__)
 """
+"""It makes room for the next of its name."""
 GIT = shutil.which("git")
-LATE = ("pathspec", "re2", "tree_sitter")
-"""Imported after the first agent has ended, the second only where it is installed."""
 
 
 @pytest.fixture
@@ -54,34 +56,35 @@ def run_unsealed(shop: World, *arguments: str, **env: str) -> int:
     return done.returncode
 
 
-def planting(shop: World, folder: str, compiled: bool) -> str:
-    """A shell command that plants modules, as an agent would; what they see is in ``seen``."""
+def planting(shop: World) -> str:
+    """A shell command that plants modules, as an agent would; what they see is in ``seen``.
+
+    A source in a folder of the project's, and a compiled one in a folder that git ignores.
+    """
     kept = shop.folder / "planted"
     kept.mkdir()
-    for name in LATE:
-        source = kept / f"{name}.py"
-        source.write_text(PLANTED.format(seen=str(shop.folder / "seen"), token=BOT_TOKEN))
-        if compiled:
-            py_compile.compile(str(source), str(kept / f"{name}.pyc"))
-            source.unlink()
-    return f"mkdir -p {folder} && cp {kept}/* {folder}/"
+    source = kept / "pathspec.py"  # imported after the first agent has ended
+    source.write_text(PLANTED.format(seen=str(shop.folder / "seen"), token=BOT_TOKEN))
+    py_compile.compile(str(source), str(kept / "pathspec.pyc"))
+    return f"cp {source} src/ && cp {kept}/pathspec.pyc build/"
 
 
-@pytest.mark.parametrize(("folder", "compiled"), [("src", False), ("build", True)])
-def test_modules_that_an_agent_writes_are_not_imported(
-    shop: World, folder: str, compiled: bool
-) -> None:
-    """Also a compiled one in a folder that git ignores."""
-    plant = [sh(planting(shop, folder, compiled))]
-    shop.agent.script(plays(GOOD, {"implement": [*plant, *GOOD["implement"]]}))
+def test_modules_that_an_agent_writes_are_not_imported(shop: World) -> None:
+    implement = [sh(planting(shop)), *GOOD["implement"]]
+    shop.agent.script(
+        plays({"analyze": nothing(), "analyze-tests": GOOD["analyze"], "implement": implement})
+    )
+    env = {"NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "0"}
     (shop.checkout / "build").mkdir()  # Python remembers where there was no folder
-    assert shop.nightshift("run", "--dry-run").exit_status == 0
+    assert shop.nightshift("run", "--dry-run", **env).exit_status == 0
+    assert shop.agent.last("implement")
     assert not (shop.folder / "seen").exists()
 
     shop.checked_out_anew()
     (shop.checkout / "build").mkdir()
-    run_unsealed(shop, "run", "--dry-run")
-    assert "True" in (shop.folder / "seen").read_text(), "the control"
+    run_unsealed(shop, "run", "--dry-run", **env)
+    seen = (shop.folder / "seen").read_text().splitlines()
+    assert seen == ["pathspec.py True", "pathspec.pyc True"], "the control"
 
 
 def test_own_processes_hold_no_variable_that_is_not_named(shop: World) -> None:
@@ -97,26 +100,21 @@ def test_own_processes_hold_no_variable_that_is_not_named(shop: World) -> None:
     assert names - {""} == {"PATH", "HOME", "TMPDIR", "LANG"}
 
 
-@pytest.mark.parametrize("command", ["plan", "work", "publish", "run", "delegate"])
-def test_an_installation_in_the_checkout_is_refused(shop: World, command: str) -> None:
-    """Where no token and no key is in play, it runs."""
-    (shop.checkout / "build").mkdir()
-    copy = shop.checkout / "build/gitlab_nightshift"
-    shutil.copytree(ROOT / "gitlab_nightshift", copy, ignore=shutil.ignore_patterns("*.pyc"))
+def test_an_installation_in_the_checkout_is_refused(shop: World) -> None:
+    """Where a token or a key is in play; the others run."""
+    shutil.copytree(ROOT / "gitlab_nightshift", shop.checkout / "build/gitlab_nightshift")
     repo = {"type": "local_path", "value": str(shop.checkout)}
     (shop.folder / "task").write_text(json.dumps({"task_prompt": "Test it.", "repo": repo}))
-    more = ("--payload", str(shop.folder / "task")) if command == "delegate" else ()
-    done = shop.nightshift(command, *more)
-    assert done.exit_status == 2
-    said = (
-        f"nightshift runs from {shop.checkout}/build, in the checkout, where agents write: install"
-    )
-    assert said in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
+    for way in (["plan"], ["publish"], ["delegate", "--payload", str(shop.folder / "task")]):
+        done = shop.nightshift(*way)
+        assert done.exit_status == 2, way
+        place = f"{shop.checkout}/build"
+        said = f"nightshift runs from {place}, in the checkout, where agents write: install it"
+        assert said in done.stderr + done.stdout, way
+        assert "Traceback" not in done.stderr
     assert shop.agent.seen == []
-    if command == "run":
-        assert shop.nightshift("check").exit_status == 0
-        assert shop.nightshift("config", "show").exit_status == 0
+    assert shop.nightshift("check").exit_status == 0
+    assert shop.nightshift("config", "show").exit_status == 0
 
 
 def test_what_leads_into_a_checkout_is_no_part_of_the_environment(tmp_path: Path) -> None:
@@ -164,7 +162,7 @@ def test_a_dependency_that_only_pythonpath_names_is_told(tmp_path: Path) -> None
     package = tmp_path / "gitlab_nightshift"
     shutil.copytree(ROOT / "gitlab_nightshift", package, ignore=shutil.ignore_patterns("*.pyc"))
     (package / "cli.py").unlink()
-    data = {"path": [str(tmp_path)], "env": {}, "arguments": [], "parent": None}
+    data: dict[str, Any] = {"path": [str(tmp_path)], "env": {}, "arguments": [], "parent": None}
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(package / "entry.py"), "0"],
         input=json.dumps(data),

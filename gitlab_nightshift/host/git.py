@@ -237,8 +237,15 @@ def identity(git: Git, checkout: Path) -> Identity | None:
 def conversion_config(git: Git, checkout: Path) -> dict[str, str]:
     """The checkout's settings that decide how a file's bytes and mode become a blob."""
     keys = ("core.autocrlf", "core.eol", "core.fileMode", "core.symlinks", "core.ignoreCase")
-    found = {key: _config(git, checkout, key) for key in keys}
-    return {key: value for key, value in found.items() if value}
+    names = {key.lower(): key for key in keys}  # git tells them so
+    wanted = "|".join(names).replace(".", r"\.")
+    try:
+        out = git.run("config", "-z", "--get-regexp", f"^({wanted})$", cwd=checkout)
+    except GitError:
+        return {}
+    rows = (row.partition("\n") for row in out.decode("utf-8", "replace").split("\0"))
+    found = {key: value.strip() for key, _, value in rows}
+    return {names[key]: value for key, value in found.items() if value}
 
 
 def _config(git: Git, checkout: Path, key: str) -> str:

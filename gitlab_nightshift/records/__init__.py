@@ -21,7 +21,7 @@ from gitlab_nightshift.records.stages import (
     Published,
     RunResult,
 )
-from gitlab_nightshift.records.storage import map_texts, read_record, to_json, write_record
+from gitlab_nightshift.records.storage import adapter, map_texts, read_record, to_json, write_record
 from gitlab_nightshift.records.verdicts import Check, Decision, Finding, Gated, Level, Seen
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "Usage",
     "Verdict",
     "Where",
+    "adapter",
     "map_texts",
     "read_record",
     "to_json",

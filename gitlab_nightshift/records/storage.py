@@ -4,10 +4,13 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.stages import VERSION, Bundle, Plan, Published, RunResult
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Record = TypeVar("Record", Plan, Bundle, Published, RunResult)
 
@@ -37,16 +40,29 @@ def write_record(path: Path, record: Any) -> None:
     part.replace(path)
 
 
+def adapter(kind: Any) -> "TypeAdapter[Any]":
+    """What checks a kind of record, built once: that takes longer than the check."""
+    from pydantic import TypeAdapter
+
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+_ADAPTERS: dict[Any, "TypeAdapter[Any]"] = {}
+
+
 def read_record(kind: type[Record], path: Path) -> Record:
     """Read a record of an earlier stage; :class:`NightshiftError` says what is wrong with it."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     what = kind.__name__.lower()
     try:
         data = json.loads(path.read_bytes())
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise ValueError(f"it is not a version {VERSION} {what}")
-        return TypeAdapter(kind).validate_python(data)
+        made: Record = adapter(kind).validate_python(data)
+        return made
     except FileNotFoundError:
         raise NightshiftError(Code.CONFIG, f"{path}: no such {what}") from None
     except OSError as error:

@@ -70,9 +70,13 @@ class Lookahead:
 class Finder:
     """Needles made ready for one pass; building it costs some tens of milliseconds at most."""
 
-    def __init__(self, needles: Iterable[Needle], lookaheads: Iterable[Lookahead] = ()) -> None:
-        places = list(_places(needles))
-        looks = tuple(lookaheads)
+    def __init__(
+        self,
+        needles: Iterable[Needle],
+        looks: Sequence[Lookahead] = (),
+        known: Sequence[Place] = (),
+    ) -> None:
+        places = [*known, *places_of(needles, (key[:2] for key, _, _ in known))]
         self._candidate = _candidate({key for key, _, _ in places}, looks)
         places += [(look.key, look.offset, look.needle) for look in looks]
         self._table = _table(places)
@@ -96,8 +100,9 @@ class Finder:
         return found
 
 
-def _places(needles: Iterable[Needle]) -> Iterator[Place]:
-    first: set[bytes] = set()  # a pair that stops the search anyway costs nothing more
+def places_of(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[Place]:
+    """Where to look for needles, when the search stops at these pairs anyway."""
+    first = set(pairs)  # these cost nothing more
     for needle in needles:
         for anchor in needle.anchors:
             for offset, key in windows(anchor, first):

@@ -8,7 +8,7 @@ from typing import AnyStr
 from gitlab_nightshift.redaction.escapes import escaped_spans
 from gitlab_nightshift.redaction.finder import Finder, Span
 from gitlab_nightshift.redaction.stream import REDACTED, Stream, merged
-from gitlab_nightshift.redaction.tokens import TOKENS, lookaheads
+from gitlab_nightshift.redaction.tokens import lookaheads, token_places
 from gitlab_nightshift.redaction.values import line_needles, longest_form, needles
 
 CHUNK = 1 << 19
@@ -57,7 +57,8 @@ class Redactor:
 
     @cached_property
     def _finder(self) -> Finder:
-        return Finder([*needles(self.values), *line_needles(self.values), *TOKENS], lookaheads())
+        own = [*needles(self.values), *line_needles(self.values)]
+        return Finder(own, lookaheads(), token_places())
 
     @cached_property
     def _values(self) -> Finder:

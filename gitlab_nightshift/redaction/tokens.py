@@ -8,8 +8,17 @@ import re
 import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
-from gitlab_nightshift.redaction.finder import Lookahead, Needle, Span, charset, pairs_of
+from gitlab_nightshift.redaction.finder import (
+    Lookahead,
+    Needle,
+    Place,
+    Span,
+    charset,
+    pairs_of,
+    places_of,
+)
 
 _ALNUM = string.ascii_letters + string.digits
 _FEWEST_CHARACTERS = 5
@@ -154,8 +163,19 @@ TOKENS: tuple[Needle, ...] = (
 )
 
 
-def lookaheads() -> Iterator[Lookahead]:
+@cache
+def token_places() -> tuple[Place, ...]:
+    """The places of all tokens: the same for every job."""
+    return tuple(places_of(TOKENS))
+
+
+@cache
+def lookaheads() -> tuple[Lookahead, ...]:
     """What can only be told by more than the rare pairs of an anchor."""
+    return tuple(_lookaheads())
+
+
+def _lookaheads() -> Iterator[Lookahead]:
     alnum = _ALNUM.encode()
     words = charset(pairs_of(alnum, alnum))
     dashed = charset(pairs_of(b"-", alnum))

@@ -2,6 +2,7 @@
 
 import datetime
 import difflib
+import functools
 import re
 import shlex
 import zoneinfo
@@ -86,9 +87,14 @@ def day(value: Any) -> Any:
 
 def time_zone(value: str) -> str:
     """The name of a time zone; UTC also where the machine has no time zone data."""
-    if value != "UTC" and value not in zoneinfo.available_timezones():
+    if value != "UTC" and value not in _time_zones():
         raise ValueError("not a time zone; a name such as Europe/Berlin is expected")
     return value
+
+
+@functools.cache
+def _time_zones() -> set[str]:
+    return zoneinfo.available_timezones()
 
 
 def new_category(value: Any) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.host.openat import Refused, read_regular
-from gitlab_nightshift.records import AnalysisResult, Draft, Handoff, Verdict
+from gitlab_nightshift.records import AnalysisResult, Draft, Handoff, Verdict, adapter
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
     "analyze": AnalysisResult,
@@ -30,10 +30,8 @@ class HandoffError(Exception):
 
 def schema(bead: str) -> dict[str, Any] | None:
     """The JSON Schema of a bead's hand-off; None for a bead without one."""
-    from pydantic import TypeAdapter
-
     kind = KINDS.get(bead)
-    return TypeAdapter(kind).json_schema() if kind else None
+    return adapter(kind).json_schema() if kind else None
 
 
 def write_stub(bead: str, file: Path) -> None:
@@ -65,12 +63,13 @@ def _from_file(file: Path) -> object:
 
 
 def _validated(bead: str, data: dict[str, Any]) -> Handoff:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     if bead == "verify" and not isinstance(data.get("passed"), bool):
         raise HandoffError("passed: true or false is expected")
     try:
-        return TypeAdapter(KINDS[bead]).validate_python(data)
+        made: Handoff = adapter(KINDS[bead]).validate_python(data)
+        return made
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

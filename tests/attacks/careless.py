@@ -88,7 +88,7 @@ def _pass_on(guest: socket.socket, usual: tuple[str, int], own: int) -> None:
         host, port = usual
         if asked and int((asked[1] or asked[2]).partition(b":")[2]) != own:
             port = int((asked[1] or asked[2]).partition(b":")[2])
-        with socket.create_connection((host, port), 2) as way:
+        with socket.create_connection((host, port), 60) as way:
             way.sendall(first)
             back = threading.Thread(target=_pump, args=(way, guest), daemon=True)
             back.start()

@@ -1,4 +1,4 @@
-"""Where results of a corpus's runs are kept: once for all processes of a test run."""
+"""Where runs of the corpus in several processes find the lock that keeps them apart."""
 
 from pathlib import Path
 

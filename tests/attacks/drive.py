@@ -6,7 +6,6 @@ a job's secrets do. What came of each attack is printed as JSON.
 """
 
 import contextlib
-import importlib
 import json
 import os
 import shutil
@@ -14,7 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,13 @@ from gitlab_nightshift.host.sandbox import uid  # noqa: E402
 from gitlab_nightshift.host.sandbox.launch import Sandbox, end_all, launching  # noqa: E402
 from gitlab_nightshift.host.sandbox.probe import choose  # noqa: E402
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier  # noqa: E402
-from tests.attacks.places import Places, state  # noqa: E402
-from tests.attacks.run import names  # noqa: E402
+from tests.attacks.places import LONG_S, Places, state  # noqa: E402
+from tests.attacks.run import attack_of, names  # noqa: E402
 from tests.attacks.scene import Flags, scene  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 PYTHON = next(p for p in ("/usr/local/bin/python3", "/usr/bin/python3") if Path(p).exists())
-LONGEST_S = 40.0
+LONGEST_S = 400.0
 
 
 def main(task: dict[str, Any]) -> None:
@@ -44,13 +44,15 @@ def main(task: dict[str, Any]) -> None:
         print(json.dumps({"missing": error.message}))
         return
     _furnish(root, sandbox)
-    with scene(root, flags, task["gateway"]) as places:
+    with scene(root, flags, task["gateway"]) as made:
+        places = replace(made, arrives_s=waits_s(sandbox.tier))
         (root / "places.json").write_text(json.dumps(asdict(places)))
         try:
             told = _run(root, sandbox, places, Path(task["socket"]), task["names"])
             found = json.loads(_outcomes(root).read_bytes())
-            verdicts = judged(places, flags, found["attacks"])
             reasons = _reasons(places) if sandbox.tier is Tier.NONE else {}
+            shown = [one for one in found["attacks"] if one[0] not in reasons]
+            verdicts = judged(in_the_end(places, sandbox.tier), flags, shown)
         finally:
             end_daemons(Path(places.scratch))
     rest = {"needed": found["needed"], "cannot": reasons, "told": told}
@@ -127,16 +129,33 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 # --- what came of it ------------------------------------------------------------------------------
 
 
+def waits_s(tier: str) -> float:
+    """How long an attack waits for its victim: where nothing stops it, until that comes."""
+    return LONG_S if tier == Tier.NONE else 0.3
+
+
+def in_the_end(places: Places, tier: str) -> Places:
+    """For who looks afterwards: in a tier nothing more arrives, and everything ends."""
+    open_ = tier == Tier.NONE
+    return replace(places, arrives_s=LONG_S * open_, ends_s=LONG_S * (not open_))
+
+
 def judged(
     places: Places, flags: Flags, outcomes: list[tuple[str, str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """``through``, ``stopped`` or ``broken``, and how, by name."""
-    return {name: _verdict(places, flags, name, kind, text) for name, kind, text in outcomes}
+    """``through``, ``stopped`` or ``broken``, and how, by name; all wait together once."""
+    begun, found = time.monotonic(), {}
+    for name, kind, text in outcomes:
+        gone_s = time.monotonic() - begun
+        arrives_s, ends_s = (max(0, s - gone_s) for s in (places.arrives_s, places.ends_s))
+        there = replace(places, arrives_s=arrives_s, ends_s=ends_s)
+        found[name] = _verdict(there, flags, name, kind, text)
+    return found
 
 
 def _verdict(places: Places, flags: Flags, name: str, kind: str, text: str) -> tuple[str, str]:
     """What counts is what is seen from here: a flag of this scene, or what was done to it."""
-    attack = importlib.import_module(f"tests.attacks.machine.{name}")
+    attack = attack_of(name)
     if kind == "broken":
         return kind, text
     if hasattr(attack, "seen"):
@@ -152,7 +171,7 @@ def _reasons(places: Places) -> dict[str, str]:
     """Of the attacks that need something of the machine: why they cannot be shown here."""
     found = {}
     for name in names():
-        attack = importlib.import_module(f"tests.attacks.machine.{name}")
+        attack = attack_of(name)
         if hasattr(attack, "needs") and (why := _asked(attack.needs, places)):
             found[name] = why
     return found

@@ -39,11 +39,12 @@ from tests.attacks.git_world import (
     improve,
     run_git,
 )
-from tests.support.trees import assert_same, whole_tree
+from tests.support.trees import Tree, assert_same, whole_tree
 from tests.support.world import BOT_TOKEN, JOB_TOKEN
 
 ANSWERS = '!f() { echo username=oauth2; echo "password=$GITLAB_TOKEN"; }; f'
 Attack = Callable[[Path, Places], None]
+REDACT = Redactor((BOT_TOKEN, JOB_TOKEN))
 
 
 # --- this program's way ---------------------------------------------------------------------------
@@ -62,9 +63,16 @@ class Defended:
 def defended(game: Game, attack: Attack, private: Path) -> Defended:
     """Open, attack, capture, lay, bundle, publish. Raises NightshiftError where it is refused.
 
-    Before it returns the checkout with its ``.git`` is as before, byte for byte.
+    However it goes, the checkout with its ``.git`` is as before then, byte for byte.
     """
     before = whole_tree(game.checkout)
+    try:
+        return _defended(game, attack, private, before)
+    finally:
+        assert_same(whole_tree(game.checkout), before)
+
+
+def _defended(game: Game, attack: Attack, private: Path, before: Tree) -> Defended:
     private.mkdir(mode=0o700)
     git = pristine(private / "home", os.environ["PATH"])
     source = read_source(git, game.checkout)
@@ -95,11 +103,10 @@ def defended(game: Game, attack: Attack, private: Path) -> Defended:
         git=git,
         source=source,
         private=private,
-        redact=Redactor((BOT_TOKEN, JOB_TOKEN)),
+        redact=REDACT,
         emit=lambda _event: None,
     )
     published = publish(bundle, desk)
-    assert_same(whole_tree(game.checkout), before)
     return Defended(captured, published, tree)
 
 
@@ -176,7 +183,7 @@ def _careless_git(game: Game, env: dict[str, str], *args: str) -> str:
     """A failure is the attacker's gain, not the test's."""
     argv = ["git", "-C", str(game.checkout), *args]
     done = subprocess.run(
-        argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=30
+        argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=300
     )
     return os.fsdecode(done.stdout)
 

@@ -86,7 +86,7 @@ def evil_server() -> Iterator[Evil]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, args=(0.02,))
+        thread = threading.Thread(target=http.serve_forever)
         thread.start()
         yield Evil(f"http://127.0.0.1:{http.server_port}", seen)
         http.shutdown()
@@ -121,8 +121,9 @@ class Game:
 
     def refs(self) -> dict[str, str]:
         """All refs of the real project."""
-        out = run_git(self.bare, "for-each-ref", "--format=%(refname) %(objectname)")
-        return dict(line.split(" ") for line in out.splitlines())
+        assert not (self.bare / "packed-refs").exists()
+        files = (path for path in (self.bare / "refs").rglob("*") if path.is_file())
+        return {str(path.relative_to(self.bare)): path.read_text().strip() for path in files}
 
     def files_of(self, revision: str) -> dict[str, bytes]:
         """Mode and content of every file that differs from the base, as the server has it."""

@@ -9,10 +9,12 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import mmap
 import os
 import re
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +22,9 @@ from typing import Any, NoReturn
 MARK = "nightflag"
 _FLAG = re.compile(MARK.encode() + rb"-[0-9a-f]{16}-[a-z0-9_]+")
 ENOSYS = 38
-LIVING_S = 15.0
+LIVING_S = 600.0
+LONG_S = 60.0
+"""For what is meant to come: a busy machine takes its time."""
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 libc.ptrace.restype = ctypes.c_long
@@ -30,7 +34,8 @@ libc.mmap.restype = ctypes.c_void_p
 @dataclass(frozen=True)
 class Places:
     """Where everything is. Paths are absolute; ``outside`` is the job's private folder, ``public``
-    one that everybody may enter; ``job`` are the processes of the job with their start times."""
+    one that everybody may enter; ``job`` are the processes of the job with their start times;
+    ``arrives_s`` is how long to wait for somebody else's deed, ``ends_s`` for a process to end."""
 
     checkout: str
     scratch: str
@@ -56,6 +61,8 @@ class Places:
     model: str = ""
     too_large: int = 2_000_000
     numbers: dict[str, int] = field(default_factory=dict)
+    arrives_s: float = LONG_S
+    ends_s: float = 0.0
 
     @classmethod
     def load(cls, path: str | Path) -> "Places":
@@ -94,7 +101,15 @@ def planted(path: str | Path) -> bool:
 
 def hit(places: Places, name: str) -> bool:
     """For ``seen``: a service of the machine has noted that it was reached."""
-    return Path(places.outside, "hits", name).exists()
+    note = Path(places.outside, "hits", name)
+    return waited_for(note.exists, time.monotonic() + places.arrives_s)
+
+
+def waited_for(happened: Callable[[], bool], until: float) -> bool:
+    """Whether it happens until then; it is asked once at least."""
+    while not (done := happened()) and time.monotonic() < until:
+        time.sleep(0.01)
+    return done
 
 
 # --- processes ------------------------------------------------------------------------------------
@@ -173,24 +188,15 @@ def hold(places: Places, name: str) -> None:
 
 def begun(places: Places, name: str) -> str:
     """Wait until that process is there."""
-    until = time.monotonic() + 3
-    while not Path(places.scratch, f"{name}.lock").exists() and time.monotonic() < until:
-        time.sleep(0.005)
-    time.sleep(0.02)
+    lock = Path(places.scratch, f"{name}.lock")
+    waited_for(lambda: lock.exists() and bool(lock.read_bytes()), time.monotonic() + LONG_S)
     return f"{name} is left behind"
 
 
 def lives(places: Places, name: str) -> bool:
-    """For ``seen``: it is alive. The kernel takes a moment to end a namespace: one for all."""
-    _asked_at.append(time.monotonic())
-    while _held(Path(places.scratch, f"{name}.lock")):
-        if time.monotonic() > _asked_at[0] + 1:
-            return True
-        time.sleep(0.01)
-    return False
-
-
-_asked_at: list[float] = []
+    """For ``seen``: it is alive. The kernel takes a moment to end a namespace."""
+    lock = Path(places.scratch, f"{name}.lock")
+    return not waited_for(lambda: not _held(lock), time.monotonic() + places.ends_s)
 
 
 def _held(lock: Path) -> bool:
@@ -223,13 +229,26 @@ def call(places: Places, name: str, *arguments: Any) -> int:
     return checked(libc.syscall(ctypes.c_long(places.numbers[name]), *wide))
 
 
+def rewriting(shared: mmap.mmap, at: int, *values: bytes) -> Callable[[], int]:
+    """Let another process write these values to the same place in turn, while this one lives; how
+    often it has is what the result says."""
+    own, counts = os.getpid(), memoryview(shared).cast("Q")
+    if os.fork() == 0:
+        while os.getppid() == own:
+            for value in values * 50:
+                shared[at : at + len(value)] = value
+            counts[-1] += 1
+        os._exit(0)
+    return lambda: counts[-1]
+
+
 # --- sockets --------------------------------------------------------------------------------------
 
 
 def heard(connection: socket.socket, say: bytes = b"") -> str | None:
     """The flag that a service answers with, on a connection."""
     with connection:
-        connection.settimeout(1)
+        connection.settimeout(LONG_S)
         if say:
             connection.sendall(say)
         data = b""
@@ -244,7 +263,7 @@ def heard(connection: socket.socket, say: bytes = b"") -> str | None:
 def reach(host: str, port: int, family: int = socket.AF_INET) -> str | None:
     """Connect by TCP and listen. Raises OSError."""
     tcp = socket.socket(family, socket.SOCK_STREAM)
-    tcp.settimeout(1)
+    tcp.settimeout(LONG_S)
     tcp.connect((host, port))
     return heard(tcp)
 
@@ -270,7 +289,7 @@ def request(
     fixed = {"content-type": "application/json", "content-length": str(len(raw))}
     headers = {**key, **fixed, **{name.replace("_", "-"): value for name, value in more.items()}}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    way = socket.create_connection(("127.0.0.1", places.gateway), 2)
+    way = socket.create_connection(("127.0.0.1", places.gateway), LONG_S)
     return heard(
         way, f"{method} {target} HTTP/1.1\r\n{head}connection: close\r\n\r\n".encode() + raw
     )

@@ -145,7 +145,7 @@ class _Services:
 def _tell(family: int, address: Any, flag: bytes) -> None:
     """A client of the job: it tells a secret to whoever has the service's address."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
-        client.settimeout(0.2)
+        client.settimeout(1)
         client.connect(address)
         client.sendall(flag)
 
@@ -158,7 +158,7 @@ def _drop(address: tuple[str, int], flag: bytes) -> None:
 
 def _answers(address: str, port: int) -> bool:
     """Somebody in the network looks for a server on this machine."""
-    with socket.create_connection((address, port), 0.2):
+    with socket.create_connection((address, port), 1):
         return True
 
 

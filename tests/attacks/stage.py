@@ -1,7 +1,7 @@
 """A scene for a night that somebody else runs: ``python stage.py ROOT``.
 
 Writes ``places.json``, says ``ready`` and waits for a line of JSON with the outcomes and what was
-other than planned (``checkout``, ``files``); then it prints what came of each attack.
+other than planned (``checkout``), and the ``tier``; then it prints what came of each attack.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.attacks.drive import end_daemons, judged
+from tests.attacks.drive import end_daemons, in_the_end, judged
 from tests.attacks.scene import Flags, scene
 
 NO_GATEWAY = {"gateway": 0, "placeholder": "", "old_placeholder": "sk-old", "model": ""}
@@ -25,8 +25,9 @@ def main(root: Path) -> None:
         (root / "places.json").write_text(json.dumps(asdict(places)))
         print("ready", flush=True)
         told = json.loads(sys.stdin.readline())
+        there = in_the_end(replace(places, checkout=told["checkout"]), told["tier"])
         try:
-            found = judged(replace(places, checkout=told["checkout"]), flags, told["outcomes"])
+            found = judged(there, flags, told["outcomes"])
         finally:
             end_daemons(Path(places.scratch))
         print(json.dumps(found))

@@ -20,7 +20,7 @@ import pytest
 from gitlab_nightshift.host.gateway import Limits
 from gitlab_nightshift.host.sandbox.records import Tier
 from tests.attacks.careless import flagged
-from tests.attacks.drive import PYTHON, copy_corpus
+from tests.attacks.drive import PYTHON, copy_corpus, waits_s
 from tests.attacks.harness import Judged, corpus, open_in, undisturbed
 from tests.attacks.places import MARK
 from tests.host.gateway.tools import RawEndpoint
@@ -82,10 +82,20 @@ def staged(root: Path, word: str) -> "Iterator[subprocess.Popen[str]]":
             stage.kill()
 
 
-def judge(stage: "subprocess.Popen[str]", checkout: Path, outcomes: Any) -> Judged:
-    out, _ = stage.communicate(
-        json.dumps({"checkout": str(checkout), "outcomes": outcomes}) + "\n", timeout=60
-    )
+@contextlib.contextmanager
+def job_shell(env: dict[str, str]) -> Iterator[None]:
+    """What runs a job's script: its environment can be read as long as it lives."""
+    argv = ["sh", "-c", "read end"]
+    with subprocess.Popen(argv, env=env, cwd="/", stdin=subprocess.PIPE) as shell:
+        try:
+            yield
+        finally:
+            shell.kill()
+
+
+def judge(stage: "subprocess.Popen[str]", checkout: Path, tier: Tier, outcomes: Any) -> Judged:
+    told = {"checkout": str(checkout), "tier": tier, "outcomes": outcomes}
+    out, _ = stage.communicate(json.dumps(told) + "\n", timeout=300)
     found: Judged = json.loads(out)
     return found
 
@@ -107,14 +117,15 @@ def a_job_full_of_canaries(shop: World, word: str) -> dict[str, str]:
     }
 
 
-def known_places(shop: World, stage_root: Path) -> dict[str, Any]:
+def known_places(shop: World, stage_root: Path, tier: Tier) -> dict[str, Any]:
     """What is in this night where the scene has something of its own."""
     files = json.loads((stage_root / "places.json").read_text())["files"]
     git = shop.checkout.with_name("shop.nightshift") / "git"
     own = {"project_tmp": f"{shop.checkout}.tmp/.gitlab-runner.ext.conf", "git": str(git)}
     own |= {"git_config": str(git / "config"), "git_hooks": str(git / "hooks")}
     own_paths = {"checkout": str(shop.checkout), "home": shop.env["HOME"]}
-    return {**own_paths, "files": files | own, "too_large": Limits().body_bytes + 1}
+    wait = {"arrives_s": waits_s(tier)}
+    return {**own_paths, **wait, "files": files | own, "too_large": Limits().body_bytes + 1}
 
 
 def attacked(tier: Tier) -> Attacked:
@@ -123,20 +134,21 @@ def attacked(tier: Tier) -> Attacked:
     with open_folder() as root, world(root / "night") as shop, open_folder() as stage_root:
         with staged(stage_root, word) as stage, RawEndpoint(flagged(f"{word}-endpoint")) as model:
             env = a_job_full_of_canaries(shop, word)
-            bin_folder = hostile(root / "hostile", stage_root, known_places(shop, stage_root))
-            done = shop.nightshift(
-                *("run", "--category", "docs"),
-                NIGHTSHIFT_ISOLATION=tier,
-                NIGHTSHIFT_AGENT_PATHS=json.dumps([str(root / "hostile")]),
-                ANTHROPIC_BASE_URL=model.url,
-                PATH=f"{bin_folder}:{shop.env['PATH']}",
-                **env,
-            )
+            bin_folder = hostile(root / "hostile", stage_root, known_places(shop, stage_root, tier))
+            with job_shell({**shop.env, **env}):
+                done = shop.nightshift(
+                    *("run", "--category", "docs"),
+                    NIGHTSHIFT_ISOLATION=tier,
+                    NIGHTSHIFT_AGENT_PATHS=json.dumps([str(root / "hostile")]),
+                    ANTHROPIC_BASE_URL=model.url,
+                    PATH=f"{bin_folder}:{shop.env['PATH']}",
+                    **env,
+                )
             alive = processes_in(shop.folder)
             assert (done.exit_status, done.stderr) == (0, ""), done.log
             log = shop.products()["logs/01-analyze-docs-1.out"].decode()
             found = json.loads(log.splitlines()[0].replace("[redacted]", f"{word}-redacted"))
-            verdicts = judge(stage, shop.checkout, found["attacks"])
+            verdicts = judge(stage, shop.checkout, tier, found["attacks"])
         return Attacked(verdicts, log, found["needed"], shop.result["isolation"], alive)
 
 
@@ -173,7 +185,7 @@ def test_without_a_boundary_it_gets_every_canary(shared: Path) -> None:
     with undisturbed(Tier.NONE, shared):
         night = attacked(Tier.NONE)
     assert night.isolation == "none"
-    assert night.judged["parent_environment"][1].count("-redacted") == 3, "the job's variables"
+    assert night.judged["everyones_environment"][1].count("-redacted") == 3, "the job's variables"
     assert "password_at_home" in night.judged["netrc"][1]
     assert "file_variable" in night.judged["project_tmp"][1]
     assert sum(kind == "through" for kind, _ in night.judged.values()) > 60

@@ -1,8 +1,7 @@
 """Hostile texts in every place where an agent's words end up: none of them does anything."""
 
+import itertools
 import re
-
-import pytest
 
 from tests.attacks.text_places import (
     OWN_HEADINGS,
@@ -18,33 +17,38 @@ from tests.attacks.texts import TEXTS
 HEADINGS = ["Summary", "Reasoning", "Changes", "Verification"]
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_it_does_nothing_in_a_description(name: str) -> None:
-    text = body(TEXTS[name][0])
-    assert re.findall(r"(?m)^## (.*)$", text) == HEADINGS
-    assert in_markdown(text) - OWN_HEADINGS == set()
-    assert in_markdown(re.sub(r"(?m)^(?:## \w+|---)$", "", text)) == set()
+def test_they_do_nothing_in_a_description() -> None:
+    failures = []
+    for name, (hostile, _) in TEXTS.items():
+        text = body(hostile)
+        deeds = in_markdown(text) - OWN_HEADINGS
+        deeds |= in_markdown(re.sub(r"(?m)^(?:## \w+|---)$", "", text))
+        headings = re.findall(r"(?m)^## (.*)$", text)
+        if deeds or headings != HEADINGS:
+            failures.append((name, deeds, headings))
+    assert failures == []
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", TEXTS)
-def test_it_does_nothing_elsewhere(name: str, place: str) -> None:
-    put, deeds = PLACES[place]
-    text = put(TEXTS[name][0])
-    assert text, "something is left to read"
-    assert deeds(text) == set(), text
+def test_they_do_nothing_elsewhere() -> None:
+    failures = []
+    for (name, (hostile, _)), place in itertools.product(TEXTS.items(), PLACES):
+        put, deeds = PLACES[place]
+        text = put(hostile)
+        if not text or deeds(text):  # something is left to read
+            failures.append((name, place, text))
+    assert failures == []
 
 
-@pytest.mark.parametrize("place", PAGES)
-@pytest.mark.parametrize("name", TEXTS)
-def test_it_stays_text_in_a_page(name: str, place: str) -> None:
-    assert in_xml(PAGES[place](TEXTS[name][0])) == in_xml(PAGES[place]("words"))
+def test_they_stay_text_in_a_page() -> None:
+    for place, put in PAGES.items():
+        harmless = in_xml(put("words"))
+        changed = [name for name, (text, _) in TEXTS.items() if in_xml(put(text)) != harmless]
+        assert changed == [], place
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_as_it_is_it_does_what_is_said(name: str) -> None:
-    text, deeds = TEXTS[name]
-    assert deeds <= careless(text)
+def test_as_they_are_they_do_what_is_said() -> None:
+    failures = {name: deeds - careless(text) for name, (text, deeds) in TEXTS.items()}
+    assert {name: missing for name, missing in failures.items() if missing} == {}
 
 
 def test_harmless_words_do_nothing() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gitlab_nightshift.host import changes
 from gitlab_nightshift.host.checkout import open_checkout
+from tests.attacks import tree_world
 from tests.attacks.git_world import HONEST, Evil, Game, improve, new_game
 from tests.attacks.tree_world import READERS, SECRET, honest_tree_id
 from tests.host.tools import remove_all
@@ -85,7 +86,11 @@ def _special_modes(checkout: Path) -> list[str]:
     return [str(p) for p in checkout.rglob("*") if p.is_file() and p.lstat().st_mode & bits]
 
 
-def test_a_careless_reader_is_led_astray(attack: ModuleType, game: Game, tmp_path: Path) -> None:
+def test_a_careless_reader_is_led_astray(
+    attack: ModuleType, game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if attack.GAINS == "hangs":
+        monkeypatch.setattr(tree_world, "PATIENCE_S", 0.5)
     real = tmp_path / "before"
     subprocess.run(["cp", "-a", game.checkout, real], check=True)
     attacked(attack, game)

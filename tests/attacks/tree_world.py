@@ -14,11 +14,13 @@ from tests.attacks.git_world import BARE_ENV, HONEST, Game, run_git
 
 SECRET = "S3CRET-of-another-project"
 MOST_FILES = 1000
+PATIENCE_S = 60.0
+"""After so long a reader hangs; less where an attack is about that."""
 
 # Reads whatever it finds, along every link. Files that it has read go to stdout; an alarm ends it.
 FOLLOWER = """
 import os, signal, sys
-signal.setitimer(signal.ITIMER_REAL, 0.7)
+signal.setitimer(signal.ITIMER_REAL, float(sys.argv[2]))
 for folder, _, names in os.walk(sys.argv[1], followlinks=True):
     if "/.git" not in folder:
         for name in names:
@@ -32,9 +34,9 @@ for folder, _, names in os.walk(sys.argv[1], followlinks=True):
 
 def follow(game: Game, _before: Path) -> set[str]:
     """Open every file by its path and read it to its end."""
-    argv = [*_without_rights(), sys.executable, "-c", FOLLOWER, str(game.checkout)]
+    argv = [*_without_rights(), sys.executable, "-c", FOLLOWER, str(game.checkout), str(PATIENCE_S)]
     env = {"PATH": os.environ["PATH"], "PASSWORD": SECRET}
-    done = subprocess.run(argv, env=env, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, timeout=300, check=False)
     if done.returncode == -signal.SIGALRM:
         return {"hangs"}
     lines = done.stdout.decode(errors="surrogateescape").splitlines()

@@ -10,7 +10,7 @@ import pytest
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.by_hand.providers import Row, rows_text, survey
-from gitlab_nightshift.cli import main
+from gitlab_nightshift.cli import run
 from gitlab_nightshift.settings import load_settings
 from gitlab_nightshift.work.agents import AUTO, PROVIDERS
 
@@ -80,13 +80,13 @@ def test_the_command_for_a_person_and_as_json(
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert main(["providers"]) == 0
+    assert run(["providers"], os.environ) == 0
     text = capsys.readouterr().out
     assert "claude_code (auto): usable\n" in text
     assert f"  program  {tmp_path}/bin/claude (9.8.7)\n" in text
     assert "  key      ANTHROPIC_API_KEY [set]\n" in text
     assert "replay: not usable: replay_dir: " in text
-    assert main(["providers", "--json"]) == 0
+    assert run(["providers", "--json"], os.environ) == 0
     whole = capsys.readouterr().out
     told: list[dict[str, Any]] = json.loads(whole)["providers"]
     assert [row["name"] for row in told] == list(PROVIDERS)

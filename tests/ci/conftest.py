@@ -8,24 +8,71 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any, Protocol
 
 import pytest
 import yaml
 
+from tests.support import kept, warm
+
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "ci/templates/.gitlab-ci.yml"
 RUNNER = ROOT / "tests/node/node_modules/.bin/gitlab-ci-local"
 STATE = ".gitlab-ci-local"
-LIMIT_S = 120
+LIMIT_S = 600
 INCLUDE = "include:\n  - local: ci/templates/.gitlab-ci.yml\n"
 THREE_JOBS = f"{INCLUDE}    inputs: {{shape: three-jobs}}\n"
+CHECK = f"{INCLUDE}    inputs: {{check: true}}\n"
+TEAM = "unit-tests:\n  script: [echo a job of the team]\n  rules: [{when: always}]\n"
+RICH_PROJECT = """\
+stages: [build, test, ship]
+workflow:
+  rules:
+    - if: $CI_PIPELINE_SOURCE == "schedule"
+    - if: $CI_PIPELINE_SOURCE == "push"
+variables:
+  LEVEL: "3"
+default:
+  image: team/build
+  tags: [team-runner]
+  retry: 2
+  cache: {paths: [cache/]}
+  before_script: [exit 41]
+  after_script: [echo cleaning after the job]
+compile:
+  stage: build
+  before_script: []
+  script: [echo compiled]
+ship:
+  stage: ship
+  before_script: []
+  needs: [compile]
+  script: [echo shipped]
+"""
+"""A project with stages, defaults and a workflow of its own."""
+SERVED_PROJECT = RICH_PROJECT.replace("default:\n", "default:\n  services: [postgres]\n")
+"""With what only a container runs: to be looked at."""
 NIGHT = {"NIGHTSHIFT": "true"}
+PREDEFINED = ("CI_PIPELINE_SOURCE", "CI_PIPELINE_SCHEDULE_DESCRIPTION")
+GIT_CONFIG = """\
+[user]
+\tname = Sample
+\temail = sample@example.com
+[remote "origin"]
+\turl = https://gitlab.example.com/team/app.git
+\tfetch = +refs/heads/*:refs/remotes/origin/*
+"""
 TOKEN = "glpat-TokenOfTheNight01"
 KEY = "sk-ModelKeyOfTheNight02"
+APPROVE = "nightshift:approve"
 SCOPED = {"GITLAB_TOKEN": {"nightshift": TOKEN}, "ANTHROPIC_API_KEY": {"*": KEY}}
 """The project's variables by environment scope, as the three jobs want them."""
 
@@ -54,8 +101,26 @@ def artifacts_folder(repository: Path, job: str) -> Path:
     return repository / STATE / "artifacts" / job.replace(":", "Og")
 
 
+@dataclass(frozen=True)
+class Child:
+    """A pipeline among several of one run: its ``.gitlab-ci.yml``, source and variables."""
+
+    text: str
+    source: str = "schedule"
+    variables: Mapping[str, str] = field(default_factory=lambda: NIGHT)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What ran in a child: results by job, its lines of the log, its calls of `nightshift`."""
+
+    jobs: dict[str, str]
+    log: str
+    calls: list[Recorded]
+
+
 class RunPipeline(Protocol):
-    """Runs a pipeline of ``repository`` as GitLab would for ``source``; see the fixture."""
+    """Runs a pipeline of ``repository`` as GitLab would for ``source``; see ``run_in``."""
 
     def __call__(
         self,
@@ -76,12 +141,6 @@ class SampleRepository(Protocol):
     """Makes a repository with the template and the given ``.gitlab-ci.yml``."""
 
     def __call__(self, gitlab_ci: str, files: Mapping[str, str] | None = None) -> Path: ...
-
-
-class Expanded(Protocol):
-    """Answers with the expanded configuration of a repository."""
-
-    def __call__(self, repository: Path) -> dict[str, Any]: ...
 
 
 def _missing_tool() -> str | None:
@@ -134,51 +193,109 @@ def _gitlab_ci_local(
     )
 
 
-@pytest.fixture
-def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
-    """Runs a pipeline; ``variables`` are those of the pipeline and the project's settings.
+def run_in(
+    folder: Path,
+    repository: Path,
+    source: str,
+    variables: Mapping[str, str] | None = None,
+    *,
+    programs: Path | None = None,
+    inputs: Mapping[str, str] | None = None,
+    scoped: Mapping[str, Mapping[str, str]] | None = None,
+    fresh: bool = False,
+    file: str = ".gitlab-ci.yml",
+    manual: str = "",
+) -> Completed:
+    """Run a pipeline; ``variables`` are those of the pipeline and the project's settings.
 
     Jobs run in the repository itself, or each in a ``fresh`` copy, under the shell executor, which
     ignores ``image``. ``programs`` is a folder that comes first on PATH; ``inputs`` are the
     pipeline's inputs; ``scoped`` are variables whose values depend on the job's environment;
     ``file`` is the pipeline's; ``manual`` a manual job that somebody starts.
-    What the template would install goes below ``tmp_path``; pip and npm have no network.
+    One job at a time: children of one parent share the runner's folders.
     """
+    home = folder / "home"
+    _write_scoped(home, scoped or {})
+    given = {
+        **({"CI_PIPELINE_SOURCE": source} if source else {}),
+        **({} if fresh else {"CI_PROJECT_DIR": str(repository)}),
+        **_settings(folder),
+        **(variables or {}),
+    }
+    arguments = [
+        *_arguments("--variable", given),
+        *_arguments("--input", inputs or {}),
+        f"--ignore-predefined-vars={','.join({'CI_PIPELINE_SOURCE', *given})}",
+        f"--file={file}",
+        "--concurrency=1",
+        *(["--shell-isolation"] if fresh else []),
+        *([f"--manual={manual}"] if manual else []),
+    ]
+    done = _gitlab_ci_local(repository, _environment(home, programs), *arguments)
+    return Completed(done.returncode, done.stdout + done.stderr, repository)
 
-    def _run_pipeline(
-        repository: Path,
-        source: str,
-        variables: Mapping[str, str] | None = None,
-        *,
-        programs: Path | None = None,
-        inputs: Mapping[str, str] | None = None,
-        scoped: Mapping[str, Mapping[str, str]] | None = None,
-        fresh: bool = False,
-        file: str = ".gitlab-ci.yml",
-        manual: str = "",
-    ) -> Completed:
-        home = tmp_path / "home"
-        _write_scoped(home, scoped or {})
-        given = {
-            "CI_PIPELINE_SOURCE": source,
-            **({} if fresh else {"CI_PROJECT_DIR": str(repository)}),
-            "NIGHTSHIFT_TOOLS": str(tmp_path / "tools"),
-            "PIP_NO_INDEX": "1",
-            "NPM_CONFIG_OFFLINE": "true",
-            **(variables or {}),
-        }
-        arguments = [
-            *_arguments("--variable", given),
-            *_arguments("--input", inputs or {}),
-            f"--ignore-predefined-vars={','.join(given)}",
-            f"--file={file}",
-            *(["--shell-isolation"] if fresh else []),
-            *([f"--manual={manual}"] if manual else []),
-        ]
-        done = _gitlab_ci_local(repository, _environment(home, programs), *arguments)
-        return Completed(done.returncode, done.stdout + done.stderr, repository)
 
-    return _run_pipeline
+def _settings(folder: Path) -> dict[str, str]:
+    """What the template would install goes below a folder; pip and npm have no network."""
+    return {
+        "NIGHTSHIFT_TOOLS": str(folder / "tools"),
+        "PIP_NO_INDEX": "1",
+        "NPM_CONFIG_OFFLINE": "true",
+    }
+
+
+@pytest.fixture
+def run_pipeline(runner: Path, tmp_path: Path) -> RunPipeline:
+    """Runs pipelines; what they would install goes below ``tmp_path``."""
+    return partial(run_in, tmp_path)
+
+
+def run_children(
+    folder: Path,
+    children: Mapping[str, Child],
+    files: Mapping[str, str] | None = None,
+    *,
+    nightshift: Recorder,
+    scoped: Mapping[str, Mapping[str, str]] | None = None,
+    fresh: bool = False,
+    manual: str = "",
+) -> tuple[dict[str, Ran], Completed]:
+    """Run several pipelines, one after the other, as children of one parent.
+
+    To each child its variables are those of a pipeline, ``CI_PIPELINE_SOURCE`` among them. A start
+    of the runner costs as much as four of its pipelines.
+    """
+    own = {f"pipelines/{name}.yml": child.text for name, child in children.items()}
+    settings = _settings(folder)
+    parent = {name: _trigger(name, child, settings) for name, child in children.items()}
+    repository = make_repository(
+        folder, yaml.safe_dump(parent, sort_keys=False), {**own, **(files or {})}
+    )
+    done = run_in(
+        *(folder, repository, ""),
+        programs=nightshift.programs,
+        scoped=scoped,
+        fresh=fresh,
+        manual=manual,
+    )
+    assert "pipeline finished" in done.log, done.log
+    return {name: _ran(name, done.log, nightshift) for name in children}, done
+
+
+def _trigger(name: str, child: Child, settings: Mapping[str, str]) -> dict[str, Any]:
+    own = {"CI_PIPELINE_SOURCE": child.source, "CHILD": name}
+    variables = {**settings, **own, **child.variables}
+    include = [{"local": f"pipelines/{name}.yml"}]
+    return {"variables": variables, "trigger": {"include": include, "strategy": "depend"}}
+
+
+def _ran(name: str, log: str, nightshift: Recorder) -> Ran:
+    head = f"\t[{name}] -> "
+    own = [line.removeprefix(head) for line in log.splitlines() if line.startswith(head)]
+    ends = (re.match(r"(\S+) +finished in .*? m?s(?: +(FAIL|WARN) \d+ *)?$", line) for line in own)
+    jobs = {end[1]: end[2] or "PASS" for end in ends if end}
+    calls = [call for call in nightshift.calls if call.variables.get("CHILD") == name]
+    return Ran(jobs, "\n".join(own), calls)
 
 
 def _write_scoped(home: Path, scoped: Mapping[str, Mapping[str, str]]) -> None:
@@ -189,49 +306,57 @@ def _write_scoped(home: Path, scoped: Mapping[str, Mapping[str, str]]) -> None:
     file.write_text(yaml.safe_dump({"global": variables}))
 
 
-@pytest.fixture
-def expanded(runner: Path, tmp_path: Path) -> Expanded:
-    """The whole configuration of a repository with includes, `extends` and defaults resolved."""
+@cache
+def expanded(gitlab_ci: str) -> dict[str, Any]:
+    """A configuration with includes, `extends` and defaults resolved."""
+    return dict(yaml.safe_load(_asked(gitlab_ci, "--preview")))
 
-    def _expanded(repository: Path) -> dict[str, Any]:
-        done = _gitlab_ci_local(repository, _environment(tmp_path, None), "--preview")
-        assert done.returncode == 0, done.stderr
-        return dict(yaml.safe_load(done.stdout))
 
-    return _expanded
+def listed(gitlab_ci: str) -> dict[str, str]:
+    """When each job of a configuration would run: its `when`, "never" among them."""
+    return {job["name"]: job["when"] for job in json.loads(_asked(gitlab_ci, "--list-json"))}
+
+
+def _asked(gitlab_ci: str, option: str) -> str:
+    folder = Path(tempfile.mkdtemp(prefix="asked-", dir=kept.folder))
+    repository = make_repository(folder, gitlab_ci)
+    silent = f"--ignore-predefined-vars={','.join(PREDEFINED)}"
+    done = _gitlab_ci_local(repository, _environment(folder, None), option, silent)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _git(repository: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=repository, check=True, capture_output=True)
 
 
+def make_repository(folder: Path, gitlab_ci: str, files: Mapping[str, str] | None = None) -> Path:
+    """A repository with the template and this ``.gitlab-ci.yml``, one commit on ``main``."""
+    repository = folder / f"sample-{len(list(folder.glob('sample-*')))}"
+    everything = {
+        ".gitignore": f"{STATE}/\n",
+        ".gitlab-ci.yml": gitlab_ci,
+        "ci/templates/.gitlab-ci.yml": TEMPLATE.read_text(),
+        **(files or {}),
+    }
+    for name, text in everything.items():
+        path = repository / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    _git(repository, "init", "--quiet", "--initial-branch=main")
+    with (repository / ".git/config").open("a") as config:
+        config.write(GIT_CONFIG)
+    _git(repository, "add", "--all")
+    _git(repository, "commit", "--quiet", "--message=Sample")
+    _git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
+    _git(repository, "remote", "set-head", "origin", "main")
+    return repository
+
+
 @pytest.fixture
 def sample_repository(tmp_path: Path) -> SampleRepository:
-    """Makes sample repositories below ``tmp_path``, one commit on ``main`` each."""
-
-    def _sample_repository(gitlab_ci: str, files: Mapping[str, str] | None = None) -> Path:
-        repository = tmp_path / f"sample-{len(list(tmp_path.glob('sample-*')))}"
-        everything = {
-            ".gitignore": f"{STATE}/\n",
-            ".gitlab-ci.yml": gitlab_ci,
-            "ci/templates/.gitlab-ci.yml": TEMPLATE.read_text(),
-            **(files or {}),
-        }
-        for name, text in everything.items():
-            path = repository / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        _git(repository, "init", "--quiet", "--initial-branch=main")
-        _git(repository, "config", "user.name", "Sample")
-        _git(repository, "config", "user.email", "sample@example.com")
-        _git(repository, "add", "--all")
-        _git(repository, "commit", "--quiet", "--message=Sample")
-        _git(repository, "remote", "add", "origin", "https://gitlab.example.com/team/app.git")
-        _git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
-        _git(repository, "remote", "set-head", "origin", "main")
-        return repository
-
-    return _sample_repository
+    """Makes sample repositories below ``tmp_path``."""
+    return partial(make_repository, tmp_path)
 
 
 @dataclass(frozen=True)
@@ -246,7 +371,10 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Recorder:
-    """A stand-in for `nightshift` that notes how it was called and leaves the night's files."""
+    """A stand-in for `nightshift` that notes how it was called and leaves the night's files.
+
+    The variable ENDS_WITH holds the exit statuses of commands, such as ``work=5 approved=3``.
+    """
 
     programs: Path
 
@@ -269,12 +397,9 @@ class Recorder:
     def variables(self) -> dict[str, str]:
         return self.calls[-1].variables
 
-    def fail_with(self, status: int, command: str = "run") -> None:
-        (self.programs / f"status-{command}").write_text(str(status))
-
 
 NIGHTSHIFT_STAND_IN = (
-    f"#!{sys.executable}\n"
+    f"#!{sys.executable} -IS\n"
     + """\
 import json, os, pathlib, sys
 here, command = pathlib.Path(__file__).parent, sys.argv[1]
@@ -284,13 +409,13 @@ call = {"argv": sys.argv[1:], "variables": dict(os.environ), "files": files}
 with (here / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps(call) + "\\n")
 (night / "bundle").mkdir(parents=True, exist_ok=True)
-(night / "bundle/bundle.json").write_text("{}")
+(night / "bundle/bundle.json").write_text(json.dumps({"of": os.environ.get("CHILD")}))
 (night / "junit.xml").write_text("<testsuites/>")
 (night / "nightshift.env").write_text(f"NIGHT_OUTCOME=MR_CREATED\\nSENT_BY_{command.upper()}=1\\n")
 if command == "plan":
     (night / "plan.json").write_text("{}")
-status = here / f"status-{command}"
-sys.exit(int(status.read_text()) if status.exists() else 0)
+ends = dict(row.split("=") for row in os.environ.get("ENDS_WITH", "").split())
+sys.exit(int(ends.get("approved" if "--approved" in sys.argv else command, 0)))
 """
 )
 
@@ -302,15 +427,27 @@ def template_text() -> str:
     return content
 
 
-def check_schema(*files: Path) -> subprocess.CompletedProcess[str]:
-    """GitLab's own schema, as check-jsonschema brings it."""
+def invalid(*files: Path) -> set[Path]:
+    """The files in which GitLab's own schema, as check-jsonschema brings it, finds a mistake."""
     arguments = ["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci"]
-    return subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", *arguments, *map(str, files)],
+    done = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", *arguments, "-o", "json", *map(str, files)],
         capture_output=True,
         text=True,
         check=False,
     )
+    told = json.loads(done.stdout)
+    assert told.get("parse_errors", []) == [], told
+    return {Path(error["filename"]) for error in told.get("errors", [])}
+
+
+def assert_approve_waits(jobs: Mapping[str, Any]) -> None:
+    """The job for an approval waits for a person, and nothing of an agent reaches it by itself."""
+    job = jobs[APPROVE]
+    assert (job["when"], job["allow_failure"]) == ("manual", True)
+    assert job["environment"] == {"name": "nightshift/approve", "action": "access"}
+    assert [need["artifacts"] for need in job["needs"]] == [False, False]
+    assert "dotenv" not in job["artifacts"]["reports"]
 
 
 def program(folder: Path, name: str, text: str) -> Path:
@@ -322,11 +459,55 @@ def program(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-@pytest.fixture
-def nightshift(tmp_path: Path) -> Recorder:
+@contextmanager
+def real_nightshift(programs: Path) -> Iterator[list[Recorded]]:
+    """The real program in a folder of programs, forked with its imports; yields its calls."""
+    calls: list[Recorded] = []
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            call = json.loads(self.rfile.readline())
+            calls.append(Recorded(call["argv"], call["env"], []))
+            with warm.start(call["argv"], cwd=Path(call["cwd"]), env=call["env"]) as started:
+                out, err = started.communicate()
+            end = {"status": started.returncode, "out": out.decode(), "err": err.decode()}
+            self.wfile.write(json.dumps(end).encode())
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            program(programs, "nightshift", RELAY.format(address=server.server_address))
+            yield calls
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+RELAY = (
+    f"#!{sys.executable} -IS\n"
+    + """\
+import json, os, socket, sys
+call = {{"argv": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}}
+with socket.create_connection({address}) as server:
+    server.sendall(json.dumps(call).encode() + b"\\n")
+    end = json.load(server.makefile())
+sys.stdout.write(end["out"])
+sys.stderr.write(end["err"])
+sys.exit(end["status"])
+"""
+)
+
+
+def recorder(folder: Path) -> Recorder:
     """`nightshift` and an agent as an image would bring them, and an npm that may not be called."""
-    programs = tmp_path / "programs"
+    programs = folder / "programs"
     program(programs, "nightshift", NIGHTSHIFT_STAND_IN)
     program(programs, "claude", "#!/bin/sh\nexit 0\n")
     program(programs, "npm", "#!/bin/sh\necho npm was called >&2\nexit 99\n")
     return Recorder(programs)
+
+
+@pytest.fixture
+def nightshift(tmp_path: Path) -> Recorder:
+    return recorder(tmp_path)

@@ -4,20 +4,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import yaml
 
 from tests.ci.conftest import (
+    CHECK,
     INCLUDE,
     NIGHT,
-    Expanded,
+    SERVED_PROJECT,
+    TEAM,
     Recorder,
     RunPipeline,
     SampleRepository,
+    expanded,
+    listed,
     program,
+    real_nightshift,
 )
 
-CHECK = f"{INCLUDE}    inputs: {{check: true}}\n"
-TEAM = "unit-tests:\n  script: [echo tested]\n  rules:\n    - when: always\n"
 MERGE_REQUEST = "merge_request_event"
 
 
@@ -28,59 +31,42 @@ def _git(repository: Path, *args: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    ("include", "source", "runs"),
-    [
-        (CHECK, MERGE_REQUEST, True),
-        (INCLUDE, MERGE_REQUEST, False),
-        (CHECK, "push", False),
-        (CHECK, "schedule", False),
-    ],
-)
 def test_runs_in_merge_request_pipelines_where_it_is_asked_for(
-    include: str,
-    source: str,
-    runs: bool,
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-) -> None:
-    repository = sample_repository(include + TEAM)
-    done = run_pipeline(repository, source, programs=nightshift.programs)
-    assert done.jobs == {"unit-tests": "PASS", **({"nightshift:check": "PASS"} if runs else {})}
-    assert [call.argv for call in nightshift.calls] == ([["check"]] if runs else [])
-
-
-def test_no_merge_request_starts_a_night(
     run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
 ) -> None:
-    repository = sample_repository(CHECK)
+    """It installs no agent (the npm there would fail), and no merge request starts a night."""
+    (nightshift.programs / "claude").unlink()
+    repository = sample_repository(CHECK + TEAM)
     done = run_pipeline(repository, MERGE_REQUEST, NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"nightshift:check": "PASS"}, done.log
+    assert done.jobs == {"unit-tests": "PASS", "nightshift:check": "PASS"}, done.log
+    assert [call.argv for call in nightshift.calls] == [["check"]]
 
 
-def test_it_needs_no_environment_and_sees_the_whole_history(
-    expanded: Expanded, sample_repository: SampleRepository
-) -> None:
-    job = expanded(sample_repository(CHECK))["nightshift:check"]
+def test_runs_nowhere_else(runner: Path) -> None:
+    def cases(*sources: str) -> str:
+        jobs = {
+            source: {"extends": "nightshift:check", "variables": {"CI_PIPELINE_SOURCE": source}}
+            for source in sources
+        }
+        return yaml.safe_dump(jobs)
+
+    asked = listed(CHECK + cases(MERGE_REQUEST, "push", "schedule"))
+    assert [asked[name] for name in (MERGE_REQUEST, "push", "schedule")] == [
+        *("on_success", "never", "never")
+    ]
+    assert listed(INCLUDE + cases(MERGE_REQUEST))[MERGE_REQUEST] == "never"
+
+
+def test_it_needs_no_environment_and_sees_the_whole_history(runner: Path) -> None:
+    job = expanded(CHECK + SERVED_PROJECT)["nightshift:check"]
     assert job["variables"]["GIT_DEPTH"] == "0"
     assert not {"environment", "artifacts", "resource_group", "secrets"} & set(job)
-
-
-def test_no_agent_is_installed(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    (nightshift.programs / "claude").unlink()
-    repository = sample_repository(CHECK)
-    done = run_pipeline(repository, MERGE_REQUEST, programs=nightshift.programs)
-    assert done.jobs == {"nightshift:check": "PASS"}, done.log  # the npm there would fail
 
 
 def test_a_cheat_fails_the_merge_request(
     run_pipeline: RunPipeline, sample_repository: SampleRepository, tmp_path: Path
 ) -> None:
-    call = f'#!/bin/sh\nexec {sys.executable} -P -m gitlab_nightshift "$@"\n'
-    programs = program(tmp_path / "programs", "nightshift", call).parent
+    programs = tmp_path / "programs"
     test = "def test_sum():\n    assert sum([1, 2]) == 3\n"
     repository = sample_repository(CHECK, {"test_sum.py": test})
     base = _git(repository, "rev-parse", "HEAD")
@@ -88,12 +74,15 @@ def test_a_cheat_fails_the_merge_request(
     (repository / "README.md").write_text("# Sums\n")
     _git(repository, "add", "README.md")
     _git(repository, "commit", "--quiet", "--message=Describe")
-    done = run_pipeline(repository, MERGE_REQUEST, variables, programs=programs)
+    with real_nightshift(programs):
+        done = run_pipeline(repository, MERGE_REQUEST, variables, programs=programs)
     assert done.jobs == {"nightshift:check": "PASS"}, done.log
     assert "No red flags" in done.log
     skipped = f"import pytest\n\n\n@pytest.mark.skip\n{test}"
     (repository / "test_sum.py").write_text(skipped)
     _git(repository, "commit", "--quiet", "--all", "--message=Skip")
+    call = f'#!/bin/sh\nexec {sys.executable} -P -m gitlab_nightshift "$@"\n'
+    program(programs, "nightshift", call)
     done = run_pipeline(repository, MERGE_REQUEST, variables, programs=programs)
     assert done.jobs == {"nightshift:check": "FAIL"}, done.log
     assert "test_sum.py:4  fail  test-skipped" in done.log

@@ -14,11 +14,16 @@ from tests.ci.conftest import (
     ROOT,
     SCOPED,
     TEMPLATE,
+    Child,
+    Completed,
+    Ran,
     Recorder,
     RunPipeline,
     SampleRepository,
-    check_schema,
+    invalid,
     program,
+    recorder,
+    run_children,
 )
 
 PAGE = (ROOT / "docs/ci-template.md").read_text()
@@ -52,26 +57,12 @@ def test_examples_are_valid_for_gitlab(tmp_path: Path) -> None:
     for number, text in enumerate(texts):
         files.append(tmp_path / f"{number}.yml")
         files[-1].write_text(text.rpartition("\n---\n")[2])
-    done = check_schema(*files)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert invalid(*files) == set()
 
 
 def test_variables_of_the_page_and_of_the_template_are_the_same() -> None:
     names = set(re.findall(r"^  (NIGHTSHIFT\w*):", TEMPLATE.read_text(), re.MULTILINE))
     assert names == set(re.findall(r"^\| `(NIGHTSHIFT\w*)` \|", PAGE, re.MULTILINE))
-
-
-@pytest.mark.parametrize("heading", ["Five steps to the first night", "The form of New pipeline"])
-def test_plain_examples_run_a_night(
-    heading: str,
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-) -> None:
-    repository = sample_repository(example(heading))
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"nightshift": "PASS"}, done.log
-    assert nightshift.variables["NIGHTSHIFT_CATEGORY"] == ""
 
 
 def test_inputs_of_the_page_and_of_the_template_are_the_same() -> None:
@@ -82,6 +73,73 @@ def test_inputs_of_the_page_and_of_the_template_are_the_same() -> None:
     assert dict(rows) == {name: str(each["default"]).lower() for name, each in inputs}
 
 
+# --- what they do -----------------------------------------------------------------------------
+
+FORBIDDEN, OWN_JOBS, IMAGE = (
+    "Where pipeline variables are forbidden",
+    "Your own jobs",
+    "Image and install step",
+)
+BY_DESCRIPTION = example(FORBIDDEN)
+IN_THREE = BY_DESCRIPTION.replace(
+    "templates/.gitlab-ci.yml\n", "templates/.gitlab-ci.yml\n    inputs: {shape: three-jobs}\n"
+)
+
+
+def described(text: str, description: str) -> Child:
+    variables = {"CI_PIPELINE_SCHEDULE_DESCRIPTION": description, "GITLAB_TOKEN": ""}
+    return Child(text, variables=variables)
+
+
+def after_the_night(status: int) -> Child:
+    return Child(
+        example("A job after the night"), variables={**NIGHT, "ENDS_WITH": f"run={status}"}
+    )
+
+
+MERGE_REQUEST = {"CI_COMMIT_BRANCH": "", "CI_MERGE_REQUEST_IID": "7"}
+CHILDREN = {
+    "first night": Child(example("Five steps to the first night")),
+    "form": Child(example("The form of New pipeline")),
+    "described": described(BY_DESCRIPTION, "nightshift"),
+    "described-otherwise": described(BY_DESCRIPTION, "weekly report"),
+    "three-described": described(IN_THREE, "nightshift"),
+    "three-described-otherwise": described(IN_THREE, "weekly report"),
+    "own-1-night": Child(example(OWN_JOBS, 1)),
+    "own-1-push": Child(example(OWN_JOBS, 1), "push", {}),
+    "own-1-merge-request": Child(example(OWN_JOBS, 1), "merge_request_event", MERGE_REQUEST),
+    "after 0": after_the_night(0),
+    "after 9": after_the_night(9),
+    "changed": Child(example("Changing the job")),
+    "prepared": Child(example(IMAGE, 0)),
+    "replaced": Child(example(IMAGE, 1)),
+    "several": Child(example("Several nights")),
+}
+FILES = {
+    "ci/team.yml": "unit-tests:\n  script:\n    - make test\n",
+    "Makefile": (
+        "test:\n\techo\ninstall-night-tools:\n\t@echo installed by make\n"
+        "dependencies:\n\t@echo dependencies are there\n"
+    ),
+}
+Runs = tuple[dict[str, Ran], Completed]
+
+
+@pytest.fixture(scope="module")
+def ran(runner: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("documentation")
+    nightshift = recorder(folder)
+    program(nightshift.programs, "npm", "#!/bin/sh\necho prepared by npm $*\n")
+    return run_children(folder, CHILDREN, FILES, nightshift=nightshift)
+
+
+@pytest.mark.parametrize("name", ["first night", "form"])
+def test_plain_examples_run_a_night(name: str, ran: Runs) -> None:
+    found = ran[0][name]
+    assert found.jobs == {"nightshift": "PASS"}, found.log
+    assert found.calls[0].variables["NIGHTSHIFT_CATEGORY"] == ""
+
+
 def test_three_jobs_as_the_page_sets_them_up(
     run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
 ) -> None:
@@ -90,28 +148,14 @@ def test_three_jobs_as_the_page_sets_them_up(
     assert list(done.jobs) == ["nightshift:plan", "nightshift:work", "nightshift:publish"]
 
 
-@pytest.mark.parametrize("shape", ["one-job", "three-jobs"])
-@pytest.mark.parametrize("description", ["nightshift", "weekly report"])
-def test_a_schedule_known_by_its_description(
-    description: str,
-    shape: str,
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-) -> None:
-    text = example("Where pipeline variables are forbidden", 0)
-    text = text.replace(
-        "templates/.gitlab-ci.yml\n", f"templates/.gitlab-ci.yml\n    inputs: {{shape: {shape}}}\n"
-    )
-    variables = {"CI_PIPELINE_SCHEDULE_DESCRIPTION": description}
-    run_pipeline(
-        sample_repository(text),
-        "schedule",
-        variables,
-        programs=nightshift.programs,
-        scoped=SCOPED if shape == "three-jobs" else None,
-    )
-    assert nightshift.called == (description == "nightshift")
+def test_a_schedule_known_by_its_description(ran: Runs) -> None:
+    names = ("described", "described-otherwise", "three-described", "three-described-otherwise")
+    assert [list(ran[0][name].jobs) for name in names] == [
+        ["nightshift"],
+        [],
+        ["nightshift:plan"],
+        [],
+    ]
 
 
 @pytest.mark.parametrize("inputs", [{}, {"nightshift": "true", "nightshift_category": "docs"}])
@@ -121,94 +165,70 @@ def test_a_night_by_inputs(
     sample_repository: SampleRepository,
     nightshift: Recorder,
 ) -> None:
-    repository = sample_repository(example("Where pipeline variables are forbidden", 1))
+    repository = sample_repository(example(FORBIDDEN, 1))
     run_pipeline(repository, "web", programs=nightshift.programs, inputs=inputs)
     assert nightshift.called == bool(inputs)
     if inputs:
         assert nightshift.variables["NIGHTSHIFT_CATEGORY"] == "docs"
 
 
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("source", ["push", "schedule"])
-def test_own_jobs_kept_out_of_the_night(
+@pytest.mark.parametrize(
+    ("source", "variables", "job"), [("push", {}, "unit-tests"), ("schedule", NIGHT, "nightshift")]
+)
+def test_own_jobs_kept_out_of_the_night_by_their_include(
     source: str,
-    number: int,
+    variables: dict[str, str],
+    job: str,
     run_pipeline: RunPipeline,
     sample_repository: SampleRepository,
     nightshift: Recorder,
 ) -> None:
-    files = {
-        "ci/team.yml": "unit-tests:\n  script:\n    - make test\n",
-        "Makefile": "test:\n\techo\n",
-    }
-    repository = sample_repository(example("Your own jobs", number), files)
-    variables = NIGHT if source == "schedule" else {}
+    repository = sample_repository(example(OWN_JOBS, 0), FILES)
     done = run_pipeline(repository, source, variables, programs=nightshift.programs)
-    expected = "nightshift" if source == "schedule" else "unit-tests"
-    assert done.jobs == {expected: "PASS"}, done.log
+    assert done.jobs == {job: "PASS"}, done.log
 
 
-def test_a_job_without_rules_of_its_own_stays_out_of_merge_request_pipelines(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository
-) -> None:
-    repository = sample_repository(example("Your own jobs", 1))
-    merge_request = {"CI_COMMIT_BRANCH": "", "CI_MERGE_REQUEST_IID": "7"}
-    done = run_pipeline(repository, "merge_request_event", merge_request)
-    assert done.jobs == {}
+def test_own_jobs_kept_out_of_the_night_by_their_rules(ran: Runs) -> None:
+    """And out of merge request pipelines, as a job without rules of its own is."""
+    names = ("own-1-night", "own-1-push", "own-1-merge-request")
+    jobs = [{"nightshift": "PASS"}, {"unit-tests": "PASS"}, {}]
+    assert [ran[0][name].jobs for name in names] == jobs
 
 
-@pytest.mark.parametrize("status", [0, 9])
-def test_a_job_after_the_night_knows_the_outcome(
-    status: int,
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-) -> None:
-    nightshift.fail_with(status)
-    repository = sample_repository(example("A job after the night"))
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs["tell-the-team"] == "PASS", done.log
-    assert "> Last night, MR_CREATED" in done.log
+@pytest.mark.parametrize(("name", "night"), [("after 0", "PASS"), ("after 9", "FAIL")])
+def test_a_job_after_the_night_knows_the_outcome(name: str, night: str, ran: Runs) -> None:
+    found = ran[0][name]
+    assert found.jobs == {"nightshift": night, "tell-the-team": "PASS"}, found.log
+    assert "> Last night, MR_CREATED" in found.log
 
 
-def test_another_stage_and_settings_by_variable(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    repository = sample_repository(example("Changing the job"))
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"nightshift": "PASS"}, done.log
-    assert nightshift.variables["NIGHTSHIFT_MAX_BUDGET_USD"] == "5"
+def test_another_stage_and_settings_by_variable(ran: Runs) -> None:
+    found = ran[0]["changed"]
+    assert found.jobs == {"nightshift": "PASS"}, found.log
+    assert found.calls[0].variables["NIGHTSHIFT_MAX_BUDGET_USD"] == "5"
 
 
-def test_own_image_and_preparation_after_the_install_step(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    program(nightshift.programs, "npm", "#!/bin/sh\necho prepared by npm $*\n")
-    repository = sample_repository(example("Image and install step", 0))
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"nightshift": "PASS"}, done.log
-    assert "> prepared by npm ci" in done.log
+def test_own_image_and_preparation_after_the_install_step(ran: Runs) -> None:
+    found = ran[0]["prepared"]
+    assert found.jobs == {"nightshift": "PASS"}, found.log
+    assert "> prepared by npm ci" in found.log
+    others = [name for name, each in ran[0].items() if "prepared by npm" in each.log]
+    assert others == ["prepared"]
 
 
-def test_install_step_replaced(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    files = {"Makefile": "install-night-tools:\n\t@echo installed by make\n"}
-    repository = sample_repository(example("Image and install step", 1), files)
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"nightshift": "PASS"}, done.log
-    assert "> installed by make" in done.log
-    assert "NIGHTSHIFT_TOOLS" not in done.log
+def test_install_step_replaced(ran: Runs) -> None:
+    found = ran[0]["replaced"]
+    assert found.jobs == {"nightshift": "PASS"}, found.log
+    assert "> installed by make" in found.log
+    assert "Installs nightshift" not in found.log
+    assert "Installs nightshift" in ran[0]["prepared"].log
 
 
-def test_hidden_job_extended_under_another_name(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    files = {"Makefile": "dependencies:\n\t@echo dependencies are there\n"}
-    repository = sample_repository(example("Several nights"), files)
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"night-of-billing": "PASS"}, done.log
-    assert "> dependencies are there" in done.log
-    assert nightshift.argv == ["run"]
-    assert "billing" in nightshift.variables["NIGHTSHIFT_PATHS"]
-    assert (done.artifacts("night-of-billing") / "nightshift/junit.xml").exists()
+def test_hidden_job_extended_under_another_name(ran: Runs) -> None:
+    found = ran[0]["several"]
+    assert found.jobs == {"night-of-billing": "PASS"}, found.log
+    assert "> dependencies are there" in found.log
+    [call] = found.calls
+    assert call.argv == ["run"]
+    assert "billing" in call.variables["NIGHTSHIFT_PATHS"]
+    assert (ran[1].artifacts("night-of-billing") / "nightshift/junit.xml").exists()

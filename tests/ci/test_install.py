@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -22,21 +23,30 @@ from tests.ci.conftest import (
 )
 
 LOOKED_FOR = {"nightshift", "claude", "codex", "pip", "apt-get"}
-PYTHON = f'exec "{sys.base_prefix}/bin/python3" "$@"\n'
+BASE = f"{sys.base_prefix}/bin/python3"
+PYTHON = f'exec "{BASE}" "$@"\n'
 SHELL = "#!/bin/sh\n"
+LINKS_PIP = """\
+if [ "$1 $2" = "-m venv" ]; then
+  "{base}" -m venv --without-pip "$3"
+  ln -s "{pip}" "$3"/lib/python3*/site-packages/
+  printf '#!/bin/sh\\nexec "%s/bin/python" -m pip "$@"\\n' "$3" >"$3/bin/pip"
+  exec chmod +x "$3/bin/pip"
+fi
+"""
+"""To unpack and compile a pip of its own is nearly all the work of a new virtual environment."""
 
 
 def _wheel(folder: Path) -> Path:
     """A tiny wheel under the product's name whose program tells what it finds on PATH."""
     name, version = "gitlab_nightshift", gitlab_nightshift.__version__
     info = f"{name}-{version}.dist-info"
-    main = "import shutil\ndef main():\n    print('python3 is', shutil.which('python3'))\n"
-    main += "    print('claude is', shutil.which('claude'))\n"
+    main = "import shutil, sys\nprint('python3 is', shutil.which('python3'))\n"
+    main += "print('claude is', shutil.which('claude'))\nprint('isolated', sys.flags.isolated)\n"
     files = {
         f"{name}.py": main,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/entry_points.txt": f"[console_scripts]\nnightshift = {name}:main\n",
         f"{info}/RECORD": "",
     }
     folder.mkdir()
@@ -53,6 +63,14 @@ def _agent_package(folder: Path) -> Path:
     return folder
 
 
+def _linking_pip() -> str:
+    """Part of a python3 that makes virtual environments with this one's pip, where it has one."""
+    found = find_spec("pip")
+    if found is None or found.origin is None:
+        return ""
+    return LINKS_PIP.format(base=BASE, pip=Path(found.origin).parent)
+
+
 def _link_programs(folder: Path) -> None:
     """Links to all programs of this machine but those that the install step looks for."""
     for place in map(Path, os.environ["PATH"].split(os.pathsep)):
@@ -62,30 +80,22 @@ def _link_programs(folder: Path) -> None:
                 link.symlink_to(found)
 
 
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("linked")
+    _link_programs(folder)
+    (folder / "python3").unlink(missing_ok=True)
+    return folder
+
+
 @pytest.fixture
-def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The one folder on PATH of a machine with python3 and npm, without nightshift and agents."""
+def bare_machine(linked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The first folder on PATH of a machine with python3, npm, and no nightshift or agents."""
     system = tmp_path / "system"
-    system.mkdir()
-    _link_programs(system)
-    (system / "python3").unlink(missing_ok=True)
-    program(system, "python3", SHELL + PYTHON)
+    program(system, "python3", SHELL + _linking_pip() + PYTHON)
     program(system, "apt-get", f"{SHELL}echo apt-get $*\nexit 98\n")
-    monkeypatch.setenv("PATH", str(system))
+    monkeypatch.setenv("PATH", f"{system}{os.pathsep}{linked}")
     return system
-
-
-def test_nothing_is_installed_where_the_image_has_it(
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-    tmp_path: Path,
-) -> None:
-    repository = sample_repository(INCLUDE)
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.status == 0, done.log
-    assert "Installing" not in done.log
-    assert not (tmp_path / "tools/venv").exists()
 
 
 def test_missing_programs_are_installed_beside_the_projects_python(
@@ -102,8 +112,9 @@ def test_missing_programs_are_installed_beside_the_projects_python(
     }
     done = run_pipeline(sample_repository(INCLUDE), "schedule", variables)
     assert done.status == 0, done.log
-    assert f"python3 is {bare_machine}/python3" in done.log
+    assert f"python3 is {bare_machine}/python3" in done.log, done.log
     assert f"claude is {tmp_path}/tools/bin/claude" in done.log
+    assert "isolated 1" in done.log, "no PYTHONPATH of the project's counts"
 
 
 def test_python_without_venv_gets_it_from_apt_and_a_failure_ends_the_job(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,48 +14,41 @@ from gitlab_nightshift.demo.night import Demo, demo_night
 from gitlab_nightshift.demo.standin_state import PipelineJob
 from tests.ci.conftest import (
     NIGHT,
-    ROOT,
     STATE,
     TEMPLATE,
     Completed,
+    Recorded,
     RunPipeline,
     artifacts_folder,
     program,
+    real_nightshift,
 )
 
 PLAN, WORK, PUBLISH = JOBS = ("nightshift:plan", "nightshift:work", "nightshift:publish")
 PIPELINE = "4711"
 GIVEN = ("CI_", "GITLAB_USER_", "NIGHTSHIFT_")
 SECRETS = ("GITLAB_TOKEN", "CI_JOB_TOKEN")
-WRAPPER = """\
-#!/bin/sh
-env -0 > {folder}/env-$1
-PYTHONPATH={root} exec {python} -m gitlab_nightshift "$@"
-"""
 
 
 @dataclass(frozen=True)
 class Night:
-    """The demo's project with a checkout of it, and the folder of the programs on PATH."""
+    """The demo's project with a checkout of it, the programs on PATH, the calls of `nightshift`."""
 
     demo: Demo
     programs: Path
-
-    def environment(self, command: str) -> dict[str, str]:
-        """The environment that `nightshift` got in the job which called this command."""
-        text = (self.programs / f"env-{command}").read_text()
-        return dict(row.split("=", 1) for row in text.split("\0") if row)
+    calls: list[Recorded]
 
 
 @pytest.fixture
 def night(tmp_path: Path) -> Iterator[Night]:
     programs = tmp_path / "programs"
-    text = WRAPPER.format(folder=programs, root=ROOT, python=sys.executable)
-    program(programs, "nightshift", text)
     program(programs, "claude", "#!/bin/sh\nexit 97\n")
     (tmp_path / "home").mkdir()
-    with demo_night(tmp_path / "left", {"PATH": "/usr/bin:/bin"}) as demo:
-        yield Night(demo, programs)
+    with (
+        real_nightshift(programs) as calls,
+        demo_night(tmp_path / "left", {"PATH": "/usr/bin:/bin"}) as demo,
+    ):
+        yield Night(demo, programs, calls)
 
 
 def run(
@@ -65,13 +57,9 @@ def run(
     shape: str,
     *,
     manual: str = "",
-    scope: str = "nightshift*",
     **more: str,
 ) -> Completed:
-    """The pipeline of one night; every job starts in a copy of the untouched checkout.
-
-    ``scope`` is the environment scope of the token where there are three jobs.
-    """
+    """The pipeline of one night; every job starts in a copy of the untouched checkout."""
     demo, checkout = night.demo, night.demo.checkout
     # The sample project's own pipeline includes the template from a GitLab that is not there.
     (checkout / STATE).mkdir()
@@ -79,7 +67,7 @@ def run(
     ran = WORK if shape == "three-jobs" else "nightshift"
     demo.project.jobs.append(PipelineJob(1, int(PIPELINE), ran, artifacts_folder(checkout, ran)))
     given = {k: v for k, v in demo.env.items() if k.startswith(GIVEN) and k not in SECRETS}
-    scope = scope if shape == "three-jobs" else "*"
+    scope = "nightshift*" if shape == "three-jobs" else "*"
     return run_pipeline(
         checkout,
         "schedule",
@@ -97,13 +85,6 @@ def result(done: Completed, job: str) -> Any:
     return json.loads((done.artifacts(job) / "nightshift/result.json").read_text())
 
 
-def test_one_job(night: Night, run_pipeline: RunPipeline) -> None:
-    done = run(night, run_pipeline, "one-job")
-    assert done.jobs == {"nightshift": "PASS"}, done.log
-    [opened] = night.demo.project.merge_requests
-    assert result(done, "nightshift")["mr_url"] == opened.web_url
-
-
 def test_three_jobs(night: Night, run_pipeline: RunPipeline) -> None:
     done = run(night, run_pipeline, "three-jobs")
     assert done.jobs == dict.fromkeys(JOBS, "PASS"), done.log
@@ -111,11 +92,8 @@ def test_three_jobs(night: Night, run_pipeline: RunPipeline) -> None:
     assert result(done, WORK)["outcome"] == "MR_READY"
     assert result(done, PUBLISH)["mr_url"] == opened.web_url
     token = night.demo.env["GITLAB_TOKEN"]
-    with_it = [
-        stage
-        for stage in ("plan", "work", "publish")
-        if token in "\n".join(night.environment(stage).values())
-    ]
+    with_it = [call.argv[0] for call in night.calls if token in "\n".join(call.variables.values())]
+    assert [call.argv[0] for call in night.calls] == ["plan", "work", "publish"]
     assert with_it == ["plan", "publish"]
     left = {path.name for path in (done.artifacts(PUBLISH) / "nightshift").iterdir()}
     assert {"report.html", "bundle", "published.json", "junit.xml"} <= left

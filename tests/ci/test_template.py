@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,27 @@ import yaml
 import gitlab_nightshift
 from gitlab_nightshift.guidance import FALLBACK_ORDER
 from tests.ci.conftest import (
+    APPROVE,
+    CHECK,
     INCLUDE,
     NIGHT,
+    RICH_PROJECT,
     ROOT,
+    SERVED_PROJECT,
+    TEAM,
     TEMPLATE,
     THREE_JOBS,
-    Expanded,
-    Recorder,
-    RunPipeline,
-    SampleRepository,
-    check_schema,
+    Child,
+    Completed,
+    Ran,
+    expanded,
+    invalid,
+    listed,
+    recorder,
+    run_children,
     template_text,
 )
 
-TEAM = "unit-tests:\n  script:\n    - echo a job of the team\n"
 NIGHT_SOURCES = ["schedule", "web", "api", "trigger"]
 OTHER_SOURCES = ["push", "merge_request_event", "pipeline", "parent_pipeline", "chat"]
 
@@ -50,18 +58,10 @@ def template() -> dict[str, Any]:
 # --- the file ---------------------------------------------------------------------------------
 
 
-def unhidden(folder: Path, text: str) -> Path:
+def unhidden(path: Path, text: str) -> Path:
     """The template with its hidden jobs shown: the schema lets hidden ones hold anything."""
-    path = folder / "unhidden.yml"
     path.write_text(re.sub(r"^\.(nightshift\S*:)$", r"shown-\1", text, flags=re.MULTILINE))
     return path
-
-
-def test_template_is_valid_for_gitlab(tmp_path: Path) -> None:
-    plain = tmp_path / "plain.yml"
-    plain.write_text(template_text())
-    done = check_schema(plain, unhidden(tmp_path, template_text()))
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_inputs_have_defaults_and_say_what_they_are() -> None:
@@ -78,10 +78,18 @@ def test_inputs_have_defaults_and_say_what_they_are() -> None:
 KEYS = ["access: developer", "interruptible: false", "default: [tags]", "action: access"]
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_schema_check_finds_a_mistake(key: str, tmp_path: Path) -> None:
-    broken = template_text().replace(key, key.partition(":")[0] + ": [nonsense]")
-    assert check_schema(unhidden(tmp_path, broken)).returncode == 1
+def test_template_is_valid_for_gitlab_and_a_mistake_is_found(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.yml"
+    plain.write_text(template_text())
+    valid = [plain, unhidden(tmp_path / "unhidden.yml", template_text())]
+    broken = [
+        unhidden(
+            tmp_path / f"{number}.yml",
+            template_text().replace(key, key.partition(":")[0] + ": [nonsense]"),
+        )
+        for number, key in enumerate(KEYS)
+    ]
+    assert invalid(*valid, *broken) == set(broken)
 
 
 def test_template_sets_nothing_for_other_jobs(template: dict[str, Any]) -> None:
@@ -143,8 +151,8 @@ def test_script_ends_in_time_for_after_script_and_artifacts(
     assert 10 <= left <= 30
 
 
-def test_a_night_is_kept_whole(expanded: Expanded, sample_repository: SampleRepository) -> None:
-    job = expanded(sample_repository(INCLUDE))["nightshift"]
+def test_a_night_is_kept_whole(runner: Path) -> None:
+    job = expanded(CHECK + SERVED_PROJECT)["nightshift"]
     assert job["interruptible"] is False
     assert job["resource_group"] == "nightshift"
     assert job["variables"]["GIT_STRATEGY"] == "clone"
@@ -159,107 +167,117 @@ def test_a_night_is_kept_whole(expanded: Expanded, sample_repository: SampleRepo
 
 # --- when it runs -----------------------------------------------------------------------------
 
+ASKED = [("true", source) for source in NIGHT_SOURCES]
+NOT_ASKED = [
+    *(("true", source) for source in OTHER_SOURCES),
+    *((value, source) for value in (None, "false", "") for source in ("schedule", "web")),
+]
 
-@pytest.mark.parametrize("source", NIGHT_SOURCES)
-def test_runs_where_nightshift_is_true(
-    source: str,
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
+
+Case = tuple[str | None, str]
+
+
+def whens(include: str, names: tuple[str, ...], cases: list[Case]) -> dict[tuple[str, Case], str]:
+    """When jobs would run, by name, NIGHTSHIFT and the pipeline's source: asked of the runner."""
+    asked = {f"case-{n}": each for n, each in enumerate(product(names, cases))}
+    jobs = {}
+    for job, (name, (value, source)) in asked.items():
+        night = {} if value is None else {"NIGHTSHIFT": value}
+        jobs[job] = {"extends": name, "variables": {"CI_PIPELINE_SOURCE": source, **night}}
+    when = listed(include + yaml.safe_dump(jobs))
+    return {each: when[job] for job, each in asked.items()}
+
+
+ONE, THREE = ("nightshift",), ("nightshift:plan", "nightshift:work", "nightshift:publish")
+
+
+@pytest.mark.parametrize(
+    ("include", "own", "others"), [(INCLUDE, (*ONE, APPROVE), THREE), (THREE_JOBS, THREE, ONE)]
+)
+def test_runs_where_nightshift_is_true_and_never_for_other_pipelines(
+    include: str, own: tuple[str, ...], others: tuple[str, ...], runner: Path
 ) -> None:
-    repository = sample_repository(INCLUDE)
-    done = run_pipeline(repository, source, NIGHT, programs=nightshift.programs)
-    assert done.status == 0, done.log
-    assert done.jobs == {"nightshift": "PASS"}
-    assert nightshift.argv == ["run"]
-    assert nightshift.variables["CI_PIPELINE_SOURCE"] == source
-    assert nightshift.variables["CI_PROJECT_DIR"] == str(repository)
+    found = whens(include, (*own, *others), ASKED + NOT_ASKED)
+    assert found == {
+        (name, case): "never"
+        if name in others or case in NOT_ASKED
+        else ("manual" if name == APPROVE else "on_success")
+        for name, case in found
+    }
 
 
-SHAPES = [(INCLUDE, source) for source in OTHER_SOURCES] + [(THREE_JOBS, OTHER_SOURCES[0])]
+FORM = {**NIGHT, "NIGHTSHIFT_CATEGORY": "docs", "NIGHTSHIFT_DRY_RUN": "true"}
+BROKEN = "compile:\n  stage: build\n  script: [exit 1]\n"
+FAILED = f"{INCLUDE}{TEAM}{BROKEN}failed-night:\n  extends: nightshift\n"
+CHILDREN = {
+    "rich": Child(INCLUDE + RICH_PROJECT),
+    "form": Child(FAILED, "web", {**FORM, "ENDS_WITH": "run=12"}),
+    "push": Child(INCLUDE + TEAM, "push"),
+    "push-three": Child(THREE_JOBS + TEAM, "push"),
+    "own-schedule": Child(INCLUDE + TEAM, "schedule", {}),
+    "asks": Child(INCLUDE, "schedule", {**NIGHT, "ENDS_WITH": "run=4"}),
+}
 
 
-@pytest.mark.parametrize(("include", "source"), SHAPES)
-def test_never_runs_for_other_pipelines(
-    include: str,
-    source: str,
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-) -> None:
-    repository = sample_repository(include + TEAM)
-    done = run_pipeline(repository, source, NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"unit-tests": "PASS"}, done.log
-    assert not nightshift.called
+Runs = tuple[dict[str, Ran], Completed]
 
 
-@pytest.mark.parametrize("variables", [{}, {"NIGHTSHIFT": "false"}, {"NIGHTSHIFT": ""}])
-@pytest.mark.parametrize("source", ["schedule", "web"])
-def test_leaves_the_team_its_own_schedules_and_runs(
-    source: str,
-    variables: dict[str, str],
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-) -> None:
-    repository = sample_repository(INCLUDE + TEAM)
-    done = run_pipeline(repository, source, variables, programs=nightshift.programs)
-    assert done.jobs == {"unit-tests": "PASS"}, done.log
+@pytest.fixture(scope="module")
+def ran(runner: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("template")
+    return run_children(folder, CHILDREN, nightshift=recorder(folder))
 
 
-def test_manual_run_hands_on_what_the_form_says(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    form = {**NIGHT, "NIGHTSHIFT_CATEGORY": "docs", "NIGHTSHIFT_DRY_RUN": "true"}
-    repository = sample_repository(INCLUDE)
-    assert run_pipeline(repository, "web", form, programs=nightshift.programs).status == 0
-    assert nightshift.variables.items() >= form.items()
-    assert nightshift.variables["NIGHTSHIFT_TASK"] == ""
+def test_night_in_a_project_with_stages_defaults_and_workflow(ran: Runs) -> None:
+    rich = ran[0]["rich"]
+    assert rich.jobs == {"compile": "PASS", "nightshift": "PASS", "ship": "PASS"}, rich.log
+    [call] = rich.calls
+    assert call.argv == ["run"]
+    assert call.variables["CI_PIPELINE_SOURCE"] == "schedule"
+    assert {name: call.variables[name] for name in FORM if name != "NIGHTSHIFT"} == {
+        "NIGHTSHIFT_CATEGORY": "",
+        "NIGHTSHIFT_DRY_RUN": "",
+    }
+    assert "Installing" not in rich.log, "the image has it"
 
 
-def test_scheduled_run_sets_no_category_and_no_dry_run(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    repository = sample_repository(INCLUDE)
-    assert run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs).status == 0
-    assert nightshift.variables["NIGHTSHIFT_CATEGORY"] == ""
-    assert nightshift.variables["NIGHTSHIFT_DRY_RUN"] == ""
+def test_manual_run_hands_on_what_the_form_says(ran: Runs) -> None:
+    calls = ran[0]["form"].calls
+    assert all(call.variables.items() >= FORM.items() for call in calls)
+    assert {call.variables["NIGHTSHIFT_TASK"] for call in calls} == {""}
+
+
+def test_night_does_not_wait_for_a_failing_job(ran: Runs) -> None:
+    jobs = dict.fromkeys(["compile", "nightshift", "failed-night"], "FAIL")
+    assert ran[0]["form"].jobs == {"unit-tests": "PASS", **jobs}, ran[0]["form"].log
+    assert len(ran[0]["form"].calls) == 2
+
+
+def test_the_team_keeps_its_own_pipelines(ran: Runs) -> None:
+    for name in ("push", "push-three", "own-schedule"):
+        assert (ran[0][name].jobs, ran[0][name].calls) == ({"unit-tests": "PASS"}, []), name
+
+
+def test_only_the_missing_approval_is_a_warning(ran: Runs) -> None:
+    """And nothing is published before somebody starts the job for it."""
+    assert ran[0]["asks"].jobs == {"nightshift": "WARN"}
+    assert [call.argv for call in ran[0]["asks"].calls] == [["run"]]
+    assert ran[0]["form"].jobs["nightshift"] == "FAIL"
+
+
+@pytest.mark.parametrize("job", ["nightshift", "failed-night"])
+def test_artifacts_are_kept_also_of_a_failed_night(job: str, ran: Runs) -> None:
+    found = ran[1].artifacts(job)
+    assert (found / "nightshift/junit.xml").exists()
+    assert (found / "nightshift/nightshift.env").exists()
+    assert list(found.rglob(".gitlab-ci-reports/dotenv/**/nightshift.env"))
 
 
 # --- beside the team's own jobs ---------------------------------------------------------------
 
-RICH_PROJECT = """\
-stages: [build, test, ship]
-workflow:
-  rules:
-    - if: $CI_PIPELINE_SOURCE == "schedule"
-    - if: $CI_PIPELINE_SOURCE == "push"
-variables:
-  LEVEL: "3"
-default:
-  image: team/build
-  tags: [team-runner]
-  retry: 2
-  cache: {paths: [cache/]}
-  before_script: [exit 41]
-  after_script: [echo cleaning after the job]
-compile:
-  stage: build
-  before_script: []
-  script: [echo compiled]
-ship:
-  stage: ship
-  before_script: []
-  needs: [compile]
-  script: [echo shipped]
-"""
 
-
-def test_team_configuration_is_the_same_with_the_template(
-    expanded: Expanded, sample_repository: SampleRepository
-) -> None:
-    before = expanded(sample_repository(RICH_PROJECT))
-    after = expanded(sample_repository(INCLUDE + RICH_PROJECT))
+def test_team_configuration_is_the_same_with_the_template(runner: Path) -> None:
+    before, after = expanded(SERVED_PROJECT), dict(expanded(CHECK + SERVED_PROJECT))
     for name in [name for name in after if name.startswith("nightshift")]:
         del after[name]
     after["variables"] = {
@@ -268,45 +286,8 @@ def test_team_configuration_is_the_same_with_the_template(
     assert after == before
 
 
-def test_team_defaults_do_not_reach_the_night(
-    expanded: Expanded, sample_repository: SampleRepository
-) -> None:
-    project = RICH_PROJECT.replace("default:\n", "default:\n  services: [postgres]\n")
-    job = expanded(sample_repository(INCLUDE + project))["nightshift"]
+def test_team_defaults_do_not_reach_the_night(runner: Path) -> None:
+    job = expanded(CHECK + SERVED_PROJECT)["nightshift"]
     assert job["tags"] == ["team-runner"]
     assert job["image"] == {"name": "$NIGHTSHIFT_IMAGE"}
     assert not {"retry", "cache", "services", "after_script"} & set(job)
-
-
-def test_night_in_a_project_with_stages_defaults_and_workflow(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    repository = sample_repository(INCLUDE + RICH_PROJECT)
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"compile": "PASS", "nightshift": "PASS", "ship": "PASS"}, done.log
-
-
-def test_night_does_not_wait_for_a_failing_job(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    broken = "compile:\n  stage: build\n  script: [exit 1]\n"
-    repository = sample_repository(INCLUDE + broken)
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"compile": "FAIL", "nightshift": "PASS"}, done.log
-
-
-@pytest.mark.parametrize("status", [0, 12])
-def test_artifacts_are_kept_also_of_a_failed_night(
-    status: int,
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
-) -> None:
-    nightshift.fail_with(status)
-    repository = sample_repository(INCLUDE)
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs)
-    assert done.jobs == {"nightshift": "FAIL" if status else "PASS"}
-    kept = done.artifacts("nightshift")
-    assert (kept / "nightshift/junit.xml").exists()
-    assert (kept / "nightshift/nightshift.env").exists()
-    assert list(kept.rglob(".gitlab-ci-reports/dotenv/**/nightshift.env"))

@@ -2,32 +2,70 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.ci.conftest import (
+    APPROVE,
     KEY,
     NIGHT,
     SCOPED,
     TEMPLATE,
     THREE_JOBS,
     TOKEN,
-    Expanded,
+    Child,
+    Completed,
+    Ran,
     Recorder,
-    RunPipeline,
-    SampleRepository,
+    assert_approve_waits,
+    expanded,
+    make_repository,
+    recorder,
+    run_children,
+    run_in,
 )
 
 PLAN, WORK, PUBLISH = JOBS = ("nightshift:plan", "nightshift:work", "nightshift:publish")
 
 
-def test_expanded_jobs(expanded: Expanded, sample_repository: SampleRepository) -> None:
-    jobs = expanded(sample_repository(THREE_JOBS))
+ALL = {"nightshift*": TOKEN}
+"""The scope that brings the token to the job for approvals too."""
+
+
+@pytest.fixture(scope="module")
+def template_address() -> Iterator[str]:
+    """The template on a web server."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(TEMPLATE.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/{TEMPLATE.name}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def jobs(template_address: str, runner: Path) -> dict[str, Any]:
+    """The template by a remote include, with all its inputs."""
+    inputs = "{shape: three-jobs, stage: a, check: true}"
+    include = f"include:\n  - remote: {template_address}\n    inputs: {inputs}\n"
+    return expanded(f"stages: [a]\n{include}")
+
+
+def test_remote_include_with_inputs(jobs: dict[str, Any]) -> None:
+    assert {jobs[name]["stage"] for name in JOBS} == {"a"}
+    assert jobs["nightshift"]["rules"][0]["if"] == '"three-jobs" != "one-job"'
+
+
+def test_expanded_jobs(jobs: dict[str, Any]) -> None:
     environment = {"name": "nightshift", "action": "access"}
     assert [jobs[name].get("environment") for name in JOBS] == [environment, None, environment]
     assert [jobs[name]["artifacts"].get("paths") for name in JOBS] == [
@@ -43,106 +81,100 @@ def test_expanded_jobs(expanded: Expanded, sample_repository: SampleRepository) 
         assert job["artifacts"]["when"] == "always"
 
 
-def test_nothing_of_the_work_job_reaches_the_next_by_itself(
-    expanded: Expanded, sample_repository: SampleRepository
-) -> None:
+def test_nothing_of_the_work_job_reaches_the_next_by_itself(jobs: dict[str, Any]) -> None:
     """Neither files nor variables: the program fetches the bundle."""
-    jobs = expanded(sample_repository(THREE_JOBS))
     assert "reports" not in jobs[WORK]["artifacts"]
     assert "dotenv" in jobs[PUBLISH]["artifacts"]["reports"]
     [need] = jobs[PUBLISH]["needs"]
     assert (need["job"], need["artifacts"]) == (WORK, False)
+    assert_approve_waits(jobs)
 
 
 def test_only_work_lacks_the_token_and_only_work_gets_a_file(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
+    runner: Path, tmp_path: Path, nightshift: Recorder
 ) -> None:
-    done = run_pipeline(
-        sample_repository(THREE_JOBS),
-        "schedule",
-        NIGHT,
+    """Of the night's jobs and of the one for an approval, which publish asks for."""
+    variables = {**NIGHT, "ENDS_WITH": "publish=4"}
+    repository = make_repository(tmp_path, THREE_JOBS)
+    done = run_in(
+        *(tmp_path, repository, "schedule", variables),
         programs=nightshift.programs,
-        scoped=SCOPED,
+        scoped={**SCOPED, "GITLAB_TOKEN": ALL},
         fresh=True,
+        manual=APPROVE,
     )
-    assert done.jobs == dict.fromkeys(JOBS, "PASS"), done.log
-    plan, work, publish = nightshift.calls
+    assert done.jobs == {PLAN: "PASS", WORK: "PASS", PUBLISH: "WARN", APPROVE: "PASS"}, done.log
+    plan, work, publish, approve = nightshift.calls
     assert plan.argv == ["plan"]
     assert work.argv == ["work"]
     assert publish.argv == ["publish", "--from-job", WORK]
+    assert approve.argv == ["publish", "--approved", "--from-job", WORK]
     tokens = [call.variables.get("GITLAB_TOKEN") for call in nightshift.calls]
-    assert tokens == [TOKEN, None, TOKEN]
+    assert tokens == [TOKEN, None, TOKEN, TOKEN]
     assert not [name for name, value in work.variables.items() if TOKEN in value]
     assert work.variables["ANTHROPIC_API_KEY"] == KEY
-    assert [call.files for call in nightshift.calls] == [[], ["plan.json"], []]
-    assert not [name for name in publish.variables if name.startswith(("SENT_BY", "NIGHT_"))]
+    assert [call.files for call in nightshift.calls] == [[], ["plan.json"], [], []]
+    for call in (publish, approve):
+        assert not [name for name in call.variables if name.startswith(("SENT_BY", "NIGHT_"))]
 
 
-def test_no_agent_is_installed_beside_the_token(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
+NO_AGENT = {**NIGHT, "NIGHTSHIFT_AGENT_PACKAGE": ""}
+CHILDREN = {
+    "agent missing": Child(THREE_JOBS, variables={**NIGHT, "NIGHTSHIFT_AGENT_PACKAGE": "an-agent"}),
+    "token everywhere": Child(THREE_JOBS, variables={**NO_AGENT, "GITLAB_TOKEN": TOKEN}),
+    "token nowhere": Child(THREE_JOBS, variables={**NO_AGENT, "GITLAB_TOKEN": ""}),
+    "scope without approve": Child(THREE_JOBS, variables=NO_AGENT),
+    "failed": Child(THREE_JOBS, variables={**NO_AGENT, "ENDS_WITH": "work=5"}),
+}
+
+
+Runs = tuple[dict[str, Ran], Completed]
+
+
+@pytest.fixture(scope="module")
+def ran(runner: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("three-jobs")
+    nightshift = recorder(folder)
     (nightshift.programs / "claude").unlink()
-    variables = {**NIGHT, "NIGHTSHIFT_AGENT_PACKAGE": "an-agent"}
-    repository = sample_repository(THREE_JOBS)
-    done = run_pipeline(
-        repository, "schedule", variables, programs=nightshift.programs, scoped=SCOPED
+    return run_children(
+        folder, CHILDREN, nightshift=nightshift, scoped=SCOPED, fresh=True, manual=APPROVE
     )
-    assert done.jobs == {PLAN: "PASS", WORK: "FAIL"}, done.log
-    assert re.findall(r"^(\S+) +> Installing (\S+)", done.log, re.MULTILINE) == [(WORK, "an-agent")]
+
+
+def test_no_agent_is_installed_beside_the_token(ran: Runs) -> None:
+    found = ran[0]["agent missing"]
+    assert found.jobs == {PLAN: "PASS", WORK: "FAIL"}, found.log
+    assert re.findall(r"^(\S+) +> Installing (\S+)", found.log, re.MULTILINE) == [
+        (WORK, "an-agent")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("scope", "jobs", "commands"),
+    ("name", "jobs", "commands"),
     [
-        ("*", {PLAN: "PASS", WORK: "FAIL"}, ["plan"]),
-        ("production", {PLAN: "FAIL"}, []),
+        ("token everywhere", {PLAN: "PASS", WORK: "FAIL"}, ["plan"]),
+        ("token nowhere", {PLAN: "FAIL"}, []),
     ],
 )
 def test_a_token_with_another_scope_ends_the_night_before_it_costs(
-    scope: str,
-    jobs: dict[str, str],
-    commands: list[str],
-    run_pipeline: RunPipeline,
-    sample_repository: SampleRepository,
-    nightshift: Recorder,
+    name: str, jobs: dict[str, str], commands: list[str], ran: Runs
 ) -> None:
-    repository = sample_repository(THREE_JOBS)
-    scoped = {"GITLAB_TOKEN": {scope: TOKEN}}
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs, scoped=scoped)
-    assert done.jobs == jobs, done.log
-    assert [call.argv[0] for call in nightshift.calls] == commands
-    assert "environment scope" in done.log
+    found = ran[0][name]
+    assert found.jobs == jobs, found.log
+    assert [call.argv[0] for call in found.calls] == commands
+    assert "environment scope" in found.log
 
 
-def test_a_failed_night_is_not_published_and_its_artifacts_are_kept(
-    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
-) -> None:
-    nightshift.fail_with(5, "work")
-    repository = sample_repository(THREE_JOBS)
-    done = run_pipeline(repository, "schedule", NIGHT, programs=nightshift.programs, scoped=SCOPED)
-    assert done.jobs == {PLAN: "PASS", WORK: "FAIL"}
-    assert (done.artifacts(WORK) / "nightshift/bundle/bundle.json").exists()
-    assert not list(done.artifacts(WORK).rglob(".gitlab-ci-reports"))
+def test_an_approval_without_the_token_is_told(ran: Runs) -> None:
+    found = ran[0]["scope without approve"]
+    assert found.jobs == {**dict.fromkeys(JOBS, "PASS"), APPROVE: "WARN"}, found.log
+    assert "must match nightshift/approve" in found.log
+    assert [call.argv[0] for call in found.calls] == ["plan", "work", "publish"]
 
 
-@pytest.fixture
-def template_address() -> Iterator[str]:
-    """The template on a web server."""
-    handler = partial(SimpleHTTPRequestHandler, directory=str(TEMPLATE.parent))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/{TEMPLATE.name}"
-        server.shutdown()
-        thread.join()
-
-
-def test_remote_include_with_both_inputs(
-    template_address: str, expanded: Expanded, sample_repository: SampleRepository
-) -> None:
-    include = (
-        f"include:\n  - remote: {template_address}\n    inputs: {{shape: three-jobs, stage: a}}\n"
-    )
-    jobs = expanded(sample_repository(f"stages: [a]\n{include}"))
-    assert {jobs[name]["stage"] for name in JOBS} == {"a"}
-    assert jobs["nightshift"]["rules"][0]["if"] == '"three-jobs" != "one-job"'
+def test_a_failed_night_is_not_published_and_its_artifacts_are_kept(ran: Runs) -> None:
+    found = ran[0]["failed"]
+    assert found.jobs == {PLAN: "PASS", WORK: "FAIL"}, found.log
+    kept = ran[1].artifacts(WORK)
+    assert json.loads((kept / "nightshift/bundle/bundle.json").read_text()) == {"of": "failed"}
+    assert not list(kept.rglob(".gitlab-ci-reports"))

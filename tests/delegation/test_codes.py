@@ -3,11 +3,16 @@
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from gitlab_nightshift import events
+from gitlab_nightshift.host import process as processes
+from gitlab_nightshift.work.delegation import task
 from tests.support.agent import (
     Play,
     Step,
@@ -20,11 +25,10 @@ from tests.support.agent import (
     retry,
     say,
     sh,
-    sleep,
     spend,
     write,
 )
-from tests.support.delegation import POLICY, QUICK, delegations, ended
+from tests.support.delegation import DEVELOPMENT, QUICK, delegations, ended
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, GOOD, bill, refused
 from tests.support.trees import wait_for
@@ -40,13 +44,20 @@ DAMAGE: list[Step] = [
 ONCE = {"NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "0"}
 
 
+def pass_at_once(monkeypatch: pytest.MonkeyPatch, seconds: float, true: Callable[[], bool]) -> None:
+    """So many seconds have passed as soon as a function returns true."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + (seconds if true() else 0))
+    for module in (events, processes):
+        monkeypatch.setattr(module, "time", clock)
+
+
 def failing(play: Play, **bead: Play) -> dict[str, Play]:
     return plays(GOOD, {"implement": play}, bead)
 
 
 def test_e_config(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
-        done = desk.delegate(workspace={"base_ref": "no-such-ref"})
+        done = desk.ask(workspace={"base_ref": "no-such-ref"})
         done.failed("E_CONFIG", 2, "base_ref: 'no-such-ref' names no commit here")
         assert done.result["rollback_performed"] is False
         assert desk.agent.seen == []
@@ -66,7 +77,7 @@ def test_e_policy_deny(tmp_path: Path) -> None:
 def test_e_approval_required_before_an_agent_runs(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
         desk.env["NIGHTSHIFT_ORCHESTRATOR"] = "somebody-else"
-        done = desk.delegate()
+        done = desk.ask()
         done.failed("E_APPROVAL_REQUIRED", 4, "nobody has approved it", "(planner)")
         assert desk.agent.seen == []
         assert [e["gate"] for e in desk.events if e["event"] == "gate_required"] == ["start"]
@@ -89,7 +100,7 @@ def test_e_approval_required_for_what_was_changed(tmp_path: Path) -> None:
 def test_e_provider_unavailable_without_a_key(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
         del desk.env["ANTHROPIC_API_KEY"]
-        done = desk.delegate(provider="claude_code")
+        done = desk.ask(provider="claude_code")
         done.failed("E_PROVIDER_UNAVAILABLE", 5, "no model key")
         desk.assert_untouched()
 
@@ -103,21 +114,32 @@ def test_e_provider_unavailable_in_the_middle(tmp_path: Path) -> None:
         desk.assert_untouched()
 
 
-def test_e_timeout(tmp_path: Path) -> None:
+def test_e_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with delegations(tmp_path, failing([*DAMAGE, hang()])) as desk:
-        done = desk.delegate(execution={"max_runtime_s": 4})
+        pass_at_once(monkeypatch, 601, lambda: desk.agent.hanging)
+        done = desk.ask(execution={"max_runtime_s": 600})
         done.failed("E_TIMEOUT", 6, "deadline")
         assert done.result["diagnostics"]["timeout"] is True
         assert done.result["rollback_performed"] is True
         desk.assert_untouched()
 
 
-def test_e_timeout_of_the_test(tmp_path: Path) -> None:
-    slow = "import time\ntime.sleep(600)\n"
+def test_e_timeout_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = tmp_path.resolve() / "agent/began"
+    slow = f"import time\nopen({str(began)!r}, 'w').close()\ntime.sleep(600)\n"
     with delegations(tmp_path, failing([write("shop.py", slow)])) as desk:
-        done = desk.delegate(execution={"test_command_id": "unit", "max_runtime_s": 5})
+        pass_at_once(monkeypatch, 601, began.exists)
+        done = desk.ask(execution={"test_command_id": "unit", "max_runtime_s": 600})
         done.failed("E_TIMEOUT", 6)
         assert done.result["test_result"] == "failed"
+        desk.assert_untouched()
+
+
+def test_e_timeout_of_a_bead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with delegations(tmp_path, failing([*DAMAGE, hang()])) as desk:
+        pass_at_once(monkeypatch, 101, lambda: desk.agent.hanging)
+        done = desk.called(desk.payload(), NIGHTSHIFT_BEAD_TIMEOUT="100", **ONCE)
+        done.failed("E_TIMEOUT", 6, "Implement failed (timeout)")
         desk.assert_untouched()
 
 
@@ -133,18 +155,19 @@ def test_e_budget(tmp_path: Path) -> None:
 
 def test_e_test_failed(tmp_path: Path) -> None:
     with delegations(tmp_path, failing([*DAMAGE[:1], *BREAKING])) as desk:
+        desk.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "1"
         done = desk.delegate(execution={"test_command_id": "unit", "test_args": ["-s"]})
         done.failed("E_TEST_FAILED", 8, "`make test -s` failed: exit status 2")
         assert done.result["test_result"] == "failed"
         assert done.result["rollback_performed"] is True
         assert b"FAILED" in desk.kept(done, "test_log")
-        assert len(desk.agent.names) == 6, "three attempts"
+        assert len(desk.agent.names) == 4, "two attempts"
         desk.assert_untouched()
 
 
 def test_e_test_failed_by_verify(tmp_path: Path) -> None:
-    with delegations(tmp_path, plays(GOOD, {"verify": refused("It tests nothing.")})) as desk:
-        done = desk.delegate()
+    with delegations(tmp_path, plays(QUICK, {"verify": refused("It tests nothing.")})) as desk:
+        done = desk.called(desk.payload(), **ONCE)
         done.failed("E_TEST_FAILED", 8, "It tests nothing.")
         assert done.result["test_result"] == "skipped"
         desk.assert_untouched()
@@ -178,15 +201,15 @@ def test_e_parse_error(tmp_path: Path) -> None:
         desk.assert_untouched()
 
 
-@pytest.mark.parametrize("mode", ["copy", "in_place"])
-def test_e_workspace_dirty(tmp_path: Path, mode: str) -> None:
-    with delegations(tmp_path, config=f"{POLICY}profile: development\n") as desk:
+def test_e_workspace_dirty(tmp_path: Path) -> None:
+    with delegations(tmp_path, config=DEVELOPMENT) as desk:
         (desk.repository / "shop.py").write_text("half a thought\n")
         desk.look()
-        done = desk.delegate(workspace={"checkout_mode": mode})
-        done.failed("E_WORKSPACE_DIRTY", 11, "has local changes (shop.py)")
+        for mode in ("copy", "in_place"):
+            done = desk.ask(workspace={"checkout_mode": mode})
+            done.failed("E_WORKSPACE_DIRTY", 11, "has local changes (shop.py)")
+            desk.assert_untouched()
         assert desk.agent.seen == []
-        desk.assert_untouched()
 
 
 def test_e_publish(tmp_path: Path) -> None:
@@ -213,26 +236,15 @@ def test_a_branch_that_somebody_makes_meanwhile_is_not_overwritten(tmp_path: Pat
         assert there[0] == there[1]
 
 
-def test_e_timeout_of_a_bead(tmp_path: Path) -> None:
-    with delegations(tmp_path, failing([*DAMAGE, hang()])) as desk:
-        done = ended(desk.start(desk.payload(), NIGHTSHIFT_BEAD_TIMEOUT="2", **ONCE))
-        done.failed("E_TIMEOUT", 6, "Implement failed (timeout)")
-        desk.assert_untouched()
-
-
-def test_e_internal(tmp_path: Path) -> None:
+def test_e_internal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect, put there by the test: the traceback is kept, the caller gets one line."""
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "sitecustomize.py").write_text(
-        "import gitlab_nightshift.work.delegation.task as task\n"
-        "def try_change(*a):\n    raise ZeroDivisionError('a defect')\n"
-        "task.try_change = try_change\n"
-    )
-    (tmp_path / "world").mkdir()
-    with delegations(tmp_path / "world") as desk:
-        desk.env["PYTHONPATH"] = f"{broken}{os.pathsep}{desk.env['PYTHONPATH']}"
-        done = desk.delegate()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(task, "try_change", fail)
+    with delegations(tmp_path) as desk:
+        done = desk.ask()
         done.failed("E_INTERNAL", 70, "a defect of nightshift: ZeroDivisionError")
         [kept] = (desk.desk / "nightshift").iterdir()
         assert "a defect" in (kept / "logs/traceback.txt").read_text()
@@ -240,13 +252,14 @@ def test_e_internal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "status"),
-    [(signal.SIGINT, "E_INTERRUPTED", 130), (signal.SIGTERM, "E_TERMINATED", 143)],
+    ("number", "code", "status", "mode"),
+    [
+        (signal.SIGINT, "E_INTERRUPTED", 130, "worktree"),
+        (signal.SIGTERM, "E_TERMINATED", 143, "in_place"),
+    ],
 )
-@pytest.mark.parametrize("mode", ["worktree", "in_place"])
 def test_a_signal(tmp_path: Path, number: int, code: str, status: int, mode: str) -> None:
-    config = f"{POLICY}profile: development\n"
-    with delegations(tmp_path, failing([*DAMAGE, hang()]), config=config) as desk:
+    with delegations(tmp_path, failing([*DAMAGE, hang()]), config=DEVELOPMENT) as desk:
         process = desk.start(desk.payload(workspace={"checkout_mode": mode}))
         wait_for(lambda: desk.agent.hanging or process.poll() is not None, "the agent hangs")
         process.send_signal(number)
@@ -257,12 +270,18 @@ def test_a_signal(tmp_path: Path, number: int, code: str, status: int, mode: str
 
 
 def test_two_at_once(tmp_path: Path) -> None:
-    with delegations(tmp_path, failing([*DAMAGE, sleep(3), *BREAKING])) as desk:
+    """The first waits, with its agent, until the second has been refused."""
+    gate = tmp_path.resolve() / "agent/gate"
+    play = [*DAMAGE, sh(f"read x < {gate}"), *BREAKING]
+    with delegations(tmp_path, failing(play)) as desk:
+        os.mkfifo(gate)
         first = desk.start(desk.payload(), **ONCE)
-        wait_for(lambda: desk.agent.seen, "the first has begun")
-        second = desk.delegate()
+        wait_for(lambda: desk.agent.seen or first.poll() is not None, "the first has begun")
+        second = desk.ask()
         second.failed("E_WORKSPACE_DIRTY", 11, f"runs in {desk.repository}", "wait for its end")
-        done = ended(first)
+        with gate.open("r+b", buffering=0) as opened:
+            opened.write(b"\n")
+            done = ended(first)
         assert done.result["diagnostics"]["error_code"] != "E_WORKSPACE_DIRTY", done
         desk.assert_untouched()
 
@@ -284,14 +303,14 @@ def test_after_a_kill_the_next_one_works(short_folder: Path) -> None:
             process.communicate()
         os.kill(agent, signal.SIGKILL)
         desk.agent.script(QUICK)
-        assert desk.delegate().result["ok"] is True
+        assert desk.ask().result["ok"] is True
         desk.assert_tidy()
 
 
 def test_a_provider_in_place_that_dies_half_way(tmp_path: Path) -> None:
-    config = f"{POLICY}profile: development\n"
-    with delegations(tmp_path, failing([*DAMAGE, crash(signal.SIGKILL)]), config=config) as desk:
-        done = desk.delegate(workspace={"checkout_mode": "in_place"})
+    play = [*DAMAGE, crash(signal.SIGKILL)]
+    with delegations(tmp_path, failing(play), config=DEVELOPMENT) as desk:
+        done = desk.called(desk.payload(workspace={"checkout_mode": "in_place"}), **ONCE)
         done.failed("E_APPLY_FAILED", 9)
         assert done.result["rollback_performed"] is True
         desk.assert_untouched()

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.agent import append, plays, write
-from tests.support.delegation import DEVELOPMENT, POLICY, delegations, ended
+from tests.support.delegation import DEVELOPMENT, POLICY, delegations
 from tests.support.shop import GOOD
 from tests.support.world import commit, git
 
@@ -14,37 +12,37 @@ ON = {"network": "on"}
 JOB = {"GITLAB_CI": "true", "CI_PIPELINE_ID": "7", "CI_DEFAULT_BRANCH": "main"}
 
 
-@pytest.mark.parametrize(
-    ("source", "user", "code"),
-    [
-        ("web", "olga", None),
-        ("api", "olga", "E_APPROVAL_REQUIRED"),
-        ("api", "planner", None),
-        ("schedule", "olga", "E_APPROVAL_REQUIRED"),
-        ("web", "", "E_APPROVAL_REQUIRED"),
-    ],
+STARTS = (
+    ("web", "olga", None),
+    ("api", "olga", "E_APPROVAL_REQUIRED"),
+    ("api", "planner", None),
+    ("schedule", "olga", "E_APPROVAL_REQUIRED"),
+    ("web", "", "E_APPROVAL_REQUIRED"),
 )
-def test_who_starts_a_job(tmp_path: Path, source: str, user: str, code: str | None) -> None:
+DRY = {"dry_run": True}
+
+
+def test_who_starts_a_job(tmp_path: Path) -> None:
     """The variable by which an orchestrator names itself is not believed in a job."""
     with delegations(tmp_path) as desk:
-        job = {**JOB, "CI_PIPELINE_SOURCE": source, "GITLAB_USER_LOGIN": user}
-        done = ended(desk.start(desk.payload(execution={"dry_run": True}), **job))
-        assert done.result["diagnostics"]["error_code"] == code
+        found = []
+        for source, user, _ in STARTS:
+            job = {**JOB, "CI_PIPELINE_SOURCE": source, "GITLAB_USER_LOGIN": user}
+            done = desk.called(desk.payload(execution=DRY), **job)
+            found.append((source, user, done.result["diagnostics"]["error_code"]))
+        assert found == list(STARTS)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("NIGHTSHIFT_PROFILE", "development"),
-        ("NIGHTSHIFT_POLICY__ORCHESTRATORS", "mallory"),
-        ("NIGHTSHIFT_POLICY", '{"orchestrators": ["mallory"]}'),
-    ],
-)
-def test_in_a_job_variables_are_no_policy(tmp_path: Path, name: str, value: str) -> None:
+def test_in_a_job_variables_are_no_policy(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
-        job = {**JOB, "GITLAB_USER_LOGIN": "mallory", "CI_PIPELINE_SOURCE": "api", name: value}
-        done = ended(desk.start(desk.payload(), **job))
-        done.failed("E_CONFIG", 2, f"{name}: ", "from the default branch only")
+        for name, value in {
+            "NIGHTSHIFT_PROFILE": "development",
+            "NIGHTSHIFT_POLICY__ORCHESTRATORS": "mallory",
+            "NIGHTSHIFT_POLICY": '{"orchestrators": ["mallory"]}',
+        }.items():
+            job = {**JOB, "GITLAB_USER_LOGIN": "mallory", "CI_PIPELINE_SOURCE": "api", name: value}
+            done = desk.called(desk.payload(), **job)
+            done.failed("E_CONFIG", 2, f"{name}: ", "from the default branch only")
 
 
 def test_the_policy_is_the_default_branchs(tmp_path: Path) -> None:
@@ -56,47 +54,46 @@ def test_the_policy_is_the_default_branchs(tmp_path: Path) -> None:
         commit(desk.repository, "Loosen the policy")
         git(desk.repository, "checkout", "-q", "main")
         desk.env["NIGHTSHIFT_ORCHESTRATOR"] = "mallory"
-        done = desk.delegate(workspace={"base_ref": "loose"})
+        done = desk.ask(workspace={"base_ref": "loose"})
         done.failed("E_APPROVAL_REQUIRED", 4)
         git(desk.repository, "checkout", "-q", "loose")
         git(desk.repository, "update-ref", "refs/remotes/origin/main", "main")
         head = ("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
         git(desk.repository, *head)
-        desk.delegate().failed("E_APPROVAL_REQUIRED", 4)
+        desk.ask().failed("E_APPROVAL_REQUIRED", 4)
 
 
 def test_a_default_branch_that_is_not_here(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
         job = {**JOB, "CI_DEFAULT_BRANCH": "trunk", "CI_COMMIT_REF_NAME": "main"}
-        done = ended(desk.start(desk.payload(), **job))
+        done = desk.called(desk.payload(), **job)
         done.failed("E_CONFIG", 2, "the policy is read from trunk, which is not in")
 
 
-@pytest.mark.parametrize(
-    ("gate", "config", "code"),
-    [
-        ("deny", NETWORK, "E_POLICY_DENY"),
-        ("require_approval", NETWORK, None),
-        ("auto_allow", NETWORK, None),
-        ("deny", f"{NETWORK}profile: development\n", "E_POLICY_DENY"),
-        ("auto_allow", f"{NETWORK}profile: development\n", None),
-    ],
-)
-def test_the_network_gate(tmp_path: Path, gate: str, config: str, code: str | None) -> None:
-    with delegations(tmp_path, config=config.replace("GATE", gate)) as desk:
-        done = desk.delegate(execution={**ON, "dry_run": True})
-        assert done.result["diagnostics"]["error_code"] == code, done
-        told = [e for e in desk.events if e.get("gate") == "network"]
-        assert told, "everything is logged"
-        if "development" not in config and not code:
-            assert [e["event"] for e in told] == ["gate_required", "gate_approved"]
+def test_the_network_gate(tmp_path: Path) -> None:
+    """In development an approval is not asked for, but what is denied stays so."""
+    development = f"{NETWORK}profile: development\n"
+    approved = ["gate_required", "gate_approved"]
+    with delegations(tmp_path) as desk:
+        for gate, config, code, events in (
+            ("deny", NETWORK, "E_POLICY_DENY", ["gate_denied"]),
+            ("require_approval", NETWORK, None, approved),
+            ("auto_allow", NETWORK, None, approved),
+            ("deny", development, "E_POLICY_DENY", ["gate_denied"]),
+            ("auto_allow", development, None, ["gate_approved"]),
+        ):
+            desk.configure(config.replace("GATE", gate))
+            done = desk.ask(execution={**ON, **DRY})
+            assert done.result["diagnostics"]["error_code"] == code, (gate, config, done)
+            told = [e["event"] for e in desk.events if e.get("gate") == "network"]
+            assert told == events, (gate, config)
 
 
 def test_the_network_is_open_only_where_it_is_asked_for(tmp_path: Path) -> None:
     config = NETWORK.replace("GATE", "require_approval")
     with delegations(tmp_path, config=config) as desk:
-        assert desk.delegate().result["ok"] is True
-        assert desk.delegate(execution=ON).result["ok"] is True
+        assert desk.ask().result["ok"] is True
+        assert desk.ask(execution=ON).result["ok"] is True
         proxies = ["HTTPS_PROXY" in bead.env for bead in desk.agent.seen]
         assert proxies == [False, False, True, True]
 
@@ -104,29 +101,31 @@ def test_the_network_is_open_only_where_it_is_asked_for(tmp_path: Path) -> None:
 def test_without_a_list_nothing_is_writable_in_production(tmp_path: Path) -> None:
     config = "policy: {orchestrators: [planner]}\n"
     with delegations(tmp_path, config=config) as desk:
-        done = desk.delegate()
+        done = desk.ask()
         done.failed("E_APPROVAL_REQUIRED", 4, "docs/new.md is outside of policy.writable_paths")
         desk.assert_untouched()
 
 
-@pytest.mark.parametrize("profile", ["production", "development"])
-def test_sensitive_files(tmp_path: Path, profile: str) -> None:
+def test_sensitive_files(tmp_path: Path) -> None:
     """In development the change is let through, and told."""
-    config = POLICY.replace('"*.py"', '"**"') + f"profile: {profile}\n"
+    config = POLICY.replace('"*.py"', '"**"')
     script = plays(GOOD, {"implement": [write("Dockerfile", "FROM scratch\n")]})
     with delegations(tmp_path, script, config=config) as desk:
-        done = desk.delegate()
-        code = done.result["diagnostics"]["error_code"]
-        assert code == ("E_APPROVAL_REQUIRED" if profile == "production" else None), done
-        told = [e["event"] for e in desk.events if e.get("gate") == "write"]
-        assert told == ["gate_required" if profile == "production" else "gate_approved"]
+        for profile, code, event in (
+            ("production", "E_APPROVAL_REQUIRED", "gate_required"),
+            ("development", None, "gate_approved"),
+        ):
+            desk.configure(f"{config}profile: {profile}\n")
+            done = desk.ask()
+            assert done.result["diagnostics"]["error_code"] == code, done
+            assert [e["event"] for e in desk.events if e.get("gate") == "write"] == [event]
 
 
 def test_a_gate_that_denies_writing(tmp_path: Path) -> None:
     config = POLICY + "  gates: {write: deny}\n"
     script = plays(GOOD, {"implement": [append("notes.txt", "x\n")]})
     with delegations(tmp_path, script, config=config) as desk:
-        done = desk.delegate()
+        done = desk.ask()
         done.failed("E_POLICY_DENY", 3, "notes.txt is outside of policy.writable_paths")
         desk.assert_untouched()
 
@@ -134,11 +133,11 @@ def test_a_gate_that_denies_writing(tmp_path: Path) -> None:
 def test_the_policy_chooses_the_agent(tmp_path: Path) -> None:
     config = POLICY + "  providers: {docs: codex, default: claude_code}\n"
     with delegations(tmp_path, config=config) as desk:
-        done = desk.delegate(task_prompt="Write a docstring.", provider="claude_code")
+        done = desk.ask(task_prompt="Write a docstring.", provider="claude_code")
         done.failed("E_POLICY_DENY", 3, "docs tasks are done by codex, not by claude_code")
-        done = desk.delegate(task_prompt="Write a docstring.", execution={"dry_run": True})
+        done = desk.ask(task_prompt="Write a docstring.", execution=DRY)
         done.failed("E_PROVIDER_UNAVAILABLE", 5, "codex: ")
-        done = desk.delegate(task_prompt="Round up.", execution={"dry_run": True})
+        done = desk.ask(task_prompt="Round up.", execution=DRY)
         assert done.result["provider_used"] == "claude_code"
 
 
@@ -148,8 +147,8 @@ def test_without_a_rule_codex_comes_first(tmp_path: Path) -> None:
         fake.write_text("#!/bin/sh\nexit 1\n")
         fake.chmod(0o755)
         desk.env["OPENAI_API_KEY"] = "sk-test-AnotherKeyOfTheNight04"
-        done = desk.delegate(execution={"dry_run": True})
+        done = desk.ask(execution=DRY)
         assert done.result["provider_used"] == "codex"
         del desk.env["OPENAI_API_KEY"]
-        done = desk.delegate(execution={"dry_run": True})
+        done = desk.ask(execution=DRY)
         assert done.result["provider_used"] == "claude_code"

@@ -1,15 +1,12 @@
 """Bad input: a clear error with its code, nothing changed, no agent asked."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.delegation import POLICY, TASK, Delegations, delegations, ended
+from tests.support.delegation import POLICY, TASK, delegations, ended
 
 EVIL = "x'; touch EVIL; $(touch EVIL) `touch EVIL` | touch EVIL && touch EVIL #\""
 
@@ -95,40 +92,18 @@ DENIED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def all_at_once(desk: Delegations, cases: Mapping[str, tuple[dict[str, Any], str]]) -> list[Any]:
-    """The results of many payloads, asked for by one process."""
-    code = (
-        "import json, sys\n"
-        "from gitlab_nightshift import delegate\n"
-        "payloads, env = json.load(sys.stdin)\n"
-        "print(json.dumps([delegate(payload, env) for payload in payloads]))\n"
-    )
-    payloads = [json.loads(desk.payload(**payload)) for payload, _ in cases.values()]
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=desk.desk,
-        env=desk.env,
-        input=json.dumps([payloads, desk.env]).encode(),
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
-    assert done.stderr == b""
-    assert b"hunter2secret" not in done.stdout
-    results: list[Any] = json.loads(done.stdout)
-    return results
-
-
-@pytest.mark.parametrize("code", ["E_CONFIG", "E_POLICY_DENY"])
-def test_bad_input(tmp_path: Path, code: str) -> None:
-    cases = CONFIG if code == "E_CONFIG" else DENIED
+@pytest.mark.parametrize(("code", "cases"), [("E_CONFIG", CONFIG), ("E_POLICY_DENY", DENIED)])
+def test_bad_input(tmp_path: Path, code: str, cases: dict[str, tuple[dict[str, Any], str]]) -> None:
     with delegations(tmp_path) as desk:
-        for (name, (_, text)), result in zip(cases.items(), all_at_once(desk, cases), strict=True):
+        for name, (payload, text) in cases.items():
+            done = desk.ask(**payload)
+            result = done.result
             assert result["diagnostics"]["error_code"] == code, (name, result)
             assert text in result["error"], (name, result["error"])
             assert "\n" not in result["error"], name
             assert len(result["error"]) < 500, name
             assert (result["ok"], result["rollback_performed"]) == (False, False), name
+            assert "hunter2secret" not in done.stdout + done.log, name
         assert desk.agent.seen == []
         assert list(tmp_path.rglob("EVIL*")) == []
         desk.assert_untouched()
@@ -136,14 +111,14 @@ def test_bad_input(tmp_path: Path, code: str) -> None:
 
 def test_what_is_denied_is_told(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
-        done = desk.delegate(execution={"test_command_id": "deploy"})
+        done = desk.ask(execution={"test_command_id": "deploy"})
         done.failed("E_POLICY_DENY", 3, "'deploy' is not in policy.test_commands (unit)")
         assert [e["gate"] for e in desk.events if e["event"] == "gate_denied"] == ["exec"]
 
 
 def test_shell_in_the_task_is_words(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
-        assert desk.delegate(task_prompt=EVIL).result["ok"] is True
+        assert desk.ask(task_prompt=EVIL).result["ok"] is True
         assert EVIL in desk.agent.seen[0].prompt
         assert not any(EVIL in word for word in desk.agent.seen[0].argv)
         assert list(tmp_path.rglob("EVIL*")) == []
@@ -153,7 +128,8 @@ def test_a_flag_that_is_listed_stays_one_word(tmp_path: Path) -> None:
     evil = json.dumps(EVIL)
     config = POLICY.replace('args: ["-s",', f'args: ["-s", {evil},')
     with delegations(tmp_path, config=config) as desk:
-        done = desk.delegate(execution={"test_command_id": "unit", "test_args": [EVIL]})
+        desk.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
+        done = desk.ask(execution={"test_command_id": "unit", "test_args": [EVIL]})
         done.failed("E_TEST_FAILED", 8)
         assert list(tmp_path.rglob("EVIL*")) == []
         desk.assert_untouched()
@@ -172,12 +148,14 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("raw", "text"), BROKEN.values(), ids=BROKEN.keys())
-def test_what_is_no_payload(tmp_path: Path, raw: bytes, text: str) -> None:
+def test_what_is_no_payload(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
-        done = ended(desk.start(raw))
-        done.failed("E_CONFIG", 2, text)
-        assert len(done.stdout) < 2000
+        for raw, text in BROKEN.values():
+            done = desk.called(raw)
+            done.failed("E_CONFIG", 2, text)
+            assert len(done.stdout) < 2000, text
+        really = ended(desk.start(BROKEN["10 MB"][0]))
+        really.failed("E_CONFIG", 2, BROKEN["10 MB"][1])
         assert list(desk.desk.iterdir()) == []
         desk.assert_untouched()
 
@@ -194,18 +172,18 @@ def test_a_payload_in_a_file(tmp_path: Path) -> None:
 def test_a_tracked_output_folder_and_one_that_cannot_be_written(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
         desk.env["NIGHTSHIFT_OUTPUT_DIR"] = "docs"
-        desk.delegate().failed("E_CONFIG", 2, "output_dir: docs is tracked by git")
+        desk.ask().failed("E_CONFIG", 2, "output_dir: docs is tracked by git")
         del desk.env["NIGHTSHIFT_OUTPUT_DIR"]
         desk.env["TMPDIR"] = "/nowhere"
-        desk.delegate().failed("E_CONFIG", 2, "TMPDIR: /nowhere is no folder")
+        desk.ask().failed("E_CONFIG", 2, "TMPDIR: /nowhere is no folder")
 
 
 def test_nobody_to_commit_as(tmp_path: Path) -> None:
     with delegations(tmp_path) as desk:
         config = desk.repository / ".git/config"
         config.write_text(config.read_text().replace("email", "nomail"))
-        desk.delegate().failed("E_CONFIG", 2, "set git's user.name and user.email")
-        assert desk.delegate(execution={"apply_changes": False}).result["ok"] is True
+        desk.ask().failed("E_CONFIG", 2, "set git's user.name and user.email")
+        assert desk.ask(execution={"apply_changes": False}).result["ok"] is True
 
 
 def test_the_schemas_are_printed(tmp_path: Path) -> None:
@@ -215,7 +193,7 @@ def test_the_schemas_are_printed(tmp_path: Path) -> None:
         schemas = ended(desk.start(b"", "--schema")).result
         assert schemas["payload"]["required"] == ["task_prompt"]
         jsonschema.validate(json.loads(desk.payload()), schemas["payload"])
-        done = desk.delegate(execution={"dry_run": True})
+        done = desk.ask(execution={"dry_run": True})
         jsonschema.validate(done.result, schemas["result"])
         assert set(done.result) == set(schemas["result"]["properties"])
         mistakes: list[dict[str, Any]] = [

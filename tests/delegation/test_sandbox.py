@@ -12,11 +12,12 @@ import pytest
 from tests.support import turns as model
 from tests.support.delegation import Delegations, Done, delegations, ended
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import BEADS, PASSED, TEST
+from tests.support.shop import BEADS, NOTE, PASSED
 from tests.support.turns import Request, Script, Turn
-from tests.support.world import MODEL_KEY, TOOLS
+from tests.support.world import MODEL_KEY, PATH, TOOLS
 
 SECRET = "a-password-of-the-repository"
+MODELS = {"claude_code": "claude-opus-4-6", "codex": "gpt-6.1-sol"}
 LAST = "        self.assertEqual(total([1, 2]), 3)\n"
 
 
@@ -39,9 +40,9 @@ def implement(desk: Delegations) -> Script:
         script = [
             model.bash(f"git -C {desk.repository} config --list"),
             model.read(test),
-            model.edit(test, LAST, LAST + TEST),
+            model.edit(test, LAST, LAST + NOTE),
             model.bash("git status --short"),
-            model.say("I added a test."),
+            model.say("I added a note."),
         ]
         return script[len(request.tool_results)]
 
@@ -52,8 +53,12 @@ def verify(request: Request) -> Turn:
     return model.answer(PASSED)
 
 
-@pytest.mark.parametrize("tier", ["namespaces", "landlock", "uid"])
-def test_the_real_agent(open_folder: Path, tier: str) -> None:
+@pytest.mark.parametrize(
+    ("tier", "agent"),
+    [("namespaces", "claude_code"), ("landlock", "codex"), ("uid", "claude_code")],
+)
+def test_the_real_agent(open_folder: Path, tier: str, agent: str) -> None:
+    """Where both CLIs and both keys are there, ``auto`` is codex."""
     if tier == "uid" and os.geteuid() != 0:
         pytest.skip("the uid tier needs root")
     if tier == "namespaces" and not shutil.which("bwrap"):
@@ -62,11 +67,14 @@ def test_the_real_agent(open_folder: Path, tier: str) -> None:
         config = desk.repository / ".git/config"
         config.write_text(f"{config.read_text()}[secret]\n\tpassword = {SECRET}\n")
         config.chmod(0o644)  # as git leaves it: in the uid tier only its mode can close it
-        with ModelEndpoint(
-            {"implement": implement(desk), "verify": verify}, bead_of=BEADS
-        ) as endpoint:
-            done = run(desk, tier, endpoint.url)
-            assert done.result["ok"] is True, done.log + done.stdout
+        turns = {"implement": implement(desk), "verify": verify}
+        with ModelEndpoint(turns, bead_of=BEADS) as endpoint:
+            way = {"OPENAI_BASE_URL": f"{endpoint.url}/v1", "OPENAI_API_KEY": MODEL_KEY}
+            done = run(desk, tier, endpoint.url, **(way if agent == "codex" else {}))
+            result = done.result
+            assert result["ok"] is True, done.log + done.stdout
+            assert (result["provider_used"], result["test_result"]) == (agent, "passed")
+            assert result["model_used"] == MODELS[agent]
             assert endpoint.unscripted == []
             assert f"isolation: {tier}" in done.log
             seen = "\n".join("\n".join(request.tool_results) for request in endpoint.messages)
@@ -77,25 +85,7 @@ def test_the_real_agent(open_folder: Path, tier: str) -> None:
         desk.assert_tidy()
 
 
-def test_the_real_codex_by_default(open_folder: Path) -> None:
-    """Both CLIs and both keys are there: ``auto`` is codex."""
-    with delegations(open_folder) as desk:
-        with ModelEndpoint(
-            {"implement": implement(desk), "verify": verify}, bead_of=BEADS
-        ) as endpoint:
-            way = {"OPENAI_BASE_URL": f"{endpoint.url}/v1", "OPENAI_API_KEY": MODEL_KEY}
-            done = run(desk, "landlock", endpoint.url, **way)
-            assert done.result["ok"] is True, done.log + done.stdout
-            assert done.result["provider_used"] == "codex"
-            assert (done.result["model_used"], done.result["test_result"]) == (
-                "gpt-6.1-sol",
-                "passed",
-            )
-            assert endpoint.unscripted == []
-        desk.assert_tidy()
-
-
 def run(desk: Delegations, tier: str, url: str, **more: str) -> Done:
-    path = f"{TOOLS}:{os.environ['PATH']}"
-    env = {"NIGHTSHIFT_ISOLATION": tier, "ANTHROPIC_BASE_URL": url, "PATH": path, **more}
-    return ended(desk.start(desk.payload(execution={"test_command_id": "unit"}), **env))
+    env = {"NIGHTSHIFT_ISOLATION": tier, "ANTHROPIC_BASE_URL": url, "PATH": f"{TOOLS}:{PATH}"}
+    payload = desk.payload(execution={"test_command_id": "unit"})
+    return ended(desk.start(payload, **env, **more))

@@ -43,7 +43,7 @@ def test_a_repository_by_url(tmp_path: Path) -> None:
     """Its own nightshift.yaml is a stranger's: the settings are the caller's."""
     with delegations(tmp_path) as desk, served(desk) as url:
         repo = {"type": "git_url", "value": url}
-        done = desk.delegate(repo=repo)
+        done = desk.ask(repo=repo)
         done.failed("E_APPROVAL_REQUIRED", 4, "nobody has approved it")
         desk.env |= {
             "NIGHTSHIFT_POLICY__ORCHESTRATORS": "planner",
@@ -55,9 +55,9 @@ def test_a_repository_by_url(tmp_path: Path) -> None:
         assert result["files_changed"] == ["docs/new.md"]
         assert b"docs/new.md" in desk.kept(done, "patch_file")
         assert desk.agent.seen[0].git_config.count("localhost") == 0
-        done = desk.delegate(repo=repo, workspace={"base_ref": "nowhere"})
+        done = desk.ask(repo=repo, workspace={"base_ref": "nowhere"})
         done.failed("E_CONFIG", 2, "base_ref: 'nowhere' is no branch or tag there")
-        done = desk.delegate(repo={**repo, "value": f"{url}x"})
+        done = desk.ask(repo={**repo, "value": f"{url}x"})
         done.failed("E_CONFIG", 2, "it cannot be fetched")
         desk.assert_untouched()
 
@@ -70,7 +70,7 @@ def test_a_workspace_by_its_name(tmp_path: Path) -> None:
         git(root / "one", "config", "user.name", "Ada")
         git(root / "one", "config", "user.email", "ada@example.org")
         desk.env["NIGHTSHIFT_WORKSPACES"] = str(root)
-        done = desk.delegate(repo={"type": "workspace_id", "value": "one"})
+        done = desk.ask(repo={"type": "workspace_id", "value": "one"})
         assert done.result["ok"] is True, done
         assert done.result["git"]["branch"] in git(root / "one", "branch", "--list", "nightshift/*")
         (root / "link").symlink_to(desk.repository)
@@ -80,9 +80,9 @@ def test_a_workspace_by_its_name(tmp_path: Path) -> None:
             "link": "holds no folder link",
             ".": "make a workspace_id",
         }.items():
-            done = desk.delegate(repo={"type": "workspace_id", "value": name})
+            done = desk.ask(repo={"type": "workspace_id", "value": name})
             done.failed("E_CONFIG", 2, text)
-        done = desk.delegate()
+        done = desk.ask()
         done.failed("E_CONFIG", 2, "is not below NIGHTSHIFT_WORKSPACES")
 
 

@@ -48,7 +48,6 @@ def git(tmp_path: Path) -> Git:
             env={**env, **variables},
             text=True,
             capture_output=True,
-            timeout=60,
             check=False,
         )
         assert done.returncode == status, done
@@ -109,7 +108,7 @@ def connect(gitlab: Standin) -> Iterator[Connect]:
 
     def connected(token: str | None = TOKEN, **other: str) -> python_gitlab.Gitlab:
         credential: dict[str, str | None] = {**other} or {"private_token": token}
-        client = python_gitlab.Gitlab(gitlab.url, timeout=10, **credential)  # type: ignore[arg-type]
+        client = python_gitlab.Gitlab(gitlab.url, timeout=60, **credential)  # type: ignore[arg-type]
         clients.append(client)
         return client
 

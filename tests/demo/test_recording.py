@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +48,23 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def passes(sample: Path, folder: Path, attempt: int, *mutation: str) -> tuple[bool, int]:
-    """Whether `make test` passes in the sample with an attempt's files (0: none), and its tests."""
+Case = tuple[int, tuple[str, str] | None]
+"""An attempt of the recording (0: none) and a mutation of the code."""
+SUITES = """
+import os, sys, unittest
+
+for folder in sys.argv[1:]:
+    print(folder, file=sys.stderr, flush=True)
+    if os.fork() == 0:
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        unittest.main(None, argv=["unittest"])
+    os.wait()
+"""
+
+
+def prepared(sample: Path, folder: Path, case: Case) -> Path:
+    attempt, mutation = case
     shutil.copytree(sample, folder, ignore=shutil.ignore_patterns(".git", "__pycache__"))
     if attempt:
         change = RECORDING / f"implement-tests-{attempt}" / "files"
@@ -57,38 +74,53 @@ def passes(sample: Path, folder: Path, attempt: int, *mutation: str) -> tuple[bo
         old, new = mutation
         assert code.read_text().count(old) == 1
         code.write_text(code.read_text().replace(old, new))
-    env = {"PATH": os.environ["PATH"]}
-    done = subprocess.run(
-        ["make", "test"], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
-    ran = re.search(r"Ran (\d+) tests", done.stderr)
-    assert ran
-    return done.returncode == 0, int(ran[1])
+    return folder
+
+
+def results(sample: Path, folder: Path, cases: Mapping[str, Case]) -> dict[str, tuple[bool, int]]:
+    """Whether the tests of each case pass, and how many ran: what ``make test`` runs, forked."""
+    assert (sample / "Makefile").read_text().endswith("\tpython3 -m unittest\n")
+    folders = [prepared(sample, folder / name, case) for name, case in cases.items()]
+    command = [sys.executable, "-B", "-c", SUITES, *map(str, folders)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    found = {}
+    for name, place in zip(cases, folders, strict=True):
+        told = told.partition(f"{place}\n")[2]
+        own = told.partition(f"\n{folder}/")[0]
+        ran = re.search(r"Ran (\d+) tests", own)
+        assert ran, own
+        found[name] = (own.rstrip().endswith("OK"), int(ran[1]))
+    return found
 
 
 def test_the_sample_and_both_attempts_pass(sample: Path, tmp_path: Path) -> None:
-    found = [passes(sample, tmp_path / str(attempt), attempt) for attempt in (0, 1, 2)]
-    assert found == [(True, 21), (True, 24), (True, 25)]
+    cases: dict[str, Case] = {str(attempt): (attempt, None) for attempt in (0, 1, 2)}
+    found = results(sample, tmp_path, cases)
+    assert found == {"0": (True, 21), "1": (True, 24), "2": (True, 25)}
+    done = subprocess.run(["make", "test"], cwd=tmp_path / "2", capture_output=True, check=True)
+    assert b"Ran 25 tests" in done.stderr
 
 
-@pytest.mark.parametrize("mutation", MUTANTS.values(), ids=MUTANTS)
 def test_a_limit_that_moves_fails_a_test_now_and_did_not_before(
-    sample: Path, tmp_path: Path, mutation: tuple[str, str]
+    sample: Path, tmp_path: Path
 ) -> None:
-    assert passes(sample, tmp_path / "before", 0, *mutation)[0]
-    assert not passes(sample, tmp_path / "now", 2, *mutation)[0]
+    before = results(sample, tmp_path / "0", {name: (0, each) for name, each in MUTANTS.items()})
+    now = results(sample, tmp_path / "2", {name: (2, each) for name, each in MUTANTS.items()})
+    assert before == dict.fromkeys(MUTANTS, (True, 21))
+    assert now == dict.fromkeys(MUTANTS, (False, 25))
 
 
-@pytest.mark.parametrize("mutation", [MUTANTS["free above 50.00 only"], WRONG_PRICE])
-def test_what_verify_says_of_the_first_attempt_is_true(
-    sample: Path, tmp_path: Path, mutation: tuple[str, str]
-) -> None:
-    assert passes(sample, tmp_path / "first", 1, *mutation) == (True, 24)
+def test_what_verify_says_of_the_first_attempt_is_true(sample: Path, tmp_path: Path) -> None:
+    cases: dict[str, Case] = {
+        "limit": (1, MUTANTS["free above 50.00 only"]),
+        "price": (1, WRONG_PRICE),
+    }
+    assert results(sample, tmp_path, cases) == dict.fromkeys(cases, (True, 24))
 
 
 def test_other_countries_never_ship_free(sample: Path, tmp_path: Path) -> None:
-    found = [passes(sample, tmp_path / str(n), n, *FREE_ABROAD)[0] for n in (0, 1, 2)]
-    assert found == [True, False, False]
+    found = results(sample, tmp_path, {str(n): (n, FREE_ABROAD) for n in (0, 1, 2)})
+    assert [passed for passed, _ in found.values()] == [True, False, False]
 
 
 def test_the_history_lets_the_change_through(sample: Path) -> None:

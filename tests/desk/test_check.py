@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.cli import main
+from gitlab_nightshift.cli import run
 from gitlab_nightshift.desk.check import Asked, Judgement, as_json, as_text, check
 from gitlab_nightshift.errors import NightshiftError
 from tests.host.tools import commit, git, link, repository, write
@@ -26,13 +26,21 @@ FILES = {"cart.py": CART, "tests/test_cart.py": TESTS, "README.md": "# Cart\n"}
 SKIPPED = TESTS.replace("def test_one", "@pytest.mark.skip\ndef test_one")
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    """Two commits: the first holds FILES, the second changes the README."""
-    root = tmp_path / "shop"
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("template") / "shop"
     repository(root, FILES)
     write(root, "README.md", "# Cart\n\nTotals.\n")
     commit(root)
+    return root
+
+
+@pytest.fixture
+def shop(template: Path, tmp_path: Path) -> Path:
+    """Two commits: the first holds FILES, the second changes the README."""
+    root = tmp_path / "shop"
+    shutil.copytree(template, root, symlinks=True)
+    git(root, "update-index", "-q", "--refresh")
     return root
 
 
@@ -440,12 +448,12 @@ def ran(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     for name in [name for name in os.environ if name.startswith(("CI_", "NIGHTSHIFT_"))]:
         monkeypatch.delenv(name)
 
-    def run(*args: str) -> tuple[int, str, str]:
-        status = main(["check", *args])
+    def called(*args: str) -> tuple[int, str, str]:
+        status = run(["check", *args], os.environ)
         out, err = capsys.readouterr()
         return status, out, err
 
-    return run
+    return called
 
 
 def test_exit_status(bad: Path, ran: Ran) -> None:

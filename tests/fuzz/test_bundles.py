@@ -30,7 +30,9 @@ FILES: dict[str, str | bytes] = {
 }
 REFUSED = {Code.PARSE_ERROR, Code.CONFIG, Code.PUBLISH, Code.POLICY_DENY}
 SETTINGS = Settings.model_validate({})
-WORDS = {name for place in places_in(json.loads(to_json(bundle("x")))) for name in place if name}
+WORDS = frozenset(
+    name for place in places_in(json.loads(to_json(bundle("x")))) for name in place if name
+)
 
 
 class Real:
@@ -90,7 +92,7 @@ def test_the_honest_bundle_is_accepted(real: Real) -> None:
     assert real.accepted(real.data, real.patch)
 
 
-@steady(150)
+@steady(30)
 @given(data=json_of(WORDS) | st.binary(max_size=100) | st.text().map(str.encode))
 def test_any_json_is_refused(real: Real, data: Any) -> None:
     assert not real.accepted(data, real.patch)
@@ -98,25 +100,25 @@ def test_any_json_is_refused(real: Real, data: Any) -> None:
     assert not real.accepted(versioned, real.patch)
 
 
-@steady(60)
+@steady(20)
 @given(data=st.data())
 def test_a_bundle_with_other_values(real: Real, data: st.DataObject) -> None:
     real.accepted(data.draw(spoiled(real.data, WORDS)), real.patch)
 
 
-@steady(60)
+@steady(25)
 @given(data=st.data())
 def test_a_bundle_with_other_bytes(real: Real, data: st.DataObject) -> None:
     real.accepted(data.draw(spoiled_bytes(json.dumps(real.data).encode())), real.patch)
 
 
-@steady(40)
+@steady(15)
 @given(data=st.data())
 def test_a_patch_with_other_bytes(real: Real, data: st.DataObject) -> None:
     real.accepted(real.data, data.draw(spoiled_bytes(real.patch)))
 
 
-@steady(150)
+@steady(40)
 @given(kind=st.sampled_from([Plan, Published, RunResult]), data=json_of(WORDS))
 def test_other_records_are_refused_in_one_line(real: Real, kind: Any, data: Any) -> None:
     file = real.folder / "record.json"

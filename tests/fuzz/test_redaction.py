@@ -39,7 +39,7 @@ NOISE = st.builds(
 )
 
 
-@steady(40)
+@steady(20)
 @given(
     secret=SECRETS,
     form=st.sampled_from(sorted(FORMS)),
@@ -67,7 +67,7 @@ def test_a_secret_never_leaves(
     assert secret not in str(redacted(Note(f"{before} {written}"), redact))
 
 
-@steady(25)
+@steady(10)
 @given(
     secrets=st.lists(SECRETS, max_size=4),
     words=st.lists(st.sampled_from(["make", "test", "src/a.py:12:", "ok", "{}", "é", "\n"])),

@@ -35,7 +35,7 @@ CUT_UP = st.tuples(PARTS, PARTS, st.integers(0, 20)).map(
 ANYTHING = MIXED | CUT_UP
 
 
-@steady(400)
+@steady(100)
 @given(ANYTHING)
 @example("[[skip ci]]")
 def test_cleaning_again_changes_nothing(text: str) -> None:
@@ -44,7 +44,7 @@ def test_cleaning_again_changes_nothing(text: str) -> None:
     assert plain_line(plain_line(text, 10**6), 10**6) == plain_line(text, 10**6)
 
 
-@steady(40)
+@steady(15)
 @given(ANYTHING)
 def test_a_description_does_nothing(text: str) -> None:
     done = body(text)
@@ -52,7 +52,7 @@ def test_a_description_does_nothing(text: str) -> None:
     assert in_markdown(re.sub(r"(?m)^(?:## \w+|---)$", "", done)) == set()
 
 
-@steady(200)
+@steady(60)
 @given(ANYTHING)
 def test_its_parts_do_nothing_alone(text: str) -> None:
     for done in (markdown_text(text), markdown_line(text), code_span(text)):
@@ -60,7 +60,7 @@ def test_its_parts_do_nothing_alone(text: str) -> None:
     assert in_commit(plain_text(text)) <= {"trailer", "signature"}, "those go with their lines"
 
 
-@steady(150)
+@steady(50)
 @given(ANYTHING, st.sampled_from(sorted(PLACES)))
 def test_other_places_do_nothing(text: str, place: str) -> None:
     put, deeds = PLACES[place]
@@ -73,7 +73,7 @@ def test_pages_stay_pages(text: str, page: str) -> None:
     assert in_xml(PAGES[page](text)) == in_xml(PAGES[page]("words"))
 
 
-@steady(200)
+@steady(60)
 @given(st.lists(st.text(max_size=80), max_size=3))
 def test_a_branch_has_a_plain_name(texts: list[str]) -> None:
     assert re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", slug(*texts))

@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.git import Git, pristine
 from gitlab_nightshift.host.repair import repair
 from tests.host.tools import remove_all, repository
+from tests.support import kept
 
 FILES = {
     "README.md": "hello\n",
@@ -56,10 +60,24 @@ class Box:
         return pristine(self.private / "home", os.environ["PATH"])
 
 
+@cache
+def _first() -> tuple[Path, str]:
+    """A repository of ``FILES``, made once, and its commit."""
+    root = Path(tempfile.mkdtemp(prefix="shop-", dir=kept.folder), "shop")
+    return root, repository(root, FILES)
+
+
+def new_repository(root: Path) -> str:
+    """A repository of ``FILES`` in a new folder, copied; its commit."""
+    made, base = _first()
+    shutil.copytree(made, root)
+    return base
+
+
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
     root = tmp_path / "builds" / "shop"
-    base = repository(root, FILES)
+    base = new_repository(root)
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     yield Box(root, private, base)

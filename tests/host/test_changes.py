@@ -1,18 +1,23 @@
 """A change read without git in the agent's tree is what ``git add -A`` makes of an honest one."""
 
+import contextlib
+import itertools
 import os
 import shutil
-import subprocess
-from collections.abc import Callable
+import socket
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from gitlab_nightshift.host import changes
 from gitlab_nightshift.host.changes import Captured
-from tests.host.conftest import Box
+from tests.host.conftest import Box, new_repository
 from tests.host.test_openat import deep
 from tests.host.tools import commit, fifo, git, gone, link, listing, repository, write
+from tests.support import kept
 
 ODD = os.fsdecode(b"odd \xff\nname")
 Edit = Callable[[Path], object]
@@ -134,6 +139,20 @@ EDITS: dict[str, Edit] = {
         write(root, "d/x", "näme\n".encode("utf-16")),
     ),
 }
+TOGETHER = (
+    ("unchanged", "empty folder", "link made again", "excluded", "ignored"),
+    ("modified", "deleted", "added", "empty file", "binary", "executable", "new executable"),
+    ("tracked although ignored", "link deleted"),
+    ("folder deleted", "odd names", "patterns as names", "ignored folder"),
+    ("no newline", "renamed", "link to file", "encoding"),
+    ("no rights", "renamed folder", "gitignore nested", "ident"),
+    ("file to folder", "folder to file", "gitignore in an ignored folder"),
+    ("gitignore changed",),
+    ("gitignore deleted",),
+    ("crlf", "gitattributes nested"),
+    ("gitattributes changed",),
+)
+"""Edits of different files: one change each, in which every file is compared."""
 ATTRIBUTES = {
     "none": "",
     "auto": "* text=auto\n",
@@ -142,9 +161,24 @@ ATTRIBUTES = {
 }
 
 
-def honest(root: Path, edit: Edit) -> str:
-    """The tree that a person's ``git add -A`` makes of the same edit."""
-    edit(root)
+@contextlib.contextmanager
+def twin_of(box: Box, folder: Path) -> Iterator[Path]:
+    """A copy of the checkout as it is now, for as long as the block lasts."""
+    folder.mkdir()
+    twin = folder / "twin"
+    shutil.copytree(box.root, twin, symlinks=True)
+    yield twin
+    shutil.rmtree(folder)
+
+
+def edit_all(root: Path, names: Iterable[str]) -> None:
+    for name in names:
+        EDITS[name](root)
+
+
+def honest(root: Path, names: Iterable[str]) -> str:
+    """The tree that a person's ``git add -A`` makes of the same edits."""
+    edit_all(root, names)
     git(root, "add", "-A")
     return git(root, "write-tree")
 
@@ -154,51 +188,110 @@ def expected_files(root: Path) -> dict[str, str]:
     return {path: status for status, path in zip(out[::2], out[1::2], strict=False)}
 
 
+def entries(root: Path) -> dict[bytes, object]:
+    """What a listing says but for times, and modes of folders."""
+    found = listing(root).items()
+    return {path: entry[0] if entry[0] == "folder" else entry[:3] for path, entry in found}
+
+
+def checked_out(root: Path, captured: Captured, fresh: Path) -> dict[bytes, object]:
+    """A new folder of what git makes of the patch on top of the base."""
+    fresh.mkdir()
+    env = {"GIT_INDEX_FILE": str(fresh.with_name("index")), "GIT_WORK_TREE": str(fresh)}
+    env["GIT_DIR"] = str(root / ".git")
+    git(fresh, "read-tree", "HEAD", env=env)
+    if captured.files:
+        git(fresh, "apply", "--cached", "--binary", stdin=captured.patch, env=env)
+    assert git(fresh, "write-tree", env=env) == captured.tree_id
+    Path(env["GIT_INDEX_FILE"]).unlink()
+    git(fresh, "read-tree", "-m", "-u", captured.tree_id, env=env)
+    return entries(fresh)
+
+
+def make_furnished(root: Path) -> str:
+    """``BEFORE`` in a repository, and its commit."""
+    new_repository(root)
+    for path, data in BEFORE.items():
+        write(root, path, data)
+    link(root, "link", "README.md")
+    git(root, "add", "-A", "-f")
+    base = commit(root)
+    write(root, ".git/info/exclude", "*.excluded\n")
+    return base
+
+
+@cache
+def _first() -> tuple[Path, str]:
+    root = Path(tempfile.mkdtemp(prefix="furnished-", dir=kept.folder), "shop")
+    return root, make_furnished(root)
+
+
 @pytest.fixture
 def furnished(box: Box) -> Box:
-    for path, data in BEFORE.items():
-        write(box.root, path, data)
-    link(box.root, "link", "README.md")
-    git(box.root, "add", "-A", "-f")
-    base = commit(box.root)
-    write(box.root, ".git/info/exclude", "*.excluded\n")
+    made, base = _first()
+    shutil.rmtree(box.root)
+    shutil.copytree(made, box.root, symlinks=True)
+    git(box.root, "update-index", "-q", "--refresh")
     return Box(box.root, box.private, base)
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_it_is_what_git_add_makes_of_it(furnished: Box, tmp_path: Path, name: str) -> None:
-    twin = tmp_path / "twin"
-    shutil.copytree(furnished.root, twin, symlinks=True)
-    tree = honest(twin, EDITS[name])
+def test_it_is_what_git_makes_of_it(furnished: Box, tmp_path: Path) -> None:
+    """What ``git add -A`` would store, and laid again what a checkout of that would hold."""
+    assert sorted(itertools.chain(*TOGETHER)) == sorted(EDITS)
+    failures = []
+    before = listing(furnished.root)
     with furnished.open() as checkout:
-        EDITS[name](furnished.root)
-        captured = checkout.change()
-    assert captured.refusals == ()
-    assert captured.tree_id == tree
-    assert {f.path: f.status for f in captured.files} == expected_files(twin)
+        for names in TOGETHER:
+            with twin_of(furnished, tmp_path / "beside") as twin:
+                tree = honest(twin, names)
+                edit_all(furnished.root, names)
+                captured = checkout.change()
+                write(furnished.root, "build/rubbish", "of the attempt")
+                write(furnished.root, "rubbish", "of the attempt")
+                told = checkout.lay(captured)
+                again = checkout.change()
+                found = {
+                    "refused": (captured.refusals, ()),
+                    "tree": (captured.tree_id, tree),
+                    "files": ({f.path: f.status for f in captured.files}, expected_files(twin)),
+                    "not laid": (told, ()),
+                    "again": (again, captured),
+                    "laid": (
+                        entries(furnished.root),
+                        checked_out(twin, captured, tmp_path / "beside/fresh"),
+                    ),
+                    "not put back": (checkout.put_back(), ()),
+                }
+                failures += [
+                    (names, what, *both) for what, both in found.items() if both[0] != both[1]
+                ]
+    assert failures == []
+    assert listing(furnished.root) == before
 
 
-@pytest.mark.parametrize("attributes", ATTRIBUTES)
-@pytest.mark.parametrize("name", ["crlf", "modified", "gitattributes nested", "executable"])
-@pytest.mark.parametrize("config", ["", "core.autocrlf=true", "core.fileMode=false"])
-def test_under_attributes_and_settings(
-    furnished: Box, tmp_path: Path, attributes: str, name: str, config: str
-) -> None:
-    write(furnished.root, ".gitattributes", attributes)
-    commit(furnished.root)
-    if config:
-        git(furnished.root, "config", *config.split("="))
-    git(furnished.root, "rm", "-q", "--cached", "-r", ".")
-    git(furnished.root, "reset", "-q", "--hard")
-    twin = tmp_path / "twin"
-    git(tmp_path, "clone", "-q", "--no-checkout", str(furnished.root), "twin")
-    if config:
-        git(twin, "config", *config.split("="))
-    git(twin, "reset", "-q", "--hard")
-    tree = honest(twin, EDITS[name])
-    with furnished.open() as checkout:
-        EDITS[name](furnished.root)
-        assert checkout.change().tree_id == tree
+def test_under_attributes_and_settings(furnished: Box, tmp_path: Path) -> None:
+    names = ("crlf", "gitattributes nested", "executable", "tracked although ignored")
+    failures = []
+    plain = tmp_path / "plain"
+    furnished.root.rename(plain)
+    for attributes, text in ATTRIBUTES.items():
+        for config in ((), ("core.autocrlf=true", "core.fileMode=false")):
+            shutil.copytree(plain, furnished.root, symlinks=True)
+            write(furnished.root, ".gitattributes", text)
+            commit(furnished.root)
+            for setting in config:
+                git(furnished.root, "config", *setting.split("="))
+            for path in BEFORE:
+                (furnished.root / path).unlink()
+            git(furnished.root, "reset", "-q", "--hard")
+            with twin_of(furnished, tmp_path / "beside") as twin:
+                tree = honest(twin, names)
+                with furnished.open() as checkout:
+                    edit_all(furnished.root, names)
+                    if checkout.change().tree_id != tree:
+                        failures.append((attributes, config))
+            shutil.rmtree(furnished.root)
+    assert failures == []
 
 
 def test_patch_and_counts_are_gits_own(furnished: Box) -> None:
@@ -276,8 +369,8 @@ def _hard_link(root: Path) -> None:
 
 def _socket(root: Path) -> None:
     """Bound by a short name: a socket's path has at most 107 bytes."""
-    code = "import socket; socket.socket(socket.AF_UNIX).bind('sock')"
-    subprocess.run(["python3", "-c", code], cwd=root, check=True)
+    with socket.socket(socket.AF_UNIX) as unix, contextlib.chdir(root):
+        unix.bind("sock")
 
 
 REFUSED: dict[str, tuple[Edit, str]] = {
@@ -347,24 +440,27 @@ REFUSED: dict[str, tuple[Edit, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_published_is_refused_by_name(
-    furnished: Box, name: str, monkeypatch: pytest.MonkeyPatch
+    furnished: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "MAX_FILE_BYTES", 2000)
     monkeypatch.setattr(changes, "MAX_CHANGE_BYTES", 5000)
-    monkeypatch.setattr(changes, "MAX_NEW_ENTRIES", 50 if name == "too many" else 1000)
-    edit, reason = REFUSED[name]
     before = listing(furnished.root)
+    failures: list[tuple[str, object]] = []
     with furnished.open() as checkout:
-        edit(furnished.root)
-        captured = checkout.change()
-        assert any(reason in str(refusal) for refusal in captured.refusals), captured.refusals
-        assert (captured.tree_id, captured.files, captured.patch) == ("", (), b"")
-        assert not captured.empty
-        assert "s3cret" not in str(captured)
-        checkout.put_back()
+        for name, (edit, reason) in REFUSED.items():
+            monkeypatch.setattr(changes, "MAX_NEW_ENTRIES", 50 if name == "too many" else 1000)
+            edit(furnished.root)
+            captured = checkout.change()
+            told = any(reason in str(refusal) for refusal in captured.refusals)
+            nothing = Captured("", (), b"", captured.refusals)
+            if not told or captured != nothing or captured.empty or "s3cret" in str(captured):
+                failures.append((name, captured))
+            checkout.put_back()
+            if {**listing(furnished.root), b"": before[b""]} != before:
+                failures.append((name, "not put back"))
         assert checkout.change().empty
+    assert failures == []
     assert listing(furnished.root) == before
 
 
@@ -420,28 +516,6 @@ def test_links_in_the_tree_lead_no_read_and_no_write_outside(furnished: Box) -> 
 
 
 # --- laying a change --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", EDITS)
-def test_lay_makes_the_checkout_of_the_change(furnished: Box, tmp_path: Path, name: str) -> None:
-    with furnished.open() as checkout:
-        EDITS[name](furnished.root)
-        captured = checkout.change()
-        write(furnished.root, "build/rubbish", "of the attempt")
-        write(furnished.root, "rubbish", "of the attempt")
-        assert checkout.lay(captured) == ()
-        assert checkout.change() == captured
-        laid = {path: entry[:3] for path, entry in listing(furnished.root).items()}
-    if captured.files:
-        git(furnished.root, "apply", "--cached", "--binary", stdin=captured.patch)
-    made = git(furnished.root, "commit-tree", "-m", "x", git(furnished.root, "write-tree"))
-    git(furnished.root, "worktree", "add", "-q", "--detach", str(tmp_path / "fresh"), made)
-    (tmp_path / "fresh/.git").unlink()
-    fresh = {path: entry[:3] for path, entry in listing(tmp_path / "fresh").items()}
-    assert {path: entry for path, entry in laid.items() if entry[0] != "folder"} == {
-        path: entry for path, entry in fresh.items() if entry[0] != "folder"
-    }
-    assert laid.keys() == fresh.keys()
 
 
 def test_lay_gives_what_a_checkout_gives(furnished: Box) -> None:

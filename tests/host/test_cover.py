@@ -3,23 +3,33 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.host import checkout as checkout_module
 from gitlab_nightshift.host import git as git_module
-from gitlab_nightshift.host import process
+from gitlab_nightshift.host import process, saved
 from gitlab_nightshift.host.cover import Aside, uncover
 from gitlab_nightshift.host.signals import cancellable
 from tests.host.conftest import Box
-from tests.host.tools import commit, git, gone, link, listing, repository, write
+from tests.host.tools import (
+    commit,
+    fork,
+    git,
+    gone,
+    link,
+    listing,
+    repository,
+    wait_end,
+    write,
+)
 
-ROOT = Path(__file__).parents[2]
 TOKEN = "glcbt-JobTokenOfTheJob"
 
 
@@ -28,12 +38,23 @@ def timeless(root: Path) -> dict[bytes, tuple[object, ...]]:
     return {path: entry[:3] for path, entry in listing(root, git_too=True).items()}
 
 
+def commit_often(root: Path, count: int) -> str:
+    """Commits of a file ``counter``, made by one git; the last one's id."""
+    who = "committer A <a@b> 1700000000 +0000"
+    stream = "".join(
+        f"commit refs/heads/main\n{who}\ndata <<.\ncommit {number}\n.\n"
+        f"{'' if number else 'from HEAD^0'}\nM 644 inline counter\ndata <<.\n{number}\n.\n"
+        for number in range(count)
+    )
+    git(root, "fast-import", "--quiet", stdin=stream.encode())
+    git(root, "reset", "-q", "--hard")
+    return git(root, "rev-parse", "HEAD")
+
+
 @pytest.fixture(params=["url", "include"])
 def runners(request: pytest.FixtureRequest, tmp_path: Path, box: Box) -> Box:
     """A checkout as a GitLab runner makes it: depth 20, detached, credentials in two ways."""
-    for number in range(25):
-        write(box.root, "counter", str(number))
-        base = commit(box.root, f"commit {number}")
+    base = commit_often(box.root, 25)
     root = tmp_path / "runner" / "shop"
     git(box.root, "init", "-q", str(root))
     clean, secret = (
@@ -345,47 +366,43 @@ def test_signals_wait_for_the_tidying(box: Box, monkeypatch: pytest.MonkeyPatch)
 
 # --- after a kill -----------------------------------------------------------------------------
 
-NIGHT = """
-import os, signal, sys
-from pathlib import Path
-from gitlab_nightshift.host import checkout, cover
-from gitlab_nightshift.host.checkout import open_checkout
-root, private, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-def die(*_):
+
+def die(*_: object) -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
-real_rename, fresh = Path.rename, []
-def rename(self, target):
-    if self.name.startswith("fresh-"):
-        fresh.append(self)
-        if when == "between" or (when == "renewing" and len(fresh) == 2):
+    raise AssertionError("alive")
+
+
+def night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
+    """A night that is killed at a point; to be called in a process of its own."""
+    real_rename, fresh = Path.rename, []
+
+    def rename(path: Path, target: Path) -> Path:
+        if path.name.startswith("fresh-"):
+            fresh.append(path)
+            if when == "between" or (when == "renewing" and len(fresh) == 2):
+                die()
+        if when == "uncovering" and path.name == "git":
             die()
-    if when == "uncovering" and self.name == "git":
-        die()
-    return real_rename(self, target)
-Path.rename = rename
-if when == "saving":
-    checkout.write_saved = die
-if when == "releasing":
-    cover.release = checkout.release = die
-with open_checkout(root, output_dir="nightshift", private=private,
-                   search_path=os.environ["PATH"], run_id="4711"):
-    if when in ("covered", "waiting"):
-        (root / "README.md").write_text("agent\\n")
-        (root / "untracked").write_text("agent\\n")
-        (root / "src/app.py").unlink()
-        (root / "new").write_text("agent")
-    if when == "waiting":
-        print("ready", flush=True)
-        sys.stdin.read()
-    if when == "covered":
-        die()
-"""
+        return real_rename(path, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        if when == "saving":
+            patch.setattr(checkout_module, "write_saved", die)
+        if when == "releasing":
+            patch.setattr(checkout_module, "release", die)
+        with box.open():
+            if when == "covered":
+                write(box.root, "README.md", "agent\n")
+                write(box.root, "untracked", "agent\n")
+                write(box.root, "node_modules/large.js", "agent")
+                gone(box.root, "src/app.py")
+                write(box.root, "new", "agent")
+                in_it()
 
 
 def killed_night(box: Box, when: str) -> None:
-    argv = [sys.executable, "-c", NIGHT, str(box.root), str(box.private), when]
-    done = subprocess.run(argv, check=False, capture_output=True, cwd=ROOT)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert wait_end(fork(partial(night, box, when))) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -413,15 +430,23 @@ def test_repair_says_whether_there_was_something(box: Box) -> None:
 
 
 def test_a_living_night_is_not_repaired(box: Box) -> None:
-    argv = [sys.executable, "-c", NIGHT, str(box.root), str(box.private), "waiting"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(argv, cwd=ROOT, **pipes) as night:  # type: ignore[call-overload]
-        assert night.stdout.readline() == b"ready\n"
-        with pytest.raises(NightshiftError, match=f"pid {night.pid}, run 4711") as caught:
-            box.repair()
-        assert caught.value.code is Code.WORKSPACE_DIRTY
-        assert (box.root / "README.md").read_text() == "agent\n"
-        night.communicate(b"")
+    (ready, is_ready), (over, is_over) = os.pipe(), os.pipe()
+
+    def wait() -> None:
+        os.close(is_over)
+        os.write(is_ready, b".")
+        os.read(over, 1)
+
+    pid = fork(partial(night, box, "covered", wait))
+    os.read(ready, 1)
+    with pytest.raises(NightshiftError, match=f"pid {pid}, run 4711") as caught:
+        box.repair()
+    assert caught.value.code is Code.WORKSPACE_DIRTY
+    assert (box.root / "README.md").read_text() == "agent\n"
+    os.close(is_over)
+    assert wait_end(pid) == 0
+    for fd in (ready, is_ready, over):
+        os.close(fd)
     assert (box.root / "README.md").read_text() == "hello\n"
 
 
@@ -469,12 +494,13 @@ def test_a_checkout_made_anew_is_used(box: Box) -> None:
     assert listing(box.root.parent / "shop.nightshift-left/git", git_too=True) == real
 
 
-def test_a_repair_that_cannot_restore_all_says_so_once(box: Box) -> None:
+def test_a_repair_that_cannot_restore_all_says_so_once(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(box.root, "node_modules/large.js", "x" * 1000)
-    small = "from gitlab_nightshift.host import saved\nsaved.COPIED_BYTES = 10\n"
-    script = small + NIGHT.replace('(root / "new")', '(root / "node_modules/large.js")')
-    argv = [sys.executable, "-c", script, str(box.root), str(box.private), "covered"]
-    subprocess.run(argv, cwd=ROOT, check=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(saved, "COPIED_BYTES", 10)
+        killed_night(box, "covered")
     with pytest.raises(NightshiftError, match=r"cannot be undone \(node_modules/large.js\)"):
         box.repair()
     assert git(box.root, "status", "--porcelain") == ""

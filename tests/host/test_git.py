@@ -114,6 +114,15 @@ def test_files_of_a_revision(box: Box) -> None:
     assert ODD in verbs.tracked_files(box.git, box.root)
 
 
+def test_conversion_settings(box: Box) -> None:
+    assert verbs.conversion_config(box.git, box.root) == {"core.fileMode": "true"}
+    for value in ("true", "input"):
+        git(box.root, "config", "--add", "core.AutoCRLF", value)
+    git(box.root, "config", "core.eol", "")
+    found = verbs.conversion_config(box.git, box.root)
+    assert found == {"core.fileMode": "true", "core.autocrlf": "input"}
+
+
 def test_messages_leave_merges_out(box: Box) -> None:
     git(box.root, "checkout", "-q", "-b", "side")
     write(box.root, "a", "a")

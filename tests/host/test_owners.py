@@ -6,35 +6,35 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.host import checkout as checkout_module
 from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.owners import OwnersRefused
 from gitlab_nightshift.host.sandbox import uid
 from gitlab_nightshift.host.sandbox.records import Identity
-from tests.host.conftest import FILES, Box
-from tests.host.tools import git, listing, repository, write
+from tests.host.conftest import Box, new_repository
+from tests.host.sandbox.tools import open_folder
+from tests.host.tools import fork, git, listing, wait_end, write
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @pytest.fixture
 def box() -> Iterator[Box]:
     """As everywhere, but in a folder that other users can enter."""
-    folder = Path(tempfile.mkdtemp(prefix="owners-", dir="/tmp"))
-    folder.chmod(0o755)
-    root = folder / "builds" / "shop"
-    base = repository(root, FILES)
-    (folder / "private").mkdir(mode=0o700)
-    yield Box(root, folder / "private", base)
-    shutil.rmtree(folder)
+    with open_folder() as folder:
+        root = folder / "builds" / "shop"
+        base = new_repository(root)
+        root.chmod(0o755)
+        (folder / "private").mkdir(mode=0o700)
+        yield Box(root, folder / "private", base)
 
 
 @pytest.fixture
@@ -221,65 +221,64 @@ def test_a_file_system_that_refuses(
 
 # --- after a kill -----------------------------------------------------------------------------
 
-NIGHT = """
-import os, signal, subprocess, sys
-from pathlib import Path
-from gitlab_nightshift.host import checkout, owners
-from gitlab_nightshift.host.checkout import open_checkout
-from gitlab_nightshift.host.sandbox import ownership, uid
-root, private, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-user = uid.pick()
-print(user.uid, flush=True)
-def die(*_, **__):
+
+def die(*_: object) -> NoReturn:
     os.kill(os.getpid(), signal.SIGKILL)
-real, calls = os.chown, []
-def chown(path, uid, gid, **how):
-    calls.append(path)
-    if when == "giving" and len(calls) == 5 or when == "giving back" and uid != user.uid:
-        real(path, uid, gid, **how)
-        die()
-    real(path, uid, gid, **how)
-ownership.os.chown = chown
-if when == "saving":
-    checkout.write_saved = die
-if when == "uncovered":
-    checkout.settle = die
-with open_checkout(root, output_dir="nightshift", private=private,
-                   search_path=os.environ["PATH"], run_id="4711", identity=user):
-    script = "echo x > README.md; echo x > new; rm src/app.py; rm build/theirs build/link; "
-    script += "mkdir /dev/shm/nightshift-test-$$; " * (when == "working")
-    subprocess.run(["/bin/sh", "-c", script], cwd=root, user=user.uid, group=user.gid,
-                   extra_groups=[])
-    if when == "working":
-        left = subprocess.Popen(["/bin/sleep", "60"], user=user.uid, group=user.gid,
-                                extra_groups=[], start_new_session=True)
-        print(left.pid, flush=True)
-        die()
-"""
+    raise AssertionError("alive")
 
 
-@pytest.mark.parametrize("when", ["giving", "saving", "working", "uncovered", "giving back"])
-def test_the_next_start_gives_back_what_a_killed_night_had(box: Box, when: str) -> None:
+def night(box: Box, when: str) -> None:
+    """A night that is killed at a point; to be called in a process of its own."""
+    user = uid.pick()
+    assert user
+    write(box.private, "told", f"{user.uid} ")
+    real, calls = os.chown, []
+
+    def chown(path: str | int, owner: int, group: int, **how: Any) -> None:
+        calls.append(path)
+        real(path, owner, group, **how)
+        if (when == "giving" and len(calls) == 5) or (when == "giving back" and owner != user.uid):
+            die()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "chown", chown)
+        if when == "saving":
+            patch.setattr(checkout_module, "write_saved", die)
+        if when == "uncovered":
+            patch.setattr(checkout_module, "settle", die)
+        with given(box, user):
+            script = "echo x > README.md; echo x > new; rm src/app.py build/theirs build/link; "
+            script += "mkdir /dev/shm/nightshift-test-$$; " * (when == "working")
+            as_user(user, "/bin/sh", "-c", script, cwd=box.root)
+            if when == "working":
+                argv = ["/bin/sleep", "100"]
+                left = subprocess.Popen(
+                    argv, user=user.uid, group=user.gid, extra_groups=[], start_new_session=True
+                )
+                with (box.private / "told").open("a") as told:
+                    told.write(str(left.pid))
+                die()
+
+
+def test_the_next_start_gives_back_what_a_killed_night_had(box: Box) -> None:
     odd(box)
     before, owned = listing(box.root, git_too=True), owners(box.root)
-    argv = [sys.executable, "-c", NIGHT, str(box.root), str(box.private), when]
-    done = subprocess.run(argv, check=False, capture_output=True, cwd=ROOT)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    number, *left = map(int, done.stdout.split())
-    assert number in {uid for uid, _, _ in owners(box.root).values()}
-    assert box.repair()
-    assert owners(box.root) == owned
-    assert {**listing(box.root, git_too=True), b"": 0} == {**before, b"": 0}
-    assert not box.beside and not box.repair()
-    for pid in left:
-        with contextlib.suppress(FileNotFoundError):  # a zombie of init is gone enough
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            assert state == "Z"
-    assert not [path for path in Path("/dev/shm").iterdir() if path.lstat().st_uid == number]
+    for when in ("giving", "saving", "working", "uncovered", "giving back"):
+        assert wait_end(fork(partial(night, box, when))) == -signal.SIGKILL, when
+        number, *left = map(int, (box.private / "told").read_text().split())
+        assert number in {uid for uid, _, _ in owners(box.root).values()}, when
+        assert len(left) == (when == "working")
+        assert box.repair(), when
+        assert owners(box.root) == owned, when
+        assert {**listing(box.root, git_too=True), b"": 0} == {**before, b"": 0}, when
+        assert not box.beside and not box.repair(), when
+        assert [wait_end(pid) for pid in left] == [-signal.SIGKILL] * len(left)
+        shared = Path("/dev/shm").iterdir()
+        assert not [path for path in shared if path.lstat().st_uid == number], when
 
 
 def test_a_user_that_another_run_has_taken_is_left_alone(user: Identity) -> None:
-    process = subprocess.Popen(["/bin/sleep", "60"], user=user.uid, extra_groups=[])
+    process = subprocess.Popen(["/bin/sleep", "300"], user=user.uid, extra_groups=[])
     assert uid.sweep_after_kill(user.uid, user.gid)
     assert process.poll() is None
     assert not uid.sweep_after_kill(0, 0), "never root's, nor another person's"

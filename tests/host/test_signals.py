@@ -102,7 +102,7 @@ def test_only_the_main_thread_is_interrupted() -> None:
         try:
             with shield():
                 inside.set()
-                go_on.wait(10)
+                go_on.wait(60)
             seen.append("ended")
         except BaseException as error:
             seen.append(repr(error))
@@ -111,12 +111,12 @@ def test_only_the_main_thread_is_interrupted() -> None:
     with pytest.raises(Interrupted), cancellable():
         try:
             thread.start()
-            inside.wait(10)
+            inside.wait(60)
             send(signal.SIGTERM)
             seen.append("not interrupted")
         finally:
             go_on.set()
-            thread.join(10)
+            thread.join(60)
     assert seen == ["ended"]
 
 
@@ -128,7 +128,7 @@ try:
     with cancellable():
         try:
             print("ready", flush=True)
-            time.sleep(60)
+            time.sleep(120)
         finally:
             time.sleep(0.3)
             print("tidy", flush=True)
@@ -145,4 +145,4 @@ def test_a_program_that_is_told_to_end_tidies_up_first(number: int, status: int)
         program.send_signal(number)
         program.send_signal(signal.SIGTERM)
         assert program.stdout.read() == b"tidy\n"
-        assert program.wait(10) == status
+        assert program.wait(60) == status

@@ -5,7 +5,9 @@ import itertools
 import os
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 Listing = dict[bytes, tuple[object, ...]]
@@ -83,10 +85,31 @@ def commit(root: Path, message: str = "a change") -> str:
 def repository(root: Path, files: Mapping[str, str | bytes]) -> str:
     """A new repository with one commit of ``files``; its id."""
     root.mkdir(parents=True, exist_ok=True)
-    git(root, "init", "-q")
+    git(root, "init", "-q", "--template=")
+    write(root, ".git/info/exclude")
     for path, data in files.items():
         write(root, path, data)
     return commit(root, "first")
+
+
+def fork(function: Callable[[], object]) -> int:
+    """The pid of a copy of this process that calls a function, and then ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: none is needed
+        pid = os.fork()
+    if pid == 0:
+        try:
+            function()
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+            os._exit(1)
+        os._exit(0)
+    return pid
+
+
+def wait_end(pid: int) -> int:
+    """The exit status of a child."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def listing(root: Path, *, git_too: bool = False) -> Listing:

@@ -1,7 +1,7 @@
-"""Real builds in every tier: ``verify_commands`` of whole nights, offline, caches filled before.
+"""Real builds in every tier: ``verify_commands`` of a night, offline, caches filled before.
 
-The agent is a replay. A tool that is not installed is a skipped test with its name. Builds that
-take longer than a few seconds (Java, Maven, Gradle, Go, Cargo) run where SLOW_TESTS is set.
+A tool that is not installed is told by a skipped test. Builds that take longer than a few seconds
+(Java, Maven, Gradle, Go, Cargo) run where SLOW_TESTS is set.
 """
 
 import io
@@ -13,31 +13,30 @@ import textwrap
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from gitlab_nightshift.host.sandbox.records import Tier
 from tests.host.sandbox.tools import SYSTEM_PATH, open_folder
-from tests.night.test_plain_user import LIBRARIES, python_of_a_plain_user
-from tests.support.shop import DRAFT, FOUND, PASSED, SELECTED
-from tests.support.world import PLAIN, ROOT, Files, World, world
+from tests.night.test_plain_user import python_of_a_plain_user
+from tests.support.world import IMPLIED, Files, World, world
 
 TIERS = tuple(str(tier) for tier in Tier if tier is not Tier.NONE)
-RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "", "usage": {}}
 
 
 @dataclass(frozen=True)
 class Build:
     """A small project: its files, what was there before the night, what has to pass.
 
-    ``env`` is the job's, ``ignored`` lies untracked in the checkout.
+    ``env`` is the job's and the agents', ``ignored`` lies untracked in the checkout. All are built
+    in one folder.
     """
 
     needs: tuple[str, ...]
     files: Files
     commands: tuple[str, ...]
-    config: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     ignored: Mapping[str, bytes] = field(default_factory=dict)
     slow: bool = False
@@ -76,6 +75,7 @@ def text(source: str) -> str:
 NODE_TEST = text(
     """
     const test = require('node:test'), assert = require('assert'), http = require('http');
+    test('a dependency', () => assert.equal(require('dep'), 42));
     test('a server', (t, done) => {
       const server = http.createServer((q, r) => r.end()).listen(0, () =>
         http.get({port: server.address().port}, (r) => { server.close(); done(); }));
@@ -85,7 +85,7 @@ NODE_TEST = text(
 PACKAGE = {
     "name": "shop",
     "version": "1.0.0",
-    "scripts": {"test": "node -e \"if (require('dep') !== 42) process.exit(1)\""},
+    "scripts": {"test": "node --test"},
     "dependencies": {"dep": "file:cache/dep.tgz"},
 }
 LOCK = {
@@ -161,23 +161,26 @@ RUBY = text(
     task(:test) { require 'tmpdir'; Dir.mktmpdir { |d| File.write("#{d}/x", '') } }
     """
 )
-README = {"README.md": "# Shop\n"}
+FILES = {
+    "README.md": "# Shop\n",
+    "check.sh": 'set -eu\ncat "$CACHE/jar"\n! touch "$CACHE/new"\n! cat "$CACHE/../token"\n',
+}
 REPO = "-Dmaven.repo.local=/usr/share/maven-repo"
 
 BUILDS = {
     "make and a C compiler": Build(
         ("make", "gcc"),
         {
-            "Makefile": "test: hello\n\t./hello\nhello: hello.c\n\tgcc -o $@ $<\n",
-            "hello.c": "int main(void) { return 0; }\n",
-            ".gitignore": "hello\n",
+            "c/Makefile": "test: hello\n\t./hello\nhello: hello.c\n\tgcc -o $@ $<\n",
+            "c/hello.c": "int main(void) { return 0; }\n",
+            ".gitignore": "c/hello\n",
         },
-        ("make test",),
+        ("make -C c test",),
     ),
-    "node": Build(("node",), {"a.test.js": NODE_TEST}, ("node --test",)),
     "npm": Build(
-        ("npm",),
+        ("node", "npm"),
         {
+            "a.test.js": NODE_TEST,
             "package.json": json.dumps(PACKAGE),
             "package-lock.json": json.dumps(LOCK),
             ".gitignore": "node_modules/\ncache/\n",
@@ -192,7 +195,6 @@ BUILDS = {
             "python3 -m pip install -q --no-index --target lib one",
             "env PYTHONPATH=lib python3 -m one",
         ),
-        config="agent_env: [PIP_FIND_LINKS]\n",
         env={"PIP_FIND_LINKS": "wheels"},
         ignored={"wheels/one-1.0-py3-none-any.whl": wheel()},
     ),
@@ -231,7 +233,6 @@ BUILDS = {
             ".gitignore": "build/\n.gradle/\n",
         },
         ("gradle -q --offline --no-daemon test",),
-        config="agent_env: [JAVA_OPTS]\n",
         env={"JAVA_OPTS": "--add-opens java.base/java.lang=ALL-UNNAMED"},
         slow=True,
     ),
@@ -245,54 +246,42 @@ def folder() -> Iterator[Path]:
         yield opened
 
 
-def recorded(folder: Path) -> Path:
-    """A night that makes a line of documentation, written by hand."""
-    chosen = {**SELECTED, "files": ["README.md"], "description": "Say how the shop is built."}
-    found = {**FOUND, "category_used": "docs", "candidates": [chosen], "selected": chosen}
-    beads = {"analyze": found, "implement": None, "verify": PASSED, "mr": DRAFT}
-    for bead, handoff in beads.items():
-        own = folder / f"{bead}-docs-1"
-        own.mkdir(parents=True)
-        (own / "bead.json").write_text('{"exit_status": 0}')
-        (own / "stdout.jsonl").write_text(json.dumps(RESULT) + "\n")
-        if handoff:
-            (own / "handoff.json").write_text(json.dumps(handoff))
-    change = folder / "implement-docs-1" / "files"
-    change.mkdir()
-    (change / "README.md").write_text("# Shop\n\nHow to build it stands in the makefile.\n")
-    (folder / "recording.json").write_text('{"version": 1, "agent": "claude_code"}')
-    return folder
+def missing(build: Build) -> list[str]:
+    return [name for name in build.needs if shutil.which(name, path=SYSTEM_PATH) is None]
 
 
-def skip_where_missing(build: Build) -> None:
-    for name in build.needs:
-        if shutil.which(name, path=SYSTEM_PATH) is None:
-            pytest.skip(f"{name} is not installed")
-    if build.slow and not os.environ.get("SLOW_TESTS"):
-        pytest.skip("takes long: set SLOW_TESTS")
+def all_in_one() -> Build:
+    """The builds that can be made here, as one project."""
+    slow = bool(os.environ.get("SLOW_TESTS"))
+    builds = [each for each in BUILDS.values() if slow >= each.slow and not missing(each)]
+    ignore = "".join(str(each.files.get(".gitignore", "")) for each in builds)
+    return Build(
+        needs=(),
+        files={**dict(chain(*(each.files.items() for each in builds))), ".gitignore": ignore},
+        commands=tuple(chain(*(each.commands for each in builds))),
+        env=dict(chain(*(each.env.items() for each in builds))),
+        ignored=dict(chain(*(each.ignored.items() for each in builds))),
+    )
 
 
-def use_public_python(shop: World) -> None:
+def public_python(folder: Path) -> Path:
     """The user of the agents has to be able to start it, too."""
-    python = python_of_a_plain_user() if os.getuid() == 0 else None
-    if python is None:
-        pytest.skip("uid: needs root, and an interpreter that another user can start")
-    shop.python = python
-    shop.env["PYTHONPATH"] = f"{ROOT}:{LIBRARIES}"
+    python = python_of_a_plain_user(folder) if os.getuid() == 0 else None
+    return python or pytest.skip("uid: needs root, and an interpreter that another user can start")
 
 
-def night(shop: World, recording: Path, tier: str, **env: str) -> str:
-    """Run it; the job log. Skips where the machine does not have the tier."""
+def baseline(shop: World, tier: str, **env: str) -> str:
+    """Run the commands on the untouched checkout; the job log. One of them fails, so that this is
+    all of the night. Skips where the machine does not have the tier."""
     for name in ("builds", "tmp"):
         (shop.folder / name).chmod(0o755)
     if tier == Tier.UID:
-        use_public_python(shop)
+        shop.python = public_python(shop.folder)
+    recording = shop.folder / "recording"
+    recording.mkdir()
+    (recording / "recording.json").write_text('{"version": 1, "agent": "claude_code"}')
     own = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(recording)}
-    done = shop.nightshift(
-        *("run", "--dry-run", "--category", "docs"),
-        **own,
-        **{"NIGHTSHIFT_ISOLATION": tier, "PATH": SYSTEM_PATH, **env},
-    )
+    done = shop.nightshift("run", **own, **{"NIGHTSHIFT_ISOLATION": tier, **env})
     log = done.log + done.stderr
     if f"isolation: {tier} does not work here" in log:
         pytest.skip(log.partition("does not work here: ")[2].partition("\n")[0])
@@ -305,61 +294,50 @@ def said(shop: World) -> str:
     return "".join(f"{log.name}: {log.read_text()}" for log in logs)
 
 
+def test_tools_that_are_missing_are_told() -> None:
+    told = {name: missing(build) for name, build in BUILDS.items() if missing(build)}
+    if told:
+        pytest.skip(f"builds that are left out, and what is not installed: {told}")
+
+
 @pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("name", BUILDS)
-def test_a_build(name: str, tier: str, folder: Path) -> None:
-    build = BUILDS[name]
-    skip_where_missing(build)
-    recording = recorded(folder / "recording")
-    config = f"{PLAIN}verify_commands: {json.dumps(build.commands)}\n{build.config}"
-    with world(folder / "w", files={**README, **build.files}, config=config, commits=2) as shop:
+def test_builds(tier: str, folder: Path) -> None:
+    """But for another user also with tools and caches of the home, open by agent_paths: a tool is
+    run, a cache is read and not written; the rest is closed. A program that is not there is a
+    failed command."""
+    build = all_in_one()
+    home = folder / "w" / "home"
+    cache = home / ".m2" / "repository"
+    own = "" if tier == Tier.UID else "agent_paths: [$CACHE, ~/.tools/1.0]\n"
+    commands = [*build.commands, *(["tool check.sh"] if own else []), "no-such-program --all"]
+    config = (
+        f"{IMPLIED}verify_commands: {json.dumps(commands)}\n"
+        f"agent_env: {json.dumps(['CACHE', *build.env])}\n{own}"
+    )
+    with world(folder / "w", files={**FILES, **build.files}, config=config, commits=2) as shop:
         for path, data in build.ignored.items():
             (shop.checkout / path).parent.mkdir(parents=True, exist_ok=True)
             (shop.checkout / path).write_bytes(data)
+        furnish(home)
         shop.look()
-        log = night(shop, recording, tier, **build.env)
-        assert shop.result["outcome"] == "MR_READY", log + said(shop)
+        env = {**build.env, "CACHE": str(cache), "PATH": f"{home}/.tools/current/bin:{SYSTEM_PATH}"}
+        log = baseline(shop, tier, **env)
+        wrong = [command for command in commands[:-1] if f"✔ {command} ·" not in log]
+        assert wrong == [], log + said(shop)
+        assert shop.result["outcome"] == "SKIPPED"
+        assert "no-such-program is not on PATH" in shop.result["reason"]
         assert shop.result["isolation"].startswith(f"{tier} ")
-        passed = f"{len(build.commands)} of {len(build.commands)} commands passed"
-        assert log.count(passed) == 2, "on the untouched checkout, and with the change"
+        assert ("a jar" in said(shop)) == bool(own)
+        assert "a secret" not in said(shop)
+        assert not (cache / "new").exists()
         shop.assert_put_back()
 
 
-@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
-def test_tools_and_caches_of_the_home(tier: str, folder: Path) -> None:
-    """Open by agent_paths: a tool is run, a cache is read and not written; the rest is closed."""
-    files = {
-        "check.sh": 'set -eu\ncat "$CACHE/jar"\n! touch "$CACHE/new"\n! cat "$CACHE/../token"\n'
-    }
-    config = (
-        f"{PLAIN}verify_commands: [tool check.sh]\n"
-        "agent_env: [CACHE]\nagent_paths: [$CACHE, ~/.tools/1.0]\n"
-    )
-    with world(folder / "w", files=files, config=config, commits=2) as shop:
-        home = Path(shop.env["HOME"])
-        (home / ".m2" / "repository").mkdir(parents=True)
-        (home / ".m2" / "repository" / "jar").write_text("a jar\n")
-        (home / ".m2" / "token").write_text("a secret\n")
-        (home / ".tools" / "1.0" / "bin").mkdir(parents=True)
-        (home / ".tools" / "current").symlink_to("1.0")
-        shutil.copy("/bin/sh", home / ".tools" / "1.0" / "bin" / "tool")
-        log = night(
-            shop,
-            recorded(folder / "recording"),
-            tier,
-            CACHE=str(home / ".m2" / "repository"),
-            PATH=f"{home}/.tools/current/bin:{SYSTEM_PATH}",
-        )
-        assert shop.result["outcome"] == "MR_READY", log + said(shop)
-        assert "a jar" in said(shop)
-        assert "a secret" not in said(shop)
-        assert not (home / ".m2" / "repository" / "new").exists()
-
-
-@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
-def test_a_program_that_is_not_there_is_a_failed_command(tier: str, folder: Path) -> None:
-    config = f"{PLAIN}verify_commands: [no-such-program --all]\n"
-    with world(folder / "w", files={"a": "a\n"}, config=config, commits=2) as shop:
-        night(shop, recorded(folder / "recording"), tier)
-        assert shop.result["outcome"] == "SKIPPED"
-        assert "no-such-program is not on PATH" in shop.result["reason"]
+def furnish(home: Path) -> None:
+    """A cache, a secret beside it, and a tool."""
+    (home / ".m2" / "repository").mkdir(parents=True)
+    (home / ".m2" / "repository" / "jar").write_text("a jar\n")
+    (home / ".m2" / "token").write_text("a secret\n")
+    (home / ".tools" / "1.0" / "bin").mkdir(parents=True)
+    (home / ".tools" / "current").symlink_to("1.0")
+    shutil.copy("/bin/sh", home / ".tools" / "1.0" / "bin" / "tool")

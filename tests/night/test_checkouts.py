@@ -8,25 +8,7 @@ from tests.support.shop import FOUND, GOOD, SELECTED
 from tests.support.world import ANYWHERE, FILES, git, world
 
 
-def test_a_repository_with_one_commit(tmp_path: Path) -> None:
-    """Its one commit has touched every file: that is no reason to leave them all alone."""
-    with world(tmp_path, GOOD, commits=1, depth=1) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        assert len(shop.merge_requests) == 1
-        shop.assert_put_back()
-
-
-def test_a_checkout_of_depth_one(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD, depth=1) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 0
-        [mr] = shop.merge_requests
-        assert git(shop.project.bare_repository, "rev-list", "--count", mr.sha) == "14\n"
-        assert "The history is shallow" in done.log
-        shop.assert_put_back()
-
-
-def test_a_repository_without_commits(tmp_path: Path) -> None:
+def test_no_commit_and_no_checkout_at_all(tmp_path: Path) -> None:
     with world(tmp_path, GOOD) as shop:
         shutil.rmtree(shop.checkout)
         git(tmp_path, "init", "-q", str(shop.checkout))
@@ -34,18 +16,16 @@ def test_a_repository_without_commits(tmp_path: Path) -> None:
         done = shop.nightshift("run", CI_COMMIT_SHA="")
         shop.assert_nothing_spent(done, 2, "E_CONFIG", "no commit")
 
-
-def test_no_checkout_at_all(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD) as shop:
         shutil.rmtree(shop.checkout)
         shop.checkout.mkdir()
         shop.look()
         shop.assert_nothing_spent(shop.nightshift("run"), 2, "is in no git checkout: run in one")
 
 
-def test_a_git_worktree(tmp_path: Path) -> None:
-    """Its .git is a file that names a folder elsewhere."""
-    with world(tmp_path, GOOD) as shop:
+def test_a_git_worktree_of_a_repository_with_one_commit(tmp_path: Path) -> None:
+    """Its .git is a file that names a folder elsewhere. Its one commit has touched every file: that
+    is no reason to leave them all alone."""
+    with world(tmp_path, GOOD, commits=1, depth=1) as shop:
         main = shop.checkout.with_name("main.tmp")
         shop.checkout.rename(main)
         git(main, "worktree", "add", "-q", "--detach", str(shop.checkout))
@@ -60,31 +40,25 @@ def test_a_git_worktree(tmp_path: Path) -> None:
         assert shop.agent.seen[0].git_status == ""
 
 
-def test_run_from_a_folder_within_the_checkout(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD) as shop:
-        top = shop.checkout
-        shop.checkout = top / "docs"
-        done = shop.nightshift("run")
-        shop.checkout = top
-        assert done.exit_status == 0
-        assert shop.agent.seen[0].cwd == str(top)
-        assert len(shop.merge_requests) == 1
-        shop.assert_put_back()
-
-
-def test_file_names_of_every_kind(tmp_path: Path) -> None:
-    """In the repository and in the change: spaces, line breaks, bytes that are not UTF-8."""
+def test_names_of_every_kind_in_a_checkout_of_depth_one(tmp_path: Path) -> None:
+    """In the repository and in the change: spaces, line breaks, bytes that are not UTF-8. The run
+    starts in a folder within the checkout."""
     names = ["a b.txt", "line\nbreak.txt", "byte\udcff.txt", "-rf", "tab\there", "ü.txt", "'\"$x"]
     new = [f"new {name}" for name in names]
     files = {**FILES, **dict.fromkeys(names, "old\n")}
     change = [("append", name, "more\n") for name in names]
     scripts = {**GOOD, "implement": [*change, *(("write", name, "new\n") for name in new)]}
     scripts["analyze"] = [answer({**FOUND, "selected": {**SELECTED, "files": ["a b.txt"]}})]
-    with world(tmp_path, scripts, files=files, config=ANYWHERE) as shop:
+    with world(tmp_path, scripts, files=files, config=ANYWHERE, depth=1) as shop:
+        top, shop.checkout = shop.checkout, shop.checkout / "docs"
         done = shop.nightshift("run")
+        shop.checkout = top
         assert (done.exit_status, done.stderr) == (0, "")
+        assert shop.agent.seen[0].cwd == str(top)
+        assert "The history is shallow" in done.log
         [mr] = shop.merge_requests
         bare = shop.project.bare_repository
+        assert git(bare, "rev-list", "--count", mr.sha) == "14\n"
         listed = git(bare, "diff", "--name-status", "-z", shop.sha, mr.sha).split("\0")
         assert set(zip(listed[1::2], listed[::2], strict=False)) == {
             *((name, "M") for name in names),

@@ -8,7 +8,7 @@ import pytest
 from gitlab_nightshift.guidance import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.work.handoff import schema
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import BEADS, DRAFT, FOUND, REALLY, TEST, turns
+from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, REALLY, turns
 from tests.support.trees import places_of
 from tests.support.world import (
     BOT_TOKEN,
@@ -46,7 +46,7 @@ Why not the others:
 
 One test more.
 
-1 file, 3 lines added, 0 deleted:
+1 file, 2 lines added, 0 deleted:
 
 - `test_shop.py`
 
@@ -56,7 +56,6 @@ This program ran, on commit `{base}` with only this change applied:
 
 - `make test`: exit 0, {seconds} s
 - The untouched checkout: the same commands passed before the change
-- Mutants: the new tests kill 6 of 6 mutants
 
 The Verify bead, a second agent, found the change good. It reports to have run `make test`.
 
@@ -117,7 +116,7 @@ def _opened(shop: World) -> None:
     ]
     _committed(shop, push.new)
     pushing = {(c.username, c.secret) for c in shop.gitlab.credentials_seen if c.kind == "basic"}
-    assert pushing == {("gitlab-ci-token", shop.env["CI_JOB_TOKEN"]), ("oauth2", BOT_TOKEN)}
+    assert pushing - {("gitlab-ci-token", shop.env["CI_JOB_TOKEN"])} == {("oauth2", BOT_TOKEN)}
 
 
 def _committed(shop: World, sha: str) -> None:
@@ -127,7 +126,7 @@ def _committed(shop: World, sha: str) -> None:
     message = "Test the discount of total()\n\nIt had no test."
     assert shown.strip() == f"{shop.sha}|{olga}|{olga}|{message}"
     assert git(bare, "diff", "--name-status", shop.sha, sha) == "M\ttest_shop.py\n"
-    assert git(bare, "show", f"{sha}:test_shop.py").endswith(f"3)\n{TEST}")
+    assert git(bare, "show", f"{sha}:test_shop.py").endswith(f"3)\n{NOTE}")
     assert shop.commit("main") == shop.sha
 
 
@@ -194,7 +193,7 @@ def _machine_products(shop: World, cost: float) -> None:
     assert texts["junit.xml"].count("<testcase ") == 5
     assert 'failures="0"' in texts["junit.xml"]
     assert mr.web_url in texts["report.html"]
-    assert "Test the discount of total() (+3 -0)" in texts["report.html"]
+    assert "Test the discount of total() (+2 -0)" in texts["report.html"]
     events = [json.loads(line)["event"] for line in texts["events.jsonl"].splitlines()]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
     assert events.count("bead_ended") == 4

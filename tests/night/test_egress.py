@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,12 +14,11 @@ import pytest
 from tests.night.test_boundary import tier_or_skip
 from tests.support.internet import SAYS, company_proxy, own_private_address, page
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import BEADS, turns
-from tests.support.world import FILES, PROVING, TOOLS, Done, World, world
+from tests.support.turns import bash, error
+from tests.support.world import FILES, TOOLS, Done, World, world
 
 FETCH = (Path(__file__).parents[1] / "support" / "fetch.py").read_text()
 METADATA = "http://169.254.169.254/latest/meta-data/"
-CATEGORIES = ("docs", "tests", "refactoring", "security", "performance")
 TIERS = pytest.mark.parametrize("tier", ["namespaces", "landlock"])
 
 
@@ -67,7 +67,7 @@ def reached(
         PATH=f"{agent}:{Path(python).parent if python else ''}:{shop.env['PATH']}",
         **env,
     )
-    assert (done.exit_status, done.stderr) == (0, ""), done.log
+    assert (done.exit_status, done.stderr) == (5, ""), done.log
     shop.assert_put_back()
     return told(shop, "logs/01-analyze-docs-1.out"), told(shop, "logs/baseline-1.out")
 
@@ -84,36 +84,85 @@ def notes(shop: World) -> list[str]:
 
 
 @TIERS
-def test_a_private_mirror_is_reached_where_it_is_named(tmp_path: Path, tier: str) -> None:
+def test_what_is_named_is_reached_and_nothing_else(tmp_path: Path, tier: str) -> None:
+    """A private mirror at once, since it is in NO_PROXY; the others through the company's proxy."""
     address = own_private_address()
     if not address:
         pytest.skip("this machine has no private address")
     host = f"[{address}]" if ":" in address else address
-    with page(address) as port, page(address) as other:
+    with (
+        page(address) as port,
+        page(address) as other,
+        page("127.0.0.1") as public,
+        company_proxy(public) as proxy,
+    ):
         mirror, service = f"{host}:{port}", f"{host}:{other}"
         asked = Asked(
-            opening(mirror),
-            tunnels=[mirror, service, "registry.example:443", "169.254.169.254:80"],
-            urls=[f"http://{mirror}/", f"http://{service}/", METADATA],
-            direct=[(address, port), (address, other)],
+            opening(
+                mirror, "registry.example", "plain.example:80", "closed.example", "localhost:9"
+            ),
+            tunnels=[
+                *(mirror, service, "registry.example:443", "other.example:443"),
+                *("closed.example:443", "metadata.google.internal:80", "localhost:9"),
+                *(f"127.0.0.1:{proxy.port}", "169.254.169.254:80"),
+            ],
+            urls=[
+                *(f"http://{mirror}/", f"http://{service}/"),
+                *("http://plain.example/", "http://other.example/", METADATA),
+            ],
+            direct=[
+                *((address, port), (address, other)),
+                *(("127.0.0.1", proxy.port), ("127.0.0.1", public)),
+            ],
         )
         with world(tmp_path, config=asked.settings, files=asked.files) as shop:
-            agent, command = reached(shop, asked, tier)
-            for found in (agent, command):
-                ways = {name for name, text in found.items() if text == SAYS}
-                assert ways == {f"CONNECT {mirror}", f"GET http://{mirror}/"}
+            env = {**company(proxy.port), "NO_PROXY": f"127.0.0.1,{address}"}
+            for found in reached(shop, asked, tier, **env):
+                assert {name for name, text in found.items() if text == SAYS} == {
+                    *(f"CONNECT {mirror}", f"GET http://{mirror}/"),
+                    *("CONNECT registry.example:443", "GET http://plain.example/"),
+                }
                 closed = [text for text in found.values() if text != SAYS]
-                assert len(closed) == 7
+                assert len(closed) == 14
                 assert all(text.startswith("closed:") for text in closed), closed
                 assert "403" in found[f"GET {METADATA}"]
-            kept = ", ".join(f"{name} held" for name in ("files", "secrets", "network", "lifetime"))
-            assert shop.result["isolation"] == f"{tier} ({kept}; open to {mirror})"
-            told = [note.split(" ")[1:3] for note in notes(shop)]
-            refused = [f"'{service}'", "'registry.example:443'", "'169.254.169.254:80'"]
-            assert [what for _, what in told[:3]] == refused, "each once, whoever asks again"
-            assert {who for who, _ in told[:3]} == {"verify_commands:"}
-            opened = [f"{n:02}-analyze-{name}-1:" for n, name in enumerate(CATEGORIES, 1)]
-            assert told[3:] == [[who, mirror] for who in (*opened, "verify_commands:")]
+                assert "502" in found["CONNECT closed.example:443"]
+            _told_once(
+                shop,
+                tier,
+                mirror,
+                closed=[
+                    *(service, "other.example:443", "metadata.google.internal:80", "localhost:9"),
+                    *(f"127.0.0.1:{proxy.port}", "169.254.169.254:80", "other.example:80"),
+                ],
+            )
+        assert set(proxy.asked) == {
+            *("registry.example:443", "plain.example:80", "closed.example:443"),
+        }
+        code = base64.b64encode(b"ci:sesame-of-the-company").decode()
+        assert proxy.credentials == {f"Basic {code}"}
+
+
+def _told_once(shop: World, tier: str, mirror: str, closed: Sequence[str]) -> None:
+    """What was refused, each once, whoever asks again, and what each has reached."""
+    rows = notes(shop)
+    assert "sesame-of-the-company" not in json.dumps([shop.result, rows])
+    kept = ", ".join(f"{name} held" for name in ("files", "secrets", "network", "lifetime"))
+    held, _, opened = shop.result["isolation"].partition("; open to ")
+    assert held == f"{tier} ({kept}"
+    assert set(opened.rstrip(")").split(", ")) == {
+        *(mirror, "registry.example:443", "plain.example:80", "closed.example:443", "localhost:9"),
+    }
+    *refused, agent, command = rows
+    assert [row.split("'")[:2] for row in refused] == [
+        ["egress, verify_commands: ", name] for name in closed
+    ]
+    assert [row.split(" ")[1] for row in (agent, command)] == [
+        *("01-analyze-docs-1:", "verify_commands:")
+    ]
+    for row in (agent, command):
+        reached = set(re.findall(r"(\S+) \(sent", row))
+        assert reached == {mirror, "plain.example:80", "registry.example:443"}
 
 
 @TIERS
@@ -136,37 +185,12 @@ def company(port: int) -> dict[str, str]:
     return {"HTTPS_PROXY": url, "http_proxy": url, "NO_PROXY": "127.0.0.1,10.0.0.0/8"}
 
 
-@TIERS
-def test_through_the_proxy_of_the_company(tmp_path: Path, tier: str) -> None:
-    with page("127.0.0.1") as port, company_proxy(port) as proxy:
-        asked = Asked(
-            opening("registry.example", "plain.example:80", "closed.example", "localhost:9"),
-            tunnels=[
-                *("registry.example:443", "other.example:443", "closed.example:443"),
-                *("metadata.google.internal:80", "localhost:9", f"127.0.0.1:{proxy.port}"),
-            ],
-            urls=["http://plain.example/", "http://other.example/", METADATA],
-            direct=[("127.0.0.1", proxy.port), ("127.0.0.1", port)],
-        )
-        with world(tmp_path, config=asked.settings, files=asked.files) as shop:
-            for found in reached(shop, asked, tier, **company(proxy.port)):
-                opened = {name for name, text in found.items() if text == SAYS}
-                assert opened == {"CONNECT registry.example:443", "GET http://plain.example/"}
-                assert "502" in found["CONNECT closed.example:443"]
-            log = json.dumps([shop.result, notes(shop)])
-            assert "sesame-of-the-company" not in log
-        assert set(proxy.asked) == {
-            *("registry.example:443", "plain.example:80", "closed.example:443"),
-        }
-        code = base64.b64encode(b"ci:sesame-of-the-company").decode()
-        assert proxy.credentials == {f"Basic {code}"}
-
-
 def test_the_real_agent_reaches_its_gateway_beside_the_proxy(tmp_path: Path) -> None:
-    config = PROVING + opening("registry.example")
+    """Until the endpoint is overloaded: the CLI would wait without end, and no other is tried."""
+    busy = error(529, "overloaded_error", "Overloaded", retry_after="10000")
     with (
-        world(tmp_path, config=config) as shop,
-        ModelEndpoint(turns(shop.checkout), bead_of=BEADS) as endpoint,
+        world(tmp_path, config=opening("registry.example")) as shop,
+        ModelEndpoint([bash("git ls-files"), busy]) as endpoint,
     ):
         done = shop.nightshift(
             "run",
@@ -174,10 +198,16 @@ def test_the_real_agent_reaches_its_gateway_beside_the_proxy(tmp_path: Path) -> 
             NIGHTSHIFT_ISOLATION=tier_or_skip("landlock"),
             PATH=f"{TOOLS}:{shop.env['PATH']}",
         )
-        assert (done.exit_status, done.stderr) == (0, "")
-        assert shop.result["outcome"] == "MR_CREATED"
-        assert endpoint.unscripted == []
+        assert (done.exit_status, done.stderr, endpoint.unscripted) == (5, "", [])
+        assert "shop.py" in endpoint.messages[1].tool_results[0]
+        result = shop.result
+        assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
+        assert result["reason"] == "the model endpoint is overloaded (HTTP 529)"
+        assert [bead["status"] for bead in result["beads"]] == ["unavailable"]
+        assert result["total_tokens"] == 1100
+        assert done.last_line.startswith("✘ FAILED · E_PROVIDER_UNAVAILABLE · the model endpoint")
         assert notes(shop) == []
+        shop.assert_put_back()
 
 
 def refused(tmp_path: Path, config: str, **env: str) -> Done:
@@ -188,10 +218,13 @@ def refused(tmp_path: Path, config: str, **env: str) -> Done:
         return done
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254:80", "metadata.google.internal", "a b"])
-def test_what_is_never_open_is_no_setting(tmp_path: Path, host: str) -> None:
-    done = refused(tmp_path, f"policy:\n  egress_hosts:\n    - {host}\n")
-    assert "nightshift.yaml:3: policy.egress_hosts.0: " in done.stderr
+def test_what_is_never_open_is_no_setting(tmp_path: Path) -> None:
+    hosts = ("169.254.169.254:80", "metadata.google.internal", "a b")
+    rows = "".join(f"    - {host}\n" for host in hosts)
+    done = refused(tmp_path, f"policy:\n  egress_hosts:\n{rows}")
+    for number in range(len(hosts)):
+        place = f"nightshift.yaml:{number + 3}: policy.egress_hosts.{number}: "
+        assert place in done.stderr
 
 
 def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_spent(tmp_path: Path) -> None:

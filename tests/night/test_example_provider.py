@@ -9,8 +9,9 @@ from gitlab_nightshift.settings import load_settings
 from gitlab_nightshift.work.agents.base import Provider
 from tests.support.example_provider import MyCoder
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import DRAFT, FOUND, PASSED, TEST
+from tests.support.shop import DRAFT, FOUND, NOTE, PASSED
 from tests.support.turns import say
+from tests.support.warm import LIMIT_S
 from tests.support.world import PROVING, ROOT, World, git, world
 
 CLI = """#!{python} -IS
@@ -27,15 +28,15 @@ for phrase, answer in answers.items():
     if phrase in prompt:
         open(report, "w").write(json.dumps(answer))
 if "# Task: make one" in prompt:
-    open("test_shop.py", "a").write({test!r})
+    open("test_shop.py", "a").write({note!r})
 """
 STARTED = """
-import sys
-from gitlab_nightshift.cli import main
+import os, sys
+from gitlab_nightshift.cli import run
 from gitlab_nightshift.work import agents
 from tests.support.example_provider import MyCoder
 agents.PROVIDERS["codex"] = MyCoder  # the one line, under a name that the settings know
-sys.exit(main(["run"]))
+sys.exit(run(["run"], os.environ))
 """
 
 
@@ -53,7 +54,7 @@ def test_it_has_all_members() -> None:
 
 def install(shop: World) -> None:
     answers = {"# Task: find one": FOUND, "# Task: check": PASSED, "# Task: describe": DRAFT}
-    text = CLI.format(python=sys.executable, answers=json.dumps(answers), test=TEST)
+    text = CLI.format(python=sys.executable, answers=json.dumps(answers), note=NOTE)
     file = shop.agent.bin / "mycoder"
     file.write_text(text)
     file.chmod(0o755)
@@ -68,18 +69,18 @@ def test_a_night_with_it_opens_a_merge_request(tmp_path: Path) -> None:
         install(shop)
         own = {"OPENAI_API_KEY": "sk-test-Example00001", "ANTHROPIC_API_KEY": ""}
         done = subprocess.run(
-            [sys.executable, "-c", STARTED],
+            [sys.executable, "-P", "-c", STARTED],
             cwd=shop.checkout,
             env={**shop.env, **own, "NIGHTSHIFT_MODEL_ENDPOINT": endpoint.url},
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=LIMIT_S,
         )
         assert (done.returncode, done.stderr) == (0, b""), done.stdout.decode()
         [mr] = shop.merge_requests
         assert mr.title == "[night-shift/tests] Test the discount of total()"
         changed = git(shop.project.bare_repository, "diff", "--numstat", shop.sha, str(mr.sha))
-        assert changed == "3\t0\ttest_shop.py\n"
+        assert changed == "2\t0\ttest_shop.py\n"
         assert shop.result["total_tokens"] == 4400, "counted by the gateway"
         assert b"I work on it" in done.stdout
         shop.assert_put_back()

@@ -1,9 +1,8 @@
 """A bead that fails is a result: what becomes of the night, and what the next bead is told."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
 
 from gitlab_nightshift.guidance import FALLBACK_ORDER
 from tests.support.agent import (
@@ -18,10 +17,11 @@ from tests.support.agent import (
     leave,
     plays,
     sh,
+    stubborn,
     write,
 )
-from tests.support.shop import DRAFT, FOUND, GOOD, nothing
-from tests.support.world import World, git, world
+from tests.support.shop import FOUND, GOOD, nothing, refused
+from tests.support.world import ANYWHERE, Done, World, git, world
 
 
 def statuses(shop: World) -> list[tuple[str, str]]:
@@ -31,154 +31,174 @@ def statuses(shop: World) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("play", "status", "why"),
-    [
-        ([crash(11)], "crashed", "the CLI ended with exit status -11 Segmentation fault"),
-        ([], "no_handoff", "the hand-off is still the stub"),
-        ([handoff('{"result": ')], "no_handoff", "the hand-off is not JSON"),
-        ([answer({"result": "IMPROVEMENT_FOUND"})], "no_handoff", "selected: files and descr"),
-        ([leave(0)], "bad_output", "the CLI printed no result"),
-        ([cost(0.5), fail(text="it broke")], "crashed", "it broke"),
-    ],
-    ids=["crash", "stub", "bad json", "schema", "no result", "error"],
-)
-def test_a_failed_analyze_is_noted_and_the_next_category_tried(
-    tmp_path: Path, play: list[Step], status: str, why: str
-) -> None:
-    with world(tmp_path, plays({"analyze": nothing()}, {"analyze-tests": play})) as shop:
-        done = shop.nightshift("run")
-
-        assert done.exit_status == 0
-        assert statuses(shop)[0] == ("analyze-tests-1", status)
-        assert shop.agent.names == [f"analyze-{name}-1" for name in FALLBACK_ORDER]
-        noted = shop.result["summary"].splitlines()[1]
-        assert noted.startswith(f"tests: analysis failed: {status}: ")
-        assert why in noted
-        assert shop.result["outcome"] == "NO_IMPROVEMENT"
-
-
-@pytest.mark.parametrize(
-    ("play", "status", "why"),
-    [
-        ([crash(11)], "crashed", "the CLI ended with exit status -11 Segmentation fault"),
-        ([leave(0)], "bad_output", "the CLI printed no result"),
-        ([hang()], "idle", "no output for too long"),
-    ],
-    ids=["crash", "no result", "silence"],
-)
-def test_a_cli_that_fails_in_every_bead_is_no_quiet_night(
-    tmp_path: Path, play: list[Step], status: str, why: str
-) -> None:
-    limits = {"NIGHTSHIFT_IDLE_TIMEOUT": "0.6"} if status == "idle" else {}
-    with world(tmp_path, {"analyze": play}) as shop:
-        done = shop.nightshift("run", **limits)
-
-        assert done.exit_status == 5
-        assert shop.agent.names == [f"analyze-{name}-1" for name in FALLBACK_ORDER]
-        result = shop.result
-        assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
-        reason = "the agent's CLI failed in every bead (5), last: "
-        assert result["reason"].startswith(f"{reason}{why}")
-        assert "\n" not in result["reason"]
-        assert result["summary"].count(f": analysis failed: {status}: ") == 5
-        assert shop.written == []
-        shop.assert_put_back()
-
-
-@pytest.mark.parametrize(
-    "scripts",
-    [
-        {"analyze": [crash(11)], "analyze-security": nothing()},
-        {"analyze": [crash(11)], "analyze-security": []},
-        {"analyze": GOOD["analyze"], "analyze-tests": [crash(11)], "implement": [crash(11)]},
-    ],
-    ids=["one found nothing", "one left the stub", "one found something"],
-)
-def test_a_cli_that_worked_once_is_not_broken(
-    tmp_path: Path, scripts: dict[str, list[Step]]
-) -> None:
-    with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="0")
-
-        assert done.exit_status == 0
-        assert shop.result["outcome"] == "NO_IMPROVEMENT"
-        assert shop.result["reason"].startswith("All categories exhausted. ")
-
-
-def test_a_hand_off_file_is_as_good_as_structured_output(tmp_path: Path) -> None:
-    scripts = plays(
-        GOOD,
-        {
-            "analyze": [handoff(json.dumps({**FOUND, "unknown": 1}))],
-            "verify": [handoff('{"passed": true}')],
-            "mr": [handoff('{"title": "A test more", "summary": "It was missing."}')],
-        },
-    )
-    with world(tmp_path, scripts) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        [mr] = shop.merge_requests
-        assert mr.title == "[night-shift/tests] A test more"
-        assert mr.source_branch == "night-shift/a-test-more"
-
-
-@pytest.mark.parametrize(
-    ("play", "why"),
-    [
+def test_a_failed_analyze_is_noted_and_the_next_category_tried(tmp_path: Path) -> None:
+    """Then every way in which Verify fails; none of them is a pass."""
+    analyses = {
+        "tests": ([handoff('{"result": ')], "no_handoff", "the hand-off is not JSON"),
+        "refactoring": (
+            [answer({"result": "IMPROVEMENT_FOUND"})],
+            *("no_handoff", "selected: files and descr"),
+        ),
+    }
+    verdicts = [
         ([handoff("not json")], "Verify failed (no_handoff): the hand-off is not JSON"),
         ([crash(9)], "Verify failed (crashed): "),
         ([answer({"passed": "yes"})], "Verify failed (no_handoff): passed: true or false"),
         ([answer({"passed": False})], "Verify did not pass the change."),
-    ],
-    ids=["bad json", "crash", "a word", "no reason"],
-)
-def test_a_failed_verify_is_never_a_pass(tmp_path: Path, play: list[Step], why: str) -> None:
-    scripts = plays(GOOD, {"verify": play, "analyze": nothing(), "analyze-tests": GOOD["analyze"]})
+    ]
+    scripts = plays(
+        {"analyze": nothing(), "analyze-docs": GOOD["analyze"], "implement": GOOD["implement"]},
+        {f"analyze-{name}": play for name, (play, *_) in analyses.items()},
+        {f"verify-docs-{n}": play for n, (play, _) in enumerate(verdicts, 1)},
+    )
     with world(tmp_path, scripts) as shop:
-        shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="1")
-        assert shop.agent.names[1:5] == [
-            *("implement-tests-1", "verify-tests-1", "implement-tests-2", "verify-tests-2")
-        ]
-        assert shop.agent.last("implement-tests-2").last_failure.startswith(why)
+        done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="4")
+
+        assert done.exit_status == 0
+        assert shop.result["outcome"] == "NO_IMPROVEMENT"
+        attempts = [f"{bead}-docs-{n}" for n in range(1, 6) for bead in ("implement", "verify")]
+        first, second, third, *last = (f"analyze-{name}-1" for name in FALLBACK_ORDER)
+        assert shop.agent.names == [first, second, third, *attempts, *last]
+        assert_noted(shop, analyses)
+        told = [shop.agent.last(f"implement-docs-{n}").last_failure for n in range(2, 6)]
+        rows = zip(told, verdicts, strict=True)
+        assert [text for text, (_, why) in rows if not text.startswith(why)] == []
         assert shop.written == []
         shop.assert_put_back()
 
 
-@pytest.mark.parametrize(
-    ("play", "why"),
-    [
+def assert_noted(shop: World, analyses: Mapping[str, tuple[list[Step], str, str]]) -> None:
+    """Every failed analysis with its status in the result, and why it failed in the summary."""
+    noted = dict(row.split(": ", 1) for row in shop.result["summary"].splitlines()[1:])
+    for category, (_, status, why) in analyses.items():
+        assert (f"analyze-{category}-1", status) in statuses(shop)
+        assert noted[category].startswith(f"analysis failed: {status}: ")
+        assert why in noted[category]
+
+
+SEGFAULT = "the CLI ended with exit status -11 Segmentation fault"
+BROKEN: dict[str, tuple[list[Step], str, str]] = {
+    "tests": ([leave(0)], "bad_output", "the CLI printed no result"),
+    "refactoring": ([cost(0.5), fail(text="it broke")], "crashed", "it broke"),
+    "docs": ([crash(11)], "crashed", SEGFAULT),
+    "security": ([crash(11)], "crashed", SEGFAULT),
+    "performance": ([crash(11)], "crashed", SEGFAULT),
+}
+
+
+def test_a_cli_that_fails_in_every_bead_is_no_quiet_night(tmp_path: Path) -> None:
+    scripts = {f"analyze-{name}": play for name, (play, *_) in BROKEN.items()}
+    with world(tmp_path, scripts) as shop:
+        assert_broken(shop, shop.nightshift("run"), SEGFAULT)
+        assert_noted(shop, BROKEN)
+        assert shop.result["summary"].count(": analysis failed: ") == 5
+
+
+def assert_broken(shop: World, done: Done, why: str) -> None:
+    """All categories were tried, and the reason is the last one's."""
+    assert done.exit_status == 5
+    result = shop.result
+    assert [bead["category"] for bead in result["beads"]] == list(FALLBACK_ORDER)
+    assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
+    reason = "the agent's CLI failed in every bead (5), last: "
+    assert result["reason"].startswith(f"{reason}{why}")
+    assert "\n" not in result["reason"]
+    assert shop.written == []
+    shop.assert_put_back()
+
+
+def test_a_silent_bead_is_ended(tmp_path: Path) -> None:
+    """Also one that ignores the polite signals; the night goes on with the next category."""
+    with world(tmp_path, {"analyze": [hang()], "analyze-docs": [stubborn(), hang()]}) as shop:
+        done = shop.nightshift("run", NIGHTSHIFT_IDLE_TIMEOUT="0.6")
+
+        assert_broken(shop, done, "no output for too long")
+        noted = shop.result["summary"].count(": analysis failed: idle: no output for too long")
+        assert noted == len(FALLBACK_ORDER)
+
+
+WORKED: dict[str, dict[str, list[Step]]] = {
+    "found nothing": {"analyze": [crash(11)], "analyze-security": [*nothing()]},
+    "left the stub": {"analyze": [crash(11)], "analyze-security": []},
+    "found something": {
+        "analyze": [crash(11)],
+        "analyze-tests": [*GOOD["analyze"]],
+        "implement": [crash(11)],
+    },
+}
+
+
+def test_a_cli_that_worked_once_is_not_broken(tmp_path: Path) -> None:
+    ended = {}
+    with world(tmp_path) as shop:
+        for worked, scripts in WORKED.items():
+            shop.agent.script(scripts)
+            done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="0")
+            result = shop.result
+            ended[worked] = done.exit_status, result["outcome"], result["reason"][:26]
+        nothing_found = 0, "NO_IMPROVEMENT", "All categories exhausted. "
+        assert ended == dict.fromkeys(WORKED, nothing_found)
+        assert dict(statuses(shop))["analyze-tests-1"] == "ok"
+
+
+def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
+    """An Implement without a change is one, without Verify; each starts from the first tree."""
+    why = "test_shop.py:10: 50 percent of 10 is 5, not 6."
+    littering = [write("scratch.py", "left = 'over'\n"), sh("git rm -q run.sh")]
+    tried: list[tuple[list[Step], str]] = [
         ([], "Implement changed nothing."),
         ([append("shop.py", "# x\n"), crash(6)], "Implement failed (crashed): "),
         ([sh("touch shop.py; chmod 644 shop.py")], "Implement changed nothing."),
         ([sh("mkdir -p build && echo x > build/x")], "Implement changed nothing."),
         ([write("nightshift/mine.txt", "x\n")], "Implement changed nothing."),
-    ],
-    ids=["nothing", "crash", "only touched", "only ignored", "only the output folder"],
-)
-def test_an_implement_without_a_change_is_a_failed_attempt_without_verify(
-    tmp_path: Path, play: list[Step], why: str
-) -> None:
-    with world(tmp_path, plays(GOOD, {"implement-tests-1": play})) as shop:
-        done = shop.nightshift("run")
+        (littering, why),
+    ]
+    scripts = plays(
+        GOOD,
+        {f"implement-tests-{n}": play for n, (play, _) in enumerate(tried, 1)},
+        {"verify-tests-6": refused(why), "analyze": [handoff(json.dumps({**FOUND, "unknown": 1}))]},
+        {"verify": [handoff('{"passed": true}')]},
+        {"mr": [handoff('{"title": "A test more", "summary": "It was missing."}')]},
+    )
+    with world(tmp_path, scripts, config=ANYWHERE) as shop:
+        done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="6")
 
         assert done.exit_status == 0
-        assert shop.agent.names[:4] == [
-            *("analyze-tests-1", "implement-tests-1", "implement-tests-2", "verify-tests-2")
+        attempts = [f"implement-tests-{n}" for n in range(1, 8)]
+        assert shop.agent.names == [
+            *("analyze-tests-1", *attempts[:6], "verify-tests-6"),
+            *(attempts[6], "verify-tests-7", "mr-tests-1"),
         ]
-        second = shop.agent.last("implement-tests-2")
-        assert second.last_failure.startswith(why)
-        assert second.tree == shop.agent.seen[0].tree
-        shop.assert_put_back()
+        beads = [shop.agent.last(name) for name in attempts]
+        told = zip(beads[1:], tried, strict=True)
+        failures = [bead.name for bead, (_, why) in told if not bead.last_failure.startswith(why)]
+        first = shop.agent.seen[0]
+        failures += [bead.name for bead in beads if bead.tree != first.tree]
+        failures += [bead.name for bead in beads if (bead.git_status, bead.head) != ("", shop.sha)]
+        assert failures == []
+        assert why not in beads[0].prompt
+        assert f"<why_the_last_attempt_failed>\n{why}\n</" in beads[6].prompt
+        changed = shop.agent.last("verify-tests-6").git_status.splitlines()
+        assert changed == [" D run.sh", "?? scratch.py"]
+        _opened_by_files(shop)
 
 
-@pytest.mark.parametrize(
-    "play",
-    [[crash(9)], [answer({"title": ""})]],
-    ids=["crash", "no title"],
-)
-def test_a_failed_mr_bead_loses_nothing(tmp_path: Path, play: list[Step]) -> None:
-    """The texts are made from the analysis."""
-    with world(tmp_path, plays(GOOD, {"mr": play})) as shop:
+def _opened_by_files(shop: World) -> None:
+    """A hand-off file is as good as structured output."""
+    [mr] = shop.merge_requests
+    assert mr.title == "[night-shift/tests] A test more"
+    assert mr.source_branch == "night-shift/a-test-more"
+    bare = shop.project.bare_repository
+    assert git(bare, "diff", "--name-status", shop.sha, mr.sha) == "M\ttest_shop.py\n"
+    shop.assert_put_back()
+
+
+LATE = sh("echo late >> test_shop.py; echo new > late.txt; rm shop.py")
+
+
+def test_a_failed_mr_bead_loses_nothing(tmp_path: Path) -> None:
+    """The texts are made from the analysis. Published is what was verified, whatever runs later."""
+    with world(tmp_path, plays(GOOD, {"mr": [LATE, crash(9)]})) as shop:
         done = shop.nightshift("run")
 
         assert done.exit_status == 0
@@ -187,19 +207,10 @@ def test_a_failed_mr_bead_loses_nothing(tmp_path: Path, play: list[Step]) -> Non
         assert mr.source_branch == "night-shift/test-the-discount-of-total"
         assert (mr.description or "").startswith("## Summary\n\nTest the discount of total().\n")
         assert "It is the only branch of the function." in (mr.description or "")
-        message = git(shop.project.bare_repository, "show", "-s", "--format=%B", mr.sha)
+        bare = shop.project.bare_repository
+        message = git(bare, "show", "-s", "--format=%B", mr.sha)
         assert message.strip() == "Test the discount of total()"
         assert "the texts are made from the analysis" in done.log
-        shop.assert_put_back()
-
-
-def test_what_the_mr_bead_does_to_the_files_changes_nothing(tmp_path: Path) -> None:
-    """Published is what was verified, whatever runs later."""
-    late = [sh("echo late >> test_shop.py; echo new > late.txt; rm shop.py"), answer(DRAFT)]
-    with world(tmp_path, plays(GOOD, {"mr": late})) as shop:
-        shop.nightshift("run")
-        [mr] = shop.merge_requests
-        bare = shop.project.bare_repository
         assert git(bare, "diff", "--name-status", shop.sha, mr.sha) == "M\ttest_shop.py\n"
         assert "late" not in git(bare, "show", f"{mr.sha}:test_shop.py")
         seen = shop.agent.last("mr")

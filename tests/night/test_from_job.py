@@ -62,53 +62,52 @@ def test_the_newest_try_of_this_pipelines_job_is_published(shop: World) -> None:
     shop.assert_put_back()
 
 
-def test_a_job_that_is_not_there(shop: World) -> None:
-    assert (
-        publish(shop).stderr == "nightshift: E_PUBLISH: pipeline 4711 has no job nightshift:work\n"
-    )
-
-
-def test_artifacts_that_are_not_there(shop: World) -> None:
+def test_artifacts_that_cannot_be_published(shop: World) -> None:
+    """Each told in one line; a link is not followed, what is too large is not read to the end."""
+    not_there = publish(shop)
+    assert not_there.stderr == f"nightshift: E_PUBLISH: pipeline 4711 has no job {JOB}\n"
     small_bundle(shop)
-    (uploaded(shop, 11) / "bundle.json").unlink()
-    done = publish(shop)
-    assert done.exit_status == 12
-    assert "404 to GET projects/" in done.stderr
-    assert done.stderr.count("\n") == 1
+    failures = []
+    for number, (spoil, (status, text)) in enumerate(SPOILT.items(), 11):
+        spoil(uploaded(shop, number))
+        done = publish(shop)
+        said = done.stdout + done.stderr
+        if done.exit_status != status or text not in done.stderr or "root:" in said:
+            failures.append((spoil.__name__, done))
+        if done.stderr.count("\n") != 1:
+            failures.append((spoil.__name__, done))
+    assert failures == []
 
 
-def test_a_patch_that_is_too_large_is_not_read_to_the_end(shop: World) -> None:
-    small_bundle(shop)
-    (uploaded(shop, 11) / "change.patch").write_bytes(b"x" * (LARGEST_PATCH + 1))
-    done = publish(shop)
-    assert done.exit_status == 12
-    assert f"change.patch has more than {LARGEST_PATCH} bytes" in done.stderr
+def removed(bundle: Path) -> None:
+    (bundle / "bundle.json").unlink()
 
 
-def test_a_bundle_of_another_run(shop: World) -> None:
-    small_bundle(shop)
-    bundle = uploaded(shop, 11) / "bundle.json"
-    bundle.write_text(bundle.read_text().replace('"run_id": "4711"', '"run_id": "4710"'))
-    done = publish(shop)
-    assert done.exit_status == 12
-    assert "another pipeline's" in done.stderr
+def too_large(bundle: Path) -> None:
+    (bundle / "change.patch").write_bytes(b"x" * (LARGEST_PATCH + 1))
 
 
-def test_a_link_is_not_followed(shop: World) -> None:
-    small_bundle(shop)
-    bundle = uploaded(shop, 11) / "bundle.json"
-    bundle.unlink()
-    bundle.symlink_to("/etc/passwd")
-    done = publish(shop)
-    assert done.exit_status == 10
-    assert "root:" not in done.stdout + done.stderr
+def of_another_run(bundle: Path) -> None:
+    file = bundle / "bundle.json"
+    file.write_text(file.read_text().replace('"run_id": "4711"', '"run_id": "4710"'))
 
 
-@pytest.mark.parametrize(
-    ("env", "text"),
-    [({"GITLAB_TOKEN": ""}, "GITLAB_TOKEN is not set"), ({"CI_PIPELINE_ID": ""}, "--from-job")],
-)
-def test_what_it_needs(shop: World, env: dict[str, str], text: str) -> None:
-    done = publish(shop, **env)
-    assert done.exit_status == 2
-    assert text in done.stderr
+def a_link(bundle: Path) -> None:
+    (bundle / "bundle.json").unlink()
+    (bundle / "bundle.json").symlink_to("/etc/passwd")
+
+
+SPOILT = {
+    removed: (12, "404 to GET projects/"),
+    too_large: (12, f"change.patch has more than {LARGEST_PATCH} bytes"),
+    of_another_run: (12, "another pipeline's"),
+    a_link: (10, ""),
+}
+
+
+def test_what_it_needs(shop: World) -> None:
+    needed = {"GITLAB_TOKEN": "GITLAB_TOKEN is not set", "CI_PIPELINE_ID": "--from-job"}
+    for name, text in needed.items():
+        done = publish(shop, **{name: ""})
+        assert (name, done.exit_status) == (name, 2)
+        assert text in done.stderr

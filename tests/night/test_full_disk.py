@@ -1,6 +1,7 @@
 """A disk that an agent has filled is told as that, and not as a CLI that cannot be started."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_logs_that_fill_the_disk_end_the_run_with_the_reason(tmp_path: Path) -> 
         small = tmp_path / "tmp"
         if not private_mounts(small):
             pytest.skip("no small disk can be mounted here")
-        command = f"{shop.python} -m gitlab_nightshift run"
+        command = f"{sys.executable} -m gitlab_nightshift run"
         script = SMALL.format(folder=small, command=command)
         argv = ["unshare", "-rm", "sh", "-c", script]
         pipe = subprocess.PIPE

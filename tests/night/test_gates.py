@@ -1,16 +1,15 @@
 """The gates through whole nights: denied and tried again, a draft, kept until it is approved."""
 
 import json
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, PipelineJob
-from tests.support.agent import Play, append, plays, write
-from tests.support.shop import GOOD, TEST
-from tests.support.world import ANYWHERE, FILES, World, git, world
+from tests.support.agent import Play, append, plays, sh, write
+from tests.support.shop import GOOD, NOTE
+from tests.support.world import ANYWHERE, FILES, Done, World, git, world
 
 CI = "include:\n  - local: ci/*.yml\nunit:\n  script: [make test]\n"
 PROJECT = {**FILES, ".gitlab-ci.yml": CI, "ci/lint.yml": "lint:\n  script: [make lint]\n"}
@@ -21,19 +20,10 @@ APPROVE = 77
 def changing(*steps: Any, attempt: int = 0) -> dict[str, Play]:
     """A night that does this beside its improvement, in one attempt or in all."""
     name = f"implement-tests-{attempt}" if attempt else "implement"
-    return plays(GOOD, {name: [append("test_shop.py", TEST), *steps]})
+    return plays(GOOD, {name: [append("test_shop.py", NOTE), *steps]})
 
 
 ADDS_JOB = write("ci/evil.yml", "evil:\n  script: [env]\n")
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Iterator[World]:
-    """After a night that has added a file which GitLab would include, and was asked to wait."""
-    with world(tmp_path, changing(ADDS_JOB), config=ANYWHERE, files=PROJECT) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 4, done.stdout + done.stderr
-        yield shop
 
 
 def started(shop: World, login: str = "rita", level: int = DEVELOPER, **job: Any) -> dict[str, str]:
@@ -52,7 +42,30 @@ def started(shop: World, login: str = "rita", level: int = DEVELOPER, **job: Any
     }
 
 
-def test_what_gitlab_would_run_is_kept_and_told(kept: World) -> None:
+def test_what_gitlab_would_run_waits_for_an_approval(tmp_path: Path) -> None:
+    """A file is added that GitLab would include."""
+    with world(tmp_path, changing(ADDS_JOB), config=ANYWHERE, files=PROJECT) as shop:
+        done = shop.nightshift("run")
+        assert done.exit_status == 4, done.stdout + done.stderr
+        assert_kept_and_told(shop)
+        assert shop.nightshift("publish").exit_status == 4
+        assert shop.written == []
+        refuse(shop)
+        deny(shop)
+        lie(shop)
+        products = shop.folder / "products"
+        shutil.copytree(shop.checkout / "nightshift", products)
+        approve_by_hostile_name(shop)
+        [opened] = shop.merge_requests
+        shop.project.merge_requests.clear()
+        git(shop.project.bare_repository, "branch", "-D", opened.source_branch)
+        shutil.rmtree(shop.checkout / "nightshift")
+        products.rename(shop.checkout / "nightshift")
+        shop.project.jobs.clear()
+        approve(shop)
+
+
+def assert_kept_and_told(kept: World) -> None:
     assert kept.written == []
     result = kept.result
     assert (result["outcome"], result["error_code"]) == ("APPROVAL_REQUIRED", "E_APPROVAL_REQUIRED")
@@ -71,7 +84,62 @@ def test_what_gitlab_would_run_is_kept_and_told(kept: World) -> None:
     kept.assert_put_back()
 
 
-def test_approval_publishes_the_very_change_and_names_who_gave_it(kept: World) -> None:
+def refuse(shop: World) -> None:
+    """Who and what cannot approve."""
+    failures = []
+    for case, (status, text) in REFUSED.items():
+        shop.project.jobs.clear()
+        done = shop.nightshift("publish", "--approved", **env_of(shop, case))
+        if (done.exit_status, done.stderr.count("\n")) != (status, 1) or text not in done.stderr:
+            failures.append((case, done.exit_status, done.stderr))
+    assert failures == []
+    assert shop.written == []
+    shop.project.jobs.clear()
+
+
+def deny(shop: World) -> None:
+    """Its own settings deny, whoever approves."""
+    settings = {
+        "NIGHTSHIFT_POLICY__GATES__WRITE": "deny",
+        "NIGHTSHIFT_POLICY__WRITABLE_PATHS": "docs/**",
+    }
+    done = shop.nightshift("publish", "--approved", **settings, **started(shop))
+    assert done.exit_status == 3
+    assert "test_shop.py is outside of policy.writable_paths." in done.last_line
+    assert shop.written == []
+    shop.project.jobs.clear()
+
+
+def lie(shop: World) -> None:
+    """A bundle that lies waits all the same."""
+    file = shop.checkout / "nightshift/bundle/bundle.json"
+    true = file.read_text()
+    verdict = {"passed": True, "error_details": "approved by rita", "commands_run": []}
+    draft = {"path": "ci/evil.yml", "decision": "draft", "why": "is fine"}
+    ends = []
+    lies: list[dict[str, Any]] = [{"gates": []}, {"gates": [draft]}, {"verdict": verdict}]
+    for words in lies:
+        bundle = json.loads(true)
+        bundle["proposal"] |= words
+        bundle |= {"reason": "approved", "approved_by": "rita"}
+        file.write_text(json.dumps(bundle))
+        ends.append(shop.nightshift("publish").exit_status)
+    assert set(ends) <= {4, 10}, ends
+    assert shop.written == []
+    file.write_text(true)
+
+
+def approve_by_hostile_name(kept: World) -> None:
+    """The name of a user is only a text."""
+    kept.gitlab.add_user("_evil_`@all", "x")
+    done = kept.nightshift("publish", "--approved", **started(kept, "_evil_`@all"))
+    assert done.exit_status == 0
+    [opened] = kept.merge_requests
+    assert "with the approval of ``_evil_`@all``, who" in str(opened.description)
+
+
+def approve(kept: World) -> None:
+    """It publishes the very change and names who gave it."""
     tree = kept.bundle["proposal"]["change"]["tree_id"]
     done = kept.nightshift("publish", "--approved", **started(kept))
     assert (done.exit_status, done.stderr) == (0, "")
@@ -83,21 +151,6 @@ def test_approval_publishes_the_very_change_and_names_who_gave_it(kept: World) -
     assert "@rita" not in body
     assert not opened.title.startswith("Draft:")
     assert '"event": "gate_approved"' in (kept.checkout / "nightshift/events.jsonl").read_text()
-
-
-def test_without_an_approval_publishing_again_changes_nothing(kept: World) -> None:
-    for _ in range(2):
-        done = kept.nightshift("publish")
-        assert done.exit_status == 4
-        assert kept.written == []
-
-
-def test_hostile_name_of_a_user_is_only_a_text(kept: World) -> None:
-    kept.gitlab.add_user("_evil_`@all", "x")
-    done = kept.nightshift("publish", "--approved", **started(kept, "_evil_`@all"))
-    assert done.exit_status == 0
-    [opened] = kept.merge_requests
-    assert "with the approval of ``_evil_`@all``, who" in str(opened.description)
 
 
 def env_of(shop: World, case: str) -> Mapping[str, str]:
@@ -131,80 +184,40 @@ REFUSED = {
 }
 
 
-def test_who_and_what_cannot_approve(kept: World) -> None:
-    for case, (status, text) in REFUSED.items():
-        kept.project.jobs.clear()
-        done = kept.nightshift("publish", "--approved", **env_of(kept, case))
-        assert (done.exit_status, done.stderr.count("\n")) == (status, 1), (case, done.stderr)
-        assert text in done.stderr, case
-        assert kept.written == [], case
-
-
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"gates": []},
-        {"gates": [{"path": "ci/evil.yml", "decision": "draft", "why": "is fine"}]},
-        {"verdict": {"passed": True, "error_details": "approved by rita", "commands_run": []}},
-    ],
-)
-def test_bundle_that_lies_waits_all_the_same(kept: World, lie: dict[str, Any]) -> None:
-    file = kept.checkout / "nightshift/bundle/bundle.json"
-    bundle = json.loads(file.read_text())
-    bundle["proposal"] |= lie
-    bundle |= {"reason": "approved", "approved_by": "rita"}
-    file.write_text(json.dumps(bundle))
-    done = kept.nightshift("publish")
-    assert done.exit_status in (4, 10), done.stderr
-    assert kept.written == []
-
-
 def test_policy_of_the_change_itself_is_no_policy(tmp_path: Path) -> None:
-    """Only the base commit counts: neither the settings that a change brings, nor its includes."""
-    config = f"{FLAGS}, writable_paths: [test_*], gates: {{write: deny}}}}\n"
-    steps = (
+    """Only the base commit counts: neither the settings that a change brings, nor its includes.
+
+    What is denied is told to the next attempt.
+    """
+    config = f"{FLAGS}, writable_paths: ['test_*'], gates: {{write: deny}}}}\n"
+    own_policy = (
         write("nightshift.yaml", "policy: {gates: {write: auto_allow}}\n"),
         write("ci/lint.yml", "lint:\n  script: [env]\n"),
         write(".gitlab-ci.yml", "unit: {script: [env]}\n"),
     )
-    with world(tmp_path, changing(*steps, attempt=1), config=config, files=PROJECT) as shop:
-        assert shop.nightshift("run").exit_status == 0
+    scripts = plays(
+        changing(write("lib/new.py", "x = 1\n"), attempt=1), changing(*own_policy, attempt=2)
+    )
+    with world(tmp_path, scripts, config=config, files=PROJECT) as shop:
+        assert shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="2").exit_status == 0
         told = shop.agent.last("implement-tests-2").last_failure
+        assert told == "lib/new.py is outside of policy.writable_paths."
+        told = shop.agent.last("implement-tests-3").last_failure
         assert "nightshift.yaml steers coding agents" in told
         assert "ci/lint.yml is pipeline configuration" in told
         [opened] = shop.merge_requests
+        assert not opened.title.startswith("Draft:")
         changed = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, opened.sha)
         assert changed == "test_shop.py\n"
 
 
-def test_denied_path_is_told_to_the_next_attempt(tmp_path: Path) -> None:
-    config = f"{FLAGS}, writable_paths: ['test_*'], gates: {{write: deny}}}}\n"
-    first = changing(write("lib/new.py", "x = 1\n"), attempt=1)
-    with world(tmp_path, first, config=config) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        told = shop.agent.last("implement-tests-2").last_failure
-        assert told == "lib/new.py is outside of policy.writable_paths."
-        [opened] = shop.merge_requests
-        assert not opened.title.startswith("Draft:")
-
-
-def test_publish_denies_what_its_own_settings_deny(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD) as shop:
-        assert shop.nightshift("run", "--dry-run").exit_status == 0
-        settings = {
-            "NIGHTSHIFT_POLICY__GATES__WRITE": "deny",
-            "NIGHTSHIFT_POLICY__WRITABLE_PATHS": "docs/**",
-        }
-        done = shop.nightshift("publish", "--approved", **settings, **started(shop))
-        assert done.exit_status == 3
-        assert "test_shop.py is outside of policy.writable_paths." in done.last_line
-        assert shop.written == []
-
-
 def test_sensitive_file_opens_as_a_draft_that_says_what_to_look_at(tmp_path: Path) -> None:
-    config = f"{FLAGS}, sensitive_paths: ['docs/']}}\n"
+    planted = tmp_path / "planted"
+    gates = "gates: {exec: auto_allow, network: auto_allow}"
+    config = f"{FLAGS}, sensitive_paths: ['docs/'], {gates}}}\n"
     steps = (write("CODEOWNERS", "* @rita\n"), write("docs/a.md", "# A\n"))
-    with world(tmp_path, changing(*steps), config=config) as shop:
+    curl = {"analyze": [sh(f"curl -V >{planted}"), *GOOD["analyze"]]}
+    with world(tmp_path / "w", plays(changing(*steps), curl), config=config) as shop:
         done = shop.nightshift("run")
         assert done.exit_status == 0, done.stdout
         [opened] = shop.merge_requests
@@ -214,3 +227,14 @@ def test_sensitive_file_opens_as_a_draft_that_says_what_to_look_at(tmp_path: Pat
         assert "- `CODEOWNERS` decides who reviews and approves." in verification
         assert "- `docs/a.md` is one of policy.sensitive\\_paths." in verification
         assert "test_shop.py" not in verification
+        _told_what_opens_nothing(shop, done)
+        assert planted.read_text() == ""
+
+
+def _told_what_opens_nothing(shop: World, done: Done) -> None:
+    """Nobody is there to ask in a night, and no setting opens the whole network."""
+    for name, listed in (("exec", "allowed_commands"), ("network", "policy.egress_hosts")):
+        text = f"policy.gates.{name}: auto_allow is deny in a night: only what {listed} names"
+        assert f"warning: {text} is open" in done.log
+    for bead in shop.agent.seen:
+        assert "Bash" not in bead.options("--allowedTools")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.shop import GOOD, TEST
+from tests.support.shop import GOOD, NOTE
 from tests.support.world import FILES, World, git, world
 
 CONTENT = b"\0\1 a large picture\n" * 50
@@ -56,7 +56,7 @@ def added(shop: World, twin: Path) -> str:
     """The tree of a person who makes the same change."""
     shutil.copytree(shop.checkout, twin, symlinks=True)
     with (twin / "test_shop.py").open("a") as file:
-        file.write(TEST)
+        file.write(NOTE)
     for command in ("add -A", "write-tree"):
         argv = ["git", *command.split()]
         done = subprocess.run(argv, cwd=twin, env=shop.env, check=True, capture_output=True)

@@ -1,32 +1,37 @@
 """Budget, tokens, deadlines, silence, floods: every way in which a bead or a run is ended."""
 
-import signal
-import time
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from gitlab_nightshift.guidance import FALLBACK_ORDER
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.work_place import work_seconds
 from tests.support.agent import (
     Step,
     answer,
-    append,
     chatter,
     cost,
     daemon,
     fail,
     flood,
     hang,
+    leave,
     plays,
     raw,
     retry,
-    stubborn,
     use,
 )
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import FOUND, GOOD, TEST, bill, nothing, priced, refused
-from tests.support.trees import processes_in
-from tests.support.world import world
+from tests.support.shop import FOUND, GOOD, bill, nothing, priced, refused
+from tests.support.trees import processes_in, unpacked
+from tests.support.world import ended, world
 
 
 def test_the_budget_ends_the_night_before_the_next_bead(tmp_path: Path) -> None:
@@ -61,14 +66,6 @@ def test_the_budget_ends_the_night_before_the_next_bead(tmp_path: Path) -> None:
         shop.assert_put_back()
 
 
-def test_a_budget_that_the_mr_bead_reaches_loses_nothing(tmp_path: Path) -> None:
-    scripts = plays(GOOD, {"mr": [cost(0.5), fail("error_max_budget_usd", "")]})
-    with world(tmp_path, scripts) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        assert shop.result["outcome"] == "MR_CREATED"
-        assert len(shop.merge_requests) == 1
-
-
 def test_tokens_are_watched_while_a_bead_runs(tmp_path: Path) -> None:
     """2500 tokens of an answer that was promised to be shorter: the bead ends at its next line."""
     paid = priced([chatter()], 2500 * 5e-6)
@@ -84,37 +81,35 @@ def test_tokens_are_watched_while_a_bead_runs(tmp_path: Path) -> None:
         shop.assert_put_back()
 
 
-def test_a_silent_bead_is_ended(tmp_path: Path) -> None:
-    """Also one that ignores the polite signals; the night goes on with the next category."""
-    scripts = plays({"analyze": nothing()}, {"analyze-tests": [stubborn(), hang()]})
-    with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_IDLE_TIMEOUT="0.6")
-
-        assert done.exit_status == 0
-        assert shop.result["beads"][0]["status"] == "idle"
-        assert shop.result["summary"].splitlines()[1] == (
-            "tests: analysis failed: idle: no output for too long"
-        )
-        assert len(shop.agent.names) == 5
-        shop.assert_put_back()
-
-
 def test_a_bead_has_a_deadline_where_one_is_set(tmp_path: Path) -> None:
-    scripts = plays({"analyze": nothing()}, {"analyze-tests": [chatter()]})
-    with world(tmp_path, scripts) as shop:
+    """Its output does not move it; the night goes on with the next category."""
+    with world(tmp_path, {"analyze": [chatter()]}) as shop:
         done = shop.nightshift("run", NIGHTSHIFT_BEAD_TIMEOUT="0.6")
 
         assert done.exit_status == 0
-        assert shop.result["beads"][0]["status"] == "timeout"
+        assert [bead["status"] for bead in shop.result["beads"]] == ["timeout"] * 5
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
-        assert "still at it" in done.log
         shop.assert_put_back()
 
 
+LATER = """
+import os, sys, time
+from gitlab_nightshift.cli import run
+now = time.monotonic
+time.monotonic = lambda: now() + 3600 * os.path.exists(sys.argv[1])
+sys.exit(run(["run"], os.environ))
+"""
+"""A run for which an hour passes at once when a file is there."""
+
+
 def test_the_runs_deadline_fails_the_run(tmp_path: Path) -> None:
-    scripts = plays(GOOD, {"implement": [append("test_shop.py", TEST), chatter()]})
-    with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_RUN_TIMEOUT="1.2")
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    job = {"CI_JOB_TIMEOUT": "3900", "CI_JOB_STARTED_AT": begun}
+    with world(tmp_path, plays(GOOD, {"implement": [*GOOD["implement"], hang()]})) as shop:
+        command = [sys.executable, "-P", "-c", LATER, str(shop.agent.folder / "hanging")]
+        env, pipe = {**shop.env, **job}, subprocess.PIPE
+        process = subprocess.Popen(command, cwd=shop.checkout, env=env, stdout=pipe, stderr=pipe)
+        done = ended(process)
 
         assert done.exit_status == 6
         result = shop.result
@@ -125,16 +120,26 @@ def test_the_runs_deadline_fails_the_run(tmp_path: Path) -> None:
         shop.assert_put_back()
 
 
-def test_the_deadline_comes_from_the_job(tmp_path: Path) -> None:
+def test_the_seconds_of_a_run_come_from_its_job() -> None:
     """A fifth of the job, at most five minutes, is kept for publishing."""
-    started = datetime.now(UTC) - timedelta(seconds=78.5)
-    job = {"CI_JOB_TIMEOUT": "100", "CI_JOB_STARTED_AT": started.isoformat(timespec="seconds")}
-    with world(tmp_path, {"analyze": [chatter()]}) as shop:
-        begun = time.monotonic()
-        done = shop.nightshift("run", **job)
-        assert time.monotonic() - begun < 15
-        assert (done.exit_status, shop.result["error_code"]) == (6, "E_TIMEOUT")
-        shop.assert_put_back()
+    now = datetime.now(UTC)
+    found = {}
+    for limit, used, own in SECONDS:
+        begun = (now - timedelta(seconds=used)).isoformat()
+        job = SimpleNamespace(job_timeout_s=limit, job_started_at=begun)
+        session = SimpleNamespace(settings=Settings(run_timeout=own), job=job)
+        found[limit, used, own] = work_seconds(cast("Session", session), now)
+    assert found == SECONDS
+
+
+SECONDS = {
+    (100, 30, None): 50,
+    (7200, 200, None): 6700,
+    (100, 500, None): 1,
+    (100, 30, 7000.0): 7000,
+    (None, 30, None): None,
+}
+"""By the job's limit, what it has used, and the run's own limit."""
 
 
 def test_a_deadline_during_verify_commands_is_the_runs(tmp_path: Path) -> None:
@@ -142,31 +147,6 @@ def test_a_deadline_during_verify_commands_is_the_runs(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, config=config) as shop:
         done = shop.nightshift("run", NIGHTSHIFT_RUN_TIMEOUT="1")
         assert (done.exit_status, shop.result["error_code"]) == (6, "E_TIMEOUT")
-        shop.assert_put_back()
-
-
-@pytest.mark.parametrize("line", [1000, 0], ids=["lines", "one line"])
-def test_fifty_megabytes_are_no_trouble(tmp_path: Path, line: int) -> None:
-    """Raw logs are whole, and compressed."""
-    scripts = plays(GOOD, {"analyze": [flood(50_000_000, line), raw("\n"), answer(FOUND)]})
-    with world(tmp_path, scripts) as shop:
-        done = shop.nightshift("run")
-
-        assert done.exit_status == 0
-        assert shop.result["outcome"] == "MR_CREATED"
-        assert shop.result["beads"][0]["logs"][0] == "logs/01-analyze-tests-1.out.gz"
-        assert len(shop.products()["logs/01-analyze-tests-1.out.gz"]) > 50_000_000
-        packed = shop.checkout / "nightshift" / "logs" / "01-analyze-tests-1.out.gz"
-        assert packed.stat().st_size < 1_000_000
-        assert len(done.stdout) < 20_000
-
-
-def test_a_bead_that_prints_too_much_is_ended(tmp_path: Path) -> None:
-    scripts = plays({"analyze": nothing()}, {"analyze-tests": [flood(10**12)]})
-    with world(tmp_path, scripts) as shop:
-        assert shop.nightshift("run", NIGHTSHIFT_MAX_OUTPUT="2 MB").exit_status == 0
-        assert shop.result["beads"][0]["status"] == "output_limit"
-        assert len(shop.products()["logs/01-analyze-tests-1.out.gz"]) < 10_000_000
         shop.assert_put_back()
 
 
@@ -179,29 +159,63 @@ GARBAGE = (
 )
 
 
-def test_garbage_between_the_lines_changes_nothing(tmp_path: Path) -> None:
-    scripts = plays(GOOD, {"analyze": [raw(GARBAGE), answer(FOUND), raw(GARBAGE)]})
+def test_what_an_agent_prints_is_no_trouble(tmp_path: Path) -> None:
+    """Twenty megabytes, whole in a packed log; nothing but garbage, which is a failed bead; garbage
+    between the lines; an endpoint that was lost and comes back."""
+    scripts = plays(
+        GOOD,
+        {
+            "analyze-tests": [flood(20_000_000), raw("\n"), *nothing()],
+            "analyze-refactoring": [flood(20_000_000, 0), raw("\n"), *nothing()],
+            "analyze-docs": [raw("Hello?\n"), leave(3)],
+            "analyze-security": [*[retry(529)] * 20, retry(401), *nothing()],
+            "analyze": [raw(GARBAGE), answer(FOUND), raw(GARBAGE)],
+            "mr": [cost(0.5), fail("error_max_budget_usd", "")],
+        },
+    )
     with world(tmp_path, scripts) as shop:
         done = shop.nightshift("run")
+
         assert (done.exit_status, done.stderr) == (0, "")
+        statuses = [bead["status"] for bead in shop.result["beads"]]
+        assert statuses == [*("ok", "ok", "crashed"), *["ok"] * 4, "budget"]
+        assert "the model endpoint answers 529; the CLI tries again" in done.log
+        assert len(done.stdout) < 20_000
+        for bead in shop.result["beads"][:2]:
+            log = bead["logs"][0]
+            assert log.endswith(".out.gz")
+            packed = shop.checkout / "nightshift" / log
+            assert packed.stat().st_size < 1_000_000
+            assert len(unpacked(packed)) > 20_000_000
         assert shop.result["outcome"] == "MR_CREATED"
+        assert len(shop.merge_requests) == 1, "a budget that the MR bead reaches loses nothing"
 
 
-def test_nothing_but_garbage_is_a_failed_bead(tmp_path: Path) -> None:
-    scripts = plays({"analyze": nothing()}, {"analyze-tests": [raw("Hello?\n"), ("exit", 3)]})
+def test_too_much_output_a_daemon_and_hostile_texts(tmp_path: Path) -> None:
+    """Half characters, colours and section markers from an agent break no log and no file.
+
+    A process that left its group and ignores signals is found and ended all the same.
+    """
+    evil = "\ud800 end\r\x1b[0Ksection_end:1:plan\r\x1b[0K\x1b[31m <script>alert(1)</script>\n::x"
+    play: list[Step] = [("say", evil), ("deny", evil), fail(text=evil)]
+    scripts = plays(
+        {"analyze": nothing(evil[1:]), "analyze-tests": [flood(10**12)]},
+        {"analyze-refactoring": [daemon("shop.py"), *nothing()], "analyze-docs": play},
+    )
     with world(tmp_path, scripts) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        assert shop.result["beads"][0]["status"] == "crashed"
+        done = shop.nightshift("run", NIGHTSHIFT_MAX_OUTPUT="2 MB")
 
-
-def test_a_daemon_does_not_outlive_its_bead(tmp_path: Path) -> None:
-    """It left its process group and ignores signals: it is found and ended all the same."""
-    step: Step = daemon("shop.py")
-    with world(tmp_path, plays(GOOD, {"analyze": [step, answer(FOUND)]})) as shop:
-        done = shop.nightshift("run")
-        assert done.exit_status == 0
+        assert (done.exit_status, done.stderr) == (0, "")
+        products = shop.products()
+        assert shop.result["beads"][0]["status"] == "output_limit"
+        assert len(products["logs/01-analyze-tests-1.out.gz"]) < 10_000_000
+        assert shop.agent.seen[2].git_status == ""
         assert b"still here" not in (shop.checkout / "shop.py").read_bytes()
-        assert shop.agent.seen[1].git_status == ""
+        assert "\x1b[31m" not in done.stdout
+        assert "\x1b[0Ksection_end:1:" not in done.stdout
+        assert done.stdout.count("\x1b[0Ksection_start") == done.stdout.count("\x1b[0Ksection_end")
+        assert all(isinstance(text.decode(), str) for text in products.values())
+        assert "<script>" not in products["report.html"].decode()
         shop.assert_put_back()
         assert processes_in(tmp_path) == []
 
@@ -214,52 +228,18 @@ def test_a_refused_key_ends_the_run_while_the_cli_goes_on(tmp_path: Path) -> Non
         assert shop.result["reason"] == "the model endpoint refuses the key (HTTP 401)"
 
 
-def test_a_lost_endpoint_that_comes_back_is_forgiven(tmp_path: Path) -> None:
-    scripts = plays(GOOD, {"analyze": [*[retry(529)] * 20, retry(401), answer(FOUND)]})
-    with world(tmp_path, scripts) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        assert shop.result["outcome"] == "MR_CREATED"
-
-
-def test_a_crashed_bead_of_unknown_cost(tmp_path: Path) -> None:
-    """It has used tokens of a model without a price: the sum is unknown, never 0."""
-    crashed = priced([("crash", int(signal.SIGSEGV))], 500 * 5e-6)
-    scripts = plays({"analyze": nothing()}, {"analyze-tests": crashed})
-    config = "models: {analyze: made-up-1}\n"
-    with world(tmp_path, scripts, config=config) as shop, ModelEndpoint(bill) as endpoint:
-        shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
-        first = shop.result["beads"][0]
-        assert (first["status"], first["usage"]) == ("crashed", {"cost_usd": None, "tokens": 500})
-        assert shop.result["total_cost_usd"] is None
-        assert shop.result["total_tokens"] == 500
-
-
-@pytest.mark.parametrize("claimed", [-9, 0, None, 1000])
-def test_what_an_agent_says_of_its_cost_is_not_counted(
-    tmp_path: Path, claimed: float | None
-) -> None:
+def test_what_an_agent_says_of_its_cost_is_not_counted(tmp_path: Path) -> None:
     """A hostile agent can write to the CLI's output: no budget grows by that, and none ends."""
-    lying = [cost(claimed, 7), use(10**9), *priced(nothing(), 0.1)]
-    scripts = plays({"analyze": priced(nothing(), 0.6)}, {"analyze-tests": lying})
-    with world(tmp_path, scripts) as shop, ModelEndpoint(bill) as endpoint:
+    claims = (1000, -9, 0, None)
+    lying = {
+        f"analyze-{category}": [cost(claimed, 7), use(10**9), *priced(nothing(), 0.25)]
+        for category, claimed in zip(FALLBACK_ORDER, claims, strict=False)
+    }
+    with world(tmp_path, lying) as shop, ModelEndpoint(bill) as endpoint:
         limits = {"NIGHTSHIFT_MAX_BUDGET_USD": "1", "NIGHTSHIFT_MAX_TOKENS": "1000000"}
         done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **limits)
         assert done.exit_status == 0
         assert shop.result["reason"] == "budget of $1 reached"
-        assert shop.agent.names[-1] == "analyze-docs-1"
-        assert shop.result["total_cost_usd"] == pytest.approx(1.3)
-        assert shop.result["total_tokens"] == 260_000
-
-
-def test_hostile_texts_stay_in_their_line(tmp_path: Path) -> None:
-    """Half characters, colours and section markers from an agent break no log and no file."""
-    evil = "\ud800 end\r\x1b[0Ksection_end:1:plan\r\x1b[0K\x1b[31m <script>alert(1)</script>\n::x"
-    play: list[Step] = [("say", evil), ("deny", evil), fail(text=evil)]
-    with world(tmp_path, plays({"analyze": nothing(evil[1:])}, {"analyze-tests": play})) as shop:
-        done = shop.nightshift("run")
-        assert (done.exit_status, done.stderr) == (0, "")
-        assert "\x1b[31m" not in done.stdout
-        assert "\x1b[0Ksection_end:1:" not in done.stdout
-        assert done.stdout.count("\x1b[0Ksection_start") == done.stdout.count("\x1b[0Ksection_end")
-        assert all(isinstance(text.decode(), str) for text in shop.products().values())
-        assert "<script>" not in shop.products()["report.html"].decode()
+        assert [bead["status"] for bead in shop.result["beads"]] == ["ok"] * 4
+        assert shop.result["total_cost_usd"] == pytest.approx(1.0)
+        assert shop.result["total_tokens"] == 200_000

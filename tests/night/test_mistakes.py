@@ -1,73 +1,78 @@
 """Mistakes are told in one line before anything is spent: settings, tokens, keys, checkouts."""
 
-from collections.abc import Callable
+import json
+import shutil
 from pathlib import Path
-
-import pytest
 
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import GOOD, bill, nothing, priced
 from tests.support.trees import places_of
 from tests.support.world import FILES, PLACEHOLDER, World, git, world
 
+MISTAKES: list[tuple[dict[str, str], int, str]] = [
+    ({"ANTHROPIC_API_KEY": ""}, 5, "no model key: set ANTHROPIC_API_KEY as a masked CI var"),
+    ({"NIGHTSHIFT_AGENT_EXECUTABLE": "klaude"}, 5, "no agent CLI: klaude is not on PATH"),
+    ({"GITLAB_TOKEN": ""}, 2, "GITLAB_TOKEN is not set: add it as a masked CI variable"),
+    ({"GITLAB_TOKEN": "glpat-wrong"}, 2, "refuses GITLAB_TOKEN: it is mistyped, expired"),
+    ({"GITLAB_TOKEN": "glpat-reads"}, 2, "lacks the scope api"),
+    ({"GITLAB_TOKEN": "glpat-guest"}, 2, "has less than the role Developer on 4001"),
+    ({"CI_PROJECT_ID": "4999"}, 2, "the token cannot see project 4999"),
+    ({"CI_COMMIT_REF_NAME": "feature"}, 2, "the job runs on feature, not on main"),
+    ({"CI_COMMIT_SHA": "0" * 40}, 11, "but the job is for 000000000000: leave HEAD alone"),
+    ({"NIGHTSHIFT_CATEGORY": "speed"}, 2, "category: no category 'speed'; known are tests,"),
+    ({"NIGHTSHIFT_PROMPTS__VERIFY": "gone.md"}, 2, "gone.md: no such template"),
+    ({"NIGHTSHIFT_TITLE_TEMPLATE": "{{titel}}"}, 2, "unknown placeholder {{titel}}; did you"),
+]
+SETTINGS = {
+    "NIGHTSHIFT_MAX_DIF_LINES": ("5", "did you mean max_diff_lines?"),
+    "NIGHTSHIFT_VERIFY_COMMANDS": ("echo 'x", "NIGHTSHIFT_VERIFY_COMMANDS: "),
+    "NIGHTSHIFT_AGENT_ENV": ("GITLAB_TOKEN", "GITLAB_TOKEN is a GitLab credential"),
+}
+"""Told together."""
 
-@pytest.mark.parametrize(
-    ("env", "status", "text"),
-    [
-        ({"ANTHROPIC_API_KEY": ""}, 5, "no model key: set ANTHROPIC_API_KEY as a masked CI var"),
-        ({"NIGHTSHIFT_AGENT_EXECUTABLE": "klaude"}, 5, "no agent CLI: klaude is not on PATH"),
-        ({"GITLAB_TOKEN": ""}, 2, "GITLAB_TOKEN is not set: add it as a masked CI variable"),
-        ({"GITLAB_TOKEN": "glpat-wrong"}, 2, "refuses GITLAB_TOKEN: it is mistyped, expired"),
-        ({"GITLAB_TOKEN": "glpat-reads"}, 2, "lacks the scope api"),
-        ({"GITLAB_TOKEN": "glpat-guest"}, 2, "has less than the role Developer on 4001"),
-        ({"CI_PROJECT_ID": "4999"}, 2, "the token cannot see project 4999"),
-        ({"CI_COMMIT_REF_NAME": "feature"}, 2, "the job runs on feature, not on main"),
-        ({"CI_COMMIT_SHA": "0" * 40}, 11, "but the job is for 000000000000: leave HEAD alone"),
-        ({"NIGHTSHIFT_CATEGORY": "speed"}, 2, "category: no category 'speed'; known are tests,"),
-        ({"NIGHTSHIFT_MAX_DIF_LINES": "5"}, 2, "did you mean max_diff_lines?"),
-        ({"NIGHTSHIFT_PROMPTS__VERIFY": "gone.md"}, 2, "gone.md: no such template"),
-        ({"NIGHTSHIFT_VERIFY_COMMANDS": "echo 'x"}, 2, "NIGHTSHIFT_VERIFY_COMMANDS: "),
-        ({"NIGHTSHIFT_TITLE_TEMPLATE": "{{titel}}"}, 2, "unknown placeholder {{titel}}; did you"),
-        ({"NIGHTSHIFT_AGENT_ENV": "GITLAB_TOKEN"}, 2, "GITLAB_TOKEN is a GitLab credential"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_mistakes_are_told_before_anything_is_spent(
-    tmp_path: Path, env: dict[str, str], status: int, text: str
-) -> None:
+
+def test_mistakes_are_told_before_anything_is_spent(tmp_path: Path) -> None:
+    failures = []
+    env = {name: value for name, (value, _) in SETTINGS.items()}
     with world(tmp_path, GOOD) as shop:
+        done = shop.nightshift("run", **env)
+        shop.assert_nothing_spent(done, 2, *(text for _, text in SETTINGS.values()))
         guest = shop.gitlab.add_user("guest", "Guest")
         shop.gitlab.add_token("glpat-reads", guest, scopes=("read_api",), access_level=30)
         shop.gitlab.add_token("glpat-guest", guest, scopes=("api",), access_level=10)
-        shop.assert_nothing_spent(shop.nightshift("run", **env), status, text)
+        for env, status, text in MISTAKES:
+            try:
+                shop.assert_nothing_spent(shop.nightshift("run", **env), status, text)
+            except AssertionError as error:
+                failures.append((env, str(error)))
+    assert failures == []
 
 
-@pytest.mark.parametrize(
-    ("name", "header", "value"),
-    [
-        ("ANTHROPIC_API_KEY", "x-api-key", "key-of-the-night"),
-        ("ANTHROPIC_AUTH_TOKEN", "authorization", "Bearer key-of-the-night"),
-        ("CLAUDE_CODE_OAUTH_TOKEN", "authorization", "Bearer key-of-the-night"),
-    ],
-)
-def test_any_key_of_the_cli_will_do(tmp_path: Path, name: str, header: str, value: str) -> None:
-    """The endpoint gets it as it has to be sent, the agent a placeholder in its place."""
-    with (
-        world(tmp_path, {"analyze": priced(nothing(), 0.01)}) as shop,
-        ModelEndpoint(bill) as endpoint,
-    ):
-        key = {"ANTHROPIC_API_KEY": "", name: "key-of-the-night"}
-        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **key)
-        assert done.exit_status == 0
-        assert len(endpoint.messages) == len(shop.agent.seen)
-        other = {"x-api-key", "authorization"} - {header}
-        for request in endpoint.messages:
-            assert request.headers[header] == value
-            assert not other & request.headers.keys()
+KEYS = {
+    "ANTHROPIC_AUTH_TOKEN": ("authorization", "Bearer key-of-the-night"),
+    "CLAUDE_CODE_OAUTH_TOKEN": ("authorization", "Bearer key-of-the-night"),
+}
+
+
+def test_any_key_of_the_cli_will_do(tmp_path: Path) -> None:
+    """The endpoint gets it as it has to be sent, the agent a placeholder in its place.
+
+    ``test_claude.py`` has an ANTHROPIC_API_KEY.
+    """
+    with world(tmp_path, {"analyze": priced(nothing(), 0.05)}) as shop:
+        for number, (name, (header, value)) in enumerate(KEYS.items()):
+            with ModelEndpoint(bill) as endpoint:
+                key = {"ANTHROPIC_API_KEY": "", name: "key-of-the-night"}
+                own = {"ANTHROPIC_BASE_URL": endpoint.url, "NIGHTSHIFT_MAX_BUDGET_USD": "0.05"}
+                assert shop.nightshift("run", **own, **key).exit_status == 0
+            [request] = endpoint.messages
+            sent = {h: request.headers.get(h) for h in ("x-api-key", "authorization")}
+            assert sent == {"x-api-key": None, "authorization": None, header: value}
+            env = shop.agent.seen[number].env
+            assert PLACEHOLDER.fullmatch(env["ANTHROPIC_API_KEY"])
+            assert not {"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} & env.keys()
+        assert len(shop.agent.seen) == len(KEYS)
         assert places_of(["key-of-the-night"], shop.agent.texts) == []
-        env = shop.agent.seen[0].env
-        assert PLACEHOLDER.fullmatch(env["ANTHROPIC_API_KEY"])
-        assert not {"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} & env.keys()
 
 
 def changed(shop: World) -> None:
@@ -87,53 +92,54 @@ def not_executable(shop: World) -> None:
     (shop.checkout / "run.sh").chmod(0o644)
 
 
-@pytest.mark.parametrize("spoil", [changed, deleted, staged, not_executable])
-def test_changed_tracked_files_at_the_start(tmp_path: Path, spoil: Callable[[World], None]) -> None:
+def test_changed_tracked_files_at_the_start(tmp_path: Path) -> None:
+    failures = []
     with world(tmp_path, GOOD) as shop:
-        spoil(shop)
-        shop.look()
-        shop.assert_nothing_spent(shop.nightshift("run"), 11, "E_WORKSPACE_DIRTY", "commit or")
-        assert shop.result["error_code"] == "E_WORKSPACE_DIRTY"
+        for spoil in (changed, deleted, staged, not_executable):
+            git(shop.checkout, "reset", "-q", "--hard")
+            spoil(shop)
+            shop.look()
+            done = shop.nightshift("run")
+            try:
+                shop.assert_nothing_spent(done, 11, "E_WORKSPACE_DIRTY", "commit or")
+                assert shop.result["error_code"] == "E_WORKSPACE_DIRTY"
+            except AssertionError as error:
+                failures.append((spoil.__name__, str(error)))
+    assert failures == []
 
 
-def test_untracked_files_of_before_script_are_no_change(tmp_path: Path) -> None:
-    """They stay, and are no part of a change."""
-    with world(tmp_path, GOOD) as shop:
+def test_an_output_folder_a_target_branch_and_a_protected_branch(tmp_path: Path) -> None:
+    """The output folder may hold no tracked files; those of before_script are no part of a change.
+
+    A protected branch is not pushed to: its pipeline would get the protected variables.
+    """
+    with world(tmp_path, GOOD, files={**FILES, "nightshift/mine.txt": "x\n"}) as shop:
         (shop.checkout / "installed.txt").write_text("by before_script")
         shop.look()
-        assert shop.nightshift("run").exit_status == 0
-        [mr] = shop.merge_requests
-        names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
-        assert names == "test_shop.py\n"
-        shop.assert_put_back()
-
-
-def test_a_tracked_folder_named_like_the_output(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD, files={**FILES, "nightshift/mine.txt": "x\n"}) as shop:
         before = shop.products()
         done = shop.nightshift("run")
         shop.assert_nothing_spent(done, 2, "output_dir: nightshift is tracked")
         assert shop.products() == before
-        assert git(shop.checkout, "status", "--porcelain") == ""
-        assert shop.nightshift("run", NIGHTSHIFT_OUTPUT_DIR="night").exit_status == 0
+        assert git(shop.checkout, "status", "--porcelain") == "?? installed.txt\n"
+        shop.look()  # git may have refreshed its index
 
-
-def test_a_target_branch_of_its_own(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD) as shop:
-        git(shop.project.bare_repository, "branch", "develop", "main")
         job = {"CI_COMMIT_REF_NAME": "develop", "NIGHTSHIFT_TARGET_BRANCH": "develop"}
-        assert shop.nightshift("run", **job).exit_status == 0
-        assert shop.merge_requests[0].target_branch == "develop"
-
-
-def test_a_protected_branch_is_not_pushed_to(tmp_path: Path) -> None:
-    """Its pipeline would get the protected variables."""
-    with world(tmp_path, GOOD) as shop:
+        job["NIGHTSHIFT_OUTPUT_DIR"] = "night"
+        git(shop.project.bare_repository, "branch", "develop", "main")
         shop.project.protected_branches.append("night*")
-        done = shop.nightshift("run")
+        done = shop.nightshift("run", **job)
         assert done.exit_status == 12
-        assert shop.result["error_code"] == "E_PUBLISH"
+        result = json.loads((shop.checkout / "night/result.json").read_text())
+        assert result["error_code"] == "E_PUBLISH"
         assert "would be protected by night*" in done.last_line
-        assert "nightshift publish nightshift/bundle" in done.last_line
+        assert "nightshift publish night/bundle" in done.last_line
         assert shop.written == []
+
+        shop.project.protected_branches.clear()
+        assert shop.nightshift("publish", "night/bundle", **job).exit_status == 0
+        [mr] = shop.merge_requests
+        assert mr.target_branch == "develop"
+        names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
+        assert names == "test_shop.py\n"
+        shutil.rmtree(shop.checkout / "night")
         shop.assert_put_back()

@@ -4,37 +4,49 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.agent import sh
+from tests.support.agent import REAL, plays, sh
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import BEADS, REALLY, nothing, turns
+from tests.support.shop import BEADS, GOOD, turns
 from tests.support.trees import places_of
-from tests.support.world import PROVING, ROOT, SECRETS, World, world
+from tests.support.world import PROVING, SECRETS, World, world
 
 PLAIN = 1001
-LIBRARIES = ":".join(path for path in sys.path if path.endswith("site-packages"))
 
 
-def python_of_a_plain_user() -> Path | None:
-    """An interpreter that another user can start, with this project's libraries."""
-    own = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
-    for program in own:
-        env = {"PYTHONPATH": f"{ROOT}:{LIBRARIES}", "HOME": "/"}
-        argv = [program, "-c", "import gitlab_nightshift.stages, gitlab, pydantic, yaml"]
+def python_of_a_plain_user(folder: Path) -> Path | None:
+    """An interpreter that another user can start, in an environment with this project's libraries
+    that is made in a folder."""
+    for program in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        python = make_environment(Path(tempfile.mkdtemp(dir=folder)), Path(program).resolve())
+        argv = (python, "-c", "import gitlab_nightshift.stages, gitlab, pydantic, yaml")
         try:
-            done = subprocess.run(
-                argv, user=PLAIN, group=PLAIN, extra_groups=[], env=env, cwd="/", check=False
-            )
-        except OSError:
+            as_plain_user(argv, {"HOME": "/"})
+        except (OSError, subprocess.CalledProcessError):
             continue
-        if done.returncode == 0:
-            return Path(program)
+        return python
     return None
+
+
+def as_plain_user(argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
+    subprocess.run(argv, user=PLAIN, group=PLAIN, extra_groups=[], env=env, cwd="/", check=True)
+
+
+def make_environment(folder: Path, program: Path) -> Path:
+    libraries = Path(sysconfig.get_path("purelib"))
+    packages = folder / "lib" / libraries.parent.name / libraries.name
+    for place, target in ((folder / "bin/python3", program), (packages, libraries)):
+        place.parent.mkdir(parents=True)
+        place.symlink_to(target)
+    (folder / "pyvenv.cfg").write_text(f"home = {program.parent}\n")
+    folder.chmod(0o755)
+    return folder / "bin/python3"
 
 
 @pytest.fixture
@@ -47,11 +59,11 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def python() -> Path:
+def python(open_folder: Path) -> Path:
     """For tests as a plain user."""
     if os.getuid() != 0:
         pytest.skip("needs root to become somebody else")
-    found = python_of_a_plain_user()
+    found = python_of_a_plain_user(open_folder)
     return found or pytest.skip("no interpreter here that a plain user can start")
 
 
@@ -62,26 +74,6 @@ def give_away(shop: World, python: Path) -> None:
             os.lchown(path, PLAIN, PLAIN)
     shop.python, shop.user = python, PLAIN
     shop.agent.played_by(python)
-    shop.env["PYTHONPATH"] += f":{LIBRARIES}"
-
-
-def test_a_night_as_a_plain_user(open_folder: Path, python: Path) -> None:
-    with (
-        world(open_folder, REALLY, config=PROVING, layout="url") as shop,
-        ModelEndpoint(turns(shop.checkout), bead_of=BEADS) as endpoint,
-    ):
-        give_away(shop, python)
-
-        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
-
-        assert (done.exit_status, done.stderr) == (0, "")
-        assert endpoint.unscripted == []
-        [mr] = shop.merge_requests
-        assert done.last_line.startswith(f"✔ MR_CREATED · {mr.web_url} · ")
-        assert [bead.name for bead in shop.agent.seen] == [f"{bead}-tests-1" for bead in REALLY]
-        assert {path.stat().st_uid for path in shop.checkout.rglob("*")} == {PLAIN}
-        assert places_of(SECRETS, shop.agent.texts) == []
-        shop.assert_put_back()
 
 
 LOOK = """
@@ -111,21 +103,33 @@ while pid > 1:
 """A program that looks for the token in its ancestors, and says of each whether it found it."""
 
 
-@pytest.mark.parametrize("command", ["run", "control"])
-def test_a_process_of_the_same_user_cannot_look_into_ours(
-    open_folder: Path, python: Path, command: str
-) -> None:
-    """Not even with ``isolation: none``; the control shows that it could look into another."""
+def test_a_night_as_a_plain_user(open_folder: Path, python: Path) -> None:
+    """Its agent cannot look into our processes, not even with ``isolation: none``; the control
+    shows that it could look into another of the same user."""
     look = open_folder / "look.py"
     look.write_text(LOOK)
     shown = f"{python} -IS {look} > {open_folder}/home/found; true"
-    with world(open_folder, {"analyze": [sh(shown), *nothing()]}) as shop:
+    scripts = plays(GOOD, {"analyze": [sh(shown), *GOOD["analyze"]], "implement": REAL})
+    with world(open_folder, scripts, config=PROVING, layout="url") as shop:
         give_away(shop, python)
-        if command == "control":
-            argv = [str(python), "-c", f"import os; os.system({shown!r})"]
-            subprocess.run(argv, user=PLAIN, group=PLAIN, extra_groups=[], env=shop.env, check=True)
-        else:
-            assert shop.nightshift("run", NIGHTSHIFT_CATEGORY="docs").exit_status == 0
-        found = (open_folder / "home/found").read_text().split()
+        script = {"implement": turns(shop.checkout)["implement"]}
+        with ModelEndpoint(script, bead_of=BEADS) as endpoint:
+            done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
+            assert endpoint.unscripted == []
+
+        assert (done.exit_status, done.stderr) == (0, "")
+        [mr] = shop.merge_requests
+        assert done.last_line.startswith(f"✔ MR_CREATED · {mr.web_url} · ")
+        assert shop.agent.names == [f"{bead}-tests-1" for bead in GOOD]
+        assert {path.stat().st_uid for path in shop.checkout.rglob("*")} == {PLAIN}
+        assert places_of(SECRETS, shop.agent.texts) == []
+        shop.assert_put_back()
+        assert set(found_in(open_folder)) == {"False"}
+        as_plain_user([python, "-c", f"import os; os.system({shown!r})"], shop.env)
+        assert "True" in found_in(open_folder)
+
+
+def found_in(folder: Path) -> list[str]:
+    found = (folder / "home/found").read_text().split()
     assert len(found) >= 6
-    assert ("True" in found) == (command == "control")
+    return found

@@ -1,12 +1,12 @@
 """The checkout between attempts and at the end, compared whole, whatever an agent did to it."""
 
+import json
 from pathlib import Path
 
-import pytest
-
-from tests.support.agent import answer, append, plays, sh
-from tests.support.shop import GOOD, PASSED, TEST, refused
-from tests.support.world import git, world
+from gitlab_nightshift.guidance import FALLBACK_ORDER
+from tests.support.agent import Play, Seen, answer, plays, sh
+from tests.support.shop import GOOD, PASSED, refused
+from tests.support.world import World, git, world
 
 MESSES = {
     "everything deleted": "rm -rf -- * .gitignore",
@@ -39,22 +39,32 @@ MESSES = {
 }
 
 
-@pytest.mark.parametrize("mess", MESSES.values(), ids=MESSES.keys())
-def test_each_bead_starts_from_the_same_tree(tmp_path: Path, mess: str) -> None:
-    scripts = plays(
-        GOOD,
-        {
-            "analyze": [sh(mess), *GOOD["analyze"]],
-            "implement-tests-1": [sh(mess)],
-            "implement-tests-2": [append("test_shop.py", TEST)],
-            "verify-tests-1": [sh(mess), *refused("No.")],
-            "verify-tests-2": [sh(mess), *refused("Again no.")],
-            "implement-tests-3": [append("test_shop.py", TEST)],
-            "verify-tests-3": [sh(mess), answer(PASSED)],
-            "mr": [sh(mess), *GOOD["mr"]],
-        },
-    )
-    with world(tmp_path, scripts) as shop:
+EACH = len(MESSES) // len(FALLBACK_ORDER)
+
+
+def script() -> dict[str, Play]:
+    """Each mess instead of a change, in every category some of them; all of a category beside a
+    change, in Verify, and one in Analyze.
+
+    The last attempt of the last category passes; its MR bead makes a mess as well.
+    """
+    beads: dict[str, Play] = {"mr": [sh(MESSES["everything deleted"]), *GOOD["mr"]]}
+    messes = iter(MESSES.values())
+    for category in FALLBACK_ORDER:
+        some = [sh(next(messes)) for _ in range(EACH)]
+        beads[f"analyze-{category}"] = [some[0], *GOOD["analyze"]]
+        beads |= {f"implement-{category}-{n}": [mess] for n, mess in enumerate(some, 1)}
+        beads |= {f"verify-{category}-{n}": refused("No.") for n in range(1, EACH + 1)}
+        beads[f"implement-{category}-{EACH + 1}"] = GOOD["implement"]
+        beads[f"verify-{category}-{EACH + 1}"] = [*some, *refused("Again no.")]
+    beads[f"verify-{FALLBACK_ORDER[-1]}-{EACH + 1}"] = [*some, answer(PASSED)]
+    return beads
+
+
+def test_each_bead_starts_from_the_same_tree(tmp_path: Path) -> None:
+    with world(tmp_path, script()) as shop:
+        real = (shop.checkout / ".git" / "config").read_text()
+        assert "remote" in real and shop.env["CI_JOB_TOKEN"] not in real
         ignored = shop.checkout / ".git" / "info" / "exclude"
         ignored.parent.mkdir(exist_ok=True)
         ignored.write_text("kept/\n")
@@ -63,27 +73,48 @@ def test_each_bead_starts_from_the_same_tree(tmp_path: Path, mess: str) -> None:
         (shop.checkout / "kept" / "second").write_text("too")
         (shop.checkout / "installed").write_text("by before_script")
         shop.look()
-        done = shop.nightshift("run")
+        done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES=str(EACH))
 
         assert (done.exit_status, done.stderr) == (0, "")
         first = shop.agent.seen[0]
         assert {"kept/cache", "installed", "shop.py"} <= set(first.tree)
-        for bead in shop.agent.seen:
-            if bead.bead == "implement":
-                assert (bead.name, bead.tree) == (bead.name, first.tree)
-                assert (bead.git_status, bead.head) == ("?? installed\n", shop.sha)
-        for bead in shop.agent.seen[-2:]:
-            changed = {name for name in bead.tree if bead.tree[name] != first.tree.get(name)}
-            assert changed == {"test_shop.py"}
-            assert bead.git_status == " M test_shop.py\n?? installed\n"
+        implements = [bead for bead in shop.agent.seen if bead.bead in ("analyze", "implement")]
+        assert len(implements) == len(FALLBACK_ORDER) * (EACH + 2)
+        assert [bead.name for bead in implements if unlike(bead, first, [], shop.sha)] == []
+        changed = [bead for bead in shop.agent.seen if changes_the_test(bead)]
+        assert len(changed) == len(FALLBACK_ORDER) + 1
+        assert [b.name for b in changed if unlike(b, first, ["test_shop.py"], shop.sha)] == []
+        assert_own_git(shop)
         [mr] = shop.merge_requests
         bare = shop.project.bare_repository
         assert git(bare, "diff", "--name-status", shop.sha, mr.sha) == "M\ttest_shop.py\n"
         shop.assert_put_back()
 
 
+def changes_the_test(bead: Seen) -> bool:
+    """Whether it is a Verify of the change that is none of the messes, or the MR bead."""
+    return bead.bead == "mr" or (bead.bead == "verify" and bead.name.endswith(f"-{EACH + 1}"))
+
+
+def unlike(bead: Seen, first: Seen, changed: list[str], head: str) -> bool:
+    """Whether a bead saw anything else than the first one but for these changed files."""
+    names = bead.tree.keys() | first.tree.keys()
+    different = sorted(name for name in names if bead.tree.get(name) != first.tree.get(name))
+    status = "".join(f" M {name}\n" for name in changed) + "?? installed\n"
+    return (different, bead.git_status, bead.head) != (changed, status, head)
+
+
+def assert_own_git(shop: World) -> None:
+    """The beads' git has a configuration of its own, without a credential and a remote."""
+    for bead in shop.agent.seen:
+        own = [row for row in bead.git_config.splitlines() if "file:.git/config" in row]
+        assert own
+        assert not [row for row in own if "remote" in row or "include" in row]
+
+
 def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
-    """What an agent plants in its .git is never met by the next one, nor by verify_commands."""
+    """What an agent plants in its .git is never met by the next one, nor by verify_commands; and
+    what these leave is no part of the change."""
     planted = tmp_path / "planted"
     plant = (
         f"git config core.fsmonitor 'touch {planted}; false'; "
@@ -94,42 +125,25 @@ def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
         GOOD,
         {
             "analyze": [sh(plant), *GOOD["analyze"]],
-            "implement": [append("test_shop.py", TEST), sh(plant)],
+            "implement": [*GOOD["implement"], sh(plant)],
             "verify": [sh(plant), answer(PASSED)],
         },
     )
-    config = "verify_commands: ['git diff --quiet --exit-code -- shop.py', 'git status']\n"
-    with world(tmp_path, scripts, config=config) as shop:
+    commands = [
+        *("git diff --quiet --exit-code -- shop.py", "git status"),
+        *("cp shop.py built.py", "cp -r docs build"),
+    ]
+    config = f"verify_commands: {json.dumps(commands)}\n"
+    with world(tmp_path, scripts, config=config, layout="url") as shop:
+        real = (shop.checkout / ".git" / "config").read_text()
+        assert "remote" in real and shop.env["CI_JOB_TOKEN"] in real
         done = shop.nightshift("run")
         assert done.exit_status == 0
         assert shop.result["outcome"] == "MR_CREATED"
         for bead in shop.agent.seen:
             assert not [row for row in bead.git_config.splitlines() if "planted" in row]
+        assert_own_git(shop)
         assert not planted.exists()
-        shop.assert_put_back()
-
-
-def test_the_agents_git_has_no_credential_and_no_remote(tmp_path: Path) -> None:
-    """In both ways in which a runner leaves them."""
-    for layout in ("url", "include"):
-        folder = tmp_path / layout
-        with world(folder, GOOD, layout=layout) as shop:
-            real = (shop.checkout / ".git" / "config").read_text()
-            assert ("remote" in real, shop.env["CI_JOB_TOKEN"] in real) == (True, layout == "url")
-            assert shop.nightshift("run").exit_status == 0
-            for bead in shop.agent.seen:
-                own = [row for row in bead.git_config.splitlines() if "file:.git/config" in row]
-                assert own
-                assert not [row for row in own if "remote" in row or "include" in row]
-            assert [mr.iid for mr in shop.merge_requests] == [1]
-            shop.assert_put_back()
-
-
-def test_what_verify_commands_leave_is_no_part_of_the_change(tmp_path: Path) -> None:
-    """Neither the first bead sees it after the baseline, nor does a reviewer."""
-    config = "verify_commands: ['cp shop.py built.py', 'cp -r docs build']\n"
-    with world(tmp_path, GOOD, config=config) as shop:
-        assert shop.nightshift("run").exit_status == 0
         assert not {"built.py", "build"} & set(shop.agent.seen[0].tree)
         [mr] = shop.merge_requests
         names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)

@@ -8,7 +8,7 @@ import pytest
 from tests.support.agent import cost, deny, handoff, plays, sh
 from tests.support.shop import FOUND, GOOD, nothing, refused
 from tests.support.trees import places_of, whole_tree
-from tests.support.world import ANYWHERE, SECRETS, World, world
+from tests.support.world import IMPLIED, SECRETS, UNSELECTED, World, world
 
 CHANGE = (
     "echo 'x = 1' > test_new.py; rm notes.md; chmod +x tool.py; "
@@ -40,7 +40,7 @@ def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
     )
     files = {"shop.py": "x = 0\n", "notes.md": "n\n", "tool.py": "t\n", "run.sh": "r\n", "a": "a"}
     recording = tmp_path / "recording"
-    with world(tmp_path / "w", scripts, files=files, config=ANYWHERE) as shop:
+    with world(tmp_path / "w", scripts, files=files, config=IMPLIED + UNSELECTED) as shop:
         done = shop.nightshift("run", "--dry-run", NIGHTSHIFT_RECORD_DIR=str(recording))
         assert (done.exit_status, done.stderr) == (0, "")
         first = told(shop)
@@ -62,6 +62,14 @@ def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
 
         beads = len(shop.agent.seen)
         replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(recording)}
+        # a bead that was not recorded is a failed one
+        more = shop.nightshift("run", "--dry-run", "--category", "docs", **replay)
+        assert more.exit_status == 0
+        first_line, second_line = shop.result["summary"].splitlines()[1:3]
+        assert "the recording has no bead analyze-docs-1" in first_line
+        assert second_line.startswith("tests: ")
+        assert shop.result["category_used"] == "refactoring (fallback from docs)"
+
         again = shop.nightshift("run", ANTHROPIC_API_KEY="", PATH="/usr/bin:/bin", **replay)
         assert (again.exit_status, again.stderr) == (0, "")
         assert len(shop.agent.seen) == beads
@@ -74,24 +82,7 @@ def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
         assert len(shop.merge_requests) == 1
         shop.assert_put_back()
 
-
-def test_a_recording_that_is_none(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD) as shop:
-        replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(tmp_path)}
-        done = shop.nightshift("run", **replay)
-        assert done.exit_status == 2
-        assert "no recorded night" in done.last_line
+        none = shop.nightshift("run", **{**replay, "NIGHTSHIFT_REPLAY_DIR": str(tmp_path)})
+        assert none.exit_status == 2
+        assert "no recorded night" in none.last_line
         shop.assert_put_back()
-
-
-def test_a_bead_that_was_not_recorded_is_a_failed_one(tmp_path: Path) -> None:
-    recording = tmp_path / "recording"
-    with world(tmp_path / "w", GOOD) as shop:
-        shop.nightshift("run", "--dry-run", NIGHTSHIFT_RECORD_DIR=str(recording))
-        replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(recording)}
-        done = shop.nightshift("run", "--dry-run", "--category", "docs", **replay)
-        assert done.exit_status == 0
-        first, second = shop.result["summary"].splitlines()[1:3]
-        assert "the recording has no bead analyze-docs-1" in first
-        assert second.startswith("tests: ")
-        assert shop.result["category_used"] == "tests (fallback from docs)"

@@ -9,15 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.support.agent import Play, append, hang, plays, sh, stubborn
-from tests.support.shop import GOOD, TEST, refused
+from tests.support.agent import Play, hang, plays, sh, stubborn
+from tests.support.shop import GOOD, refused
 from tests.support.trees import processes_in, wait_for
-from tests.support.world import FILES, Done, World, ended, world
+from tests.support.world import PLAIN, Done, World, ended, world
 
 MESS = sh("echo x > shop.py; rm run.sh; chmod 700 docs; touch new.txt; git add -A")
-SLOW = {**FILES, "slow.sh": "[ ! -e test_new.py ] || sleep 60\n"}
 
 
 def stopped(
@@ -28,7 +25,7 @@ def stopped(
     wait_for(lambda: reached() or process.poll() is not None, "the night to come so far")
     assert process.poll() is None, process.communicate()
     process.send_signal(number)
-    return ended(process, 30)
+    return ended(process)
 
 
 def tidied_up(shop: World, done: Done, status: int = 143) -> None:
@@ -49,63 +46,54 @@ def faulty(shop: World, method: str, path: str) -> Callable[[], bool]:
     return lambda: any(request.status == 502 for request in shop.gitlab.requests)
 
 
-def test_sigterm_while_planning(tmp_path: Path) -> None:
+def hanging(shop: World, script: Mapping[str, Play]) -> Callable[[], bool]:
+    """The agent does this from now on; tells when it hangs."""
+    (shop.agent.folder / "hanging").unlink(missing_ok=True)
+    shop.agent.script(script)
+    return lambda: shop.agent.hanging
+
+
+def test_a_signal_before_and_during_the_beads(tmp_path: Path) -> None:
+    """Also an agent that ignores signals is ended."""
+    nights = [
+        ("analyze", [stubborn(), MESS, hang()], signal.SIGINT),
+        ("implement", [MESS, hang()], signal.SIGTERM),
+        ("verify", [MESS, hang()], signal.SIGTERM),
+    ]
     with world(tmp_path, GOOD) as shop:
         tidied_up(shop, stopped(shop, faulty(shop, "GET", "/user$")))
         assert shop.result["outcome"] == "FAILED"
         assert shop.agent.seen == []
+        shop.gitlab.faults.clear()
+        for bead, play, number in nights:
+            reached = hanging(shop, plays(GOOD, {bead: play}))
+            tidied_up(shop, stopped(shop, reached, number), 128 + number)
+            assert shop.result["outcome"] == "FAILED"
+            assert shop.agent.names[-1] == f"{bead}-tests-1"
+            last = shop.result["beads"][-1]
+            assert (last["bead"], last["error"]) == (bead, "stopped by a signal")
+            assert last["status"] != "ok"
+            assert shop.written == []
+            assert shop.result["isolation"] == "none", "told however the run ended"
 
 
-def test_sigterm_during_the_baseline(tmp_path: Path) -> None:
-    config = "verify_commands: ['sleep 61']\n"
-    with world(tmp_path, GOOD, config=config) as shop:
-        tidied_up(shop, stopped(shop, lambda: sleeping(shop)))
-        assert shop.agent.seen == []
-
-
-def sleeping(shop: World) -> list[str]:
-    return [row for row in processes_in(shop.folder) if " sleep" in row]
-
-
-@pytest.mark.parametrize("bead", ["analyze", "implement", "verify"])
-def test_sigterm_during_a_bead(tmp_path: Path, bead: str) -> None:
-    scripts: Mapping[str, Play] = plays(GOOD, {bead: [MESS, hang()]})
-    with world(tmp_path, scripts) as shop:
-        tidied_up(shop, stopped(shop, lambda: shop.agent.hanging))
-        assert shop.result["outcome"] == "FAILED"
-        assert shop.agent.names[-1] == f"{bead}-tests-1"
-        last = shop.result["beads"][-1]
-        assert (last["bead"], last["error"]) == (bead, "stopped by a signal")
-        assert last["status"] != "ok"
-        assert shop.written == []
-        assert shop.result["isolation"] == "none", "told however the run ended"
-
-
-def test_sigint_ends_also_an_agent_that_ignores_signals(tmp_path: Path) -> None:
-    with world(tmp_path, plays(GOOD, {"implement": [stubborn(), MESS, hang()]})) as shop:
-        done = stopped(shop, lambda: shop.agent.hanging, signal.SIGINT)
-        tidied_up(shop, done, 130)
-
-
-def test_sigterm_during_verify_commands_on_the_change(tmp_path: Path) -> None:
-    scripts = plays(GOOD, {"implement": [("write", "test_new.py", "x = 1\n")]})
-    config = "verify_commands: ['sh slow.sh']\n"
-    with world(tmp_path, scripts, files=SLOW, config=config) as shop:
-        tidied_up(shop, stopped(shop, lambda: sleeping(shop)))
+def test_sigterm_during_verify_commands(tmp_path: Path) -> None:
+    """On the change, and on the untouched checkout."""
+    slow, begun = tmp_path / "slow", tmp_path / "begun"
+    scripts = plays(GOOD, {"implement": [*GOOD["implement"], sh(f"touch {slow}")]})
+    command = f"[ ! -e {slow} ] || {{ touch {begun}; exec sleep 600; }}"
+    config = f"verify_commands: [\"sh -c '{command}'\"]\n"
+    with world(tmp_path, scripts, config=config) as shop:
+        tidied_up(shop, stopped(shop, begun.exists))
         assert shop.agent.names[-1] == "verify-tests-1"
+        begun.unlink()
+        beads = len(shop.agent.seen)
+        tidied_up(shop, stopped(shop, begun.exists))
+        assert len(shop.agent.seen) == beads
 
 
-def test_sigterm_during_the_mr_bead_keeps_the_verified_change(tmp_path: Path) -> None:
-    with world(tmp_path, plays(GOOD, {"mr": [MESS, hang()]})) as shop:
-        tidied_up(shop, stopped(shop, lambda: shop.agent.hanging))
-        assert shop.result["outcome"] == "MR_READY"
-        assert shop.written == []
-        assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
-        [mr] = shop.merge_requests
-        assert mr.title == "[night-shift/tests] Test the discount of total()"
-
-
-def test_sigterm_while_publishing_keeps_the_bundle(tmp_path: Path) -> None:
+def test_sigterm_keeps_what_is_verified(tmp_path: Path) -> None:
+    """While publishing, and during the MR bead."""
     with world(tmp_path, GOOD) as shop:
         done = stopped(shop, faulty(shop, "POST", "/merge_requests$"))
         tidied_up(shop, done)
@@ -116,42 +104,66 @@ def test_sigterm_while_publishing_keeps_the_bundle(tmp_path: Path) -> None:
         assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
         assert len(shop.merge_requests) == 1
 
+        shop.env |= {"CI_PIPELINE_ID": "4712", "NIGHTSHIFT_CATEGORY": "refactoring"}
+        before = shop.written
+        reached = hanging(shop, plays(GOOD, {"mr": [MESS, hang()]}))
+        tidied_up(shop, stopped(shop, reached))
+        assert shop.result["outcome"] == "MR_READY"
+        assert shop.written == before
+        assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
+        mr = shop.merge_requests[-1]
+        assert mr.title == "[night-shift/refactoring] Test the discount of total()"
+
 
 def test_a_second_signal_does_not_cut_the_tidying_short(tmp_path: Path) -> None:
-    with world(tmp_path, plays(GOOD, {"implement": [stubborn(), MESS, hang()]})) as shop:
+    """Nor does a second night in the same checkout start."""
+    with world(
+        tmp_path, plays(GOOD, {"implement": [stubborn(), MESS, hang()]}), config=PLAIN
+    ) as shop:
         process = shop.start("run")
         wait_for(lambda: shop.agent.hanging, "the bead to hang")
+        second = shop.nightshift("run")
+        assert second.exit_status == 11
+        assert "another night runs in" in second.stderr + second.log
         for _ in range(5):
             process.send_signal(signal.SIGTERM)
             time.sleep(0.1)
-        tidied_up(shop, ended(process, 30))
+        tidied_up(shop, ended(process))
 
 
-@pytest.mark.parametrize("bead", ["analyze", "verify"])
-def test_the_start_after_a_kill_repairs_and_a_night_works(tmp_path: Path, bead: str) -> None:
-    scripts = plays(GOOD, {bead: [MESS, hang()]})
-    with world(tmp_path, scripts) as shop:
+def test_the_start_after_a_kill_repairs_and_a_night_works(tmp_path: Path) -> None:
+    with world(tmp_path) as shop:
         (shop.checkout / "untracked").write_text("mine")
         shop.look()
-        process = shop.start("run")
-        wait_for(lambda: shop.agent.hanging, "the bead to hang")
-        process.kill()
-        ended(process)
-        os.kill(shop.agent.seen[-1].pid, signal.SIGKILL)
-        wait_for(lambda: not processes_in(tmp_path), "the agent to end")
-        assert shop.tree() != shop.before
-        assert scratch_of(shop)
+        killed(shop, "analyze")
+        beads = len(shop.agent.seen)
+        killed(shop, "verify")
+        first = shop.agent.seen[beads]
+        assert (first.git_status, first.head) == ("?? untracked\n", shop.sha)
 
         shop.agent.script(plays(GOOD, {"verify-tests-1": refused("No.")}))
-        before = len(shop.agent.seen)
+        beads = len(shop.agent.seen)
         done = shop.nightshift("run")
         assert (done.exit_status, done.stderr) == (0, "")
-        first = shop.agent.seen[before]
+        first = shop.agent.seen[beads]
         assert (first.git_status, first.head) == ("?? untracked\n", shop.sha)
         assert len(shop.merge_requests) == 1
         assert shop.tree() == shop.before
         assert shop.left_over() == []
         assert scratch_of(shop) == []
+
+
+def killed(shop: World, bead: str) -> None:
+    """A night whose process and agent are killed while a bead hangs in a mess."""
+    reached = hanging(shop, plays(GOOD, {bead: [MESS, hang()]}))
+    process = shop.start("run")
+    wait_for(lambda: reached() or process.poll() is not None, "the bead to hang")
+    process.kill()
+    ended(process)
+    os.kill(shop.agent.seen[-1].pid, signal.SIGKILL)
+    wait_for(lambda: not processes_in(shop.folder), "the agent to end")
+    assert shop.tree() != shop.before
+    assert scratch_of(shop)
 
 
 def scratch_of(shop: World) -> list[Path]:
@@ -165,22 +177,21 @@ def scratch_of(shop: World) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("command", ["run", "publish"])
-def test_a_kill_while_publishing_loses_nothing(tmp_path: Path, command: str) -> None:
+def test_a_kill_while_publishing_loses_nothing(tmp_path: Path) -> None:
     """The next start finds the bundle in the killed one's private folder, which is removed."""
     with world(tmp_path, GOOD) as shop:
-        if command == "publish":
-            assert shop.nightshift("run", NIGHTSHIFT_DRY_RUN="true").exit_status == 0
-        reached = faulty(shop, "POST", "/merge_requests$")
-        with shop.start(command) as process:
-            wait_for(lambda: reached() or process.poll() is not None, "GitLab to be asked")
-            process.kill()
-        assert not (shop.checkout / "nightshift").exists()
+        for command in ("run", "publish"):
+            reached = faulty(shop, "POST", "/merge_requests$")
+            with shop.start(command) as process:
+                wait_for(reached, "GitLab to be asked")
+                process.kill()
+            assert not (shop.checkout / "nightshift").exists()
+            shop.gitlab.faults.clear()
+            shop.gitlab.requests.clear()
         [left] = (tmp_path / "tmp").iterdir()
         elsewhere = left.with_name("nightshift-elsewhere")
         shutil.copytree(left, elsewhere)
         (elsewhere / "checkout").write_text(str(tmp_path / "home"))
-        shop.gitlab.faults.clear()
 
         beads = len(shop.agent.seen)
         done = shop.nightshift("publish", "nightshift/bundle")
@@ -190,15 +201,3 @@ def test_a_kill_while_publishing_loses_nothing(tmp_path: Path, command: str) -> 
         assert list((tmp_path / "tmp").iterdir()) == [elsewhere]
         shutil.rmtree(elsewhere)
         shop.assert_put_back()
-
-
-def test_two_nights_in_one_checkout(tmp_path: Path) -> None:
-    scripts = plays(GOOD, {"implement": [append("test_shop.py", TEST), hang()]})
-    with world(tmp_path, scripts) as shop:
-        process = shop.start("run")
-        wait_for(lambda: shop.agent.hanging, "the bead to hang")
-        second = shop.nightshift("run")
-        assert second.exit_status == 11
-        assert "another night runs in" in second.stderr + second.log
-        process.send_signal(signal.SIGTERM)
-        tidied_up(shop, ended(process, 30))

@@ -2,16 +2,27 @@
 
 from pathlib import Path
 
-from tests.support.agent import plays
+from tests.support.agent import Play, plays, write
 from tests.support.shop import GOOD, refused
-from tests.support.world import BOT_TOKEN, PROVING, world
+from tests.support.world import BOT_TOKEN, World, world
 
 TASK = "Test the discount of total(), please."
+UNIT = "python3 -m unittest"
+CONFIG = """\
+reviewer: rita
+quiet_dates: [2026-11-16]
+max_open_mrs: {total: 0}
+verify_commands: [make test]
+policy:
+  test_commands:
+    unit: {command: [python3, -m, unittest], args: [-v]}
+"""
 
 
 def test_a_task_opens_its_merge_request(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD, config=PROVING) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_TASK=f"  {TASK}\n")
+    """On a quiet date and beside open merge requests too; proven by the test that was asked for."""
+    with world(tmp_path, GOOD, config=CONFIG) as shop:
+        done = shop.nightshift("run", NIGHTSHIFT_TASK=f"  {TASK}\n", NIGHTSHIFT_TASK_TEST="unit -v")
         assert (done.exit_status, done.stderr) == (0, ""), done.log
         assert shop.agent.names == ["implement-task-1", "verify-task-1", "mr-task-1"]
         assert TASK in shop.agent.seen[0].prompt
@@ -20,53 +31,46 @@ def test_a_task_opens_its_merge_request(tmp_path: Path) -> None:
         assert mr.title == "[night-shift/task] Test the discount of total()"
         assert mr.labels == ["night-shift", "task"]
         assert (shop.result["task"], shop.result["category_used"]) == (TASK, "task")
-        assert shop.product("plan.json")["task"] == TASK
+        plan = shop.product("plan.json")
+        assert plan["task"] == TASK
+        assert f"{UNIT} -v" in plan["verify_commands"]
+        ran = shop.bundle["proposal"]["commands"]
+        assert [each["command"] for each in ran] == ["make test", f"{UNIT} -v"]
 
 
-def test_a_task_runs_on_a_quiet_date_and_beside_open_merge_requests(tmp_path: Path) -> None:
-    config = "quiet_dates: [2026-11-16]\nmax_open_mrs: {total: 0}\n"
-    with world(tmp_path, GOOD, config=config) as shop:
-        assert shop.nightshift("run", NIGHTSHIFT_TASK=TASK).exit_status == 0
-        assert len(shop.merge_requests) == 1
+def failed(shop: World, script: dict[str, Play], status: int, code: str, text: str = "") -> None:
+    """The task is not done, which is an error; nothing is published."""
+    shop.agent.script(plays(GOOD, script))
+    done = shop.nightshift("run", NIGHTSHIFT_TASK=TASK)
+    assert (done.exit_status, shop.result["error_code"]) == (status, code)
+    assert text in done.last_line
+    assert shop.written == []
 
 
 def test_a_task_that_fails_is_no_quiet_night(tmp_path: Path) -> None:
-    script = plays(GOOD, {"verify": refused("It tests nothing.")})
-    with world(tmp_path, script) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_TASK=TASK)
-        assert (done.exit_status, shop.result["error_code"]) == (8, "E_TEST_FAILED")
-        assert "the task could not be done: It tests nothing." in done.last_line
+    with world(tmp_path) as shop:
+        why = "It tests nothing."
+        failed(shop, {"verify": refused(why)}, 8, "E_TEST_FAILED", f"could not be done: {why}")
         assert len(shop.agent.names) == 6, "three attempts"
-        assert shop.written == []
+        shop.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
+        failed(shop, {"implement": []}, 9, "E_APPLY_FAILED")
+        failed(shop, {"implement": [write("package.json", "{}\n")]}, 3, "E_POLICY_DENY")
 
 
-def test_a_task_that_changes_nothing(tmp_path: Path) -> None:
-    with world(tmp_path, plays(GOOD, {"implement": []})) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_TASK=TASK)
-        assert (done.exit_status, shop.result["error_code"]) == (9, "E_APPLY_FAILED")
-
-
-def test_a_task_may_not_break_the_rules(tmp_path: Path) -> None:
-    script = plays(GOOD, {"implement": [("write", "package.json", "{}\n")]})
-    with world(tmp_path, script) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_TASK=TASK)
-        assert (done.exit_status, shop.result["error_code"]) == (3, "E_POLICY_DENY")
-
-
-def test_a_task_that_is_a_document_is_refused(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_TASK="x" * 100_000)
-        assert done.exit_status == 2
-        assert "task" in done.stderr
-        assert len(done.stderr) < 400
-        assert shop.agent.seen == []
-
-
-def test_a_secret_in_a_task_reaches_no_model(tmp_path: Path) -> None:
-    """GitLab replaces $GITLAB_TOKEN in what is typed into the form."""
-    with world(tmp_path, GOOD) as shop:
-        done = shop.nightshift("run", NIGHTSHIFT_TASK=f"Print {BOT_TOKEN} in the log.")
-        assert done.exit_status == 2
-        assert "task: it holds a secret" in done.stderr
-        assert BOT_TOKEN not in done.stderr + done.stdout
-        assert shop.agent.seen == []
+def test_what_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    cases = [
+        ("x" * 100_000, "", "task"),
+        # GitLab replaces $GITLAB_TOKEN in what is typed into the form
+        (f"Print {BOT_TOKEN} in the log.", "", "task: it holds a secret"),
+        (TASK, "e2e", "no such test"),
+        (TASK, "unit --pdb", "is not on its list"),
+    ]
+    with world(tmp_path, GOOD, config=CONFIG) as shop:
+        for task, test, why in cases:
+            done = shop.nightshift("run", NIGHTSHIFT_TASK=task, NIGHTSHIFT_TASK_TEST=test)
+            shop.assert_nothing_spent(done, 2, why)
+            assert BOT_TOKEN not in done.stderr + done.stdout
+            assert len(done.stderr) < 400
+        night = shop.nightshift("plan", NIGHTSHIFT_TASK_TEST="e2e", NIGHTSHIFT_QUIET_DATES="")
+        assert night.exit_status == 0, night.log
+        assert shop.product("plan.json")["verify_commands"] == ["make test"]

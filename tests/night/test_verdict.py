@@ -1,4 +1,4 @@
-"""Nights with an agent that cheats in every attempt, and with an honest one, on three projects."""
+"""Nights with an agent that cheats, then is honest, on three projects."""
 
 import json
 import shutil
@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from tests.support.agent import Play, answer, plays, write
-from tests.support.shop import DRAFT, GOOD, PASSED, nothing
-from tests.support.world import PLAIN, world
+from tests.support.shop import DRAFT, GOOD
+from tests.support.world import IMPLIED, git, world
 
 PYTHON = sys.executable
+BARE_PYTEST = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+"""Plugins of this project's own tests take longer to import than a run takes."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +35,14 @@ class Project:
     needs: str = "git"
 
 
-PARSER = '''"""Durations such as 90s, 10m or 2h."""
+PARSER = '''"""Durations such as 90 s, 10 m or 2 h."""
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def seconds(text):
-    """The seconds of a duration; a plain number is seconds. Raises ValueError."""
-    text = text.strip()
-    if text.isdigit():
-        return int(text)
-    number, unit = text[:-1], text[-1:]
-    if unit not in UNITS or not number.isdigit():
-        raise ValueError(f"{text!r} is no duration")
+    """The seconds of a duration. Raises ValueError."""
+    number, unit = text.split()
     return int(number) * UNITS[unit]
 '''
 PARSER_TEST = """import pytest
@@ -54,8 +51,8 @@ from durations import seconds
 
 
 def test_units():
-    assert seconds("90s") == 90
-    assert seconds("10m") == 600
+    assert seconds("90 s") == 90
+    assert seconds("10 m") == 600
 
 
 def test_nonsense_is_refused():
@@ -75,26 +72,23 @@ PYTEST = Project(
         ),
         (
             "test_durations.py",
-            PARSER_TEST.replace('seconds("10m") == 600', 'seconds("10m")'),
+            PARSER_TEST.replace('seconds("10 m") == 600', 'seconds("10 m")'),
             "test-loosened",
         ),
         (
             "test_durations.py",
-            PARSER_TEST + "\n\ndef test_hours():\n    result = seconds('2h')\n"
+            PARSER_TEST + "\n\ndef test_hours():\n    result = seconds('2 h')\n"
             "    assert result == result\n",
             "test-cannot-fail",
         ),
     ),
-    honest=PARSER_TEST
-    + '\n\ndef test_hours_and_plain_numbers():\n    assert seconds("2h") == 7200\n'
-    '    assert seconds(" 45 ") == 45\n    with pytest.raises(ValueError):\n'
-    '        seconds("xh")\n',
+    honest=PARSER_TEST + '\n\ndef test_hours():\n    assert seconds("2 h") == 7200\n'
+    '    with pytest.raises(ValueError):\n        seconds("x h")\n',
 )
 
 SLUG = """export function slug(title, limit = 20) {
   const words = title.toLowerCase().match(/[a-z0-9]+/g) ?? [];
-  const joined = words.join('-');
-  return joined.length > limit ? joined.slice(0, limit) : joined;
+  return words.join('-').slice(0, limit);
 }
 """
 SLUG_TEST = """import test from 'node:test';
@@ -164,8 +158,7 @@ MAKE = Project(
             "mutants-survive",
         ),
     ),
-    honest=CART_TEST + "\n    def test_half(self):\n"
-    "        self.assertEqual(total([10, 20], 50), 15)\n",
+    honest=CART_TEST + "\n    # A discount is in percent.\n",
 )
 PROJECTS = {"pytest": PYTEST, "node": NODE, "make": MAKE}
 
@@ -180,58 +173,47 @@ def found(project: Project) -> dict[str, Any]:
     return {"result": "IMPROVEMENT_FOUND", "files_scanned": 3, "selected": selected}
 
 
-def script(project: Project, attempts: Mapping[str, Play]) -> Mapping[str, Play]:
-    others = dict.fromkeys(
-        ("analyze-refactoring", "analyze-docs", "analyze-security", "analyze-performance"),
-        nothing(),
-    )
+def script(project: Project) -> Mapping[str, Play]:
+    """A cheat in each attempt, then an honest one; the agent's own Verify passes each."""
+    texts = [*((file, text) for file, text, _ in project.cheats), (project.test, project.honest)]
+    attempts = {f"implement-tests-{n}": [write(*text)] for n, text in enumerate(texts, 1)}
     found_it = {
         "analyze": [answer(found(project))],
-        "verify": [answer(PASSED)],
         "mr": [answer({**DRAFT, "title": "Test what no test reached"})],
     }
-    return plays(GOOD, {**found_it, **others, **attempts})
+    return plays(GOOD, found_it, attempts)
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_an_agent_that_cheats_in_every_attempt_gets_nothing(tmp_path: Path, name: str) -> None:
-    """Its own Verify passes each cheat: this program does not."""
+def test_cheats_get_nothing_and_an_honest_change_is_to_be_believed(
+    tmp_path: Path, name: str
+) -> None:
     project = PROJECTS[name]
     if not shutil.which(project.needs):
         pytest.skip(f"{project.needs} is not installed")
-    attempts = {
-        f"implement-tests-{number}": [write(file, text)]
-        for number, (file, text, _) in enumerate(project.cheats, 1)
-    }
-    config = f"{PLAIN}verify_commands: ['{project.command}']\n"
-    with world(tmp_path, script(project, attempts), files=project.files, config=config) as shop:
-        done = shop.nightshift("run")
+    config = (
+        f"{IMPLIED}verify_commands: ['{project.command}']\nmax_implement_retries: 3\n"
+        f"agent_env: [{BARE_PYTEST}]\n"
+    )
+    with world(tmp_path, script(project), files=project.files, config=config) as shop:
+        done = shop.nightshift("run", **{BARE_PYTEST: "1"})
         assert (done.exit_status, done.stderr) == (0, ""), done.log
-        assert shop.result["outcome"] == "NO_IMPROVEMENT", done.log
-        assert "tests: verify failed after retries: " in shop.result["summary"]
-        for _, _, flag in project.cheats:
-            assert f"[{flag}]" in done.log, done.log
-        told = [bead.prompt for bead in shop.agent.seen if bead.bead == "implement"]
-        for (_, _, flag), prompt in zip(project.cheats, told[1:], strict=False):
-            assert f"[{flag}]" in prompt.partition("<why_the_last_attempt_failed>")[2]
-        assert shop.written == []
-        shop.assert_put_back()
-
-
-@pytest.mark.parametrize("name", PROJECTS)
-def test_an_honest_one_gets_a_merge_request_to_believe(tmp_path: Path, name: str) -> None:
-    project = PROJECTS[name]
-    if not shutil.which(project.needs):
-        pytest.skip(f"{project.needs} is not installed")
-    attempts = {"implement": [write(project.test, project.honest)]}
-    config = f"{PLAIN}verify_commands: ['{project.command}']\n"
-    with world(tmp_path, script(project, attempts), files=project.files, config=config) as shop:
-        done = shop.nightshift("run")
         assert shop.result["outcome"] == "MR_CREATED", done.log
-        body = (shop.merge_requests[0].description or "").replace("\\", "")
+        told = [bead.prompt for bead in shop.agent.seen if bead.bead == "implement"]
+        for (_, _, flag), prompt in zip(project.cheats, told[1:], strict=True):
+            assert f"[{flag}]" in done.log, done.log
+            assert f"[{flag}]" in prompt.partition("<why_the_last_attempt_failed>")[2]
+        [mr] = shop.merge_requests
+        bare = shop.project.bare_repository
+        assert git(bare, "diff", "--name-only", shop.sha, mr.sha).split() == [project.test]
+        assert git(bare, "show", f"{mr.sha}:{project.test}") == project.honest
+        body = (mr.description or "").replace("\\", "")
         assert f"- `{project.command}`: exit 0, " in body
         assert "the same commands passed before the change" in body
-        assert "- Mutants: the new tests kill " in body
-        killed, tried = body.partition("the new tests kill ")[2].split(" mutants")[0].split(" of ")
-        assert int(killed) * 2 >= int(tried), body
+        if project.honest.count("assert") > project.files[project.test].count("assert"):
+            assert "- Mutants: the new tests kill " in body
+            counts = body.partition("the new tests kill ")[2].split(" mutants")[0]
+            killed, tried = counts.split(" of ")
+            assert int(killed) * 2 >= int(tried), body
         assert "Please look at:" not in body, body
+        shop.assert_put_back()

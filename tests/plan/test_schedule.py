@@ -2,8 +2,6 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import pytest
-
 from gitlab_nightshift.plan.schedule import (
     day_of_run,
     in_order,
@@ -13,6 +11,7 @@ from gitlab_nightshift.plan.schedule import (
 )
 from gitlab_nightshift.records import LeftOut, OpenMergeRequest
 from gitlab_nightshift.settings import Settings, load_settings
+from tests.support.tables import each
 
 FIVE = ("tests", "refactoring", "docs", "security", "performance")
 MONDAY = date(2025, 11, 24)
@@ -27,7 +26,7 @@ def open_mr(category: str, iid: int = 7) -> OpenMergeRequest:
 # --- the day --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("created_at", "zone", "day"),
     [
         ("2025-11-24T23:58:00Z", "UTC", MONDAY),
@@ -57,12 +56,12 @@ def test_the_clock_of_this_machine_may_be_in_any_zone() -> None:
 # --- the category ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("offset", "category"), list(enumerate((*FIVE, "", ""))))
+@each(("offset", "category"), list(enumerate((*FIVE, "", ""))))
 def test_each_weekday_has_its_category_and_the_weekend_none(offset: int, category: str) -> None:
     assert resolve_category(Settings(), MONDAY + timedelta(days=offset)) == category
 
 
-@pytest.mark.parametrize("day", [MONDAY, MONDAY + timedelta(days=6)])
+@each("day", [MONDAY, MONDAY + timedelta(days=6)])
 def test_the_override_wins_also_on_a_day_without_one(day: date) -> None:
     settings = load_settings({"NIGHTSHIFT_CATEGORY": "performance"})
     assert resolve_category(settings, day) == "performance"
@@ -74,7 +73,7 @@ def test_a_schedule_of_the_teams_own() -> None:
     assert resolve_category(settings, MONDAY + timedelta(days=6)) == "a11y"
 
 
-@pytest.mark.parametrize(
+@each(
     ("scheduled", "order"),
     [
         ("tests", FIVE),
@@ -102,7 +101,7 @@ def test_nothing_is_left_out_without_a_reason() -> None:
     assert out(Settings()) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("public", "allowed", "expected"),
     [(True, False, ["security"]), (True, True, []), (False, False, [])],
 )
@@ -110,7 +109,7 @@ def test_security_in_a_public_project(public: bool, allowed: bool, expected: lis
     assert out(Settings(security_on_public=allowed), public=public) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("limit", "open_ones", "expected"),
     [
         (1, ("docs",), ["docs"]),
@@ -166,7 +165,7 @@ def test_a_quiet_date_is_the_day_of_the_run() -> None:
     assert reason_to_skip(settings, TUESDAY, FIVE, (), 0) == ""
 
 
-@pytest.mark.parametrize(("open_count", "skipped"), [(2, False), (3, True), (4, True)])
+@each(("open_count", "skipped"), [(2, False), (3, True), (4, True)])
 def test_the_limit_in_total(open_count: int, skipped: bool) -> None:
     why = reason_to_skip(Settings(), MONDAY, FIVE, (), open_count)
     expected = f"{open_count} night-shift merge requests are open; the limit is 3"

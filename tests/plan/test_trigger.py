@@ -21,6 +21,7 @@ from gitlab_nightshift.plan.trigger import (
 from gitlab_nightshift.records import Place
 from gitlab_nightshift.records.asked import Asked
 from gitlab_nightshift.settings import parts
+from tests.support.tables import each
 
 THREAD = "6a9c1750b37d513a43987b574953fceb50b03ce7"
 BODY: dict[str, Any] = {
@@ -61,14 +62,12 @@ def test_a_comment_on_a_merge_request() -> None:
     assert place == Place("merge_requests", 5, 1241, THREAD)
 
 
-@pytest.mark.parametrize(
-    "body", [{"ref": "main", "id": "42", "variables": {"NIGHTSHIFT": "true"}}, {}, {"a": 1}]
-)
+@each("body", [{"ref": "main", "id": "42", "variables": {"NIGHTSHIFT": "true"}}, {}, {"a": 1}])
 def test_a_trigger_without_a_webhook_is_an_ordinary_run(body: dict[str, Any]) -> None:
     assert read_event(json.dumps(body).encode(), "42") is None
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"",
@@ -104,7 +103,7 @@ def test_anything_else_is_ignored(body: bytes) -> None:
     assert isinstance(read_event(body, "42"), Ignored)
 
 
-@pytest.mark.parametrize("thread", [None, 7, "../x", "ABC", "6a9c\n1750", "g" * 40, "a" * 65])
+@each("thread", [None, 7, "../x", "ABC", "6a9c\n1750", "g" * 40, "a" * 65])
 def test_a_thread_that_is_none_is_left_out(thread: object) -> None:
     assert read_event(noted(discussion_id=thread), "42") == Place("issues", 17, 1241, "")
 
@@ -135,13 +134,13 @@ def test_whatever_comes_it_is_a_place_of_numbers_or_nothing(body: bytes) -> None
 # --- the comment ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["/nightshift x", " \n/nightshift x", "/nightshift\nx"])
+@each("text", ["/nightshift x", " \n/nightshift x", "/nightshift\nx"])
 def test_a_command(text: str) -> None:
     assert is_command(text)
     assert asked_in(text).task == "x"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -171,7 +170,7 @@ def test_flags_and_words_and_further_lines() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("", "there is no task"),
@@ -208,7 +207,7 @@ def test_a_test_by_its_id() -> None:
     assert trigger.test_command(asked, KNOWN) == "npx vitest -k 'a b'"
 
 
-@pytest.mark.parametrize(
+@each(
     ("test_id", "args", "why"),
     [
         ("e2e", (), "no such test; known are: unit"),

@@ -2,9 +2,12 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,10 @@ from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_state import MergeRequest, Project
 from gitlab_nightshift.events import Event
 from gitlab_nightshift.gitlab import Clock, open_project
-from gitlab_nightshift.host.git import pristine
+from gitlab_nightshift.host.git import Git, pristine
 from gitlab_nightshift.host.paths import display
 from gitlab_nightshift.publish import Desk, publish, read_source
+from gitlab_nightshift.publish.desk import Source
 from gitlab_nightshift.records import (
     AnalysisCandidate,
     AnalysisResult,
@@ -32,6 +36,7 @@ from gitlab_nightshift.records import (
 )
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Job, Settings, read_job
+from tests.support import kept
 from tests.support.world import BOT_TOKEN, JOB_TOKEN, World, world
 
 BEFORE = "class TotalTest(unittest.TestCase):\n"
@@ -93,10 +98,21 @@ class Night:
     def job(self) -> Job:
         return read_job(self.world.env)
 
+    @property
+    def private(self) -> Path:
+        return self.folder / "private"
+
+    @cached_property
+    def git(self) -> Git:
+        self.private.mkdir(exist_ok=True)
+        return pristine(self.private / "home", os.environ["PATH"])
+
+    @cached_property
+    def source(self) -> Source:
+        """The checkout, as it is when it is first asked for."""
+        return read_source(self.git, self.world.checkout)
+
     def desk(self, **changes: Any) -> Desk:
-        private = self.folder / "private"
-        private.mkdir(exist_ok=True)
-        git = pristine(private / "home", os.environ["PATH"])
         job = changes.get("job", self.job)
         project = open_project(
             job.server_url, job.project_id, self.token, clock=self.time.clock, patience_s=300
@@ -106,9 +122,9 @@ class Night:
             job=job,
             project=project,
             token=self.token,
-            git=git,
-            source=read_source(git, self.world.checkout),
-            private=private,
+            git=self.git,
+            source=self.source,
+            private=self.private,
             redact=Redactor((BOT_TOKEN, JOB_TOKEN)),
             emit=self.events.append,
             clock=self.time.clock,
@@ -246,8 +262,19 @@ def shop(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def night(shop: World, tmp_path: Path) -> Night:
-    """A night whose bundle is ready."""
-    made = Night(shop, tmp_path)
-    made.make(add_a_test)
+    return ready(shop, tmp_path)
+
+
+def ready(shop: World, folder: Path) -> Night:
+    """A night whose bundle is ready; it is made once for a commit, and copied."""
+    made = Night(shop, folder)
+    if shop.sha not in _bundles:
+        kept_at = Path(tempfile.mkdtemp(prefix="bundle-", dir=kept.folder))
+        Night(shop, kept_at).make(add_a_test)
+        _bundles[shop.sha] = kept_at / "bundle"
+    shutil.copytree(_bundles[shop.sha], made.bundle_folder)
     shop.gitlab.requests.clear()
     return made
+
+
+_bundles: dict[str, Path] = {}

@@ -7,7 +7,7 @@ import os
 import resource
 import string
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,26 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.publish.bundle import LARGEST_BUNDLE, LARGEST_PATCH
 from gitlab_nightshift.records import Outcome
 from tests.support.trees import whole_tree
-from tests.support.world import World
+from tests.support.world import World, world
 
-from .conftest import TEST_SHOP, Night, add_a_test, git, raw_git
+from .conftest import TEST_SHOP, Night, add_a_test, git, raw_git, ready
 
 Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """For all that is refused before GitLab is asked anything."""
+    with world(tmp_path_factory.mktemp("world"), depth=5) as made:
+        heads = git(made.project.bare_repository, "for-each-ref")
+        yield made
+        assert made.merge_requests == []
+        assert git(made.project.bare_repository, "for-each-ref") == heads
+
+
+@pytest.fixture
+def night(untouched: World, tmp_path: Path) -> Night:
+    return ready(untouched, tmp_path)
 
 
 def refused(night: Night, code: Code, words: str, **changes: Any) -> None:
@@ -30,7 +45,7 @@ def refused(night: Night, code: Code, words: str, **changes: Any) -> None:
     before = whole_tree(night.bundle_folder)
     with pytest.raises(NightshiftError) as raised:
         night.publish(**changes)
-    assert raised.value.code is code, raised.value.message
+    assert raised.value.code is code, (words, raised.value.message)
     assert words in raised.value.message
     assert "\n" not in raised.value.message
     assert night.asked() == []
@@ -56,44 +71,45 @@ def put(*path: str, value: Any) -> Callable[[Json], object]:
 CHANGE = ("proposal", "change")
 
 
-@pytest.mark.parametrize(
-    ("change", "code", "words"),
-    [
-        (put("version", value=2), Code.PARSE_ERROR, "not a version 1 bundle"),
-        (put("outcome", value="GREAT"), Code.PARSE_ERROR, "outcome"),
-        (put("proposal", value=None), Code.PARSE_ERROR, "no proposal"),
-        (put("proposal", "verdict", "passed", value=False), Code.PARSE_ERROR, "not verified"),
-        (put("proposal", "category", value="evil"), Code.PARSE_ERROR, "category"),
-        (put("proposal", "draft", "title", value="x" * 501), Code.PARSE_ERROR, "draft.title"),
-        (put("proposal", "draft", "summary", value=7), Code.PARSE_ERROR, "draft.summary"),
-        (put("run_id", value="1\n/merge"), Code.PARSE_ERROR, "run_id"),
-        (put("run_id", value=""), Code.PARSE_ERROR, "run_id"),
-        (put("created_at", value="yesterday"), Code.PARSE_ERROR, "created_at"),
-        (put("created_at", value="2026-01-01T00:00:00"), Code.PARSE_ERROR, "created_at"),
-        (put("created_at", value="9998-01-01T00:00:00+00:00"), Code.PARSE_ERROR, "created_at"),
-        (put("created_at", value="0001-01-01T00:00:00+14:00"), Code.PARSE_ERROR, "created_at"),
-        (put("base_sha", value="0" * 40), Code.PUBLISH, "made for another commit"),
-        (put("base_sha", value="HEAD"), Code.PUBLISH, "made for another commit"),
-        (put("target_branch", value="release"), Code.PUBLISH, "made for another branch"),
-        (put(*CHANGE, "tree_id", value="0" * 40), Code.PUBLISH, "edited"),
-        (put(*CHANGE, "tree_id", value="HEAD^{tree}"), Code.PUBLISH, "edited"),
-        (put(*CHANGE, "files", value=["README.md"]), Code.PUBLISH, "edited"),
-        (put(*CHANGE, "files", value=[]), Code.PUBLISH, "edited"),
-        (put(*CHANGE, "added", value=1), Code.PUBLISH, "edited"),
-        (put(*CHANGE, "deleted", value=1), Code.PUBLISH, "edited"),
-    ],
-)
-def test_edited_json(
-    night: Night, change: Callable[[Json], object], code: Code, words: str
-) -> None:
-    edit(night, change)
-    refused(night, code, words)
+EDITED = [
+    (put("version", value=2), Code.PARSE_ERROR, "not a version 1 bundle"),
+    (put("outcome", value="GREAT"), Code.PARSE_ERROR, "outcome"),
+    (put("proposal", value=None), Code.PARSE_ERROR, "no proposal"),
+    (put("proposal", "verdict", "passed", value=False), Code.PARSE_ERROR, "not verified"),
+    (put("proposal", "category", value="evil"), Code.PARSE_ERROR, "category"),
+    (put("proposal", "draft", "title", value="x" * 501), Code.PARSE_ERROR, "draft.title"),
+    (put("proposal", "draft", "summary", value=7), Code.PARSE_ERROR, "draft.summary"),
+    (put("run_id", value="1\n/merge"), Code.PARSE_ERROR, "run_id"),
+    (put("run_id", value=""), Code.PARSE_ERROR, "run_id"),
+    (put("created_at", value="yesterday"), Code.PARSE_ERROR, "created_at"),
+    (put("created_at", value="2026-01-01T00:00:00"), Code.PARSE_ERROR, "created_at"),
+    (put("created_at", value="9998-01-01T00:00:00+00:00"), Code.PARSE_ERROR, "created_at"),
+    (put("created_at", value="0001-01-01T00:00:00+14:00"), Code.PARSE_ERROR, "created_at"),
+    (put("base_sha", value="0" * 40), Code.PUBLISH, "made for another commit"),
+    (put("base_sha", value="HEAD"), Code.PUBLISH, "made for another commit"),
+    (put("target_branch", value="release"), Code.PUBLISH, "made for another branch"),
+    (put(*CHANGE, "tree_id", value="0" * 40), Code.PUBLISH, "edited"),
+    (put(*CHANGE, "tree_id", value="HEAD^{tree}"), Code.PUBLISH, "edited"),
+    (put(*CHANGE, "files", value=["README.md"]), Code.PUBLISH, "edited"),
+    (put(*CHANGE, "files", value=[]), Code.PUBLISH, "edited"),
+    (put(*CHANGE, "added", value=1), Code.PUBLISH, "edited"),
+    (put(*CHANGE, "deleted", value=1), Code.PUBLISH, "edited"),
+]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"version": 1}', "\xff"])
-def test_bad_json(night: Night, text: str) -> None:
-    (night.bundle_folder / "bundle.json").write_bytes(text.encode("latin-1"))
-    refused(night, Code.PARSE_ERROR, "bundle.json")
+def test_edited_json(night: Night) -> None:
+    file = night.bundle_folder / "bundle.json"
+    honest = file.read_bytes()
+    for change, code, words in EDITED:
+        edit(night, change)
+        refused(night, code, words)
+        file.write_bytes(honest)
+
+
+def test_bad_json(night: Night) -> None:
+    for text in ("", "{", "[]", "null", "[" * 100_000, '{"version": 1}', "\xff"):
+        (night.bundle_folder / "bundle.json").write_bytes(text.encode("latin-1"))
+        refused(night, Code.PARSE_ERROR, "bundle.json")
 
 
 def test_no_bundle(night: Night) -> None:
@@ -130,10 +146,10 @@ def test_a_flipped_byte_in_the_patch(night: Night) -> None:
     refused(night, Code.PUBLISH, "edited")
 
 
-@pytest.mark.parametrize("patch", [b"", b"rubbish\n", b"\0" * 100])
-def test_a_patch_that_is_none(night: Night, patch: bytes) -> None:
-    night.patch.write_bytes(patch)
-    refused(night, Code.PUBLISH, "not published")
+def test_a_patch_that_is_none(night: Night) -> None:
+    for patch in (b"", b"rubbish\n", b"\0" * 100):
+        night.patch.write_bytes(patch)
+        refused(night, Code.PUBLISH, "not published")
 
 
 def test_a_patch_cut_short(night: Night) -> None:
@@ -201,27 +217,27 @@ def test_a_change_of_nothing(night: Night) -> None:
     refused(night, Code.PUBLISH, "changes nothing")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../evil",
-        "/tmp/evil",
-        ".git/hooks/post-checkout",
-        "a/.GIT/config",
-        "a/../../evil",
-        "git~1/config",
-        ".git\u200c/config",
-    ],
+ESCAPING = (
+    "../evil",
+    "/tmp/evil",
+    ".git/hooks/post-checkout",
+    "a/.GIT/config",
+    "a/../../evil",
+    "git~1/config",
+    ".git\u200c/config",
 )
-def test_paths_that_escape(night: Night, path: str) -> None:
-    text = (
-        f"diff --git a/{path} b/{path}\nnew file mode 100755\nindex {'0' * 40}..{'1' * 40}\n"
-        f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+evil\n"
-    )
-    night.patch.write_bytes(text.encode())
-    refused(night, Code.PUBLISH, "does not apply")
-    assert not Path("/tmp/evil").exists()
-    assert not (night.folder / "evil").exists()
+
+
+def test_paths_that_escape(night: Night) -> None:
+    for path in ESCAPING:
+        text = (
+            f"diff --git a/{path} b/{path}\nnew file mode 100755\nindex {'0' * 40}..{'1' * 40}\n"
+            f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+evil\n"
+        )
+        night.patch.write_bytes(text.encode())
+        refused(night, Code.PUBLISH, "does not apply")
+        assert not Path("/tmp/evil").exists(), path
+        assert not (night.folder / "evil").exists(), path
 
 
 def test_another_patch_with_its_own_tree(night: Night) -> None:
@@ -281,7 +297,9 @@ def test_only_plain_files(night: Night, change: Callable[[Path], None]) -> None:
     refused(night, Code.POLICY_DENY, f"{name} is a symbolic link or a submodule")
 
 
-def test_a_new_program_is_a_plain_file(night: Night) -> None:
+def test_a_new_program_is_a_plain_file(shop: World, tmp_path: Path) -> None:
+    night = Night(shop, tmp_path)
+
     def tool(top: Path) -> None:
         (top / "tool.sh").write_text("#!/bin/sh\n")
         (top / "tool.sh").chmod(0o755)
@@ -302,19 +320,19 @@ def test_a_recent_file(night: Night) -> None:
 # --- what is not published ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("outcome", [each for each in Outcome if each is not Outcome.MR_READY])
-def test_a_quiet_night_is_only_reported(night: Night, outcome: Outcome) -> None:
+def test_a_quiet_night_is_only_reported(night: Night) -> None:
     reason = "All categories exhausted. \x1b[31m\u202e"
-    night.make(add_a_test, outcome=outcome, reason=reason, error_code="E_TIMEOUT")
-    night.patch.unlink()
-    night.gitlab.requests.clear()
-    published = night.publish()
-    assert published.outcome is outcome
-    assert published.run_id == "4711"
-    assert published.reason == "All categories exhausted. [31m"
-    assert published.error_code == "E_TIMEOUT"
-    assert published.mr_url == ""
-    assert night.asked() == []
+    for outcome in set(Outcome) - {Outcome.MR_READY}:
+        night.make(add_a_test, outcome=outcome, reason=reason, error_code="E_TIMEOUT")
+        night.patch.unlink()
+        night.gitlab.requests.clear()
+        published = night.publish()
+        assert published.outcome is outcome
+        assert published.run_id == "4711"
+        assert published.reason == "All categories exhausted. [31m"
+        assert published.error_code == "E_TIMEOUT"
+        assert published.mr_url == ""
+        assert night.asked() == []
 
 
 # --- odd files ----------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.asked import PROVIDERS, Asked, pipeline_variables, read_asked
 from gitlab_nightshift.settings.load import load_settings
+from tests.support.tables import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "asked"),
     [
         ("round  prices", Asked("round prices")),
@@ -31,7 +32,7 @@ def test_words_and_flags_are_told_apart(text: str, asked: Asked) -> None:
     assert read_asked(text) == asked
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("", "there is no task"),

@@ -31,6 +31,7 @@ from gitlab_nightshift.records import (
 )
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.joblog import WIDTH, JobLog, one_line
+from tests.support.tables import each
 
 MARKER = re.compile(
     r"\x1b\[0Ksection_(start|end):(\d+):([A-Za-z0-9_.-]+)(\[collapsed=true\])?\r\x1b\[0K"
@@ -277,7 +278,7 @@ def test_one_line_is_one_printable_line(text: str, width: int) -> None:
     line.encode()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "line"),
     [
         ("", ""),

@@ -4,8 +4,6 @@ import dataclasses
 import re
 import xml.etree.ElementTree as ET
 
-import pytest
-
 from gitlab_nightshift.records import (
     AnalysisResult,
     BeadResult,
@@ -25,6 +23,7 @@ from gitlab_nightshift.records import (
     Verdict,
 )
 from gitlab_nightshift.report.page import page
+from tests.support.tables import each
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"
 HOSTILE = """</p></title></style>]]><script>alert(1)</script>
@@ -64,7 +63,7 @@ def parsed(text: str) -> ET.Element:
     return ET.fromstring(text.encode())
 
 
-@pytest.mark.parametrize("with_proposal", [True, False])
+@each("with_proposal", [True, False])
 def test_everything_is_escaped(with_proposal: bool) -> None:
     result, bundle = told(HOSTILE, HOSTILE)
     if not with_proposal:

@@ -3,8 +3,6 @@
 import dataclasses
 import xml.etree.ElementTree as ET
 
-import pytest
-
 from gitlab_nightshift.records import (
     AnalysisResult,
     BeadResult,
@@ -19,6 +17,7 @@ from gitlab_nightshift.records import (
     Verdict,
 )
 from gitlab_nightshift.report.result import bead_said, dotenv, junit, run_result
+from tests.support.tables import each
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"
 BEADS = (
@@ -85,13 +84,12 @@ HOSTILE = RunResult(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("result", "values"),
     [
         (GOOD, ["MR_CREATED", URL, "docs", "1.5000"]),
         (HOSTILE, ["FAILED", "a GITLAB_TOKEN=x  B=", "a b", ""]),
     ],
-    ids=["good", "hostile"],
 )
 def test_dotenv_is_one_line_for_each_key(result: RunResult, values: list[str]) -> None:
     names = ["NIGHT_OUTCOME", "NIGHT_MR_URL", "NIGHT_CATEGORY", "NIGHT_COST_USD"]
@@ -123,17 +121,16 @@ def test_junit_has_a_case_for_each_bead_and_one_for_the_night() -> None:
     assert root[1][0].attrib == {"message": "idle: no output"}
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
+@each("outcome", list(Outcome))
 def test_only_a_failed_night_is_a_failed_case(outcome: Outcome) -> None:
     root = suite(RunResult("1", outcome, "E_X" if outcome is Outcome.FAILED else "", "why"))
     text = root.findtext("testcase/failure")
     assert text == ("E_X: why" if outcome is Outcome.FAILED else None)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["\0\x08\x0b\x1b[31m", "</failure><testcase/>", "\"'&<>]]>", "\ud800 \uffff", "x" * 9999],
-    ids=lambda text: ascii(text)[:20],
 )
 def test_junit_is_well_formed_whatever_an_agent_says(text: str) -> None:
     bead = BeadResult(text, text, 1, text, BeadStatus.CRASHED, Usage(), 1, text)
@@ -142,7 +139,7 @@ def test_junit_is_well_formed_whatever_an_agent_says(text: str) -> None:
     assert all(len(failure.text or "") <= 500 for failure in root.iter("failure"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("handoff", "said"),
     [
         (AnalysisResult("NO_IMPROVEMENT", reason="All is well.\nReally."), "All is well."),

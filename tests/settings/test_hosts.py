@@ -4,6 +4,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.settings import ConfigFile, load_settings
+from tests.support.tables import each
 
 PLACE = "nightshift.yaml:4: policy.egress_hosts.1: "
 
@@ -24,7 +25,7 @@ def test_hosts_are_read_as_they_are_meant() -> None:
     assert found.waiting == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "text"),
     [
         ("https://b.example", "a host, or host:port, is expected"),
@@ -47,7 +48,7 @@ def test_a_bad_host_is_told_with_its_place(host: str, text: str) -> None:
     assert line.startswith(PLACE + text)
 
 
-@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "no_proxy"])
+@each("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "no_proxy"])
 def test_agents_get_no_proxy_of_the_job(name: str) -> None:
     with pytest.raises(NightshiftError, match="agents get no proxy of the job"):
         load_settings({"NIGHTSHIFT_AGENT_ENV": f"JAVA_HOME,{name}"})

@@ -1,9 +1,8 @@
 """The job's facts, and which values are kept out of texts."""
 
-import pytest
-
 from gitlab_nightshift.settings import Job, Secrets, read_job, read_secrets
 from gitlab_nightshift.settings.job import MODEL_KEYS
+from tests.support.tables import each
 
 TOKEN = "glpat-abcdefghij0123456789"
 CI = {
@@ -62,16 +61,14 @@ def test_outside_ci_a_run_has_an_id_of_its_own_and_little_else() -> None:
     assert job.ci_config_path == ".gitlab-ci.yml"
 
 
-@pytest.mark.parametrize(
-    "url", ["https://g.example:8443/a/b/c", "https://g.example:8443/a/b/c.git/"]
-)
+@each("url", ["https://g.example:8443/a/b/c", "https://g.example:8443/a/b/c.git/"])
 def test_outside_ci_the_project_is_that_of_repo_url(url: str) -> None:
     job = read_job({}, url)
     found = (job.server_url, job.project_id, job.project_path)
     assert found == ("https://g.example:8443", "a/b/c", "a/b/c")
 
 
-@pytest.mark.parametrize(
+@each(
     ("job", "script", "seconds"),
     [
         ("3600", "", 3600),
@@ -100,7 +97,7 @@ def test_the_token_and_the_model_keys_are_known() -> None:
     assert read_secrets({"GITLAB_TOKEN": " \n"}) == Secrets()
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     """CI_JOB_TOKEN CI_REGISTRY_PASSWORD CI_DEPLOY_PASSWORD HARBOR_PASSWORD DB_PASSWD my_secret
     GOOGLE_CREDENTIALS SSH_PRIVATE_KEY AWS_SECRET_ACCESS_KEY MAPS_APIKEY BOT_PAT PGPASSWORD
@@ -110,7 +107,7 @@ def test_a_name_that_says_secret(name: str) -> None:
     assert read_secrets({name: "hunter2!"}).values == ("hunter2!",)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     """CI_COMMIT_AUTHOR GIT_AUTHOR_NAME NIGHTSHIFT_MAX_TOKENS PATH CI_COMMIT_MESSAGE KEYBOARD
     SSH_AUTH_SOCK CI_PROJECT_PATH FF_GIT_URLS_WITHOUT_TOKENS CACHE_KEY_FILES""".split(),
@@ -124,7 +121,7 @@ def test_short_values_would_blacken_the_log() -> None:
     assert read_secrets(env).values == ("sesame",)
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "https://gitlab-ci-token:hunter2!@g.example/a.git",

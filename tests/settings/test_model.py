@@ -13,6 +13,7 @@ from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, 
 from gitlab_nightshift.records import Outcome
 from gitlab_nightshift.settings import NOT_IN_FORCE, ConfigFile, Settings, load_settings
 from gitlab_nightshift.settings.load import schema
+from tests.support.tables import each
 
 OPUS, SONNET = "claude-opus-4-6", "claude-sonnet-4-6"
 DEFAULTS: dict[str, Any] = {
@@ -126,13 +127,13 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("text", FILES)
+@each("text", FILES)
 def test_what_the_schema_takes_is_taken(text: str) -> None:
     jsonschema.validate(yaml.safe_load(text), schema())
     load_settings({}, ConfigFile("nightshift.yaml", text))
 
 
-@pytest.mark.parametrize("text", ["max_diff: 3", "agent: gpt", "code_agent: {max_diff: 3}"])
+@each("text", ["max_diff: 3", "agent: gpt", "code_agent: {max_diff: 3}"])
 def test_what_the_schema_refuses_is_refused(text: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(text), schema())
@@ -164,7 +165,7 @@ NOT_YET: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize(("key", "text"), NOT_YET.items())
+@each(("key", "text"), NOT_YET.items())
 def test_a_key_that_waits_is_told_when_it_is_set(key: str, text: str) -> None:
     assert load_settings({}, ConfigFile("nightshift.yaml", text)).waiting == (key,)
 
@@ -186,7 +187,7 @@ def test_a_flag_is_set_by_its_name() -> None:
     assert load_settings(in_variable).policy.flags == {"recent-file": "off"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "told"),
     [
         ("binary-files: off", "no red flag has this name; did you mean binary-file?"),

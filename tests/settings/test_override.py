@@ -6,6 +6,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.settings import load_settings
 from gitlab_nightshift.settings.file import ConfigFile
 from gitlab_nightshift.settings.override import overridden
+from tests.support.tables import each
 
 FILE = ConfigFile(
     "nightshift.yaml",
@@ -30,7 +31,7 @@ def test_the_models_that_somebody_asked_for_stay_with_any_agent() -> None:
     assert set(made.for_agent("codex").models.model_dump().values()) == {"m"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "why"),
     [
         ({"agent": "gpt"}, "agent: "),

@@ -1,19 +1,32 @@
 """A world for delegations: a repository with a policy, an agent that is scripted, the command."""
 
+import contextlib
+import io
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from gitlab_nightshift import api
+from gitlab_nightshift.work.delegation import run
+from tests.support import warm
 from tests.support.agent import Agent, Play, plays, write
 from tests.support.shop import GOOD
 from tests.support.trees import Tree, assert_same, processes_in, whole_tree
-from tests.support.world import CLAUDE, FILES, MODEL_KEY, ROOT, commit, git
+from tests.support.world import (
+    CLAUDE,
+    FILES,
+    MODEL_KEY,
+    PATH,
+    ROOT,
+    commit,
+    create_history,
+    git,
+)
 
 OUTPUT = "nightshift"
 POLICY = """\
@@ -62,23 +75,37 @@ class Delegations:
     agent: Agent
     before: Tree
 
-    def start(self, raw: bytes, *args: str, **env: str) -> "subprocess.Popen[bytes]":
+    def start(self, raw: bytes, *args: str, **env: str) -> warm.Started:
         """Start the real command with this on its stdin."""
         given = self.folder / "agent/payload"
         given.write_bytes(raw)
         with given.open("rb") as stdin:
-            return subprocess.Popen(
-                [sys.executable, "-m", "gitlab_nightshift", "delegate", *args],
-                cwd=self.desk,
-                env={**self.env, **env},
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
+            whole = {**self.env, **env}
+            return warm.start(["delegate", *args], cwd=self.desk, env=whole, stdin=stdin.fileno())
 
     def delegate(self, **payload: Any) -> Done:
         """Run the real command; the task and the repository are given unless named."""
         return ended(self.start(self.payload(**payload)))
+
+    def ask(self, **payload: Any) -> Done:
+        """The same without a process of its own, where how it is started is not the subject."""
+        return self.called(self.payload(**payload))
+
+    def called(self, raw: bytes, **env: str) -> Done:
+        """What the command makes of this on its stdin, by its own function."""
+        log, whole = io.StringIO(), {**self.env, **env}
+        with (
+            contextlib.chdir(self.desk),
+            patch.object(run, "close_to_others"),  # it would close the process that runs the tests
+        ):
+            result = api.delegate_file("-", io.BytesIO(raw), whole, log)
+        return Done(api.exit_status(result), json.dumps(api.as_json(result)), log.getvalue())
+
+    def configure(self, text: str) -> None:
+        """Commit another nightshift.yaml."""
+        (self.repository / "nightshift.yaml").write_text(text)
+        commit(self.repository, "Configure")
+        self.look()
 
     def payload(self, **payload: Any) -> bytes:
         repo = {"type": "local_path", "value": str(self.repository)}
@@ -123,19 +150,19 @@ class Delegations:
 
     @property
     def events(self) -> list[Any]:
-        """The events of the only delegation so far."""
-        [folder] = (self.desk / OUTPUT).iterdir()
+        """The events of the last delegation."""
+        folder = max((self.desk / OUTPUT).iterdir(), key=lambda path: path.stat().st_mtime_ns)
         return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
-def ended(process: "subprocess.Popen[bytes]", timeout_s: float = 60) -> Done:
+def ended(process: warm.Started, timeout_s: float = warm.LIMIT_S) -> Done:
     with process:
         try:
             out, err = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-    return Done(process.returncode, out.decode(), err.decode())
+    return Done(process.wait(), out.decode(), err.decode())
 
 
 @contextmanager
@@ -145,23 +172,14 @@ def delegations(
     """A repository of three commits whose policy lets the orchestrator ``planner`` write Python."""
     folder = folder.resolve()
     repository, desk = folder / "shop", folder / "desk"
-    for place in (repository, desk, folder / "home", folder / "tmp"):
+    for place in (desk, folder / "home", folder / "tmp"):
         place.mkdir()
-    git(repository, "init", "-q", "-b", "main")
-    for name, data in {**FILES, "nightshift.yaml": config}.items():
-        path = repository / os.fsdecode(os.fsencode(name))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.encode() if isinstance(data, str) else data)
-        path.chmod(0o755 if name.endswith(".sh") else 0o644)
-    commit(repository, "Start the shop")
-    for number in range(2):
-        (repository / "notes.txt").write_text(f"note {number}\n")
-        commit(repository, f"Write note {number}")
+    create_history(repository, {**FILES, "nightshift.yaml": config}, 3)
     git(repository, "config", "user.name", "Ada")
     git(repository, "config", "user.email", "ada@example.org")
     agent = Agent(folder / "agent", script, CLAUDE)
     env = {
-        "PATH": f"{agent.bin}:{os.environ['PATH']}",
+        "PATH": f"{agent.bin}:{PATH}",
         "PYTHONPATH": str(ROOT),
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +149,8 @@ class Player:
 
     def do_spend(self, usd: float) -> None:
         """Ask the model for an answer of that price, as the CLI would."""
+        import urllib.request  # costs more than all the rest of a bead
+
         model = sys.argv[sys.argv.index("--model") + 1]
         tokens = round(usd / (SONNET_USD if "sonnet" in model else OPUS_USD))
         body = {

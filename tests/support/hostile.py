@@ -33,7 +33,7 @@ def environments() -> str:
 
 
 def connected() -> str:
-    with socket.create_connection(("127.0.0.1", PLACES["port"]), 2) as way:
+    with socket.create_connection(("127.0.0.1", PLACES["port"]), 60) as way:
         return str(way.getpeername())
 
 
@@ -42,8 +42,7 @@ def daemon() -> int:
     return subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True).pid
 
 
-def main() -> int:
-    sys.stdin.read()
+def attacks() -> dict[str, str]:
     found = {"environment": " ".join(f"{k}={v}" for k, v in os.environ.items())}
     found |= tried("ancestors", environments)
     for name in PLACES["files"]:
@@ -51,7 +50,12 @@ def main() -> int:
     found |= tried("outside", lambda: Path(PLACES["outside"]).write_text("was here"))
     found |= tried("network", connected)
     found |= tried("daemon", daemon)
-    print(json.dumps({"found": found}))
+    return found
+
+
+def main() -> int:
+    if "Category: docs" in sys.stdin.read():  # the first of the night
+        print(json.dumps({"found": attacks()}))
     answer = {"result": "NO_IMPROVEMENT", "reason": "busy"}
     result = {"type": "result", "subtype": "success", "is_error": False, "result": "done"}
     print(json.dumps({**result, "structured_output": answer, "total_cost_usd": 0.0}))

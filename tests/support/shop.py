@@ -9,7 +9,9 @@ from tests.support.agent import REAL, Play, answer, append, spend
 from tests.support.turns import Request, Turn, Usage, by_phrase
 
 TEST = "\n    def test_discount(self):\n        self.assertEqual(total([10], 50), 5)\n"
-"""Three lines at the end of ``test_shop.py``."""
+"""Three lines at the end of ``test_shop.py``: a new test, which is held against mutants."""
+NOTE = "\n    # A discount is in percent.\n"
+"""Two lines at the same place that nothing has to run for."""
 
 SELECTED: dict[str, Any] = {
     "rank": 1,
@@ -45,7 +47,7 @@ DRAFT: dict[str, Any] = {
 
 GOOD: dict[str, Play] = {
     "analyze": [answer(FOUND)],
-    "implement": [append("test_shop.py", TEST)],
+    "implement": [append("test_shop.py", NOTE)],
     "verify": [answer(PASSED)],
     "mr": [answer(DRAFT)],
 }
@@ -95,7 +97,7 @@ def turns(checkout: Path) -> dict[str, list[Turn]]:
         "analyze": [model.bash("git ls-files"), model.answer(FOUND)],
         "implement": [
             model.read(test),
-            model.edit(test, last, last + TEST),
+            model.edit(test, last, last + NOTE),
             model.bash("make test"),
             model.say("I added a test."),
         ],

@@ -3,7 +3,7 @@
 import gzip
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +20,30 @@ def wait_for(true: Any, what: str, timeout_s: float = 60) -> None:
 
 def whole_tree(top: Path) -> Tree:
     """Kind, mode, time and bytes (or link target) of all that is below a folder."""
-    found: Tree = {}
-    for folder, folders, files in os.walk(top):
-        for name in (*folders, *files):
-            path = Path(folder, name)
-            found[str(path.relative_to(top))] = _entry(path)
-    return dict(sorted(found.items()))
+    return dict(sorted(_entries(str(top), "")))
 
 
-def _entry(path: Path) -> tuple[Any, ...]:
-    status = path.lstat()
-    if path.is_symlink():
-        return ("link", os.fsencode(path.readlink()))
-    if path.is_dir():
+def _entries(folder: str, above: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    with os.scandir(folder) as listed:
+        for entry in listed:
+            name = f"{above}{entry.name}"
+            yield name, _entry(entry)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _entries(entry.path, f"{name}/")
+
+
+def _entry(entry: "os.DirEntry[str]") -> tuple[Any, ...]:
+    status = entry.stat(follow_symlinks=False)
+    if entry.is_symlink():
+        return ("link", os.fsencode(os.readlink(entry.path)))  # noqa: PTH115 - many of them
+    if entry.is_dir():
         return ("folder", oct(status.st_mode))
-    if not path.is_file():
+    if not entry.is_file():
         return ("other", oct(status.st_mode))
     # Git sets the time of an object that is stored a second time, by whoever borrows from it.
-    time_ns = 0 if "/.git/objects/" in str(path) else status.st_mtime_ns
-    return ("file", oct(status.st_mode), time_ns, path.read_bytes())
+    time_ns = 0 if "/.git/objects/" in entry.path else status.st_mtime_ns
+    with open(entry.path, "rb") as file:  # noqa: PTH123 - many of them
+        return ("file", oct(status.st_mode), time_ns, file.read())
 
 
 def assert_same(now: Tree, before: Tree) -> None:

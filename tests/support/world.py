@@ -3,17 +3,22 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from gitlab_nightshift.demo.checkout import Layout, gitlab_checkout
 from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_state import MergeRequest, Project
+from tests.support import kept, warm
 from tests.support.agent import Agent, Play
 from tests.support.trees import Tree, assert_same, processes_in, unpacked, whole_tree
 
@@ -29,8 +34,11 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tests" / "node" / "node_modules" / ".bin"
 CLAUDE = TOOLS / "claude"
 OUTPUT = "nightshift"
+PATH = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
+"""The interpreter itself comes first: the script of a version manager costs more than a bead."""
 
 Files = Mapping[str, str | bytes]
+Process = subprocess.Popen[bytes] | warm.Started
 
 FILES: Files = {
     "Makefile": "test:\n\tpython3 -m unittest -q\n",
@@ -51,9 +59,13 @@ FILES: Files = {
 }
 PROVING = "reviewer: rita\nverify_commands: [make test]\n"
 """A nightshift.yaml under which the program itself proves the change."""
-PLAIN = "reviewer: rita\n"
-ANYWHERE = f"{PLAIN}policy: {{flags: {{outside-selection: off}}}}\n"
+IMPLIED = "reviewer: rita\n"
+"""What proves a change is what the build files say."""
+PLAIN = f"{IMPLIED}verify_commands: ['true']\n"
+"""Nothing of the project's own is run: what its tests say is not the subject."""
+UNSELECTED = "policy: {flags: {outside-selection: off}}\n"
 """A change may touch files that Analyze did not select."""
+ANYWHERE = PLAIN + UNSELECTED
 
 
 @dataclass
@@ -78,7 +90,8 @@ class Done:
 class World:
     """Everything that a night meets; ``env`` is the job's environment.
 
-    The command runs with ``python`` and as ``user`` (None: the one that runs the tests).
+    The command runs with ``python`` (None: forked by ``warm.py``) and as ``user`` (None: the one
+    that runs the tests; another needs a ``python``).
     """
 
     gitlab: Standin
@@ -89,19 +102,22 @@ class World:
     env: dict[str, str]
     agent: Agent
     before: Tree = field(default_factory=dict)
-    python: Path = Path(sys.executable)
+    python: Path | None = None
     user: int | None = None
 
     def nightshift(self, *args: str, **env: str) -> Done:
         """Run the real command in the checkout."""
         return ended(self.start(*args, **env))
 
-    def start(self, *args: str, **env: str) -> "subprocess.Popen[bytes]":
+    def start(self, *args: str, **env: str) -> Process:
         """Start the real command, for tests that do something to it."""
+        whole = {**self.env, **env}
+        if self.python is None:
+            return warm.start(args, cwd=self.checkout, env=whole)
         return subprocess.Popen(
             [self.python, "-m", "gitlab_nightshift", *args],
             cwd=self.checkout,
-            env={**self.env, **env},
+            env=whole,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             user=self.user,
@@ -183,7 +199,7 @@ class World:
         self.look()
 
 
-def ended(process: "subprocess.Popen[bytes]", timeout_s: float = 120) -> Done:
+def ended(process: Process, timeout_s: float = warm.LIMIT_S) -> Done:
     """Wait for a command; one that does not end is killed, and that is a failure."""
     with process:
         try:
@@ -191,7 +207,7 @@ def ended(process: "subprocess.Popen[bytes]", timeout_s: float = 120) -> Done:
         except subprocess.TimeoutExpired:
             process.kill()
             raise
-    return Done(process.returncode, out.decode(), err.decode())
+    return Done(process.wait(), out.decode(), err.decode())
 
 
 @contextmanager
@@ -219,7 +235,7 @@ def world(
         fill(project.bare_repository, folder / "seed", {**files, **own}, commits)
         checkout = folder / "builds" / "acme" / "shop"
         checkout.parent.mkdir(parents=True)
-        sha = gitlab_checkout(project, checkout, layout=layout, token=JOB_TOKEN, depth=depth)
+        sha = check_out(project, checkout, layout, depth)
         agent = Agent(folder / "agent", plays or {}, CLAUDE)
         env = job_environment(folder, gitlab, project, sha, agent)
         made = World(gitlab, project, folder, checkout, sha, env, agent)
@@ -229,19 +245,70 @@ def world(
 
 
 def fill(bare: Path, seed: Path, files: Files, commits: int) -> None:
-    """Push a history: the files, then further commits that touch only ``notes.txt``."""
-    seed.mkdir()
+    """Give a bare repository a history, and its author's checkout beside it."""
+    create_history(seed, files, commits)
+    shutil.copytree(seed / ".git/objects", bare / "objects", dirs_exist_ok=True)
+    shutil.copy(seed / ".git/refs/heads/main", bare / "refs/heads/main")
+
+
+def check_out(project: Project, folder: Path, layout: Layout, depth: int) -> str:
+    """A runner's checkout and the job's files beside it; made once for a commit, and copied."""
+    sha = git(project.bare_repository, "rev-parse", "main").strip()
+    if (sha, layout, depth) not in _checkouts:
+        made = Path(tempfile.mkdtemp(prefix="checkout-", dir=kept.folder)) / "shop"
+        gitlab_checkout(project, made, layout=layout, token=JOB_TOKEN, depth=depth)
+        _checkouts[sha, layout, depth] = (made, project.http_url)
+    made, url = _checkouts[sha, layout, depth]
+    changed = {
+        str(made): str(folder.absolute()),
+        urlsplit(url).netloc: urlsplit(project.http_url).netloc,
+    }
+    for end in ("", ".tmp"):
+        shutil.copytree(f"{made}{end}", f"{folder}{end}", symlinks=True)
+    job_files = Path(f"{folder}.tmp").rglob("*")
+    for path in (folder / ".git/config", folder / ".git/FETCH_HEAD", *job_files):
+        if path.is_file():
+            text = path.read_text()
+            for old, new in changed.items():
+                text = text.replace(old, new)
+            path.write_text(text)
+    git(folder, "update-index", "-q", "--refresh")
+    return sha
+
+
+_checkouts: dict[tuple[str, Layout, int], tuple[Path, str]] = {}
+
+
+def create_history(folder: Path, files: Files, commits: int) -> None:
+    """A repository: first the files, then further commits that touch only ``notes.txt``.
+
+    Made once for all tests of this process, and copied.
+    """
+    shutil.copytree(_history(tuple(sorted(files.items())), commits), folder, symlinks=True)
+
+
+@cache
+def _history(files: tuple[tuple[str, str | bytes], ...], commits: int) -> Path:
+    seed = Path(tempfile.mkdtemp(prefix="seed-", dir=kept.folder))
+    seed.chmod(0o755)  # a copy has its mode, and another user may have to pass through
     git(seed, "init", "-q", "-b", "main")
-    for name, data in files.items():
-        path = seed / os.fsdecode(os.fsencode(name))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.encode() if isinstance(data, str) else data)
-        path.chmod(0o755 if name.endswith(".sh") else 0o644)
+    write_files(seed, dict(files))
     commit(seed, "Start the shop")
     for number in range(commits - 1):
         (seed / "notes.txt").write_text(f"note {number}\n")
         commit(seed, f"Write note {number}")
-    git(seed, "push", "-q", str(bare), "main")
+    git(seed, "repack", "-adq")  # few files are copied faster than many
+    for sample in (seed / ".git/hooks").glob("*.sample"):
+        sample.unlink()
+    return seed
+
+
+def write_files(folder: Path, files: Files) -> None:
+    for name, data in files.items():
+        path = folder / os.fsdecode(os.fsencode(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        path.chmod(0o755 if name.endswith(".sh") else 0o644)
 
 
 def commit(seed: Path, message: str) -> None:
@@ -263,7 +330,7 @@ def job_environment(
     for name in ("home", "tmp"):
         (folder / name).mkdir()
     return {
-        "PATH": f"{agent.bin}:{TOOLS}:{os.environ['PATH']}",
+        "PATH": f"{agent.bin}:{TOOLS}:{PATH}",
         "PYTHONPATH": str(ROOT),
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),

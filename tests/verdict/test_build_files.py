@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.verdict.build_files import build_commands, default_allowed_commands
+from tests.support.tables import each
 
 PYTEST = ("pytest", "python -m pytest")
 MAKEFILE = b"""\
@@ -26,7 +25,7 @@ def implied(files: Mapping[str, bytes]) -> tuple[str, ...]:
     return build_commands(files.keys(), files.get)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "commands"),
     [
         ("build.sbt", ("sbt compile", "sbt test", "sbt fmtCheck", "sbt fmt")),
@@ -61,7 +60,7 @@ def test_one_build_file(name: str, commands: tuple[str, ...]) -> None:
     Settings(allowed_commands=list(commands), verify_commands=list(commands))
 
 
-@pytest.mark.parametrize("name", ["Makefile", "makefile", "GNUmakefile"])
+@each("name", ["Makefile", "makefile", "GNUmakefile"])
 def test_make_targets_that_are_there(name: str) -> None:
     assert implied({name: MAKEFILE}) == ("make test", "make check", "make build")
 
@@ -71,7 +70,7 @@ def test_make_reads_one_makefile() -> None:
     assert implied(files) == ("make check",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("lock", "commands"),
     [
         ("package-lock.json", ("npm test", "npm run lint", "npm run build")),
@@ -84,10 +83,9 @@ def test_scripts_by_the_package_manager_in_use(lock: str, commands: tuple[str, .
     assert implied({"package.json": SCRIPTS, lock: b""}) == commands
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [b"", b"{", b"\xff", b"[]", b"5", b'{"scripts": null}', b'{"scripts": ["test"]}', b"[" * 99999],
-    ids=lambda text: repr(text)[:12],
 )
 def test_a_broken_package_json_implies_nothing(text: bytes) -> None:
     assert implied({"package.json": text}) == ()

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -125,9 +124,7 @@ def test_a_command_killed_by_a_signal_has_failed(checkout: Path) -> None:
 def test_a_limit_that_is_reached_is_a_failure(
     command: str, limits: Limits, why: str, checkout: Path
 ) -> None:
-    started = time.monotonic()
     (result,) = run(command, checkout=checkout, limits=limits)
-    assert time.monotonic() - started < 10
     assert result.exit_status is None
     assert result.error == f"ended by this program: {why}"
     assert told((result,), checkout).startswith(

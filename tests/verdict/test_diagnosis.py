@@ -1,14 +1,13 @@
 """What is missing here is told apart from a test that fails, by what real programs print."""
 
-import pytest
-
 from gitlab_nightshift.records import CommandResult
 from gitlab_nightshift.verdict.diagnosis import missing
+from tests.support.tables import each
 
 PROGRAM, MODULE = "the program {} is not installed", "the dependency {} is not installed"
 
 
-@pytest.mark.parametrize(
+@each(
     ("exit_status", "output", "lacks"),
     [
         (
@@ -26,7 +25,7 @@ def test_a_missing_program(exit_status: int, output: str, lacks: str) -> None:
     assert missing(CommandResult("make test", exit_status, 0.1), output) == PROGRAM.format(lacks)
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "lacks"),
     [
         ("/usr/bin/python3: No module named pytest", "pytest"),
@@ -45,7 +44,7 @@ def test_a_missing_dependency(output: str, lacks: str) -> None:
     assert missing(CommandResult("make test", 1, 0.1), output) == MODULE.format(lacks)
 
 
-@pytest.mark.parametrize(
+@each(
     "output",
     [
         "npm error code EAI_AGAIN",
@@ -65,7 +64,7 @@ def test_a_program_that_cannot_be_started_or_run() -> None:
     assert missing(result, "") == "./run cannot be run here (exit status 126)"
 
 
-@pytest.mark.parametrize(
+@each(
     "output",
     ["FAILED (failures=1)", "AssertionError: page not found", "Cannot find module './cart'", ""],
 )

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 from gitlab_nightshift.verdict.test_commands import BuildFiles, implied_tests
+from tests.support.tables import each
 
 SCRIPTS = b'{"scripts": {"test": "jest", "lint": "eslint ."}}'
 FROM_INIT = b'{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'
@@ -16,7 +15,7 @@ def implied(files: Mapping[str, bytes], *there: str) -> tuple[str, ...]:
     return implied_tests(BuildFiles(files.keys(), files.get, lambda path: path in there))
 
 
-@pytest.mark.parametrize(
+@each(
     ("files", "commands"),
     [
         ({"Makefile": b"all:\ntest: build\n", "package.json": SCRIPTS}, ("make test",)),

@@ -31,7 +31,7 @@ def folders_of(env: Mapping[str, str], checkout: Path) -> tuple[Path, ...]:
     """The folders of a checkout that a job's variables name, and its top."""
     parts = (part for value in env.values() for part in value.split(os.pathsep))
     named = (Path(part) for part in parts if part.startswith("/"))
-    inside = (path for path in named if path.is_dir() and lies_in(path, checkout))
+    inside = (path for path in named if lies_in(path, checkout) and path.is_dir())
     return tuple(dict.fromkeys((checkout, *inside)))[:MOST_FOLDERS]
 
 

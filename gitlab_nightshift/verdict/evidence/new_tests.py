@@ -22,6 +22,8 @@ FEWEST_MUTANTS = 3
 FAR_TOO_FEW = 4
 """Tests that notice less than one fault in four are a red flag, less than half are told."""
 MOST_FILES = 30
+SPARE_S = 5.0
+"""What a run with a fault in the code may take besides four times its usual time."""
 BEFORE, MUTANTS = "New tests on the code before", "Mutants"
 _BUG = re.compile(
     r"\b(bug|fix(es|ed)?|regression|wrong(ly)?|incorrect(ly)?|broken|crash(es)?|off.by.one"
@@ -169,7 +171,7 @@ def _is_killed(subject: Subject, lab: Lab, mutant: Mutant, way: _Way, log: str) 
 
 def _patience(way: _Way) -> float:
     """Seconds for a run that may never end: an endless loop is noticed, too."""
-    return way.duration_s * 4 + 5
+    return way.duration_s * 4 + SPARE_S
 
 
 def _judged(subject: Subject, tests: _Tests, killed: int, survived: list[Mutant]) -> Evidence:

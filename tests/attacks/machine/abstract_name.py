@@ -1,5 +1,4 @@
 import socket
-import time
 
 from tests.attacks.places import Places, hit
 
@@ -13,7 +12,7 @@ def attack(places: Places) -> str | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as taker:
         taker.bind(places.sockets["wanted"])
         taker.listen()
-        time.sleep(0.3)
+        hit(places, "wanted")
     return "taken"
 
 

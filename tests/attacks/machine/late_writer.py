@@ -2,7 +2,7 @@ import os
 import time
 from pathlib import Path
 
-from tests.attacks.places import LIVING_S, Places, begun, hold
+from tests.attacks.places import LIVING_S, Places, begun, hold, waited_for
 
 TITLE = "a writer after the bead"
 TRIES = "Goes on writing to the checkout when the bead is over: the change would not be the proven."
@@ -28,5 +28,5 @@ def seen(places: Places) -> bool:
     if not late.exists():
         return False
     before = late.stat().st_size
-    time.sleep(0.2)
-    return late.stat().st_size > before
+    until = time.monotonic() + max(places.arrives_s, 0.2)
+    return waited_for(lambda: late.stat().st_size > before, until)

@@ -19,6 +19,6 @@ def attack(places: Places) -> str | None:
     server = re.search(rb"^nameserver\s+(\S+)", read("/etc/resolv.conf"), re.MULTILINE)
     assert server, "no name server"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.settimeout(1)
+        one.settimeout(20)
         one.sendto(ROOT_SERVERS, (server[1].decode(), 53))
         return f"{len(one.recv(4096))} bytes of an answer"

@@ -1,5 +1,4 @@
 import socket
-import time
 
 from tests.attacks.places import Places, hit
 
@@ -19,7 +18,7 @@ def attack(places: Places) -> str | None:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((host, places.ports["offered"]))
             one.listen()
-            time.sleep(0.3)
+            hit(places, "offered")
     return "offered"
 
 

@@ -3,7 +3,7 @@ import signal
 import time
 from pathlib import Path
 
-from tests.attacks.places import Places
+from tests.attacks.places import Places, waited_for
 
 TITLE = "a signal to everybody"
 TRIES = "Calls kill(-1), with a signal that does nothing to whoever does not wait for it."
@@ -21,7 +21,12 @@ def attack(places: Places) -> str | None:
 def seen(places: Places) -> bool:
     """At that time: somebody else on this machine may try the same."""
     heard, sent = Path(places.outside, "hits/signal_everybody"), Path(places.scratch, "sent_at")
-    if not (heard.exists() and sent.exists()):
+    if not sent.exists():
         return False
-    at = float(sent.read_text())
-    return any(at <= float(line) <= at + SOON_S for line in heard.read_text().split())
+    at, wait_s = float(sent.read_text()), max(places.arrives_s, SOON_S)
+
+    def arrived() -> bool:
+        times = heard.read_text().split() if heard.exists() else []
+        return any(at <= float(each) <= at + wait_s for each in times)
+
+    return waited_for(arrived, time.monotonic() + places.arrives_s)

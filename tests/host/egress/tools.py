@@ -36,7 +36,7 @@ class Internet:
     async def dial(self, address: str, port: int) -> Pipe:
         self.dialled.append((address, port))
         if address.startswith("203.0.114."):
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         return await asyncio.open_connection("127.0.0.1", self.port)
 
 
@@ -53,9 +53,9 @@ class Agent:
     def notes(self) -> list[str]:
         return [event.text for event in self.told if isinstance(event, Note)]
 
-    def raw(self, data: bytes, wait_s: float = 5) -> bytes:
+    def raw(self, data: bytes, wait_s: float = 60) -> bytes:
         found = b""
-        with socket.create_connection(("127.0.0.1", self.proxy.port), 5) as connection:
+        with socket.create_connection(("127.0.0.1", self.proxy.port), 60) as connection:
             connection.settimeout(wait_s)
             connection.sendall(data)
             with contextlib.suppress(ConnectionError):
@@ -102,7 +102,7 @@ def made_up_internet() -> Iterator[Internet]:
     yield Internet(server.getsockname()[1], {"registry.example": [[REGISTRY]]})
     server.shutdown(socket.SHUT_RDWR)
     server.close()
-    thread.join(5)
+    thread.join(60)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,6 +20,7 @@ from gitlab_nightshift.records import Usage
 from gitlab_nightshift.settings.parts import Price
 from tests.host.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.trees import wait_for
 from tests.support.turns import costing, say
 
 
@@ -146,10 +146,10 @@ def test_the_meter_skips_what_is_too_long() -> None:
 
 def test_parallel_requests_do_not_overspend() -> None:
     """Twelve at a time, each of which would fit alone; all that pass cost all they may."""
-    most = 20_000
+    most, go_on = 20_000, threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
-        time.sleep(0.3)
+        assert go_on.wait(60)
         raw = endpoint.requests[number - 1]
         limit = int(raw.partition(b'"max_tokens":')[2].partition(b",")[0].rstrip(b"}"))
         usage = {"input_tokens": 50, "output_tokens": limit}
@@ -158,7 +158,11 @@ def test_parallel_requests_do_not_overspend() -> None:
     with RawEndpoint(play) as endpoint, client(endpoint.url, budget_usd=1.0) as agent:
         with ThreadPoolExecutor(12) as pool:
             body = message(max_tokens=most)
-            answers: list[Any] = list(pool.map(lambda _: agent.ask(body), range(12)))
+            asked = [pool.submit(agent.ask, body) for _ in range(12)]
+            wait_for(lambda: len(endpoint.requests) == 4, "all that pass have come")
+            wait_for(lambda: sum(one.done() for one in asked) == 8, "the others are refused")
+            go_on.set()
+        answers: list[Any] = [one.result() for one in asked]
         usage = agent.gateway.usage(agent.ticket)
         assert usage.cost_usd is not None
         assert 0.9 < usage.cost_usd <= 1.0
@@ -173,14 +177,14 @@ def test_too_many_requests_of_one_bead() -> None:
     go_on = threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
-        go_on.wait(5)
+        go_on.wait(60)
         whole(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})(connection, number)
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         with ThreadPoolExecutor(20) as pool:
             asked = [pool.submit(agent.ask, message(max_tokens=10)) for _ in range(20)]
-            while len(endpoint.requests) < 16 or sum(a.done() for a in asked) < 4:
-                time.sleep(0.01)
+            wait_for(lambda: len(endpoint.requests) == 16, "all that pass have come")
+            wait_for(lambda: sum(one.done() for one in asked) == 4, "the others are refused")
             go_on.set()
         assert sorted(a.result()[0] for a in asked) == [200] * 16 + [429] * 4
 

@@ -1,16 +1,18 @@
 """Attacks on the gateway by an agent that holds a placeholder, or none."""
 
+import contextlib
+import http.client
 import json
+import select
 import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from gitlab_nightshift.host.gateway import Limits
 from tests.host.gateway.tools import KEY, MODEL, TOOL, Client, client, message
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.trees import wait_for
 from tests.support.turns import JsonObject, say
 
 TARGETS = [
@@ -75,11 +77,12 @@ def test_other_paths() -> None:
         nothing_came(endpoint, agent)
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PRI"])
-def test_other_methods(method: str) -> None:
+def test_other_methods() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
-        raw = post(agent, "/v1/messages").replace(b"POST", method.encode(), 1)
-        assert status(agent.raw(raw)) in ("400", "404")
+        raw = post(agent, "/v1/messages")
+        methods = (b"GET", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PRI")
+        answers = {m: status(agent.raw(raw.replace(b"POST", m, 1))) for m in methods}
+        assert {m: answer for m, answer in answers.items() if answer not in ("400", "404")} == {}
         nothing_came(endpoint, agent)
 
 
@@ -108,12 +111,14 @@ HEADERS: dict[str, tuple[tuple[str, ...], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", HEADERS)
-def test_headers_that_two_readers_may_read_differently(name: str) -> None:
-    headers, body = HEADERS[name]
+def test_headers_that_two_readers_may_read_differently() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
-        answer = agent.raw(post(agent, "/v1/messages", *headers, body=body))
-        assert status(answer) in ("400", "411", "413", "415"), answer
+        failures = []
+        for name, (headers, body) in HEADERS.items():
+            answer = agent.raw(post(agent, "/v1/messages", *headers, body=body))
+            if status(answer) not in ("400", "411", "413", "415") or endpoint.requests:
+                failures.append((name, answer, endpoint.requests))
+        assert failures == []
         nothing_came(endpoint, agent)
 
 
@@ -144,13 +149,15 @@ KEYS: dict[str, Callable[[Client], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEYS)
-def test_keys_that_are_no_placeholder(name: str) -> None:
+def test_keys_that_are_no_placeholder() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
-        headers: Any = KEYS[name](agent)
-        answer = agent.ask(**headers)
-        assert answer[0] == 401
-        assert answer[1]["error"]["type"] == "authentication_error"
+        failures = []
+        for name, given in KEYS.items():
+            headers: Any = given(agent)
+            code, answer = agent.ask(**headers)
+            if (code, answer["error"]["type"]) != (401, "authentication_error"):
+                failures.append((name, code, answer))
+        assert failures == []
         nothing_came(endpoint, agent)
 
 
@@ -192,18 +199,29 @@ def test_the_key_never_comes_back() -> None:
 
 def test_a_head_that_comes_in_drops() -> None:
     with (
-        ModelEndpoint([say("Hi")]) as endpoint,
+        ModelEndpoint([]) as endpoint,
         client(endpoint.url, limits=Limits(idle_s=0.5, body_s=0.5)) as agent,
+        contextlib.ExitStack() as stack,
     ):
-        for data in (b"POST /v1/mess", b"", post(agent, "/v1/messages", "Content-Length: 500")):
-            began = time.monotonic()
-            with socket.create_connection(("127.0.0.1", agent.port), 5) as connection:
-                connection.sendall(data)
-                connection.settimeout(4)
-                while connection.recv(4096):
-                    pass
-            assert 0.3 < time.monotonic() - began < 3.5
-        nothing_came(endpoint, agent)
+        data = (b"POST /v1/mess", b"", post(agent, "/v1/messages", "Content-Length: 500"))
+        held = [stack.enter_context(connected(agent)) for _ in data]
+        for connection, part in zip(held, data, strict=True):
+            connection.sendall(part)
+        for connection in held:
+            while connection.recv(4096):
+                pass
+        assert endpoint.requests == []
+
+
+def connected(agent: Client) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", agent.port), 60)
+
+
+def serves(agent: Client) -> bool:
+    """True once the gateway has seen that others have gone."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        return agent.ask()[0] == 200
+    return False
 
 
 def test_very_many_connections() -> None:
@@ -211,36 +229,29 @@ def test_very_many_connections() -> None:
         ModelEndpoint([say("Hi")]) as endpoint,
         client(endpoint.url, limits=Limits(connections=8)) as agent,
     ):
-        held = [socket.create_connection(("127.0.0.1", agent.port), 5) for _ in range(20)]
-        time.sleep(0.1)
-        ended = 0
+        held = [connected(agent) for _ in range(20)]
+        wait_for(lambda: len(select.select(held, [], [], 0)[0]) >= 12, "the others are closed")
+        assert len(select.select(held, [], [], 0.1)[0]) == 12
         for connection in held:
-            connection.settimeout(0.05)
-            try:
-                ended += connection.recv(1) == b""
-            except ConnectionError:
-                ended += 1
-            except TimeoutError:
-                pass
             connection.close()
-        assert ended == 12
-        time.sleep(0.1)
-        nothing_came(endpoint, agent)
+        wait_for(lambda: serves(agent), "the gateway serves again")
+        assert len(endpoint.messages) == 1
 
 
 def test_many_large_bodies_at_a_time() -> None:
     """Bodies that are announced count as held before they come."""
-    limits = Limits(body_bytes=1_000_000, held_bytes=2_500_000, body_s=2)
+    limits = Limits(body_bytes=1_000_000, held_bytes=2_500_000)
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, limits=limits) as agent:
-        held = [socket.create_connection(("127.0.0.1", agent.port), 5) for _ in range(2)]
-        for connection in held:
-            connection.sendall(post(agent, "/v1/messages", "Content-Length: 1000000", body=b"{"))
-        time.sleep(0.1)
         raw = post(agent, "/v1/messages", "Content-Length: 1000000", body=b"{")
+        held = [connected(agent) for _ in range(2)]
+        for connection in held:
+            connection.sendall(raw)
+        bodies = agent.gateway._service._bodies
+        wait_for(lambda: bodies._held == 2_000_000, "both are held")
         assert status(agent.raw(raw)) == "429"
         for connection in held:
             connection.close()
-        time.sleep(0.2)
+        wait_for(lambda: bodies._held == 0, "none is held")
         nothing_came(endpoint, agent)
 
 

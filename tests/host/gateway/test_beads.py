@@ -1,17 +1,19 @@
 """The life of a bead at the gateway: opened, closed, cut off."""
 
+import contextlib
 import json
-import threading
-import time
-from typing import Any
+import socket
+from collections.abc import Iterator
 
 from tests.host.gateway.tools import (
     MODEL,
     STREAM,
+    Client,
     RawEndpoint,
     client,
     delta,
     events,
+    hang,
     message,
     started,
 )
@@ -34,54 +36,49 @@ def test_a_closed_bead_opens_nothing() -> None:
     assert len(endpoint.messages) == 2
 
 
-def test_the_end_of_a_bead_ends_its_requests() -> None:
-    def play(connection: Any, number: int) -> None:
-        connection.sendall(STREAM + events(started(500), delta("x" * 300)))
-        time.sleep(3)
-
-    with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
-        asking = threading.Thread(target=lambda: agent.raw(_post(agent, message(stream=True)), 5))
-        asking.start()
-        _until(lambda: len(endpoint.requests) == 1)
-        time.sleep(0.2)
-        began = time.monotonic()
-        assert agent.gateway.close_bead(agent.ticket).tokens == 600
-        assert time.monotonic() - began < 1
-        asking.join(5)
-        began = time.monotonic()
-    assert time.monotonic() - began < 4
+def play(connection: socket.socket, number: int) -> None:
+    """An answer that begins and has no end."""
+    connection.sendall(STREAM + events(started(500), delta("x" * 300)))
+    hang(connection)
 
 
-def _post(agent: Any, body: object) -> bytes:
-    raw = json.dumps(body).encode()
-    return (
+@contextlib.contextmanager
+def asking(agent: Client) -> Iterator[socket.socket]:
+    """A connection on which the answer has begun."""
+    raw = json.dumps(message(stream=True)).encode()
+    head = (
         f"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         f"X-Api-Key: {agent.ticket.placeholder}\r\nContent-Length: {len(raw)}\r\n\r\n"
-    ).encode() + raw
+    )
+    with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
+        connection.sendall(head.encode() + raw)
+        found = b""
+        while b"xxx" not in found:
+            found += connection.recv(65536)
+        yield connection
 
 
-def _until(done: Any) -> None:
-    end = time.monotonic() + 5
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+def read_to_end(connection: socket.socket) -> None:
+    with contextlib.suppress(ConnectionError):
+        while connection.recv(65536):
+            pass
 
 
-def test_stopping_is_quick() -> None:
-    def play(connection: Any, number: int) -> None:
-        connection.sendall(STREAM + events(started(1)))
-        time.sleep(1.5)
+def test_the_end_of_a_bead_ends_its_requests() -> None:
+    with (
+        RawEndpoint(play) as endpoint,
+        client(endpoint.url) as agent,
+        asking(agent) as connection,
+    ):
+        assert agent.gateway.close_bead(agent.ticket).tokens == 600
+        read_to_end(connection)
+    assert len(endpoint.requests) == 1
 
-    with RawEndpoint(play) as endpoint:
+
+def test_stopping_waits_for_no_answer() -> None:
+    with RawEndpoint(play) as endpoint, contextlib.ExitStack() as stack:
         with client(endpoint.url) as agent:
-            threads = [
-                threading.Thread(target=lambda: agent.raw(_post(agent, message(stream=True)), 5))
-                for _ in range(5)
-            ]
-            for thread in threads:
-                thread.start()
-            _until(lambda: len(endpoint.requests) == 5)
-            began = time.monotonic()
-        assert time.monotonic() - began < 1
-        for thread in threads:
-            thread.join(5)
+            held = [stack.enter_context(asking(agent)) for _ in range(5)]
+        for connection in held:
+            read_to_end(connection)
+    assert len(endpoint.requests) == 5

@@ -22,7 +22,6 @@ from tests.support.turns import JsonObject
 KEY = "sk-ant-the-real-key-0123456789abcdef"
 MODEL = "claude-sonnet-4-6"
 TOOL = {"name": "Bash", "description": "Run", "input_schema": {"type": "object"}}
-QUICK = Limits(retry_s=1.5, retry_first_s=0.05, retry_longest_s=0.2, silent_s=1.0)
 Play = Callable[[socket.socket, int], None]
 
 
@@ -67,7 +66,7 @@ class RawEndpoint:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
         for one in self._open:
             one.close()
 
@@ -91,6 +90,11 @@ class RawEndpoint:
                 body += connection.recv(65536) or _gone()
             self.requests.append(head + b"\r\n\r\n" + body)
             self._play(connection, len(self.requests))
+
+
+def hang(connection: socket.socket) -> None:
+    """Until the other side, or the test, has closed the connection."""
+    connection.recv(1)
 
 
 def _gone() -> bytes:
@@ -160,7 +164,7 @@ class Client:
         body: object = None,
         path: str = "/v1/messages",
         method: str = "POST",
-        timeout_s: float = 10,
+        timeout_s: float = 60,
         **headers: str,
     ) -> tuple[int, Any]:
         """One request with the bead's placeholder; status, and the JSON or the text."""
@@ -187,15 +191,14 @@ class Client:
         finally:
             connection.close()
 
-    def raw(self, data: bytes, timeout_s: float = 5) -> bytes:
-        """Send bytes as they are; what comes back until the connection ends or is silent."""
+    def raw(self, data: bytes) -> bytes:
+        """Send bytes as they are; what comes back until the connection ends."""
         found = b""
         with (
-            socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection,
+            socket.create_connection(("127.0.0.1", self.port), 60) as connection,
             contextlib.suppress(OSError),
         ):
             connection.sendall(data)
-            connection.settimeout(0.5)
             while chunk := connection.recv(65536):
                 found += chunk
         return found
@@ -217,7 +220,7 @@ def client(
     models: tuple[str, ...] = (MODEL,),
     budget_usd: float | None = 10.0,
     budget_tokens: int | None = None,
-    limits: Limits = QUICK,
+    limits: Limits | None = None,
     env: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Iterator[Client]:

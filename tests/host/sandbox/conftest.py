@@ -1,46 +1,47 @@
 """A room in every tier that this machine has; where one is missing its tests are skipped."""
 
+import contextlib
 import functools
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.host.sandbox import uid
+from gitlab_nightshift.host.sandbox.launch import Sandbox
 from gitlab_nightshift.host.sandbox.probe import Missing, survey
 from gitlab_nightshift.host.sandbox.records import Tier
-from tests.host.sandbox.tools import Room, room
+from tests.host.sandbox.tools import Room, furnished, open_folder
 
 CONFINED = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
 KEPT = (Tier.UID, Tier.LANDLOCK)
 
 
 @functools.cache
-def missing() -> dict[Tier, str]:
-    """The tiers that do not work here, and why."""
-    reasons = {}
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        for found in survey(Path(folder)):
-            if isinstance(found, Missing):
-                reasons[found.tier] = found.reason
-            elif found.identity:
-                uid.release(found.identity)
-    return reasons
+def found() -> dict[Tier, Sandbox | Missing]:
+    """What every tier is here. The user of one stays taken until this process ends."""
+    with open_folder() as folder:
+        return {one.tier: one for one in survey(folder)}
 
 
-def need(tier: Tier) -> None:
+def need(tier: Tier) -> Sandbox:
     """Skip a test whose tier this machine does not have."""
-    if reason := missing().get(tier):
-        pytest.skip(f"{tier}: {reason}")
+    one = found()[tier]
+    if isinstance(one, Missing):
+        pytest.skip(f"{tier}: {one.reason}")
+    return one
+
+
+@contextlib.contextmanager
+def room(tier: Tier) -> Iterator[Room]:
+    """A new room in a tier that was tried before."""
+    sandbox = need(tier)
+    with open_folder() as root:
+        yield furnished(sandbox, root)
 
 
 @pytest.fixture(params=CONFINED)
 def any_room(request: pytest.FixtureRequest) -> Iterator[Room]:
     """A room in each tier."""
-    need(request.param)
     with room(request.param) as opened:
         yield opened
 
@@ -48,7 +49,6 @@ def any_room(request: pytest.FixtureRequest) -> Iterator[Room]:
 @pytest.fixture(params=KEPT)
 def kept_room(request: pytest.FixtureRequest) -> Iterator[Room]:
     """A room in each tier with a keeper."""
-    need(request.param)
     with room(request.param) as opened:
         yield opened
 
@@ -56,7 +56,6 @@ def kept_room(request: pytest.FixtureRequest) -> Iterator[Room]:
 @pytest.fixture
 def landlock_room() -> Iterator[Room]:
     """A room in the tier that needs nothing but the kernel."""
-    need(Tier.LANDLOCK)
     with room(Tier.LANDLOCK) as opened:
         yield opened
 

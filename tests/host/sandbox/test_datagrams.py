@@ -138,6 +138,7 @@ def test_a_name_that_cannot_be_looked_up_costs_no_time(any_room: Room) -> None:
     source = (
         "import socket, time; began = time.monotonic()\n"
         "try: socket.getaddrinfo('example.org', 80)\n"
-        "except socket.gaierror: print(time.monotonic() - began < 3)"
+        "except socket.gaierror: print(time.monotonic() - began < 60)"
     )
-    assert any_room.python(source).stdout == "True\n"
+    waiting = "timeout:30 attempts:5"  # for a question that is lost
+    assert any_room.python(source, RES_OPTIONS=waiting).stdout == "True\n"

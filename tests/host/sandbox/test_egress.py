@@ -24,7 +24,7 @@ def serve(family=socket.AF_INET, host='127.0.0.1', port=0):
     threading.Thread(target=run, daemon=True).start()
     return s.getsockname()[1]
 def ask(host, port):
-    c = socket.create_connection((host, port), timeout=5); c.sendall(b'hi'); return c.recv(9)
+    c = socket.create_connection((host, port), timeout=60); c.sendall(b'hi'); return c.recv(9)
 """
 
 
@@ -100,11 +100,12 @@ port = serve()
 s = socket.socket(); s.setblocking(False)
 p = select.epoll(); p.register(s, select.EPOLLOUT | select.EPOLLIN)
 assert s.connect_ex(('127.0.0.1', port)) in (0, errno.EINPROGRESS)
-assert p.poll(5); s.send(b'ab'); time.sleep(.1)
+assert p.poll(60); s.send(b'ab')
 got = b''
 while True:
-    p.poll(5)
-    part = s.recv(9)
+    p.poll(60)
+    try: part = s.recv(9)
+    except BlockingIOError: time.sleep(.01); continue
     if not part: break
     got += part
 print(got, s.connect_ex(('127.0.0.1', port)) in (0, errno.EISCONN))
@@ -137,7 +138,7 @@ def test_a_full_backlog_does_not_stop_the_others(kept_room: Room) -> None:
     source = """
 s = socket.socket(socket.AF_UNIX); path = os.environ['TMPDIR'] + '/f'; s.bind(path); s.listen(0)
 def fill():
-    c = socket.socket(socket.AF_UNIX); c.connect(path); time.sleep(9)
+    c = socket.socket(socket.AF_UNIX); c.connect(path); time.sleep(90)
 for _ in range(5): threading.Thread(target=fill, daemon=True).start()
 time.sleep(.2)
 print(ask('127.0.0.1', serve())); os._exit(0)
@@ -158,25 +159,26 @@ print(ask('127.0.0.1', serve()))
 
 
 RACE = """
-import ctypes, socket, struct, sys, threading, time
+import ctypes, mmap, os, socket, struct, time
 libc = ctypes.CDLL(None)
 good = struct.pack('=H', 2) + (%d).to_bytes(2, 'big') + bytes([127, 0, 0, 1]) + bytes(8)
 bad = struct.pack('=H', 2) + (%d).to_bytes(2, 'big') + bytes([127, 0, 0, 1]) + bytes(8)
-address = ctypes.create_string_buffer(good, 16)
-end = time.monotonic() + 1.5
-def rewrite():
+memory = mmap.mmap(-1, 16)
+address = (ctypes.c_char * 16).from_buffer(memory)
+end = time.monotonic() + 100
+if (pid := os.fork()) == 0:
     while time.monotonic() < end:
-        address[:16] = bad; address[:16] = good
-sys.setswitchinterval(1e-6)
-threading.Thread(target=rewrite, daemon=True).start()
-tries = 0
-while time.monotonic() < end:
-    s = socket.socket(); libc.connect(s.fileno(), address, 16); s.close(); tries += 1
-print(tries)
+        for _ in range(1000): memory[:] = bad; memory[:] = good
+    os._exit(0)
+ends = {0: 0, -1: 0}
+while (sum(ends.values()) < 1000 or not all(ends.values())) and time.monotonic() < end:
+    s = socket.socket(); ends[libc.connect(s.fileno(), address, 16)] += 1; s.close()
+os.kill(pid, 9)
+print(all(ends.values()), sum(ends.values()))
 """
 
 
-def test_an_address_rewritten_by_a_thread(kept_room: Room) -> None:
+def test_an_address_rewritten_meanwhile(kept_room: Room) -> None:
     """What was checked is what is used: a foreign service is never reached, however often."""
     reached: list[int] = []
     with tcp_listener() as good, tcp_listener() as bad:
@@ -189,7 +191,7 @@ def test_an_address_rewritten_by_a_thread(kept_room: Room) -> None:
         done = room.python(RACE % ports)
         good.shutdown(socket.SHUT_RDWR)
         bad.shutdown(socket.SHUT_RDWR)
-    assert int(done.stdout) > 50
+    assert done.stdout.startswith("True 1"), done
     assert done.told.refused == (f"connect to 127.0.0.1 port {ports[1]}",)  # it was tried
     assert reached == []
 
@@ -225,10 +227,10 @@ def test_without_its_keeper_a_tree_has_no_sockets_left(landlock_room: Room) -> N
 import signal, subprocess
 child = subprocess.Popen([sys.executable, '-c', '''
 import time, os, sys
-end = time.monotonic() + 10
+end = time.monotonic() + 100
 while os.getppid() == int(sys.argv[1]) and time.monotonic() < end: time.sleep(.01)
 ''', str(os.getpid())])
-print(os.getppid(), flush=True); time.sleep(30)
+print(os.getppid(), flush=True); time.sleep(100)
 """
     from gitlab_nightshift.host.sandbox.launch import launching
     from tests.host.sandbox.tools import PYTHON, end
@@ -241,7 +243,7 @@ print(os.getppid(), flush=True); time.sleep(30)
         keeper = int(process.stdout.readline())
         assert keeper == process.pid
         os.kill(keeper, 9)
-        assert process.wait(5) == -9
+        assert process.wait(60) == -9
         assert process.stdout.read() == b""  # the program is dead: its end of the pipe is closed
         end(process)
 

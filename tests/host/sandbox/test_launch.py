@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from gitlab_nightshift.host.sandbox.inside.steps import STATUSES
 from gitlab_nightshift.host.sandbox.launch import launching
 from gitlab_nightshift.host.sandbox.places import INSIDE, interpreter
 from gitlab_nightshift.host.sandbox.records import Confinement, Features, Tier
-from tests.host.sandbox.tools import Room, end
+from tests.host.sandbox.tools import PYTHON, Room, end
 
 
 def descriptors() -> set[str]:
@@ -48,7 +47,7 @@ def test_a_program_is_looked_up_inside(any_room: Room) -> None:
 
 
 def test_nothing_of_the_task_is_in_the_command_line_or_environment(any_room: Room) -> None:
-    command = ["/bin/sh", "-c", "sleep 5", "a-secret-argument"]
+    command = ["/bin/sh", "-c", "sleep 60", "a-secret-argument"]
     env = any_room.env(KEY="a-secret-value")
     with launching(any_room.sandbox, command, env, any_room.confinement) as launch:
         process = launch.start()
@@ -62,7 +61,7 @@ def test_nothing_of_the_task_is_in_the_command_line_or_environment(any_room: Roo
 def test_the_launcher_leaves_no_descriptor_open(any_room: Room) -> None:
     with launching(any_room.sandbox, ["true"], {}, any_room.confinement) as launch:
         process = launch.start()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
         before = descriptors()
     after = descriptors()
     assert len(before - after) == 1
@@ -116,7 +115,7 @@ def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
         "b = ctypes.create_string_buffer(code, 8); libc = ctypes.CDLL(None)\n"
         "libc.prctl(38, 1, 0, 0, 0)\n"
         "fd = libc.syscall(%d, 1, 8, struct.pack('=HxxxxxxQ', 1, ctypes.addressof(b)))\n"
-        "if os.fork() == 0: import time; time.sleep(5); os._exit(0)\n"  # who holds it open
+        "if os.fork() == 0: import time; time.sleep(60); os._exit(0)\n"  # who holds it open
         "os.execv(sys.argv[1], sys.argv[1:])\n"
     )
     from gitlab_nightshift.host.sandbox.inside.numbers import NUMBERS
@@ -126,12 +125,12 @@ def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
     with out, launching(sandbox, ["/bin/echo", "ran"], {}, confinement) as launch:
         source = nested % NUMBERS["seccomp"]
         done = subprocess.run(
-            [sys.executable, "-c", source, *launch.argv],
+            [PYTHON, "-S", "-c", source, *launch.argv],
             pass_fds=tuple(launch._theirs),
             check=False,
             stdout=out,
             env={},
-            timeout=20,
+            timeout=60,
         )
         launch._close_theirs()
         failed = launch.told().failed

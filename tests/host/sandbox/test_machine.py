@@ -12,8 +12,9 @@ from gitlab_nightshift.host.sandbox.inside import landlock
 from gitlab_nightshift.host.sandbox.places import System, system
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Identity, Tier
 from gitlab_nightshift.host.sandbox.uid import pick, release
-from tests.host.sandbox.conftest import missing, need
-from tests.host.sandbox.tools import Room, open_folder, room
+from tests.host.sandbox import conftest
+from tests.host.sandbox.conftest import need, room
+from tests.host.sandbox.tools import Room, open_folder
 
 
 def test_private_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +241,7 @@ def _there(room: Room) -> list[set[str]]:
 
 
 def test_reasons_are_one_line() -> None:
-    assert all("\n" not in reason for reason in missing().values())
+    tiers = conftest.found().values()
+    assert all("\n" not in one.reason for one in tiers if isinstance(one, probe.Missing))
     identity = Identity(1, 1, 5)
     assert replace(identity, lock=6) == identity

@@ -28,7 +28,7 @@ def with_features(room: Room, *, landlock: int, notify: bool) -> Room:
 @pytest.fixture
 def bystander() -> Iterator["subprocess.Popen[bytes]"]:
     """A process of the same user that has nothing to do with the tree."""
-    process = subprocess.Popen(["sleep", "30"])
+    process = subprocess.Popen(["sleep", "300"])
     yield process
     process.kill()
     process.wait()
@@ -87,7 +87,7 @@ def shown(pid, call=os.kill):
     try: call(pid, 0); print('sent', end=' ')
     except OSError as e: print(errno.errorcode[e.errno], end=' ')
 shown({bystander.pid}); shown({os.getpid()}); shown(os.getppid()); shown(-1); shown(-{os.getpgrp()})
-child = subprocess.Popen(['sleep', '9'], start_new_session=True)
+child = subprocess.Popen(['sleep', '300'], start_new_session=True)
 shown(child.pid); shown(os.getpid()); shown(0); shown(child.pid, os.killpg)
 os.kill(child.pid, 15); print(child.wait())
 """
@@ -130,4 +130,4 @@ print(os.path.getsize('mine'))
 
 def test_a_tree_without_a_keeper_ends_with_its_program(landlock_room: Room) -> None:
     room = with_features(landlock_room, landlock=6, notify=False)
-    assert room.shell("(setsid sleep 30 &); echo x").stdout == "x\n"
+    assert room.shell("(setsid sleep 300 &); echo x").stdout == "x\n"

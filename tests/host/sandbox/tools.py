@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gitlab_nightshift.host.sandbox import uid
 from gitlab_nightshift.host.sandbox.launch import Sandbox, Told, end_all, launching
-from gitlab_nightshift.host.sandbox.probe import choose
-from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
+from gitlab_nightshift.host.sandbox.records import Confinement, Gate
 
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else "/usr/local/bin/python3"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -79,7 +77,7 @@ class Room:
         *argv: str,
         env: Mapping[str, str] | None = None,
         stdin: str = "",
-        timeout_s: float = 60.0,
+        timeout_s: float = 120.0,
     ) -> Done:
         """Run a program to its end; nothing of it is left."""
         with launching(self.sandbox, argv, env or self.env(), self.confinement) as launch:
@@ -120,16 +118,6 @@ def open_folder() -> Iterator[Path]:
         yield root
     finally:
         shutil.rmtree(root, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def room(tier: Tier) -> Iterator[Room]:
-    """A room in a tier that works here. Raises NightshiftError where it does not."""
-    with open_folder() as root:
-        sandbox = choose(tier, root)
-        yield furnished(sandbox, root)
-        if sandbox.identity:
-            uid.release(sandbox.identity)
 
 
 def furnished(sandbox: Sandbox, root: Path) -> Room:

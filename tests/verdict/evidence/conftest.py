@@ -1,7 +1,9 @@
 """A change in a real checkout, and a lab to try it in."""
 
 import contextlib
+import itertools
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from gitlab_nightshift.host.variants import tree_with
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.verdict.change import Context, read_change
 from gitlab_nightshift.verdict.commands import Runner
-from gitlab_nightshift.verdict.evidence import Lab, Subject, deadline
+from gitlab_nightshift.verdict.evidence import Lab, Subject
 from tests.host.tools import remove_all, repository
 
 Files = Mapping[str, str]
@@ -24,6 +26,8 @@ Tried = Callable[..., contextlib.AbstractContextManager[tuple[Subject, Lab]]]
 def tried(tmp_path: Path) -> Iterator[Tried]:
     """``with tried(before, after) as (subject, lab)``: ``after`` are the files that change."""
 
+    numbers = itertools.count()
+
     @contextlib.contextmanager
     def opened(
         before: Files,
@@ -33,11 +37,12 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
         selected: tuple[str, ...] = (),
         claim: str = "",
         commands: tuple[str, ...] = (),
-        seconds: float = 60.0,
+        **more_env: str,
     ) -> Iterator[tuple[Subject, Lab]]:
-        root = tmp_path / "builds" / "shop"
+        folder = tmp_path / str(next(numbers))
+        root = folder / "builds" / "shop"
         base = repository(root, before)
-        private, logs, scratch = (tmp_path / name for name in ("private", "logs", "scratch"))
+        private, logs, scratch = (folder / name for name in ("private", "logs", "scratch"))
         for folder in (private, logs, scratch):
             folder.mkdir(mode=0o700)
         with open_checkout(
@@ -51,10 +56,10 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             tree = tree_with(checkout.repository, base, files)
             context = Context(Settings(), category, selected)
             change = read_change(checkout.repository, base, tree)
-            env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home")}
+            env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **more_env}
             runner = Runner(root, env, scratch, logs, Limits, lambda _event: None)
             runner.renew()
-            lab = Lab(checkout, runner, commands, "evidence", deadline(seconds / 0.15))
+            lab = Lab(checkout, runner, commands, "evidence", time.monotonic() + 3600)
             yield Subject(base, tree, change, context, claim), lab
 
     yield opened

@@ -1,8 +1,7 @@
 """Which command runs chosen tests alone, and how it is seen that it ran any."""
 
-import pytest
-
 from gitlab_nightshift.verdict.evidence.focus import Chosen, Surroundings, focused
+from tests.support.tables import each
 
 TEN = Chosen(
     ("tests/test_a.py",),
@@ -17,7 +16,7 @@ def argvs(language: str, chosen: Chosen, *commands: str, there: tuple[str, ...] 
     return [" ".join(each.argv) for each in focused(language, chosen, around)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "first"),
     [
         ("pytest -x tests", f"pytest -q -p no:cacheprovider {IDS}"),
@@ -48,7 +47,7 @@ def test_the_others() -> None:
     assert argvs("cobol", TEN) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("language", "output", "ran"),
     [
         ("python", "==== 2 failed, 3 passed in 0.1s", 3),

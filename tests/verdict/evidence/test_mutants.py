@@ -1,9 +1,8 @@
 """Faults by the syntax tree, in every language with the same operators."""
 
-import pytest
-
 from gitlab_nightshift.verdict.evidence.mutants import mutants
 from gitlab_nightshift.verdict.syntax.side import Side
+from tests.support.tables import each
 
 SOURCES = {
     "a.py": "def f(x):\n    return x * 2 if x > 3 and x != 4 else x - 1\n",
@@ -28,7 +27,7 @@ def made(path: str, source: str, most: int = 99) -> list[tuple[int, str]]:
     return [(mutant.line, mutant.what) for mutant in found]
 
 
-@pytest.mark.parametrize("path", SOURCES)
+@each("path", SOURCES)
 def test_operators(path: str) -> None:
     found = {what for _, what in made(path, SOURCES[path])}
     assert {"`>` as `<=`", "`>` as `>=`"} <= found

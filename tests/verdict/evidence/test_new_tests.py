@@ -1,14 +1,22 @@
 """New tests on the code before and against mutants: real interpreters, real checkouts."""
 
+import dataclasses
+import importlib
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
-from gitlab_nightshift.records import Check, Seen
-from gitlab_nightshift.verdict.evidence import Evidence
+from gitlab_nightshift.host.process import Limits
+from gitlab_nightshift.records import Check, CommandResult, Seen
+from gitlab_nightshift.verdict.commands import Runner
+from gitlab_nightshift.verdict.evidence import Evidence, deadline
 from gitlab_nightshift.verdict.evidence.new_tests import BEFORE, MUTANTS, new_tests
 from tests.verdict.evidence.conftest import Tried
 
+module = importlib.import_module("gitlab_nightshift.verdict.evidence.new_tests")
 SHOP = "def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n"
 HEAD = "import unittest\nfrom shop import total\n\n\nclass TotalTest(unittest.TestCase):\n"
 PLAIN = HEAD + "    def test_plain(self):\n        self.assertEqual(total([1, 2]), 3)\n"
@@ -31,6 +39,12 @@ def names(seen: Evidence) -> list[tuple[str, str]]:
     return [(finding.name, finding.level) for finding in seen.findings]
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is to end by itself does so on a busy machine, too."""
+    monkeypatch.setattr(module, "SPARE_S", 600.0)
+
+
 def test_a_test_that_is_worth_something_kills_its_mutants(tried: Tried) -> None:
     before = {"shop.py": SHOP, "test_shop.py": PLAIN}
     with tried(before, {"test_shop.py": WORTH}, commands=UNITTEST) as (subject, lab):
@@ -43,7 +57,10 @@ def test_a_test_that_is_worth_something_kills_its_mutants(tried: Tried) -> None:
     assert killed == tried_
 
 
-def test_a_test_that_would_pass_with_any_code_is_a_red_flag(tried: Tried) -> None:
+def test_a_test_that_would_pass_with_any_code_is_a_red_flag(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_MUTANTS", 3)
     before = {
         "shop.py": SHOP,
         "test_shop.py": PLAIN.replace("self.assertEqual(total([1, 2]), 3)", "total([1])"),
@@ -52,49 +69,39 @@ def test_a_test_that_would_pass_with_any_code_is_a_red_flag(tried: Tried) -> Non
     with tried(before, after, commands=UNITTEST) as (subject, lab):
         seen = new_tests(subject, lab)
     assert names(seen) == [("mutants-survive", "fail")]
-    assert "kill 0 of " in check(seen, MUTANTS).detail
+    assert "kill 0 of 3 " in check(seen, MUTANTS).detail
     assert "shop.py:2 `" in seen.findings[0].detail, "the survivors are named"
     assert (seen.findings[0].file, seen.findings[0].line > 5) == ("test_shop.py", True)
 
 
-def test_a_test_that_catches_the_bug_fails_before(tried: Tried) -> None:
+def test_a_test_that_claims_to_catch_a_bug_must_fail_before(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_MUTANTS", 1)
     wrong = SHOP.replace("100 - discount", "100 + discount")
     before = {"shop.py": wrong, "test_shop.py": PLAIN}
-    after = {"shop.py": SHOP, "test_shop.py": WORTH}
     claim = "Fix the wrong sign of the discount."
-    with tried(before, after, claim=claim, commands=UNITTEST) as (subject, lab):
+    catching = {"shop.py": SHOP, "test_shop.py": WORTH}
+    with tried(before, catching, claim=claim, commands=UNITTEST) as (subject, lab):
         seen = new_tests(subject, lab)
         assert (lab.folder / "shop.py").read_text() != wrong
     assert (check(seen, BEFORE).seen, names(seen)) == (Seen.PASSED, [])
 
-
-@pytest.mark.parametrize(
-    ("claim", "flags"),
-    [
-        ("Fix the wrong sign of the discount.", [("test-passes-before", "fail")]),
-        ("Say it twice.", []),
-    ],
-)
-def test_a_test_that_claims_to_catch_a_bug_must_fail_before(
-    tried: Tried, claim: str, flags: list[tuple[str, str]]
-) -> None:
-    wrong = SHOP.replace("100 - discount", "100 + discount")
     twice = PLAIN + "\n    def test_sum(self):\n        self.assertEqual(total([3, 4]), 7)\n"
-    with tried(
-        {"shop.py": wrong, "test_shop.py": PLAIN},
-        {"shop.py": SHOP, "test_shop.py": twice},
-        claim=claim,
-        commands=UNITTEST,
-    ) as (subject, lab):
-        seen = new_tests(subject, lab)
-    assert check(seen, BEFORE).detail == "they pass with the product code as it was, too"
-    assert [each for each in names(seen) if each[0] == "test-passes-before"] == flags
+    passing = {"shop.py": SHOP, "test_shop.py": twice}
+    with tried(before, passing, claim=claim, commands=UNITTEST) as (subject, lab):
+        claimed = new_tests(subject, lab)
+        told = new_tests(dataclasses.replace(subject, claim="Say it twice."), lab)
+    for seen in (claimed, told):
+        assert check(seen, BEFORE).detail == "they pass with the product code as it was, too"
+    assert ("test-passes-before", "fail") in names(claimed)
+    assert "test-passes-before" not in [name for name, _ in names(told)]
 
 
 def test_tests_that_cannot_be_run_alone_are_told(tried: Tried) -> None:
-    pascal = {"shop.py": SHOP, "test_shop.py": PLAIN}
+    before = {"shop.py": SHOP, "test_shop.py": PLAIN}
     broken = WORTH.replace("import unittest", "import unittest, no_such_module")
-    with tried(pascal, {"test_shop.py": broken}, commands=UNITTEST) as (subject, lab):
+    with tried(before, {"test_shop.py": broken}, commands=UNITTEST) as (subject, lab):
         seen = new_tests(subject, lab)
     found = check(seen, "New tests alone")
     assert found.seen is Seen.NOT_CHECKED
@@ -106,16 +113,52 @@ def test_a_change_without_tests_has_none_to_try(tried: Tried) -> None:
         assert new_tests(subject, lab) == Evidence()
 
 
-def test_there_is_an_end_to_it(tried: Tried) -> None:
-    """An endless loop is noticed as a mutant, and costs no more than the lab's time."""
-    loop = "def count(n):\n    i = 0\n    while i < n:\n        i += 1\n    return i\n"
+def test_an_endless_loop_is_noticed_as_a_mutant(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_MUTANTS", 1)
+    monkeypatch.setattr(module, "SPARE_S", 1.0)
+    loop = "from time import sleep\n\n\ndef count(n):\n    while n:\n"
+    loop += "        n -= 1\n        sleep(0.01)\n    return n\n"
     test = "import unittest\nfrom loop import count\n\n\nclass T(unittest.TestCase):\n"
-    test += "    def test_count(self):\n        self.assertEqual(count(3), 3)\n"
-    before, after = {"loop.py": loop}, {"test_loop.py": test}
-    with tried(before, after, commands=UNITTEST, seconds=20) as (subject, lab):
+    test += "    def test_count(self):\n        self.assertEqual(count(1), 0)\n"
+    with tried({"loop.py": loop}, {"test_loop.py": test}, commands=UNITTEST) as (subject, lab):
         seen = new_tests(subject, lab)
-        assert lab.left_s() > -10
-    assert check(seen, MUTANTS).detail.startswith("the new tests kill ")
+    assert check(seen, MUTANTS).detail == "the new tests kill 1 of 1 mutants"
+
+
+@dataclass(frozen=True)
+class Telling(Runner):
+    """Runs nothing: each command passes after two seconds of ``now``; what it may take is kept."""
+
+    now: list[float] = field(default_factory=lambda: [0.0])
+    limits_s: list[float | None] = field(default_factory=list)
+
+    def run(
+        self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
+    ) -> CommandResult:
+        self.now[0] += 2.0
+        self.limits_s.append(at_most_s)
+        (self.logs / f"{log}.out").write_text("Ran 3 tests in 0.1s")
+        return CommandResult(" ".join(argv), 0, 2.0)
+
+
+def test_there_is_an_end_to_it(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may take four times its usual time, and never more than the lab has left."""
+    monkeypatch.setattr(module, "SPARE_S", 5.0)
+    seen: dict[float, tuple[str, list[float | None]]] = {}
+    with tried({"shop.py": SHOP, "test_shop.py": ""}, {"test_shop.py": WORTH}) as (subject, lab):
+        for left_s in (3.0, 6.0, 1000.0):
+            each = Telling(lab.folder, {}, lab.runner.scratch, lab.runner.logs, Limits, print)
+            clock = SimpleNamespace(monotonic=lambda now=each.now: now[0])
+            monkeypatch.setattr("gitlab_nightshift.verdict.evidence.lab.time", clock)
+            own = dataclasses.replace(lab, runner=each, deadline=left_s, commands=UNITTEST)
+            seen[left_s] = check(new_tests(subject, own), MUTANTS).detail, each.limits_s
+            assert deadline(None) == each.now[0] + 300
+            assert deadline(100.0) == each.now[0] + 15
+    assert seen[3.0] == ("there was no time for one, or none of them compiled", [3.0])
+    assert seen[6.0][1] == [6.0, 4.0, 2.0]
+    assert seen[1000.0][1] == [1000.0, *[13.0] * 6]
 
 
 JS = (
@@ -132,7 +175,8 @@ JS_TEST = (
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
-def test_node(tried: Tried) -> None:
+def test_node(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_MUTANTS", 3)
     before = {"package.json": '{"type": "module"}', "src/clamp.js": JS}
     with tried(before, {"test/clamp.test.js": JS_TEST}) as (subject, lab):
         seen = new_tests(subject, lab)
@@ -141,7 +185,11 @@ def test_node(tried: Tried) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="go is not installed")
-def test_go(tried: Tried) -> None:
+def test_go(tried: Tried, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> None:
+    """The standard library is compiled by the first run in a checkout, and kept for others."""
+    monkeypatch.setattr(module, "MOST_MUTANTS", 3)
+    assert pytestconfig.cache is not None
+    built = str(pytestconfig.cache.mkdir("go-build"))
     code = (
         "package shop\n\nfunc Total(a, b int) int {\n"
         "\tif a < 0 {\n\t\treturn b\n\t}\n\treturn a + b\n}\n"
@@ -152,7 +200,10 @@ def test_go(tried: Tried) -> None:
         '\t\tt.Fatal("wrong")\n\t}\n}\n'
     )
     before = {"go.mod": "module example.com/shop\n\ngo 1.19\n", "total.go": code}
-    with tried(before, {"total_test.go": test}) as (subject, lab):
+    with tried(before, {"total_test.go": test}, GOCACHE=built, GOFLAGS="-vet=off") as (
+        subject,
+        lab,
+    ):
         seen = new_tests(subject, lab)
     assert check(seen, MUTANTS).detail.startswith("the new tests kill "), seen
     assert seen.findings == ()

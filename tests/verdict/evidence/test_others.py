@@ -1,11 +1,22 @@
 """Complexity, benchmarks and the tests as they were."""
 
+import dataclasses
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
 import pytest
 
-from gitlab_nightshift.records import Seen
+from gitlab_nightshift.records import CommandResult, Seen
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.verdict.change import Context
+from gitlab_nightshift.verdict.commands import Runner
+from gitlab_nightshift.verdict.evidence import Evidence, Lab, Subject
 from gitlab_nightshift.verdict.evidence.benchmark import Times, benchmark
 from gitlab_nightshift.verdict.evidence.complexity import complexity
 from gitlab_nightshift.verdict.evidence.old_tests import old_tests
+from tests.support.pairs import change_of
+from tests.support.tables import each
 from tests.verdict.evidence.conftest import Tried
 
 FLAT = "def size(n):\n    return n\n"
@@ -20,7 +31,7 @@ def twice(names: tuple[str, ...]) -> str:
     return "\n\n".join(f"def {name}(n):\n{LINES}" for name in names)
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "after", "category", "levels"),
     [
         (NESTED, TABLE, "refactoring", []),
@@ -30,25 +41,43 @@ def twice(names: tuple[str, ...]) -> str:
         (FLAT, FLAT.replace("n)", "number)").replace("n\n", "number\n"), "refactoring", []),
     ],
 )
-def test_complexity(
-    tried: Tried, before: str, after: str, category: str, levels: list[str]
-) -> None:
-    with tried({"shop.py": before}, {"shop.py": after}, category=category) as (subject, _):
-        seen = complexity(subject)
+def test_complexity(before: str, after: str, category: str, levels: list[str]) -> None:
+    seen = complexity(subject_of({"shop.py": before}, {"shop.py": after}, category))
     (found,) = seen.checks
     assert found.seen is Seen.TOLD
     assert found.detail.startswith("before: ")
     assert [finding.level for finding in seen.findings] == levels
 
 
-def test_figures_are_of_the_product_alone(tried: Tried) -> None:
-    with tried({"test_a.py": FLAT}, {"test_a.py": NESTED}, category="refactoring") as (subject, _):
-        assert complexity(subject).checks == ()
+def subject_of(before: dict[str, str], after: dict[str, str], category: str) -> Subject:
+    return Subject("", "", change_of(before, after), Context(Settings(), category))
 
 
-SLOW = "import time\n\n\ndef work():\n    time.sleep(0.15)\n"
-QUICK = SLOW.replace("0.15", "0.0")
-BENCH = {"bench.py": "import work\n\nwork.work()\n", "Makefile": "bench:\n\t@python3 bench.py\n"}
+def test_figures_are_of_the_product_alone() -> None:
+    subject = subject_of({"test_a.py": FLAT}, {"test_a.py": NESTED}, "refactoring")
+    assert complexity(subject).checks == ()
+
+
+SLOW, QUICK = "SECONDS = 2.0\n", "SECONDS = 1.0\n"
+BENCH = {"Makefile": "bench:\n\t@cat work.py\n"}
+
+
+@dataclass(frozen=True)
+class Stated(Runner):
+    """Runs commands, and takes for their duration what they print: no machine decides here."""
+
+    def run(
+        self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
+    ) -> CommandResult:
+        result = super().run(argv, log, at_most_s=at_most_s)
+        if not result.ok:
+            return result
+        return dataclasses.replace(result, duration_s=float(self.tail(log).split(" = ")[1]))
+
+
+def measured(subject: Subject, lab: Lab) -> Evidence:
+    runner = Stated(**{each.name: getattr(lab.runner, each.name) for each in fields(Runner)})
+    return benchmark(subject, dataclasses.replace(lab, runner=runner))
 
 
 @pytest.mark.parametrize(
@@ -63,20 +92,36 @@ def test_a_benchmark_is_run_on_both_sides(
 ) -> None:
     files = {**BENCH, "work.py": before}
     with tried(files, {"work.py": after}, category="performance") as (subject, lab):
-        seen = benchmark(subject, lab)
+        seen = measured(subject, lab)
     (found,) = seen.checks
     assert found.seen is seen_as, found
-    assert found.detail.startswith("`make bench` takes ")
+    ratio = float(after.rsplit(maxsplit=1)[-1]) / float(before.rsplit(maxsplit=1)[-1])
+    assert f"`make bench` takes {ratio:.2f} of the time before" in found.detail
     assert "in 7 rounds)" in found.detail
     assert [(finding.name, finding.level) for finding in seen.findings] == flags
 
 
-def test_the_benchmark_that_a_change_brings(tried: Tried) -> None:
+def test_the_benchmark_that_a_change_brings(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there on both sides: only the product code is the old one before."""
-    after = {"work.py": QUICK, "bench_work.py": BENCH["bench.py"]}
+    module = importlib.import_module("gitlab_nightshift.verdict.evidence.benchmark")
+    monkeypatch.setattr(module, "ROUNDS", 3)
+    bench = "import work\n\nprint('SECONDS =', work.SECONDS)\n"
+    after = {"work.py": QUICK, "bench_work.py": bench}
     with tried({"work.py": SLOW}, after, category="performance") as (subject, lab):
-        (found,) = benchmark(subject, lab).checks
+        (found,) = measured(subject, lab).checks
     assert (found.seen, "python3 bench_work.py" in found.detail) == (Seen.PASSED, True)
+
+
+def test_the_time_of_the_whole_command_counts(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("gitlab_nightshift.verdict.evidence.benchmark")
+    monkeypatch.setattr(module, "ROUNDS", 3)
+    files = {**BENCH, "work.py": SLOW}
+    with tried(files, {"work.py": QUICK}, category="performance") as (subject, lab):
+        (found,) = benchmark(subject, lab).checks
+    assert "`make bench` takes " in found.detail
+    assert "in 3 rounds)" in found.detail
 
 
 @pytest.mark.parametrize(
@@ -85,7 +130,7 @@ def test_the_benchmark_that_a_change_brings(tried: Tried) -> None:
         ({"work.py": SLOW}, {"work.py": QUICK}, "there is no benchmark"),
         ({**BENCH, "work.py": SLOW}, {"README.md": "x"}, "no product code is changed"),
         (
-            {**BENCH, "work.py": "x = 1\n"},
+            {"Makefile": "bench:\n\t@grep -q SECONDS work.py\n", "work.py": "x = 1\n"},
             {"work.py": QUICK},
             "`make bench` ended with exit 2 on the code before",
         ),

@@ -1,11 +1,10 @@
 """Settings of runners, builds and compilers: looser is told, as strict or stricter is not."""
 
-import pytest
-
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.verdict.change import Context
 from gitlab_nightshift.verdict.flags import judge
 from tests.support.pairs import change_of
+from tests.support.tables import each
 
 RAKE = """\
 require "rake/testtask"
@@ -557,18 +556,18 @@ def _loosened(path: str, before: str, after: str) -> set[str]:
     return {each.name for each in found} & LOOSENED
 
 
-@pytest.mark.parametrize(("flag", "path", "text", "old", "new"), LOOSER)
+@each(("flag", "path", "text", "old", "new"), LOOSER)
 def test_looser(flag: str, path: str, text: str, old: str, new: str) -> None:
     assert old in text
     assert flag in _loosened(path, text, text.replace(old, new))
 
 
-@pytest.mark.parametrize(("flag", "path", "text", "old", "new"), LOOSER)
+@each(("flag", "path", "text", "old", "new"), LOOSER)
 def test_stricter(flag: str, path: str, text: str, old: str, new: str) -> None:
     assert _loosened(path, text.replace(old, new), text) == set()
 
 
-@pytest.mark.parametrize(("path", "text", "old", "new"), HONEST)
+@each(("path", "text", "old", "new"), HONEST)
 def test_as_strict(path: str, text: str, old: str, new: str) -> None:
     assert old in text
     assert _loosened(path, text, text.replace(old, new)) == set()

@@ -1,11 +1,10 @@
 """Dangerous calls and their harmless neighbours, language by language."""
 
-import pytest
-
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.verdict.change import Context
 from gitlab_nightshift.verdict.flags import judge
 from tests.support.pairs import change_of
+from tests.support.tables import each
 
 FOUND = r"""
 A.java|rows = s.executeQuery("select sum(cents) from payments where who = '" + who + "'");
@@ -209,11 +208,11 @@ def _raised(row: str, flag: str) -> list[int]:
     return [found.line for found in judge(change, Context(Settings())) if found.name == flag]
 
 
-@pytest.mark.parametrize("row", FOUND.strip().split("\n"))
+@each("row", FOUND.strip().split("\n"))
 def test_found(row: str) -> None:
     assert len(_raised(row, "dangerous-call")) == 1
 
 
-@pytest.mark.parametrize("row", HONEST.strip().split("\n"))
+@each("row", HONEST.strip().split("\n"))
 def test_honest(row: str) -> None:
     assert _raised(row, "dangerous-call") == []

@@ -1,8 +1,7 @@
 """CI and the recipes that it calls: what checks less is told, what only moves raises nothing."""
 
-import pytest
-
 from tests.support.judging import Judge
+from tests.support.tables import each
 
 LOOSENED = ("linter-loosened", "coverage-loosened", "ci-loosened", "test-skipped")
 
@@ -148,7 +147,7 @@ WEAKER = [
 ]
 
 
-@pytest.mark.parametrize(("path", "text", "old", "new", "told"), WEAKER)
+@each(("path", "text", "old", "new", "told"), WEAKER)
 def test_ci_checks_less(raised: Judge, path: str, text: str, old: str, new: str, told: str) -> None:
     assert old in text
     found = [
@@ -174,7 +173,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("text", "old", "new", "more"), KEPT)
+@each(("text", "old", "new", "more"), KEPT)
 def test_ci_checks_as_much(
     raised: Judge, text: str, old: str, new: str, more: dict[str, str]
 ) -> None:

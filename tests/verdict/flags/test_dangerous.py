@@ -1,8 +1,7 @@
 """Dangerous calls in product code."""
 
-import pytest
-
 from tests.support.judging import Judge
+from tests.support.tables import each
 
 DANGEROUS = [
     ("a.py", 'subprocess.run(f"tar {x}", shell=True)'),
@@ -44,13 +43,13 @@ DANGEROUS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "code"), DANGEROUS)
+@each(("path", "code"), DANGEROUS)
 def test_a_dangerous_call(raised: Judge, path: str, code: str) -> None:
     [found] = raised({path: ""}, {path: f"{code}\n"}, "dangerous-call")
     assert found.level == "fail"
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "code"),
     [
         ("a.py", 'subprocess.run(["tar", x], check=True)'),

@@ -1,8 +1,7 @@
 """Manifests and lock files: touched in their dependencies, or elsewhere."""
 
-import pytest
-
 from tests.support.judging import Judge
+from tests.support.tables import each
 
 PYPROJECT = (
     '[project]\nname = "a"\nversion = "1"\ndependencies = ["b>=1"]\n\n[tool.ruff]\n'
@@ -24,7 +23,7 @@ POM = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text", "old", "new"),
     [
         ("pyproject.toml", PYPROJECT, "b>=1", "b>=2"),
@@ -49,7 +48,7 @@ def test_dependencies(raised: Judge, path: str, text: str, old: str, new: str) -
     assert (found.file, found.level) == (path, "fail")
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "text", "old", "new"),
     [
         ("pyproject.toml", PYPROJECT, "90", "80"),

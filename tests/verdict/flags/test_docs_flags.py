@@ -1,8 +1,7 @@
 """Links and code examples in changed documentation."""
 
-import pytest
-
 from tests.support.judging import Judge
+from tests.support.tables import each
 
 REPOSITORY = {
     "README.md": "# Shop\n\nSee [install](docs/install.md#on-linux).\n",
@@ -14,7 +13,7 @@ REPOSITORY = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     "link",
     [
         "[a](docs/instal.md)",
@@ -33,7 +32,7 @@ def test_a_link_that_leads_nowhere(raised: Judge, link: str) -> None:
     assert "](" in lines[found.line - 1] or "]:" in lines[found.line - 1]
 
 
-@pytest.mark.parametrize(
+@each(
     "link",
     [
         "[a](docs/install.md)",
@@ -68,7 +67,7 @@ def test_what_was_broken_before_is_nobodys_fault(raised: Judge) -> None:
     assert raised(before, {"a.md": "[a](gone.md)\n\nOther text.\n"}, "broken-link") == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("language", "code"),
     [
         ("python", "def total(items)\n    return 1"),
@@ -86,7 +85,7 @@ def test_an_example_that_does_not_parse(raised: Judge, language: str, code: str)
     assert (found.level, found.line) == ("warn", 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("language", "code"),
     [
         ("python", "from shop import total\n\ntotal([])"),

@@ -1,8 +1,7 @@
 """suppression-added, exception-swallowed, test-detection."""
 
-import pytest
-
 from tests.support.pairs import Pair, read_pairs, wrong
+from tests.support.tables import each
 
 FLAGS = frozenset(("suppression-added", "exception-swallowed", "test-detection"))
 
@@ -571,6 +570,6 @@ mod tests {
 """
 
 
-@pytest.mark.parametrize("pair", read_pairs(SILENCED + SWALLOWED + DETECTED), ids=repr)
+@each("pair", read_pairs(SILENCED + SWALLOWED + DETECTED))
 def test_what_is_hidden(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)

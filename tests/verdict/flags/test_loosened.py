@@ -1,8 +1,7 @@
 """Settings of tools and CI: what is looser is told with its place, what is not raises nothing."""
 
-import pytest
-
 from tests.support.judging import Judge
+from tests.support.tables import each
 
 LOOSENED = ("linter-loosened", "types-loosened", "coverage-loosened", "ci-loosened", "test-skipped")
 
@@ -298,7 +297,7 @@ LOOSER = [
 ]
 
 
-@pytest.mark.parametrize(("path", "text", "old", "new", "told"), LOOSER)
+@each(("path", "text", "old", "new", "told"), LOOSER)
 def test_looser(raised: Judge, path: str, text: str, old: str, new: str, told: str) -> None:
     assert old in text
     after = text.replace(old, new)
@@ -309,7 +308,7 @@ def test_looser(raised: Judge, path: str, text: str, old: str, new: str, told: s
     assert changed not in (after if len(after) < len(text) else text).split("\n")
 
 
-@pytest.mark.parametrize(("path", "text", "old", "new", "told"), LOOSER)
+@each(("path", "text", "old", "new", "told"), LOOSER)
 def test_the_way_back_is_no_finding(
     raised: Judge, path: str, text: str, old: str, new: str, told: str
 ) -> None:
@@ -418,7 +417,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize("files", [files for _, files in SAME], ids=[name for name, _ in SAME])
+@each("files", [files for _, files in SAME])
 def test_as_strict_as_before(
     raised: Judge, files: dict[str, tuple[str | None, str | None]]
 ) -> None:

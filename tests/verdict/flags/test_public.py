@@ -1,8 +1,7 @@
 """public-name-removed, signature-changed."""
 
-import pytest
-
 from tests.support.pairs import Pair, read_pairs, wrong
+from tests.support.tables import each
 
 FLAGS = frozenset(("public-name-removed", "signature-changed"))
 
@@ -371,6 +370,6 @@ class A {
 """
 
 
-@pytest.mark.parametrize("pair", read_pairs(NAMES + SIGNATURES), ids=repr)
+@each("pair", read_pairs(NAMES + SIGNATURES))
 def test_what_callers_miss(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)

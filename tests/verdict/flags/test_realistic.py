@@ -1,8 +1,7 @@
 """Larger changes, as engineers and agents make them; all flags about code at once."""
 
-import pytest
-
 from tests.support.pairs import Pair, read_pairs, wrong
+from tests.support.tables import each
 
 FLAGS = frozenset(
     "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
@@ -872,6 +871,6 @@ pub fn names(items: &[Item]) -> Vec<String> {
 """
 
 
-@pytest.mark.parametrize("pair", read_pairs(SCRIPT + GO + JVM + RUBY_RUST), ids=repr)
+@each("pair", read_pairs(SCRIPT + GO + JVM + RUBY_RUST))
 def test_realistic_changes(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)

@@ -12,6 +12,7 @@ from gitlab_nightshift.verdict.change import Change, Context, Found
 from gitlab_nightshift.verdict.evidence.raised import RUN_FLAGS
 from gitlab_nightshift.verdict.flags import FLAGS
 from tests.support.judging import Judge
+from tests.support.tables import each
 
 CHECKS = (Path(__file__).parents[3] / "docs/checks.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z-]+)` \| ((?:fail|warn|off)[^|]*?) \|", CHECKS, re.MULTILINE))
@@ -26,7 +27,7 @@ def test_every_flag_is_documented() -> None:
     assert ROWS.keys() == set(FLAG_NAMES)
 
 
-@pytest.mark.parametrize("name", FLAGS)
+@each("name", FLAGS)
 def test_levels_are_as_documented(name: str) -> None:
     flag = FLAGS[name]
     told = flag.level
@@ -36,14 +37,14 @@ def test_levels_are_as_documented(name: str) -> None:
     assert ROWS[name] == told
 
 
-@pytest.mark.parametrize("name", RUN_FLAGS)
+@each("name", RUN_FLAGS)
 def test_levels_of_what_is_run_are_as_documented(name: str) -> None:
     flag = RUN_FLAGS[name]
     other = f" ({flag.category}: {flag.there})" if flag.category else ""
     assert ROWS[name] == f"{flag.level}{other}"
 
 
-@pytest.mark.parametrize("name", FLAGS)
+@each("name", FLAGS)
 def test_every_flag_says_why_it_matters(name: str) -> None:
     assert re.fullmatch(r"[A-Z].{15,90}\.", FLAGS[name].why)
 
@@ -51,7 +52,7 @@ def test_every_flag_says_why_it_matters(name: str) -> None:
 IMAGE = {"logo.png": b"\0"}
 
 
-@pytest.mark.parametrize("level", ["fail", "warn"])
+@each("level", ["fail", "warn"])
 def test_settings_decide_the_level(raised: Judge, level: str) -> None:
     settings = f"policy: {{flags: {{binary-file: {level}}}}}"
     assert [f.level for f in raised({}, IMAGE, settings=settings)] == [level]

@@ -1,8 +1,7 @@
 """test-deleted, test-renamed-away, test-skipped."""
 
-import pytest
-
 from tests.support.pairs import Pair, read_pairs, wrong
+from tests.support.tables import each
 
 FLAGS = frozenset(
     "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
@@ -1036,6 +1035,6 @@ class CartTest {
 """
 
 
-@pytest.mark.parametrize("pair", read_pairs(PYTHON + SCRIPT + COMPILED), ids=repr)
+@each("pair", read_pairs(PYTHON + SCRIPT + COMPILED))
 def test_what_is_gone_or_not_run(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)

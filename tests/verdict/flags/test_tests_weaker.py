@@ -1,8 +1,7 @@
 """test-loosened, assertion-removed, test-without-assertion, test-cannot-fail."""
 
-import pytest
-
 from tests.support.pairs import Pair, read_pairs, wrong
+from tests.support.tables import each
 
 FLAGS = frozenset(
     "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
@@ -1174,6 +1173,6 @@ class ATest {
 """
 
 
-@pytest.mark.parametrize("pair", read_pairs(PYTHON + SCRIPT + COMPILED), ids=repr)
+@each("pair", read_pairs(PYTHON + SCRIPT + COMPILED))
 def test_what_demands_less(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)

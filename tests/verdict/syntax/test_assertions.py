@@ -1,10 +1,9 @@
 """What assertions demand, and how strongly, in the words of each library."""
 
-import pytest
-
 from gitlab_nightshift.verdict.syntax.assertions import assertions_of
 from gitlab_nightshift.verdict.syntax.side import Side
 from gitlab_nightshift.verdict.syntax.words import CLOSE, EXACT, PARTIAL, PRESENT, TRUTHY, TYPE
+from tests.support.tables import each
 
 WRAPPED = {
     "py": ("test_a.py", "def test_a():\n    %s\n"),
@@ -71,7 +70,7 @@ RANKS = [
 ]
 
 
-@pytest.mark.parametrize(("language", "code", "rank"), RANKS)
+@each(("language", "code", "rank"), RANKS)
 def test_rank(language: str, code: str, rank: int) -> None:
     path, wrapping = WRAPPED[language]
     side = Side(path, (wrapping % code).encode())
@@ -80,7 +79,7 @@ def test_rank(language: str, code: str, rank: int) -> None:
     assert [a.rank for a in assertions_of(test.body, test.language)] == [rank]
 
 
-@pytest.mark.parametrize(
+@each(
     ("language", "code"),
     [
         ("py", "print(f(x))"),

@@ -1,10 +1,9 @@
 """Which functions of a file are tests, in every language."""
 
-import pytest
-
 from gitlab_nightshift.verdict.syntax.functions import names_used
 from gitlab_nightshift.verdict.syntax.languages import is_product, is_test_file
 from gitlab_nightshift.verdict.syntax.side import Side
+from tests.support.tables import each
 
 TESTS = [
     ("tests/test_a.py", "def test_a(): pass\ndef helper(): pass\n", ["test_a"]),
@@ -49,7 +48,7 @@ TESTS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "source", "names"), TESTS)
+@each(("path", "source", "names"), TESTS)
 def test_tests_are_found(path: str, source: str, names: list[str]) -> None:
     assert [test.qualified for test in Side(path, source.encode()).tests] == names
 
@@ -67,7 +66,7 @@ def test_names_that_a_function_uses() -> None:
     assert names_used(function) == {"f", "a", "cart", "total", "LIMIT"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "test_file", "product"),
     [
         ("tests/test_cart.py", True, False),

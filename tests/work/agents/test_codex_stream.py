@@ -186,7 +186,8 @@ def test_only_an_object_is_a_hand_off(text: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
 )
 KINDS = st.sampled_from(
     ["error", "turn.failed", "turn.completed", "item.started", "item.completed", "turn.started"]

@@ -1,0 +1,15 @@
+"""What outlives a test: the folder of things made once for many, and processes that serve them."""
+
+import socket
+from pathlib import Path
+
+folder: Path | None = None
+"""Set for each run, and removed with it; None outside of one: the machine's temporary folder."""
+services: dict[int, socket.socket] = {}
+"""By pid the connection to a process that serves tests, and ends when that is closed."""
+
+
+def end_services() -> None:
+    for connection in services.values():
+        connection.close()
+    services.clear()
