@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 NODE_TOOLS := tests/node/node_modules/.package-lock.json
 # `make test PART=verdict` runs the tests of one part: a folder below tests/, or a file there.
 PART :=
+# Two for each core: a test waits for other processes half of its time.
+WORKERS := $(shell expr 2 \* $$(nproc))
 PARTS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 # The parts that run the agents' CLIs or a pipeline; without PART all of them are run.
 NODE_PARTS := ci delegation demo host night work
@@ -35,7 +37,8 @@ imports: $(VENV)/installed-dev ## The layout's directions, the token boundary am
 	@$(BIN)/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 
 unit: $(VENV)/installed-dev $(NEEDED) ## The tests, in parallel
-	@$(BIN)/python -m pytest -n auto --dist worksteal $(addprefix tests/,$(PART))
+	@tests/in_memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal \
+		$(addprefix tests/,$(PART))
 
 quality: $(VENV)/installed-dev ## What the red flags find, and what they take for a cheat though it is none
 	@$(BIN)/python -m tests.support.quality
