@@ -10,9 +10,12 @@ A play is for ``<bead>``, ``<bead>-<category>`` or ``<bead>-<category>-<attempt>
 from __future__ import annotations
 
 import json
+import marshal
+import py_compile
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +27,10 @@ REAL: Play = (("real",),)
 _HERE = Path(__file__).parent
 _SHIM = """#!{python} -IS
 import sys
-from pathlib import Path
 sys.path.insert(0, {here!r})
 sys.dont_write_bytecode = True
 import fake_claude
-sys.exit(fake_claude.main(Path({folder!r})))
+sys.exit(fake_claude.main({folder!r}))
 """
 
 
@@ -85,6 +87,7 @@ class Agent:
 
     def played_by(self, python: Path) -> None:
         """Make the executable, for this interpreter."""
+        _compile()
         shim = self.bin / "claude"
         shim.write_text(_SHIM.format(python=python, here=str(_HERE), folder=str(self.folder)))
         shim.chmod(0o755)
@@ -94,13 +97,14 @@ class Agent:
         real = [name for name, play in plays.items() if tuple(play) == REAL]
         known = {name: play for name, play in plays.items() if name not in real}
         data = {"plays": known, "real": real, "cli": str(self._cli)}
-        (self.folder / "script.json").write_text(json.dumps(data))
+        plain = json.loads(json.dumps(data))  # lists alone: what a CLI would get
+        (self.folder / "script").write_bytes(marshal.dumps(plain, 4))
 
     @property
     def seen(self) -> list[Seen]:
         """The beads' processes, in the order of their start."""
         files = sorted((self.folder / "seen").iterdir())
-        return [Seen(**json.loads(file.read_text())) for file in files]
+        return [Seen(**marshal.loads(file.read_bytes())) for file in files]
 
     @property
     def names(self) -> list[str]:
@@ -120,6 +124,12 @@ class Agent:
     def last(self, name: str) -> Seen:
         """The last process of a bead, by the beginning of its name."""
         return [bead for bead in self.seen if bead.name.startswith(name)][-1]
+
+
+@cache
+def _compile() -> None:
+    """Once for all: a shim in a sandbox could not keep what it compiles."""
+    py_compile.compile(str(_HERE / "fake_claude.py"))
 
 
 # --- steps --------------------------------------------------------------------------------------

@@ -6,15 +6,15 @@ and the checkout of a bead. A step of a script is a list: its name, then its arg
 
 from __future__ import annotations
 
-import hashlib
-import json
+import marshal
 import os
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 DEFAULT_COST_USD, DEFAULT_TOKENS = 0.01, 100
 NO_PLAY = 97
@@ -22,11 +22,12 @@ OPUS_USD, SONNET_USD = 5e-6, 3e-6
 """The price of a token of input; a model of another name is taken for an Opus."""
 
 
-def main(folder: Path) -> int:
+def main(folder: str) -> int:
     """Note the call in ``folder``, then act; returns the exit status."""
     prompt = sys.stdin.buffer.read()
-    name = Path(os.environ["HOME"]).parent.name.partition("-")[2]
-    script = json.loads((folder / "script.json").read_text())
+    name = os.path.basename(own_folder()).partition("-")[2]
+    with open(f"{folder}/script", "rb") as file:
+        script = marshal.load(file)
     note(folder, name, prompt)
     keys = (name, name.rpartition("-")[0], name.partition("-")[0])
     key = next((key for key in keys if key in (*script["plays"], *script["real"])), None)
@@ -39,55 +40,78 @@ def main(folder: Path) -> int:
     return Player(folder, name).play(play)
 
 
-def note(folder: Path, name: str, prompt: bytes) -> None:
+def own_folder() -> str:
+    return os.path.dirname(os.environ["HOME"])
+
+
+def note(folder: str, name: str, prompt: bytes) -> None:
     """How this process was called and what it sees of the checkout."""
+    handoffs = os.path.dirname(handoff_file())
     seen = {
         "name": name,
         "pid": os.getpid(),
         "argv": sys.argv,
         "env": dict(os.environ),
         "prompt": prompt.decode(),
-        "cwd": str(Path.cwd()),
-        "tree": tree(Path.cwd()),
-        "git_status": git("status", "--porcelain", "-uall"),
-        "git_config": git("config", "--list", "--show-origin"),
-        "head": git("rev-parse", "HEAD").strip(),
-        "handoff": [path.read_text() for path in sorted(handoff_file().parent.iterdir())],
+        "cwd": os.getcwd(),
+        "tree": tree(os.getcwd()),
+        "git_status": run_git("status", "--porcelain", "-uall"),
+        "git_config": run_git("config", "--list", "--show-origin"),
+        "head": run_git("rev-parse", "HEAD").strip(),
+        "handoff": [read(f"{handoffs}/{each}") for each in sorted(os.listdir(handoffs))],
     }
-    target = folder / "seen" / f"{len(list((folder / 'seen').iterdir())):03}.json"
-    target.write_text(json.dumps(seen))
+    with open(f"{folder}/seen/{len(os.listdir(f'{folder}/seen')):03}", "wb") as file:
+        marshal.dump(seen, file, 4)
 
 
-def git(*args: str) -> str:
-    done = subprocess.run(["git", *args], capture_output=True, check=False)
-    return done.stdout.decode("utf-8", "surrogateescape")
+def run_git(*args: str) -> str:
+    """Without ``subprocess``, whose import costs more than git."""
+    out, theirs = os.pipe()
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    actions = [(os.POSIX_SPAWN_DUP2, theirs, 1), (os.POSIX_SPAWN_DUP2, quiet, 2)]
+    try:
+        pid = os.posix_spawnp("git", ["git", *args], os.environ, file_actions=actions)
+    except FileNotFoundError:
+        pid = 0
+    os.close(theirs)
+    os.close(quiet)
+    with open(out, "rb") as file:
+        text = file.read().decode("utf-8", "surrogateescape")
+    if pid:
+        os.waitpid(pid, 0)
+    return text
 
 
-def tree(top: Path) -> dict[str, list[object]]:
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def tree(top: str) -> dict[str, list[object]]:
     """Kind, mode and digest of everything in a checkout but its ``.git``."""
     found: dict[str, list[object]] = {}
     for folder, folders, files in os.walk(top):
-        if Path(folder) == top:
+        if folder == top:
             folders[:] = [name for name in folders if name != ".git"]
         for name in (*folders, *files):
-            path = Path(folder, name)
-            if path == top / ".git":
-                continue
-            found[str(path.relative_to(top))] = look(path)
+            path = f"{folder}/{name}"
+            if path != f"{top}/.git":
+                found[path[len(top) + 1 :]] = look(path)
     return found
 
 
-def look(path: Path) -> list[object]:
-    mode = path.lstat().st_mode
-    if path.is_symlink():
-        return ["link", 0, str(path.readlink())]
-    if path.is_dir():
+def look(path: str) -> list[object]:
+    if os.path.islink(path):
+        return ["link", 0, os.readlink(path)]
+    mode = os.lstat(path).st_mode
+    if os.path.isdir(path):
         return ["folder", mode, ""]
-    return ["file", mode, hashlib.sha256(path.read_bytes()).hexdigest()]
+    with open(path, "rb") as file:
+        return ["file", mode, str(zlib.crc32(file.read()))]
 
 
-def handoff_file() -> Path:
-    return Path(os.environ["HOME"]).parent / "handoff" / "handoff.json"
+def handoff_file() -> str:
+    return f"{own_folder()}/handoff/handoff.json"
 
 
 def run_real(cli: str, prompt: bytes) -> None:
@@ -99,10 +123,27 @@ def run_real(cli: str, prompt: bytes) -> None:
     os.execv(cli, [cli, *sys.argv[1:]])
 
 
+def to_json(value: Any) -> str:
+    """Without ``json``, whose import costs more than the rest of a bead."""
+    from _json import encode_basestring_ascii
+
+    match value:
+        case None | True | False:
+            return {None: "null", True: "true", False: "false"}[value]
+        case str():
+            return encode_basestring_ascii(value)
+        case dict():
+            return f"{{{','.join(f'{to_json(k)}:{to_json(v)}' for k, v in value.items())}}}"
+        case list() | tuple():
+            return f"[{','.join(map(to_json, value))}]"
+        case _:
+            return repr(value)
+
+
 class Player:
     """Plays one bead; prints what the CLI would print."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: str, name: str) -> None:
         self.folder, self.name = folder, name
         self.cost, self.tokens, self.messages = DEFAULT_COST_USD, DEFAULT_TOKENS, 0
         self.result: dict[str, Any] = {"subtype": "success", "is_error": False}
@@ -128,7 +169,7 @@ class Player:
         return int(self.result["is_error"])
 
     def line(self, event: dict[str, Any]) -> None:
-        print(json.dumps(event), flush=True)
+        print(to_json(event), flush=True)
 
     def message(self, part: dict[str, Any], tokens: int = 0) -> None:
         self.messages += 1
@@ -149,7 +190,7 @@ class Player:
 
     def do_spend(self, usd: float) -> None:
         """Ask the model for an answer of that price, as the CLI would."""
-        import urllib.request  # costs more than all the rest of a bead
+        import urllib.request
 
         model = sys.argv[sys.argv.index("--model") + 1]
         tokens = round(usd / (SONNET_USD if "sonnet" in model else OPUS_USD))
@@ -160,7 +201,7 @@ class Player:
         }
         request = urllib.request.Request(
             f"{os.environ['ANTHROPIC_BASE_URL']}/v1/messages",
-            json.dumps(body).encode(),
+            to_json(body).encode(),
             {
                 "content-type": "application/json",
                 "x-api-key": os.environ["ANTHROPIC_API_KEY"],
@@ -174,21 +215,24 @@ class Player:
         self.result["structured_output"] = value
 
     def do_handoff(self, text: str) -> None:
-        handoff_file().write_text(text)
+        self.do_write(handoff_file(), text)
 
     def do_write(self, name: str, text: str) -> None:
-        path = Path(os.fsdecode(os.fsencode(name)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path = os.fsdecode(os.fsencode(name))
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
     def do_append(self, name: str, text: str) -> None:
-        with Path(name).open("a") as file:
+        with open(name, "a", encoding="utf-8") as file:
             file.write(text)
 
     def do_sh(self, command: str) -> None:
         call = {"type": "tool_use", "name": "Bash", "input": {"command": command}}
         self.message(call)
-        subprocess.run(["/bin/sh", "-c", command], stdout=subprocess.DEVNULL, check=False)
+        quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+        shell = ["/bin/sh", "-c", command]
+        os.waitpid(os.posix_spawn(shell[0], shell, os.environ, file_actions=quiet), 0)
 
     def do_deny(self, command: str) -> None:
         self.denied.append({"tool_name": "Bash", "tool_input": {"command": command}})
@@ -214,12 +258,14 @@ class Player:
         time.sleep(seconds)
 
     def do_stubborn(self) -> None:
+        import signal
+
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
 
     def do_hang(self) -> None:
         """Tell the test that it has come so far, then wait for the end."""
-        (self.folder / "hanging").touch()
+        self.do_write(f"{self.folder}/hanging", "")
         time.sleep(600)
 
     def do_chatter(self) -> None:
