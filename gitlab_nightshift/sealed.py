@@ -45,7 +45,7 @@ def prepare_start(
     With ``parent`` it is for a child of that process, and stops when the parent's thread ends.
     """
     checkouts = find_checkouts(Path.cwd(), env)
-    left_out = tuple(name for name in _PLACES if not is_safe(env.get(name, "/"), checkouts))
+    left_out = tuple(name for name in _PLACES if not is_safe(env.get(name) or "/", checkouts))
     data = {
         "path": find_installation(),
         "env": {k: v for k, v in env.items() if k not in left_out or k not in ("HOME", "TMPDIR")},

@@ -75,7 +75,7 @@ def test_what_is_kept(proven: Whole) -> None:
     bundle = json.loads((Path(kept["diff_bundle"]) / "bundle.json").read_text())
     assert (bundle["outcome"], bundle["task"]) == ("MR_READY", TASK)
     assert b"Ran 2 tests" in desk.kept(done, "test_log")
-    assert b'"subtype": "success"' in desk.kept(done, "raw_stdout")
+    assert b'"subtype":"success"' in desk.kept(done, "raw_stdout")
     assert desk.kept(done, "raw_stderr") == b""
     folder = Path(kept["diff_bundle"]).parent
     assert list(folder.parent.iterdir()) == [folder]

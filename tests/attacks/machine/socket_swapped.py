@@ -2,6 +2,7 @@ import contextlib
 import socket
 import sys
 import threading
+import time
 from pathlib import Path
 
 from tests.attacks.places import LONG_S, Places, flag_in
@@ -29,11 +30,19 @@ def attack(places: Places) -> str | None:
 
         sys.setswitchinterval(0.0005)
         threading.Thread(target=swap, daemon=True).start()
-        while (tries := tries + 1) < ATTEMPTS or len(swaps) < SWAPS:
+        until = time.monotonic() + LONG_S
+        while (tries < ATTEMPTS or len(swaps) < SWAPS) and time.monotonic() < until:
+            tries += 1
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
                 client.setblocking(False)
-                client.connect(str(path))
+                try:
+                    client.connect(str(path))
+                except BlockingIOError:  # a queue is full: the other side needs time
+                    tries -= 1
+                    time.sleep(0.001)
+                    continue
                 if client.getpeername() != str(own):
                     client.settimeout(LONG_S)
                     return flag_in(client.recv(100))
+                listener.accept()[0].close()
     return None
