@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, TextIO
 from gitlab_nightshift.errors import EXIT_STATUS, Code
 from gitlab_nightshift.events import Emit
 from gitlab_nightshift.host.sealed_child import run_sealed
+from gitlab_nightshift.host.secrecy import close_to_others
 from gitlab_nightshift.records.delegation import DelegationResult
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.joblog import JobLog
@@ -30,7 +31,8 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
     Never raises for what is wrong: ``ok`` is false then, and ``diagnostics.error_code`` is one of
     docs/errors.md. ``env`` is all of the environment that counts: PATH, HOME, the model's key,
     ``NIGHTSHIFT_*``. Artifacts are put below the current folder. The work is done by a child, so
-    that nothing of the caller's import path or environment is in reach of what an agent writes.
+    that nothing of the caller's import path or environment is in reach of what an agent writes; the
+    caller's process is closed to others of its user from then on (Linux).
     """
     try:
         raw = json.dumps(payload).encode()
@@ -38,6 +40,7 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
         return as_json(refused(Code.CONFIG, f"payload: not JSON: {error}"))
     if sys.platform != "linux":
         return as_json(refused(Code.CONFIG, NOT_HERE))
+    close_to_others()  # this process holds the keys, too
     done = run_sealed(["delegate"], env, raw)
     try:
         result: dict[str, Any] = json.loads(done.stdout)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.delegation import TASK, delegations
 from tests.support.world import ROOT
 
@@ -53,9 +55,10 @@ def test_only_the_environment_that_is_given_counts(tmp_path: Path) -> None:
         assert (result["ok"], result["git"]["branch"]) == (True, desk.branches()[-1])
 
 
-def test_what_is_wrong_is_a_result(tmp_path: Path) -> None:
-    from gitlab_nightshift import delegate
+def test_what_is_wrong_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gitlab_nightshift import api, delegate
 
+    monkeypatch.setattr(api, "close_to_others", lambda: True)  # it would stay so
     for payload in ({}, {"task_prompt": {1, 2}}, {"task_prompt": b"x"}):
         result = delegate(payload, {"TMPDIR": str(tmp_path)})
         assert result["diagnostics"]["error_code"] == "E_CONFIG"
