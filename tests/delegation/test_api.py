@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.delegation import TASK, delegations
+from tests.support.agent import hang, plays
+from tests.support.delegation import QUICK, TASK, delegations
+from tests.support.trees import processes_in, wait_for
 from tests.support.world import ROOT
 
 CALL = """\
@@ -63,3 +65,25 @@ def test_what_is_wrong_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         result = delegate(payload, {"TMPDIR": str(tmp_path)})
         assert result["diagnostics"]["error_code"] == "E_CONFIG"
         assert result["error"].startswith("payload: ")
+
+
+def test_the_child_ends_with_its_caller(tmp_path: Path) -> None:
+    """Killed without a word: its child puts back what is to be put back, and nobody works on."""
+    with delegations(tmp_path, plays(QUICK, {"implement": [hang()]})) as desk:
+        repo = {"type": "local_path", "value": str(desk.repository)}
+        given = desk.folder / "agent/given"
+        given.write_text(json.dumps([{"task_prompt": TASK, "repo": repo}, desk.env]))
+        with given.open() as stdin:
+            caller = subprocess.Popen(
+                [sys.executable, "-c", CALL],
+                cwd=desk.desk,
+                env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+            )
+        wait_for(lambda: desk.agent.hanging, "the agent works")
+        caller.kill()
+        caller.wait()
+        wait_for(lambda: not processes_in(desk.folder), "all are gone")
+        wait_for(lambda: not list((desk.folder / "tmp").iterdir()), "all is put back")
+        desk.assert_untouched()

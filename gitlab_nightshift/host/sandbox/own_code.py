@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gitlab_nightshift.host.git import Git
+from gitlab_nightshift.host.git import Git, GitError
 from gitlab_nightshift.host.process import capture
 from gitlab_nightshift.host.sandbox.places import own_python
 from gitlab_nightshift.sealed import lies_in
@@ -28,17 +28,22 @@ Way = Callable[[str, Path], str]
 
 
 def folders_of(env: Mapping[str, str], checkout: Path) -> tuple[Path, ...]:
-    """The folders of a checkout that a job's variables name, and its top."""
+    """The folders of a checkout that a job's variables name, and its top; none that a link of the
+    project's leads to elsewhere, because this program, which may be root, writes there."""
     parts = (part for value in env.values() for part in value.split(os.pathsep))
     named = (Path(part) for part in parts if part.startswith("/"))
-    inside = (path for path in named if lies_in(path, checkout) and path.is_dir())
-    return tuple(dict.fromkeys((checkout, *inside)))[:MOST_FOLDERS]
+    inside = (path for path in named if path.resolve().is_relative_to(checkout.resolve()))
+    return tuple(dict.fromkeys((checkout, *(path for path in inside if path.is_dir()))))[
+        :MOST_FOLDERS
+    ]
 
 
 def try_own_code(folders: Sequence[Path], git: Git) -> Iterator[tuple[str, str]]:
     """What was tried, and how it was found: "" where it was not. ``git`` is the one that reads this
     machine's settings."""
     for folder in folders:
+        if not os.access(folder, os.W_OK):  # an agent has no more rights than this program
+            continue
         name = f"nightshift_planted_{secrets.token_hex(8)}"
         with _planted(folder, name):
             for kind, way in _WAYS.items():
@@ -103,7 +108,10 @@ def _find_program(name: str, _folder: Path) -> str:
 
 def _find_setting(git: Git, folder: Path) -> str:
     """A file of settings below the folder that git reads, whatever stands in it."""
-    listed = git.run("config", "--list", "--show-origin", "--name-only", "-z", cwd=Path("/"))
+    try:
+        listed = git.run("config", "--list", "--show-origin", "--name-only", "-z", cwd=Path("/"))
+    except GitError:  # settings that git cannot read are in force for nobody
+        return ""
     origins = {
         part[len("file:") :] for part in os.fsdecode(listed).split("\0") if part[:5] == "file:"
     }

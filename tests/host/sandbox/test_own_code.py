@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift import sealed
-from gitlab_nightshift.host.sandbox.own_code import folders_of
+from gitlab_nightshift.host.git import with_machine_config
+from gitlab_nightshift.host.sandbox.own_code import folders_of, try_own_code
 
 ROOT = Path(__file__).parents[3]
 TRY = """
@@ -60,8 +61,18 @@ def test_what_is_planted_is_found_where_the_start_is_not_sealed(
     assert left - {"__pycache__"} == {".gitconfig"}, "which is what an import leaves"
 
 
+def test_what_cannot_be_written_or_read_ends_no_night(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[broken\n")
+    git = with_machine_config(tmp_path / "git", "/usr/bin:/bin", home)
+    assert list(try_own_code([tmp_path / "gone"], git)) == []
+    assert dict(try_own_code([home], git))[f"read git's settings in {home}"] == ""
+
+
 def test_the_folders_are_the_checkout_and_what_variables_name_in_it(tmp_path: Path) -> None:
     top = tmp_path / "shop"
     (top / "src").mkdir(parents=True)
-    env = {"PYTHONPATH": f"{top}/src:{top}/gone:src:/usr", "OTHER": f"{tmp_path}"}
+    (top / "elsewhere").symlink_to("/usr")
+    env = {"PYTHONPATH": f"{top}/src:{top}/gone:{top}/elsewhere:src:/usr", "OTHER": f"{tmp_path}"}
     assert folders_of(env, top) == (top, top / "src")
