@@ -10,7 +10,7 @@ TITLE = "serving under another program's abstract name"
 TRIES = "Rewrites the name while it is looked at, listens, and waits for the program's clients."
 PROMISE = "network"
 MUST_FAIL = "The keeper looks at the name that a socket has got before it listens."
-ATTEMPTS = 1000
+ATTEMPTS, MOVES = 1000, 100
 
 
 def attack(places: Places) -> str | None:
@@ -20,7 +20,7 @@ def attack(places: Places) -> str | None:
     rewritten = rewriting(shared, 2, b"x", b"\0")  # a path, in the folder that it is in, or a name
     address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
     os.chdir(places.scratch)
-    while (tries := tries + 1) < ATTEMPTS or rewritten() < ATTEMPTS:
+    while (tries := tries + 1) < ATTEMPTS or rewritten() < MOVES:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
             libc.bind(one.fileno(), address, 2 + len(name))
             if isinstance(one.getsockname(), bytes):
