@@ -21,7 +21,8 @@ from types import ModuleType
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
-sys.dont_write_bytecode = True
+if __name__ == "__main__":  # whoever imports this keeps the tests' modules compiled
+    sys.dont_write_bytecode = True
 
 from tests.attacks.places import Places, request  # noqa: E402
 
