@@ -116,7 +116,7 @@ def test_a_stream_is_not_held_back() -> None:
         connection.sendall(events(delta("two"), ended(7)))
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
-        asked = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=5)
+        asked = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=60)
         headers = {"content-type": "application/json", "x-api-key": agent.ticket.placeholder}
         asked.request("POST", "/v1/messages", json.dumps(message(stream=True)), headers)
         answer = asked.getresponse()
@@ -148,7 +148,7 @@ def test_a_unix_socket_too(tmp_path: Path) -> None:
     path = tmp_path / "gateway.sock"
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, socket=path) as agent:
         assert path.stat().st_mode & 0o777 == 0o600
-        asked = http.client.HTTPConnection("gateway", timeout=5)
+        asked = http.client.HTTPConnection("gateway", timeout=60)
         asked.sock = socket.socket(socket.AF_UNIX)
         asked.sock.connect(str(path))
         headers = {"content-type": "application/json", "x-api-key": agent.ticket.placeholder}

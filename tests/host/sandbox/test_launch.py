@@ -191,7 +191,7 @@ def test_none_is_none(tmp_path: Path) -> None:
     confinement = Confinement(tmp_path, (tmp_path,))
     with launching(sandbox, ["/bin/sh", "-c", "pwd; echo $A"], {"A": "b"}, confinement) as launch:
         process = launch.start()
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=60)
     assert out.decode().split() == [str(tmp_path), "b"]
     assert launch.told().ready
     assert sandbox.tier is Tier.NONE
