@@ -332,12 +332,12 @@ def _judged(
         tests = _choice(reached[fault])
         begun = time.monotonic()
         found = bool(tests) and _is_found(args.checkout, spots[fault], tests)
-        verdicts[str(number)] = {**asdict(fault), "tests": len(tests), "found": found}
+        seconds = round(time.monotonic() - begun)
+        told = {"tests": len(tests), "seconds": seconds, "found": found}
+        verdicts[str(number)] = {**asdict(fault), **told}
         file.write_text(json.dumps(verdicts, indent=1))
-        took = f"{len(tests)} tests, {time.monotonic() - begun:.0f} s"
-        print(
-            number, "found" if found else "MISSED", fault.module, fault.function, took, flush=True
-        )
+        word = "found" if found else "MISSED"
+        print(number, word, fault.module, fault.function, f"{seconds} s", flush=True)
     return verdicts
 
 
