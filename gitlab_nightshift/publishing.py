@@ -6,7 +6,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError, config_error
 from gitlab_nightshift.events import GateApproved, RunEnded, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.host.checkout import check_startable
+from gitlab_nightshift.host.checkout import refuse_changed
 from gitlab_nightshift.host.environment import NETWORK
 from gitlab_nightshift.plan.facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.trigger import Declined, Ignored
@@ -65,7 +65,7 @@ def source_of(session: Session) -> Source:
 
 def facts_of(session: Session) -> CheckoutFacts:
     """What plan and publish need to know of the checkout; a night can start from it."""
-    check_startable(session.machine_git, session.checkout, session.settings.output_dir)
+    refuse_changed(session.machine_git, session.checkout)
     return read_facts(session.git, session.checkout, session.settings, session.job)
 
 

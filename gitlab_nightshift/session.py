@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.errors import NightshiftError, config_error
+from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.events import Emit, json_lines, to_all
 from gitlab_nightshift.host import git as git_verbs
+from gitlab_nightshift.host.checkout import refuse_tracked
 from gitlab_nightshift.host.cover import aside_of
 from gitlab_nightshift.host.environment import search_path
-from gitlab_nightshift.host.git import Git
+from gitlab_nightshift.host.git import Git, GitError
 from gitlab_nightshift.host.installation import refuse_installation_in
-from gitlab_nightshift.host.paths import short_parent, within
+from gitlab_nightshift.host.paths import short_parent
 from gitlab_nightshift.host.private import collect, own_folder
 from gitlab_nightshift.host.repair import repair
 from gitlab_nightshift.host.secrecy import close_to_others
@@ -98,7 +99,7 @@ def opened(call: Call) -> Iterator[Session]:
             collect(place, checkout, _recover)
         git = git_verbs.pristine(private / "git", path)
         session = _session(call, checkout, private, git)
-        _refuse_tracked_output(session)
+        refuse_tracked(git, checkout, session.settings.output_dir)
         with _set_aside(session):
             yield session
 
@@ -154,12 +155,6 @@ def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
         )
 
 
-def _refuse_tracked_output(session: Session) -> None:
-    folder = session.settings.output_dir
-    if any(within(path, folder) for path in git_verbs.tracked_files(session.git, session.checkout)):
-        raise config_error(f"output_dir: {folder} is tracked by git: choose another folder")
-
-
 def config_file(call: Call, checkout: Path, git: Git) -> tuple[ConfigFile | None, Path]:
     """The configuration as the base commit holds it, and the folder of its relative paths.
 
@@ -185,10 +180,9 @@ def _committed(git: Git, checkout: Path, path: Path) -> bytes | None:
     if not path.is_relative_to(checkout):
         return None
     try:
-        commit = git_verbs.head(git, checkout)
-    except NightshiftError:  # no commit yet: a run says so itself
+        return git_verbs.read_file(git, checkout, "HEAD", str(path.relative_to(checkout)))
+    except GitError:  # no commit yet: a run says so itself
         return None
-    return git_verbs.read_file(git, checkout, commit, str(path.relative_to(checkout)))
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.checkout import check_startable
+from gitlab_nightshift.host.checkout import refuse_changed
 from gitlab_nightshift.host.environment import NETWORK
 from gitlab_nightshift.host.remote import Server, fetch
 from gitlab_nightshift.host.repository import private_repository
@@ -96,11 +96,14 @@ def taken_up(session: Session, request: Request | None) -> Iterator[Session]:
     Raises NightshiftError where the branch cannot be had.
     """
     there = _with_request(session, request)
-    at = git_verbs.head(session.git, session.checkout)
-    if request is None or request.head in ("", at):
+    if request is None or not request.head:
         yield there
         return
-    check_startable(session.machine_git, session.checkout, session.settings.output_dir)
+    at = git_verbs.head(session.git, session.checkout)
+    if request.head == at:
+        yield there
+        return
+    refuse_changed(session.machine_git, session.checkout)
     pack = _pack(session, request, at)
     with standing(session.git, session.checkout, request.head, pack):
         yield there

@@ -1,5 +1,6 @@
 """What the work stage needs of a run: the part of the job that agents and commands may have."""
 
+import functools
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def work_place(session: Session, request: Request | None = None) -> WorkPlace:
         logs=session.logs,
         allowed_commands=tuple(commands),
         build_commands=tuple(name for name in commands if name in build),
-        verify=verify_commands(session, request),
+        verify=verify_commands(session, request, there),
         seconds=work_seconds(session, datetime.now(UTC)),
         redact=session.redact,
         emit=session.emit,
@@ -49,13 +50,15 @@ def work_place(session: Session, request: Request | None = None) -> WorkPlace:
     )
 
 
-def verify_commands(session: Session, request: Request | None = None) -> Commands:
+def verify_commands(
+    session: Session, request: Request | None = None, there: BuildFiles | None = None
+) -> Commands:
     """What proves a change: the team's own commands, else what the build files say; and the test
     that a comment or ``task_test`` asks for. Raises ``E_CONFIG`` for a test that is not listed."""
     asked = (test,) if (test := request.test if request else _task_test(session)) else ()
     if own := session.settings.verify_commands:
         return Commands(tuple(dict.fromkeys((*own, *asked))), implied=False)
-    implied = implied_tests(_build_files(session))
+    implied = implied_tests(there or _build_files(session))
     return Commands(tuple(dict.fromkeys((*implied, *asked))), implied=True)
 
 
@@ -82,10 +85,11 @@ def work_seconds(session: Session, now: datetime) -> float | None:
 
 
 def _build_files(session: Session) -> BuildFiles:
-    base = git_verbs.head(session.git, session.checkout)
+    """As they stand in the commit: asked for before an agent starts, each read once."""
 
+    @functools.cache
     def read(name: str) -> bytes | None:
-        return git_verbs.read_file(session.git, session.checkout, base, name)
+        return git_verbs.read_file(session.git, session.checkout, "HEAD", name)
 
     files = git_verbs.tracked_files(session.git, session.checkout)
     return BuildFiles(files, read, lambda path: (session.checkout / path).exists())

@@ -28,8 +28,7 @@ from gitlab_nightshift.host.git import (
     Place,
     changed_files,
     conversion_config,
-    head,
-    place,
+    place_and_head,
     pristine,
     tracked_files,
     with_machine_config,
@@ -137,9 +136,10 @@ def open_checkout(
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
     git = pristine(private / "home", search_path)
-    now, base_sha = place(git, checkout), head(git, checkout)
+    now, base_sha = place_and_head(git, checkout)
     machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
-    check_startable(machine, checkout, output_dir)
+    refuse_changed(machine, checkout)
+    refuse_tracked(git, checkout, output_dir)
     later = covered(now, checkout, aside_of(checkout))
     with (
         _claimed(checkout, later, base_sha, run_id, identity) as aside,
@@ -201,8 +201,8 @@ def _told_where_refused(aside: Aside) -> Iterator[None]:
         raise OwnersRefused(text) from None
 
 
-def check_startable(git: Git, checkout: Path, output_dir: str) -> None:
-    """Raise E_WORKSPACE_DIRTY for local changes, E_CONFIG where the output folder is tracked.
+def refuse_changed(git: Git, checkout: Path) -> None:
+    """Raise E_WORKSPACE_DIRTY for local changes.
 
     ``git`` has the machine's configuration: without its filters LFS files would look changed.
     """
@@ -213,6 +213,10 @@ def check_startable(git: Git, checkout: Path, output_dir: str) -> None:
             Code.WORKSPACE_DIRTY,
             f"{checkout} has local changes ({names}{more}): commit or undo them first",
         )
+
+
+def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:
+    """Raise E_CONFIG where files of the output folder are tracked."""
     if any(within(path, output_dir) for path in tracked_files(git, checkout)):
         raise config_error(f"output_dir: {output_dir} is tracked by git: choose another folder")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.errors import NightshiftError, config_error
 from gitlab_nightshift.host.process import NOT_FOUND, Captured, capture
 
 TIMEOUT_S = 300.0
@@ -125,19 +125,30 @@ class Place:
 
 def place(git: Git, checkout: Path) -> Place:
     """Find the parts of ``checkout``'s repository. Raises NightshiftError E_CONFIG."""
+    return _found(git, checkout)[0]
+
+
+def place_and_head(git: Git, checkout: Path) -> tuple[Place, str]:
+    """The same and ``head``, by one process."""
+    found, commit = _found(git, checkout)
+    if not commit:
+        raise _no_commit(checkout)
+    return found, commit
+
+
+def _found(git: Git, checkout: Path) -> tuple[Place, str]:
     if not os.path.lexists(checkout / ".git"):
         raise config_error(f"{checkout} is not the top of a git checkout: run in one")
     names = ("index", "info/exclude", "info/attributes", "shallow")
     asked = [part for name in (*names, "objects") for part in ("--git-path", name)]
+    asked = ["--absolute-git-dir", "--show-object-format", *asked, "--revs-only", "HEAD^{commit}"]
     try:
-        out = git.run(
-            "rev-parse", "--absolute-git-dir", "--show-object-format", *asked, cwd=checkout
-        )
+        out = git.run("rev-parse", *asked, cwd=checkout)
     except GitError as error:
         raise config_error(f"{checkout} is not a git checkout that can be read: {error}") from None
     git_dir, form, *found = os.fsdecode(out).rstrip("\n").split("\n")
-    index, exclude, attributes, shallow, objects = (checkout / name for name in found)
-    return Place(
+    index, exclude, attributes, shallow, objects = (checkout / name for name in found[:5])
+    parts = Place(
         git_dir=Path(git_dir),
         index=index,
         exclude=exclude,
@@ -146,6 +157,7 @@ def place(git: Git, checkout: Path) -> Place:
         objects=_alternates(objects.resolve()),
         object_format=form,
     )
+    return parts, "".join(found[5:])
 
 
 def _alternates(objects: Path) -> tuple[Path, ...]:
@@ -169,8 +181,12 @@ def head(git: Git, checkout: Path) -> str:
     try:
         out = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=checkout)
     except GitError:
-        raise config_error(f"{checkout} has no commit yet: make a first commit") from None
+        raise _no_commit(checkout) from None
     return out.decode().strip()
+
+
+def _no_commit(checkout: Path) -> NightshiftError:
+    return config_error(f"{checkout} has no commit yet: make a first commit")
 
 
 def changed_files(git: Git, checkout: Path) -> tuple[str, ...]:
@@ -230,13 +246,19 @@ class Identity:
 
 def identity(git: Git, checkout: Path) -> Identity | None:
     """``user.name`` and ``user.email`` as configured; None unless both are."""
-    name, email = (_config(git, checkout, key) for key in ("user.name", "user.email"))
-    return Identity(name, email) if name and email else None
+    name, email = "user.name", "user.email"
+    found = _configured(git, checkout, name, email)
+    return Identity(found[name], found[email]) if len(found) == 2 else None
 
 
 def conversion_config(git: Git, checkout: Path) -> dict[str, str]:
     """The checkout's settings that decide how a file's bytes and mode become a blob."""
     keys = ("core.autocrlf", "core.eol", "core.fileMode", "core.symlinks", "core.ignoreCase")
+    return _configured(git, checkout, *keys)
+
+
+def _configured(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
+    """Those of the keys that have a value, each with its last one."""
     names = {key.lower(): key for key in keys}  # git tells them so
     wanted = "|".join(names).replace(".", r"\.")
     try:
@@ -246,14 +268,6 @@ def conversion_config(git: Git, checkout: Path) -> dict[str, str]:
     rows = (row.partition("\n") for row in out.decode("utf-8", "replace").split("\0"))
     found = {key: value.strip() for key, _, value in rows}
     return {names[key]: value for key, value in found.items() if value}
-
-
-def _config(git: Git, checkout: Path, key: str) -> str:
-    try:
-        out = git.run("config", "-z", "--get", key, cwd=checkout)
-    except GitError:
-        return ""
-    return out.rstrip(b"\0").decode("utf-8", "replace").strip()
 
 
 def split_names(out: bytes) -> tuple[str, ...]:

@@ -245,10 +245,12 @@ def diff_patch(repository: Repository, old: str, new: str) -> bytes:
 
 def diff_files(repository: Repository, old: str, new: str) -> tuple[ChangedFile, ...]:
     """The paths in which two trees differ, with their line counts. Raises GitError."""
-    raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, old, new))
-    counts = _numstat(repository, old, new)
+    asked = ("-r", "-z", "--raw", "--numstat")
+    out = split_names(repository.run("diff-tree", *asked, *PLAIN_DIFF, old, new))
+    raw = 2 * sum(part.startswith(":") for part in out[::2])
+    counts = _counts(out[raw:])
     found: list[ChangedFile] = []
-    for meta, path in zip(raw[::2], raw[1::2], strict=True):
+    for meta, path in zip(out[:raw:2], out[1:raw:2], strict=True):
         _, mode, before, after, status = meta.split(" ")
         added, deleted = counts.get(path, (0, 0))
         if added is None or deleted is None:
@@ -266,12 +268,9 @@ def diff_sizes(repository: Repository, old: str, new: str) -> tuple[int, ...]:
     return tuple(int(size) for size in found if size.isdigit())
 
 
-def _numstat(
-    repository: Repository, old: str, new: str
-) -> dict[str, tuple[int | None, int | None]]:
+def _counts(numstat: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
     """Added and deleted lines by path; None where git takes a file for binary."""
-    out = repository.run("diff-tree", "-r", "-z", "--numstat", *PLAIN_DIFF, old, new)
-    rows = (row.split("\t", 2) for row in split_names(out))
+    rows = (row.split("\t", 2) for row in numstat)
     return {path: (_count(added), _count(deleted)) for added, deleted, path in rows}
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +65,9 @@ def ignored(stage: Stage, paths: Iterable[str]) -> frozenset[str]:
 
     check-ignore knows no literal paths; behind "./" no path is taken for a pattern.
     """
-    asked = (f"./{path}" for path in paths)
+    asked = [f"./{path}" for path in paths]
+    if not asked:
+        return frozenset()
     literal = {"GIT_LITERAL_PATHSPECS": "0"}
     try:
         out = stage.git("check-ignore", "--no-index", "-z", "--stdin", paths=asked, env=literal)
@@ -84,12 +86,13 @@ def filtered(stage: Stage, paths: Iterable[str]) -> dict[str, str]:
     return {path: value for path, value in values if value not in ("unspecified", "unset")}
 
 
-def store(stage: Stage, gone: Iterable[str], present: Iterable[str]) -> str:
+def store(stage: Stage, gone: Collection[str], present: Collection[str]) -> str:
     """The id of the base's tree without ``gone`` and with ``present`` as staged. Raises GitError.
 
     Removed first: a removed path may lie below what is now a link.
     """
     update = ("update-index", "-z")
-    stage.git(*update, "--force-remove", "--stdin", paths=gone)
-    stage.git(*update, "--add", "--stdin", paths=present)
+    for how, paths in (("--force-remove", gone), ("--add", present)):
+        if paths:
+            stage.git(*update, how, "--stdin", paths=paths)
     return write_tree(stage.repository, stage.index)

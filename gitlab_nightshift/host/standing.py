@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.git import Git, GitError, head, place
+from gitlab_nightshift.host.git import Git, GitError, place_and_head
 from gitlab_nightshift.host.repository import Repository
 
 LARGEST_PACK = 128 * 1024 * 1024
@@ -41,7 +41,7 @@ def standing(git: Git, checkout: Path, commit: str, pack: bytes) -> Iterator[Non
 
     ``git`` is a pristine one. Raises ``E_WORKSPACE_DIRTY`` where files are in the way.
     """
-    before, parts = head(git, checkout), place(git, checkout)
+    parts, before = place_and_head(git, checkout)
     boundary = parts.git_dir / "shallow"
     known = boundary.read_bytes() if boundary.exists() else None
     git.run("index-pack", "--stdin", cwd=checkout, stdin=pack)

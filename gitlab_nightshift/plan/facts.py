@@ -32,8 +32,7 @@ def read_facts(git: Git, checkout: Path, settings: Settings, job: Job) -> Checko
     Raises ``E_CONFIG`` for another branch than the target and a repository without commits,
     ``E_WORKSPACE_DIRTY`` where HEAD is not the job's commit.
     """
-    base = git_verbs.head(git, checkout)
-    place = git_verbs.place(git, checkout)
+    place, base = git_verbs.place_and_head(git, checkout)
     target = _target_branch(settings, job, place.git_dir)
     if job.commit_sha and base != job.commit_sha:
         text = f"HEAD is {base[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"

@@ -34,9 +34,10 @@ def read_source(git: Git, checkout: Path) -> Source:
 
     Raises ``E_CONFIG`` where it is no checkout or has no commit.
     """
+    place, head = host_git.place_and_head(git, checkout)
     return Source(
-        place=host_git.place(git, checkout),
-        head=host_git.head(git, checkout),
+        place=place,
+        head=head,
         config=host_git.conversion_config(git, checkout),
         identity=host_git.identity(git, checkout),
         messages=host_git.commit_messages(git, checkout, STYLE_MESSAGES),

@@ -105,7 +105,8 @@ def _opened(top: Path, env: Mapping[str, str], private: Path) -> Source:
     git = git_verbs.pristine(private / "git", path)
     home = Path(env.get("HOME", "/"))
     machine = git_verbs.with_machine_config(private / "machine-git", path, home)
-    return Source(top, git_verbs.place(git, top), git, machine, git_verbs.head(git, top))
+    place, head = git_verbs.place_and_head(git, top)
+    return Source(top, place, git, machine, head)
 
 
 # --- where it is ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.checkout import check_startable
+from gitlab_nightshift.host.checkout import refuse_changed, refuse_tracked
 from gitlab_nightshift.host.paths import short_parent
 from gitlab_nightshift.host.private import SCRATCH, own_folder
 from gitlab_nightshift.host.private_checkout import check_out, commit_changed, copy_out
@@ -29,7 +29,8 @@ def check_clean(source: Source, payload: Payload, output_dir: str) -> None:
     """Raise ``E_WORKSPACE_DIRTY`` where the caller's changes would be worked on unasked."""
     workspace = payload.workspace
     if workspace.checkout_mode != "worktree" and workspace.clean_before:
-        check_startable(source.machine, source.top, output_dir)
+        refuse_changed(source.machine, source.top)
+        refuse_tracked(source.git, source.top, output_dir)
 
 
 @contextlib.contextmanager
