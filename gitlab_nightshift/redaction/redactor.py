@@ -1,7 +1,7 @@
 """The one redactor: a job's values in all their forms, and what looks like a token."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import AnyStr
 
@@ -55,14 +55,20 @@ class Redactor:
                 new.write(stream.feed(chunk))
             new.write(stream.finish())
 
-    @cached_property
+    @property
     def _finder(self) -> Finder:
-        own = [*needles(self.values), *line_needles(self.values)]
-        return Finder(own, lookaheads(), token_places())
+        return _finder(self.values)
 
     @cached_property
     def _values(self) -> Finder:
         return Finder(needles(self.values))
+
+
+@cache
+def _finder(values: tuple[str, ...]) -> Finder:
+    """Built once for the same values: that takes longer than most texts."""
+    own = [*needles(values), *line_needles(values)]
+    return Finder(own, lookaheads(), token_places())
 
 
 def _without(text: bytes, spans: list[Span]) -> bytes:

@@ -144,7 +144,8 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
     known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
-    return Secrets(token, model, tuple(sorted(known, key=len, reverse=True)))
+    longest_first = sorted(known, key=lambda value: (-len(value), value))
+    return Secrets(token, model, tuple(longest_first))
 
 
 def _is_secret(name: str) -> bool:

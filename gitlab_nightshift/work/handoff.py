@@ -4,6 +4,7 @@ What an agent wrote is hostile data: bounded, validated, and never a pass when i
 """
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ class HandoffError(Exception):
     """Why a hand-off cannot be used, as a text for the log and the next attempt."""
 
 
+@cache
 def schema(bead: str) -> dict[str, Any] | None:
     """The JSON Schema of a bead's hand-off; None for a bead without one."""
     kind = KINDS.get(bead)

@@ -111,7 +111,10 @@ def _analyze(night: Night, category: str) -> tuple[BeadResult, AnalysisResult | 
 
 
 def _implement(night: Night, category: str, analysis: AnalysisResult) -> Good | Bad:
-    """Up to 1 + ``max_implement_retries`` attempts; the next gets the last one's error."""
+    """Up to 1 + ``max_implement_retries`` attempts; the next gets the last one's error.
+
+    After a good one the checkout is left as it is: ``_draft`` puts it back.
+    """
     last: Bad = Bad("")
     for attempt in range(1, night.settings.max_implement_retries + 2):
 
@@ -119,15 +122,18 @@ def _implement(night: Night, category: str, analysis: AnalysisResult) -> Good | 
             return _bead(night, name, category, number, analysis, error)
 
         outcome = try_change(night.checkout, night.proof, analysis, bead, night.recorder)
-        night.checkout.put_back()
         if isinstance(outcome, Good):
             return outcome
+        night.checkout.put_back()
         last = outcome
     return last
 
 
 def _draft(night: Night, category: str, analysis: AnalysisResult, good: Good) -> Draft:
-    """The MR bead's texts; whatever happens to it, the verified change keeps a draft."""
+    """The MR bead's texts; whatever happens to it, the verified change keeps a draft.
+
+    It is the last bead: the checkout is put back when it is closed.
+    """
     key = step_key("mr", category, 1)
     night.checkout.lay(good.captured)
     try:
@@ -135,8 +141,6 @@ def _draft(night: Night, category: str, analysis: AnalysisResult, good: Good) ->
         draft, why = result.handoff, result.error
     except Stop as stop:
         draft, why = None, stop.reason
-    finally:
-        night.checkout.put_back()
     if isinstance(draft, Draft):
         night.emit(StepEnded(key, True, draft.title))
         return draft
