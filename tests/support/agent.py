@@ -38,7 +38,8 @@ sys.exit(fake_claude.main({folder!r}))
 class Seen:
     """A bead's process as it was called, and what it saw of the checkout when it started.
 
-    ``handoff`` is the text of the files in the hand-off folder, sorted by name.
+    ``handoff`` is the text of the files in the hand-off folder, sorted by name; ``git_config`` and
+    ``head`` are those of its throw-away ``.git``, which names a commit.
     """
 
     name: str

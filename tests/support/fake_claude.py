@@ -56,8 +56,8 @@ def note(folder: str, name: str, prompt: bytes) -> None:
         "cwd": os.getcwd(),
         "tree": tree(os.getcwd()),
         "git_status": run_git("status", "--porcelain", "-uall"),
-        "git_config": run_git("config", "--list", "--show-origin"),
-        "head": run_git("rev-parse", "HEAD").strip(),
+        "git_config": read(".git/config"),
+        "head": read(".git/HEAD").strip(),
         "handoff": [read(f"{handoffs}/{each}") for each in sorted(os.listdir(handoffs))],
     }
     with open(f"{folder}/seen/{len(os.listdir(f'{folder}/seen')):03}", "wb") as file:

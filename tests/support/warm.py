@@ -237,6 +237,7 @@ def _import_everything() -> None:
         if not any(part in module.name for part in apart):
             importlib.import_module(module.name)
     _compile_patterns()
+    _build_schemas()
     gc.collect()
     gc.freeze()
 
@@ -246,14 +247,17 @@ def _compile_patterns() -> None:
     import tempfile
 
     import gitlab
+    import tenacity  # noqa: F401 - at the first request
 
     from gitlab_nightshift.desk.check import Asked, check
     from gitlab_nightshift.policy import ChangeView, gated, violations
     from gitlab_nightshift.redaction import Redactor
-    from gitlab_nightshift.settings import Settings
+    from gitlab_nightshift.settings import Settings, read_secrets
+    from tests.support.world import MODEL_KEY, SECRETS
 
-    Redactor(("a-secret-of-nobody",))("a text")
-    Redactor(())(b"")
+    for known in (SECRETS, (MODEL_KEY,), ()):
+        named = {f"TOKEN_{number}": value for number, value in enumerate(known)}
+        Redactor(read_secrets(named).values)(b"a text")
     gitlab.Gitlab("http://127.0.0.1")
     view = ChangeView(("test_a.py",), 1)
     violations(view, Settings(), frozenset(), "")
@@ -264,6 +268,17 @@ def _compile_patterns() -> None:
             subprocess.run(["git", *command.split()], cwd=folder, check=True)
         (folder / "test_a.py").write_text("def test_a():\n    assert 1 == 1\n")
         check(Asked(folder, os.environ))
+
+
+def _build_schemas() -> None:
+    """What checks records and hand-offs."""
+    from gitlab_nightshift.records import Bundle, Plan, Published, RunResult, adapter
+    from gitlab_nightshift.work.handoff import KINDS, schema
+
+    for kind in (Bundle, Plan, Published, RunResult):
+        adapter(kind)
+    for bead in KINDS:
+        schema(bead)
 
 
 def main() -> None:
