@@ -11,7 +11,7 @@ PART :=
 WORKERS := $(shell expr 2 \* $$(nproc))
 PARTS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 # The parts that run the agents' CLIs or a pipeline; without PART all of them are run.
-NODE_PARTS := ci delegation demo host night work
+NODE_PARTS := ci delegation demo host nights_agents work
 NEEDED := $(if $(PART),$(if $(filter $(NODE_PARTS),$(firstword $(subst /, ,$(PART)))),$(NODE_TOOLS)),$(NODE_TOOLS))
 
 .PHONY: help demo test lint types imports unit quality installed lock clean

@@ -1,4 +1,4 @@
-"""The command line and environment of the claude CLI; whole ones are in ``tests/night``."""
+"""The command line and environment of the claude CLI; whole ones are in ``tests/nights_agents``."""
 
 import json
 import os

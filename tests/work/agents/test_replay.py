@@ -1,4 +1,4 @@
-"""The agent that plays a recorded night; whole replays are in ``tests/night``."""
+"""The agent that plays a recorded night; whole replays are in ``tests/nights_agents``."""
 
 import subprocess
 import sys

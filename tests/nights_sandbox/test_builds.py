@@ -20,7 +20,7 @@ import pytest
 
 from gitlab_nightshift.host.sandbox.records import Tier
 from tests.host.sandbox.tools import SYSTEM_PATH, open_folder
-from tests.night.test_plain_user import python_of_a_plain_user
+from tests.nights_agents.test_plain_user import python_of_a_plain_user
 from tests.support.world import IMPLIED, Files, World, world
 
 TIERS = tuple(str(tier) for tier in Tier if tier is not Tier.NONE)

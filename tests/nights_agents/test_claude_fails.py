@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.night.test_exec_gate import CURL, MAKE, assert_gated
+from tests.nights_sandbox.test_exec_gate import CURL, MAKE, assert_gated
 from tests.support.agent import REAL
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import bash, costing, read, say, write

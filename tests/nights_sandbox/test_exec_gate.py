@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.night.test_boundary import TIERS, open_folder, tier_or_skip
+from tests.nights_sandbox.test_boundary import TIERS, open_folder, tier_or_skip
 from tests.support.world import PROVING, World, world
 
 __all__ = ["open_folder"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.night.test_boundary import tier_or_skip
+from tests.nights_sandbox.test_boundary import tier_or_skip
 from tests.support.internet import SAYS, company_proxy, own_private_address, page
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import bash, error
