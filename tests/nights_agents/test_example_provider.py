@@ -1,7 +1,6 @@
 """The provider that docs/providers.md shows: the same text, and a whole night with it."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from tests.support.example_provider import MyCoder
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import DRAFT, FOUND, NOTE, PASSED
 from tests.support.turns import say
-from tests.support.warm import LIMIT_S
 from tests.support.world import PROVING, ROOT, World, git, world
 
 CLI = """#!{python} -IS
@@ -30,13 +28,10 @@ for phrase, answer in answers.items():
 if "# Task: make one" in prompt:
     open("test_shop.py", "a").write({note!r})
 """
-STARTED = """
-import os, sys
-from gitlab_nightshift.cli import run
+REGISTERED = """
 from gitlab_nightshift.work import agents
 from tests.support.example_provider import MyCoder
 agents.PROVIDERS["codex"] = MyCoder  # the one line, under a name that the settings know
-sys.exit(run(["run"], os.environ))
 """
 
 
@@ -68,19 +63,13 @@ def test_a_night_with_it_opens_a_merge_request(tmp_path: Path) -> None:
     ):
         install(shop)
         own = {"OPENAI_API_KEY": "sk-test-Example00001", "ANTHROPIC_API_KEY": ""}
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", STARTED],
-            cwd=shop.checkout,
-            env={**shop.env, **own, "NIGHTSHIFT_MODEL_ENDPOINT": endpoint.url},
-            capture_output=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
-        assert (done.returncode, done.stderr) == (0, b""), done.stdout.decode()
+        shop.patch = REGISTERED
+        done = shop.nightshift("run", NIGHTSHIFT_MODEL_ENDPOINT=endpoint.url, **own)
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
         [mr] = shop.merge_requests
         assert mr.title == "[night-shift/tests] Test the discount of total()"
         changed = git(shop.project.bare_repository, "diff", "--numstat", shop.sha, str(mr.sha))
         assert changed == "2\t0\ttest_shop.py\n"
         assert shop.result["total_tokens"] == 4400, "counted by the gateway"
-        assert b"I work on it" in done.stdout
+        assert "I work on it" in done.log
         shop.assert_put_back()

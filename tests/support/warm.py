@@ -104,15 +104,23 @@ class Started:
 
 
 def start(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int | None = None
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: int | None = None,
+    before: str = "",
 ) -> Started:
-    """Start ``nightshift ARGV`` in a folder with exactly this environment."""
+    """Start ``nightshift ARGV`` in a folder with exactly this environment.
+
+    ``before`` is Python that is run in the new process first: what a test changes of the program.
+    """
     own, others = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     nothing = os.open(os.devnull, os.O_RDONLY)
     given = [others.fileno(), nothing if stdin is None else stdin, out_end, err_end]
     try:
-        call = {"argv": list(argv), "cwd": str(cwd), "env": dict(env)}
+        call = {"argv": list(argv), "cwd": str(cwd), "env": dict(env), "before": before}
         memory = os.memfd_create("call")
         os.write(memory, json.dumps(call).encode())
         os.lseek(memory, 0, os.SEEK_SET)
@@ -222,6 +230,7 @@ def _become(memory: int, streams: Sequence[int]) -> None:
     time.tzset()
     tempfile.tempdir = None
     sys.argv = ["nightshift", *call["argv"]]
+    exec(call["before"], {})  # noqa: S102 - a test's own
 
 
 def _import_everything() -> None:

@@ -90,8 +90,8 @@ class Done:
 class World:
     """Everything that a night meets; ``env`` is the job's environment.
 
-    The command runs with ``python`` (None: forked by ``warm.py``) and as ``user`` (None: the one
-    that runs the tests; another needs a ``python``).
+    The command runs with ``python`` (None: forked by ``warm.py``, after the Python code ``patch``)
+    and as ``user`` (None: the one that runs the tests; another needs a ``python``).
     """
 
     gitlab: Standin
@@ -103,6 +103,7 @@ class World:
     agent: Agent
     before: Tree = field(default_factory=dict)
     python: Path | None = None
+    patch: str = ""
     user: int | None = None
 
     def nightshift(self, *args: str, **env: str) -> Done:
@@ -113,7 +114,7 @@ class World:
         """Start the real command, for tests that do something to it."""
         whole = {**self.env, **env}
         if self.python is None:
-            return warm.start(args, cwd=self.checkout, env=whole)
+            return warm.start(args, cwd=self.checkout, env=whole, before=self.patch)
         return subprocess.Popen(
             [self.python, "-m", "gitlab_nightshift", *args],
             cwd=self.checkout,
