@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.nights_sandbox.test_exec_gate import CURL, MAKE, assert_gated
 from tests.support.agent import REAL
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.sandboxes import CURL, MAKE, assert_gated
 from tests.support.turns import bash, costing, read, say, write
 from tests.support.world import PROVING, World, world
 

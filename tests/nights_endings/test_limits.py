@@ -154,8 +154,8 @@ GARBAGE = (
 
 
 def test_what_an_agent_prints_is_no_trouble(tmp_path: Path) -> None:
-    """Megabytes, whole in a packed log, also in one line; nothing but garbage, which is a failed bead; garbage
-    between the lines; an endpoint that was lost and comes back."""
+    """Megabytes, whole in a packed log, also in one line; nothing but garbage, which is a failed
+    bead; garbage between the lines; an endpoint that was lost and comes back."""
     scripts = plays(
         GOOD,
         {

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.nights_sandbox.test_boundary import tier_or_skip
 from tests.support.internet import SAYS, company_proxy, own_private_address, page
-from tests.support.model_endpoint import ModelEndpoint
-from tests.support.turns import bash, error
-from tests.support.world import FILES, TOOLS, Done, World, world
+from tests.support.sandboxes import tier_or_skip
+from tests.support.world import FILES, Done, World, world
 
 FETCH = (Path(__file__).parents[1] / "support" / "fetch.py").read_text()
 METADATA = "http://169.254.169.254/latest/meta-data/"
@@ -165,8 +163,9 @@ def _told_once(shop: World, tier: str, mirror: str, closed: Sequence[str]) -> No
         assert reached == {mirror, "plain.example:80", "registry.example:443"}
 
 
-@TIERS
-def test_nothing_is_reached_where_nothing_is_named(tmp_path: Path, tier: str) -> None:
+def test_nothing_is_reached_where_nothing_is_named(tmp_path: Path) -> None:
+    """What closes the network in every tier is shown by a hostile agent (``test_boundary.py``)."""
+    tier = "namespaces" if shutil.which("bwrap") else "landlock"
     with page("127.0.0.1") as port, company_proxy(port) as proxy:
         asked = Asked("", urls=[METADATA, "http://registry.example/"], direct=[("127.0.0.1", port)])
         env = company(proxy.port)
@@ -183,31 +182,6 @@ def company(port: int) -> dict[str, str]:
     """The variables of a job that gets out by its company's proxy only."""
     url = f"http://ci:sesame-of-the-company@127.0.0.1:{port}"
     return {"HTTPS_PROXY": url, "http_proxy": url, "NO_PROXY": "127.0.0.1,10.0.0.0/8"}
-
-
-def test_the_real_agent_reaches_its_gateway_beside_the_proxy(tmp_path: Path) -> None:
-    """Until the endpoint is overloaded: the CLI would wait without end, and no other is tried."""
-    busy = error(529, "overloaded_error", "Overloaded", retry_after="10000")
-    with (
-        world(tmp_path, config=opening("registry.example")) as shop,
-        ModelEndpoint([bash("git ls-files"), busy]) as endpoint,
-    ):
-        done = shop.nightshift(
-            "run",
-            ANTHROPIC_BASE_URL=endpoint.url,
-            NIGHTSHIFT_ISOLATION=tier_or_skip("landlock"),
-            PATH=f"{TOOLS}:{shop.env['PATH']}",
-        )
-        assert (done.exit_status, done.stderr, endpoint.unscripted) == (5, "", [])
-        assert "shop.py" in endpoint.messages[1].tool_results[0]
-        result = shop.result
-        assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
-        assert result["reason"] == "the model endpoint is overloaded (HTTP 529)"
-        assert [bead["status"] for bead in result["beads"]] == ["unavailable"]
-        assert result["total_tokens"] == 1100
-        assert done.last_line.startswith("✘ FAILED · E_PROVIDER_UNAVAILABLE · the model endpoint")
-        assert notes(shop) == []
-        shop.assert_put_back()
 
 
 def refused(tmp_path: Path, config: str, **env: str) -> Done:

@@ -1,4 +1,4 @@
-"""A hostile agent: stands where the CLI should be, and tells what it could reach.
+"""A hostile agent: stands where the CLI should be, tells what it could reach, and runs commands.
 
 Run as ``claude``; standard library only. ``@PLACES@`` is filled in by the test.
 """
@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 PLACES = json.loads("""@PLACES@""")
+REFUSED = {"type": "system", "subtype": "api_retry", "error_status": 401}
+"""Three of these from an agent end its night."""
 
 
 def tried(name: str, attempt: Callable[[], object]) -> dict[str, str]:
@@ -54,11 +56,11 @@ def attacks() -> dict[str, str]:
 
 
 def main() -> int:
-    if "Category: docs" in sys.stdin.read():  # the first of the night
-        print(json.dumps({"found": attacks()}))
-    answer = {"result": "NO_IMPROVEMENT", "reason": "busy"}
-    result = {"type": "result", "subtype": "success", "is_error": False, "result": "done"}
-    print(json.dumps({**result, "structured_output": answer, "total_cost_usd": 0.0}))
+    sys.stdin.read()
+    print(json.dumps({"found": attacks()}), flush=True)
+    subprocess.run(["/bin/sh", "-c", PLACES["commands"]], stderr=subprocess.STDOUT, check=False)
+    for _ in range(3):
+        print(json.dumps(REFUSED))
     return 0
 
 

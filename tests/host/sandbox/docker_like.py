@@ -77,15 +77,20 @@ def drop_capabilities() -> None:
     syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), sets)
 
 
-def main(arguments: list[str]) -> None:
-    """Confine this process, then become the command."""
-    user = int(arguments[1]) if arguments[0] == "--user" else None
-    command = arguments[arguments.index("--") + 1 :]
+def confine() -> None:
+    """Take this process into such conditions."""
     data = profile()
     filters = Buffer(data)
     # as root and without no_new_privs, as Docker does it: setuid programs still work
     syscall("seccomp", 1, 0, struct.pack("=HxxxxxxQ", len(data) // 8, filters.address))
     drop_capabilities()
+
+
+def main(arguments: list[str]) -> None:
+    """Confine this process, then become the command."""
+    user = int(arguments[1]) if arguments[0] == "--user" else None
+    command = arguments[arguments.index("--") + 1 :]
+    confine()
     if user is not None:
         os.setgroups([])
         os.setresgid(user, user, user)

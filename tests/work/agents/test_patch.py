@@ -1,4 +1,4 @@
-"""The agent ``patch``: how it is called, how its output is read; nights are in ``tests/nights_agents``."""
+"""The agent ``patch``: its call and its output; nights are in ``tests/nights_agents``."""
 
 import json
 import subprocess
