@@ -20,7 +20,7 @@ import pytest
 
 from gitlab_nightshift.host.sandbox.records import Tier
 from tests.host.sandbox.tools import SYSTEM_PATH, open_folder
-from tests.nights_agents.test_plain_user import python_of_a_plain_user
+from tests.support.sandboxes import with_agent
 from tests.support.world import IMPLIED, Files, World, world
 
 TIERS = tuple(str(tier) for tier in Tier if tier is not Tier.NONE)
@@ -264,24 +264,14 @@ def all_in_one() -> Build:
     )
 
 
-def public_python(folder: Path) -> Path:
-    """The user of the agents has to be able to start it, too."""
-    python = python_of_a_plain_user(folder) if os.getuid() == 0 else None
-    return python or pytest.skip("uid: needs root, and an interpreter that another user can start")
-
-
 def baseline(shop: World, tier: str, **env: str) -> str:
     """Run the commands on the untouched checkout; the job log. One of them fails, so that this is
     all of the night. Skips where the machine does not have the tier."""
     for name in ("builds", "tmp"):
         (shop.folder / name).chmod(0o755)
-    if tier == Tier.UID:
-        shop.python = public_python(shop.folder)
-    recording = shop.folder / "recording"
-    recording.mkdir()
-    (recording / "recording.json").write_text('{"version": 1, "agent": "claude_code"}')
-    own = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(recording)}
-    done = shop.nightshift("run", **own, **{"NIGHTSHIFT_ISOLATION": tier, **env})
+    idle = with_agent(shop, "idle", "#!/bin/sh\n").partition(":")[0]
+    env["PATH"] += f":{idle}"
+    done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=tier, **env)
     log = done.log + done.stderr
     if f"isolation: {tier} does not work here" in log:
         pytest.skip(log.partition("does not work here: ")[2].partition("\n")[0])
