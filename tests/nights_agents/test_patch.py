@@ -133,17 +133,28 @@ def assert_shown(endpoint: ModelEndpoint) -> None:
 
 
 def test_an_endpoint_of_ones_own_that_knows_no_form_of_answers(tmp_path: Path) -> None:
-    """It needs no key."""
+    """It needs no key. Its model has a small context, and is shown less."""
+    longest = 30_000
 
     def model(request: Any) -> Turn:
         if "response_format" in request.body:
             return error(400, "invalid_request_error", "unknown field response_format")
+        if len(request.prompt) > longest:
+            return error(400, "invalid_request_error", "exceeds the context length of 8192 tokens")
         return turns()[BEADS(request)][0]
 
-    with world(tmp_path, config=CONFIG) as shop, ModelEndpoint(model) as endpoint:
+    big = {f"big{n}.py": f"value_{n} = 1\n" * 400 for n in range(12)}
+    with (
+        world(tmp_path, config=CONFIG, files={**FILES, **big}) as shop,
+        ModelEndpoint(model) as endpoint,
+    ):
         done = night(shop, endpoint, OPENAI_API_KEY="")
         assert (done.exit_status, done.stderr) == (0, "")
-        kinds = [r.body.get("response_format", {}).get("type") for r in endpoint.messages]
+        assert len(shop.merge_requests) == 1
+        assert "at most 6000 tokens of the repository" in done.stdout
+        assert [bead for bead, _ in beads(shop)] == ["analyze", "implement", "verify", "mr"]
+        forms = [(r.body.get("response_format", {}).get("type"), r) for r in endpoint.messages]
+        kinds = [form for form, r in forms if form or len(r.prompt) <= longest]
         ladder = ["json_schema", "json_object", None]
         assert kinds == [*ladder, None, *ladder, *ladder]
         [given] = {r.headers["authorization"] for r in endpoint.messages}
@@ -152,58 +163,39 @@ def test_an_endpoint_of_ones_own_that_knows_no_form_of_answers(tmp_path: Path) -
         assert shop.result["total_tokens"] == 4400
 
 
-def test_a_block_that_does_not_fit_is_asked_for_once_more(tmp_path: Path) -> None:
-    """Here by a model of a small context, which is shown less."""
-    wrong = BLOCKS.replace("total([1, 2])", "total([1,2])")
-    answers = iter([say(wrong), say(BLOCKS)])
-
-    def model(request: Any) -> Turn:
-        if len(request.prompt) > 30_000:
-            return error(400, "invalid_request_error", "exceeds the context length of 8192 tokens")
-        bead = BEADS(request)
-        return next(answers) if bead == "implement" else turns()[bead][0]
-
-    big = {f"big{n}.py": f"value_{n} = 1\n" * 400 for n in range(12)}
-    with (
-        world(tmp_path, config=CONFIG, files={**FILES, **big}) as shop,
-        ModelEndpoint(model) as endpoint,
-    ):
-        done = night(shop, endpoint)
-        assert (done.exit_status, done.stderr) == (0, "")
-        assert len(shop.merge_requests) == 1
-        assert "at most 6000 tokens of the repository" in done.stdout
-        assert [bead for bead, _ in beads(shop)] == ["analyze", "implement", "verify", "mr"]
-        again = [r for r in endpoint.messages if BEADS(r) == "implement"][-1]
-        assert [m["role"] for m in again.messages] == ["system", "user", "assistant", "user"]
-        told = again.messages[-1]["content"]
-        assert "block 1 (test_shop.py): SEARCH does not occur in the file" in told
-
-
-def test_an_answer_that_never_fits_is_a_failed_attempt(tmp_path: Path) -> None:
-    """And a verdict that is no JSON is never a pass."""
+def test_answers_that_do_not_fit(tmp_path: Path) -> None:
+    """A block is asked for once more, then the attempt has failed; a verdict that is no JSON is
+    never a pass."""
     outside = BLOCKS.replace("test_shop.py\n", "../shop.tmp/x.py\n")
-    nothing = {"result": "NO_IMPROVEMENT", "reason": "All is well.", "files_scanned": 1}
+    wrong = BLOCKS.replace("total([1, 2])", "total([1,2])")
+    verdict = turns()["verify"][0].text
     answers = {
-        "analyze": iter(map(json.dumps, [FOUND, *[nothing] * 4])),
-        "implement": iter([*[outside] * 4, BLOCKS]),
-        "verify": iter(["passed: true"] * 2),
+        "analyze": iter([json.dumps(FOUND)]),
+        "implement": iter([outside, outside, wrong, BLOCKS, BLOCKS]),
+        "verify": iter(["passed: true", "passed: true", verdict]),
+        "mr": iter([json.dumps(DRAFT)]),
     }
     with (
         world(tmp_path, config=CONFIG) as shop,
         ModelEndpoint(lambda request: say(next(answers[BEADS(request)]))) as endpoint,
     ):
-        done = night(shop, endpoint, "--category", "tests", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="2")
-        assert done.exit_status == 0
-        assert beads(shop)[:5] == [
+        done = night(shop, endpoint, NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="2")
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert beads(shop) == [
             ("analyze", "ok"),
-            ("implement", "bad_output"),
             ("implement", "bad_output"),
             ("implement", "ok"),
             ("verify", "bad_output"),
+            ("implement", "ok"),
+            ("verify", "ok"),
+            ("mr", "ok"),
         ]
-        second = [r for r in endpoint.messages if BEADS(r) == "implement"][2]
+        _, _, second, again, _ = [r for r in endpoint.messages if BEADS(r) == "implement"]
         assert "no . and no .. can stand in it" in second.prompt, "the next attempt is told why"
-        assert shop.merge_requests == []
+        assert [m["role"] for m in again.messages] == ["system", "user", "assistant", "user"]
+        told = again.messages[-1]["content"]
+        assert "block 1 (test_shop.py): SEARCH does not occur in the file" in told
+        assert len(shop.merge_requests) == 1
         shop.assert_put_back()
 
 

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, PipelineJob
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.publish.approval import approver
+from gitlab_nightshift.settings import read_job
 from tests.support.agent import Play, append, plays, sh, write
 from tests.support.shop import GOOD, NOTE
-from tests.support.world import ANYWHERE, FILES, Done, World, git, world
+from tests.support.world import ANYWHERE, BOT_TOKEN, FILES, PLAIN, Done, World, git, world
 
 CI = "include:\n  - local: ci/*.yml\nunit:\n  script: [make test]\n"
 PROJECT = {**FILES, ".gitlab-ci.yml": CI, "ci/lint.yml": "lint:\n  script: [make lint]\n"}
@@ -85,16 +89,31 @@ def assert_kept_and_told(kept: World) -> None:
 
 
 def refuse(shop: World) -> None:
-    """Who and what cannot approve."""
+    """Who and what cannot approve; two of them as the command tells it."""
     failures = []
     for case, (status, text) in REFUSED.items():
         shop.project.jobs.clear()
+        told = refusal(shop, env_of(shop, case))
+        if told[0] != status or text not in told[1]:
+            failures.append((case, told))
+    for case in ("reporter", "no token"):
+        shop.project.jobs.clear()
         done = shop.nightshift("publish", "--approved", **env_of(shop, case))
+        status, text = {**REFUSED, **WITHOUT_TOKEN}[case]
         if (done.exit_status, done.stderr.count("\n")) != (status, 1) or text not in done.stderr:
-            failures.append((case, done.exit_status, done.stderr))
+            failures.append((case, (done.exit_status, done.stderr)))
     assert failures == []
     assert shop.written == []
     shop.project.jobs.clear()
+
+
+def refusal(shop: World, env: Mapping[str, str]) -> tuple[int, str]:
+    """Exit status and text for a job with this environment."""
+    project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
+    try:
+        return 0, approver(project, read_job({**shop.env, **env}))
+    except NightshiftError as error:
+        return error.exit_status, error.message
 
 
 def deny(shop: World) -> None:
@@ -180,8 +199,8 @@ REFUSED = {
     "reporter": (3, "rita has less than the role Developer"),
     "nobody": (3, "rita has less than the role Developer"),
     "the token's user": (3, "night-bot is the user of GITLAB_TOKEN"),
-    "no token": (2, "GITLAB_TOKEN is not set"),
 }
+WITHOUT_TOKEN = {"no token": (2, "GITLAB_TOKEN is not set")}
 
 
 def test_policy_of_the_change_itself_is_no_policy(tmp_path: Path) -> None:
@@ -189,7 +208,7 @@ def test_policy_of_the_change_itself_is_no_policy(tmp_path: Path) -> None:
 
     What is denied is told to the next attempt.
     """
-    config = f"{FLAGS}, writable_paths: ['test_*'], gates: {{write: deny}}}}\n"
+    config = f"{PLAIN}{FLAGS}, writable_paths: ['test_*'], gates: {{write: deny}}}}\n"
     own_policy = (
         write("nightshift.yaml", "policy: {gates: {write: auto_allow}}\n"),
         write("ci/lint.yml", "lint:\n  script: [env]\n"),
@@ -214,7 +233,7 @@ def test_policy_of_the_change_itself_is_no_policy(tmp_path: Path) -> None:
 def test_sensitive_file_opens_as_a_draft_that_says_what_to_look_at(tmp_path: Path) -> None:
     planted = tmp_path / "planted"
     gates = "gates: {exec: auto_allow, network: auto_allow}"
-    config = f"{FLAGS}, sensitive_paths: ['docs/'], {gates}}}\n"
+    config = f"{PLAIN}{FLAGS}, sensitive_paths: ['docs/'], {gates}}}\n"
     steps = (write("CODEOWNERS", "* @rita\n"), write("docs/a.md", "# A\n"))
     curl = {"analyze": [sh(f"curl -V >{planted}"), *GOOD["analyze"]]}
     with world(tmp_path / "w", plays(changing(*steps), curl), config=config) as shop:
