@@ -32,53 +32,25 @@ def night(shop: World, endpoint: ModelEndpoint, **env: str) -> Done:
     return shop.nightshift("run", **{**way, **tier, "NIGHTSHIFT_AGENT": "codex", **env})
 
 
-def assert_opened(
-    shop: World, endpoint: ModelEndpoint, done: Done, change: tuple[str, str, str], answers: int
-) -> None:
+def assert_opened(shop: World, endpoint: ModelEndpoint, done: Done, answers: int) -> None:
     """A merge request of this one change, by so many answers of the model, and no secret lost."""
-    assert (done.exit_status, done.stderr, endpoint.unscripted) == (0, "", [])
+    assert (done.exit_status, done.stderr, endpoint.unscripted) == (0, "", []), done.log
     [mr] = shop.merge_requests
     category = shop.bundle["proposal"]["category"]
     assert mr.title == f"[night-shift/{category}] Test the discount of total()"
-    kind, name, end = change
     bare = shop.project.bare_repository
-    assert git(bare, "diff", "--name-status", shop.sha, mr.sha) == f"{kind}\t{name}\n"
-    assert git(bare, "show", f"{mr.sha}:{name}").endswith(end)
+    changed = git(bare, "diff", "--name-status", shop.sha, mr.sha)
+    assert changed == "A\tdocs/new.md\nM\ttest_shop.py\n"
+    assert git(bare, "show", f"{mr.sha}:docs/new.md") == "# New\n"
+    assert git(bare, "show", f"{mr.sha}:test_shop.py").endswith(f"3)\n{NOTE}")
     assert shop.bundle["proposal"]["draft"] == DRAFT
     assert shop.result["total_tokens"] == answers * 1100
+    # 1000 tokens in and 100 out each
+    assert shop.result["total_cost_usd"] == pytest.approx(answers * 0.002)
     log = {"stdout": done.stdout, "stderr": done.stderr}
     sent = {f"request {n}": json.dumps(r.body) for n, r in enumerate(endpoint.requests)}
     assert places_of(SECRETS, {**log, **sent, **shop.products()}) == []
     shop.assert_put_back()
-
-
-def test_a_night_opens_a_merge_request(tmp_path: Path) -> None:
-    """Commands have not even the placeholder; the CLI itself has that and nothing else."""
-    ask = "env; for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; done 2>/dev/null"
-    with world(tmp_path, config=PROVING) as shop:
-        script = turns(shop.checkout)
-        script["analyze"] = [bash("env"), bash(ask), *script["analyze"]]
-        with ModelEndpoint(script, bead_of=BEADS) as endpoint:
-            own = {"NIGHTSHIFT_AGENT": "auto", "NIGHTSHIFT_PRICES": PRICES}
-            done = night(shop, endpoint, NIGHTSHIFT_ISOLATION="namespaces", **own)
-
-        assert_opened(shop, endpoint, done, ("M", "test_shop.py", f"3)\n{NOTE}"), 11)
-        assert shop.bundle["proposal"]["analysis"] == {**FOUND, "reason": ""}
-        assert shop.bundle["proposal"]["category"] == "tests"
-        assert [(b["bead"], b["status"], b["model"]) for b in shop.result["beads"]] == [
-            ("analyze", "ok", "gpt-6.1-sol"),
-            ("implement", "ok", "gpt-6.1-sol"),
-            ("verify", "ok", "gpt-6.1-sol"),
-            ("mr", "ok", "gpt-6-luna"),
-        ]
-        cost = 11 * 0.002  # 1000 tokens in and 100 out each
-        assert shop.result["total_cost_usd"] == pytest.approx(cost)
-        _asked(endpoint)
-        _told(done)
-        own_env, everyone = endpoint.requests[2].tool_results
-        assert "HOME=" in own_env
-        assert "HOME=" in everyone
-        assert "sk-placeholder" not in own_env
 
 
 def _asked(endpoint: ModelEndpoint) -> None:
@@ -89,7 +61,7 @@ def _asked(endpoint: ModelEndpoint) -> None:
     assert {r.headers[light] for r in endpoint.requests} == {"true"}
     first = [r for r in endpoint.requests if not r.tool_results]
     assert [r.body["text"].get("format", {}).get("strict") for r in first] == [
-        *(True, None, True, True)
+        *(True, True, True, True, True, None, True, True)
     ]
     tools = [tool for item in first[0].items for tool in item.get("tools", ())]
     assert {tool["name"] for tool in tools} <= {"functions", "clock"}
@@ -97,7 +69,7 @@ def _asked(endpoint: ModelEndpoint) -> None:
 
 def _told(done: Done) -> None:
     assert "agent codex (auto; not claude_code: no model key: set ANTHROPIC_API_KEY" in done.log
-    for text in ("runs git ls-files", "edits test_shop.py", "runs make test", "I added a test."):
+    for text in ("runs env", "edits test_shop.py", "runs make test", "I added a test."):
         assert text in done.log
     assert "warning" not in done.log
 
@@ -112,6 +84,7 @@ def test_an_endpoint_that_is_no_use_ends_the_run(tmp_path: Path) -> None:
         assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
         assert result["reason"].startswith("unexpected status 404 Not Found: no gpt-9")
         assert [bead["status"] for bead in result["beads"]] == ["unavailable"]
+        assert "no price is known for gpt-6.1-sol" in done.log
         shop.assert_put_back()
 
 
@@ -133,16 +106,18 @@ HOSTILE = {
 }
 
 
-def test_what_beads_hand_off_in_a_hostile_checkout(tmp_path: Path) -> None:
+def test_a_night_in_a_hostile_checkout_opens_a_merge_request(tmp_path: Path) -> None:
     """Five categories: no command starts, no report, a wrong one, one by file, and a good one.
 
     The CLI itself ends each with exit status 0 and a cheerful message. The checkout configures
-    nothing, and a new file by the CLI's own patch tool is a change like any other.
+    nothing, and a new file by the CLI's own patch tool is a change like any other. Commands have
+    not even the placeholder; the CLI itself has that and nothing else.
     """
     broken = call("exec_command", cmd="make test", workdir="/nonexistent")
     by_file = json.dumps({**NOTHING, "reason": "By file."})
-    selected = {**FOUND["selected"], "files": ["docs/new.md"]}
-    with world(tmp_path, files={**FILES, **HOSTILE}) as shop:
+    ask = "env; for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; done 2>/dev/null"
+    selected = {**FOUND["selected"], "files": ["docs/new.md", "test_shop.py"]}
+    with world(tmp_path, files={**FILES, **HOSTILE}, config=PROVING) as shop:
         script = turns(shop.checkout)
         script["analyze"] = [
             *(broken, broken, answer(FOUND)),
@@ -150,16 +125,18 @@ def test_what_beads_hand_off_in_a_hostile_checkout(tmp_path: Path) -> None:
             answer({"result": "FINE"}),
             bash(f"cat > $(dirname $HOME)/handoff/handoff.json <<'E'\n{by_file}\nE"),
             say("Done."),
+            *(bash("env"), bash(ask)),
             bash("ls -d hit-* || git log -1 --format=works"),
             answer({**FOUND, "selected": selected}),
         ]
-        script["implement"] = [write(shop.checkout / "docs/new.md", "# New\n"), say("Done.")]
+        script["implement"].insert(0, write(shop.checkout / "docs/new.md", "# New\n"))
         with ModelEndpoint(script, bead_of=BEADS) as endpoint:
-            done = night(shop, endpoint)
+            own = {"NIGHTSHIFT_AGENT": "auto", "NIGHTSHIFT_PRICES": PRICES}
+            done = night(shop, endpoint, NIGHTSHIFT_ISOLATION="namespaces", **own)
 
-        assert_opened(shop, endpoint, done, ("A", "docs/new.md", "# New\n"), 14)
-        assert shop.result["total_cost_usd"] is None
-        assert "no price is known for gpt-6.1-sol" in done.log
+        assert_opened(shop, endpoint, done, 19)
+        analysis = {**FOUND, "selected": selected, "reason": ""}
+        assert shop.bundle["proposal"]["analysis"] == analysis
         first, second, third, fourth, *others = shop.result["beads"]
         assert [b["status"] for b in (first, second, third)] == [
             *("crashed", "no_handoff", "no_handoff")
@@ -168,9 +145,20 @@ def test_what_beads_hand_off_in_a_hostile_checkout(tmp_path: Path) -> None:
         assert second["error"] == "the hand-off is still the stub: the agent reported nothing"
         assert third["error"].startswith("result: Input should be 'IMPROVEMENT_FOUND' or")
         assert fourth["handoff"]["reason"] == "By file."
-        assert {b["status"] for b in others} == {"ok"}
-        assert "works" in endpoint.requests[8].tool_results[0]
+        assert [(b["bead"], b["status"], b["model"]) for b in others] == [
+            ("analyze", "ok", "gpt-6.1-sol"),
+            ("implement", "ok", "gpt-6.1-sol"),
+            ("verify", "ok", "gpt-6.1-sol"),
+            ("mr", "ok", "gpt-6-luna"),
+        ]
+        _asked(endpoint)
+        _told(done)
         assert {r.model for r in endpoint.requests} == {"gpt-6.1-sol", "gpt-6-luna"}
+        own_env, everyone, works = endpoint.requests[10].tool_results
+        assert "HOME=" in own_env
+        assert "HOME=" in everyone
+        assert "sk-placeholder" not in own_env
+        assert "works" in works
         assert not [r for r in endpoint.requests if "MARKED" in json.dumps(r.body)]
         assert [path.name for path in shop.folder.rglob("hit-*")] == []
 
