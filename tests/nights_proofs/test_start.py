@@ -2,10 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
-from tests.support.agent import append, plays
+from gitlab_nightshift.host.checkout import Checkout
+from gitlab_nightshift.records import Seen
+from gitlab_nightshift.verdict.commands import Runner
+from gitlab_nightshift.work.baseline import Commands, baseline
+from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
-from tests.support.world import BOT_TOKEN, FILES, IMPLIED, UNSELECTED, World, commit, git, world
+from tests.support.world import BOT_TOKEN, FILES, IMPLIED, World, commit, git, world
 
 NO_CATEGORY = {"CI_PIPELINE_CREATED_AT": "2026-11-21T01:00:00Z"}  # a Saturday
 
@@ -76,13 +81,16 @@ def test_a_job_that_starts_after_midnight_keeps_its_day(tmp_path: Path) -> None:
 
 
 def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
-    files = {name: text for name, text in FILES.items() if name != "Makefile"}
-    plain = {name: text for name, text in files.items() if not name.endswith(".py")}
-    play = {**GOOD, "implement": [append("run.sh", "# the end\n")]}
-    with world(tmp_path, play, files=plain, config=IMPLIED + UNSELECTED) as shop:
-        shop.nightshift("run")
-        said = "no command is known that would test this project: set verify_commands"
-        assert said in body_of(shop)
+    """What the merge request says of it is a check, as for tests that cannot run."""
+    said = "no command is known that would test this project: set verify_commands"
+    with world(tmp_path, GOOD, files={"run.sh": "exit\n"}, config=IMPLIED) as shop:
+        assert f"proven by: {said}" in shop.nightshift("plan").log
+        assert shop.product("plan.json")["verify_commands"] == []
+    unused = cast("Checkout", None), cast("Runner", None)
+    before = baseline(Commands((), implied=True), "required", *unused, print)
+    assert (before.skip, before.commands, before.red) == ("", (), False)
+    [check] = before.checks
+    assert (check.seen, check.detail) == (Seen.NOT_CHECKED, f"this program ran no test: {said}.")
 
 
 def test_a_flaky_baseline_is_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from gitlab_nightshift.settings.values import PLACEHOLDERS
 from tests.support.agent import answer, plays, write
 from tests.support.shop import FOUND, GOOD, nothing, refused
 from tests.support.trees import places_of
-from tests.support.world import FILES, PLAIN, PROVING, world
+from tests.support.world import FILES, PLAIN, world
 
 HEAD = INJECTION_MITIGATION_PREAMBLE + SEPARATOR
 TEMPLATES = "prompts: {analyze: p/a.md, implement: p/i.md, verify: p/v.md, mr: p/m.md}\n"
@@ -49,7 +49,7 @@ def test_every_placeholder_has_a_value_in_every_template(tmp_path: Path) -> None
     outside = tmp_path / "shared.md"
     outside.write_text(text)
     prompts = f"{{analyze: ../p/a.md, implement: ../p/i.md, verify: {outside}, mr: m.md}}"
-    config = {"ops/night.yaml": f"{PROVING}prompts: {prompts}\n", "ops/m.md": text}
+    config = {"ops/night.yaml": f"{PLAIN}prompts: {prompts}\n", "ops/m.md": text}
     files = {**OWN, **{f"p/{name}.md": text for name in "ai"}, **config}
     with world(tmp_path, GOOD, files=files, config="") as shop:
         done = shop.nightshift("run", "--config", "ops/night.yaml", CI_JOB_TIMEOUT="3600")
@@ -67,7 +67,7 @@ def test_every_placeholder_has_a_value_in_every_template(tmp_path: Path) -> None
             assert values["handoff_file"] == f"{folder}/handoff/handoff.json]\n"
             assert values["allowed_commands"] == "- git\n- make test]\n"
             assert values["build_commands"] == "- make test]\n"
-            assert values["verify_commands"] == "- make test]\n"
+            assert values["verify_commands"] == "- true]\n"
             assert values["recent_files"] == "- notes.txt]\n"
             assert values["reviewer"] == "rita]\n"
             assert " minutes left)" in values["deadline"]

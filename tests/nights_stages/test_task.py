@@ -12,7 +12,7 @@ CONFIG = """\
 reviewer: rita
 quiet_dates: [2026-11-16]
 max_open_mrs: {total: 0}
-verify_commands: [make test]
+verify_commands: ['true']
 policy:
   test_commands:
     unit: {command: [python3, -m, unittest], args: [-v]}
@@ -35,7 +35,7 @@ def test_a_task_opens_its_merge_request(tmp_path: Path) -> None:
         assert plan["task"] == TASK
         assert f"{UNIT} -v" in plan["verify_commands"]
         ran = shop.bundle["proposal"]["commands"]
-        assert [each["command"] for each in ran] == ["make test", f"{UNIT} -v"]
+        assert [each["command"] for each in ran] == ["true", f"{UNIT} -v"]
 
 
 def failed(shop: World, script: dict[str, Play], status: int, code: str, text: str = "") -> None:
@@ -73,4 +73,4 @@ def test_what_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
             assert len(done.stderr) < 400
         night = shop.nightshift("plan", NIGHTSHIFT_TASK_TEST="e2e", NIGHTSHIFT_QUIET_DATES="")
         assert night.exit_status == 0, night.log
-        assert shop.product("plan.json")["verify_commands"] == ["make test"]
+        assert shop.product("plan.json")["verify_commands"] == ["true"]

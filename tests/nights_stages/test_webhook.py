@@ -28,15 +28,14 @@ from tests.support.webhook import (
     triggered,
     written,
 )
-from tests.support.world import BOT_TOKEN, FILES, PLAIN, PROVING, Done, World, git, world
+from tests.support.world import BOT_TOKEN, FILES, PLAIN, Done, World, git, world
 
 POLICY = """\
 policy:
   test_commands:
     unit: {command: [python3, -m, unittest], args: [-q, -v]}
 """
-CONFIG = PROVING + POLICY
-CHEAP = PLAIN + POLICY
+CONFIG = PLAIN + POLICY
 COMMAND = f"/nightshift {TASK}"
 BRANCH = "night-shift/test-discount"
 MORE = "\n    # It is taken from the sum.\n"
@@ -80,7 +79,6 @@ def test_comments_on_an_issue_and_on_its_merge_request(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, config=CONFIG) as shop:
         ada = member(shop)
         assert_opened_once(shop, ada)
-        shop.env["NIGHTSHIFT_VERIFY_COMMANDS"] = "true"
         assert_declined_and_tried(shop, ada)
         assert_worked_on(shop, ada)
 
@@ -106,7 +104,7 @@ def assert_opened_once(shop: World, ada: User) -> None:
     begun, ended = replies(shop, issue)
     assert begun.startswith("The night shift has taken this up for Ada, in [this pipeline](htt")
     assert ended.startswith("The night shift has opened !1.\n\n")
-    assert "- `make test`: passed" in ended
+    assert "- `true`: passed" in ended
     assert PIPELINE in ended
     assert {note.thread for note in issue.notes[1:]} == {thread}
     assert "@" not in begun + ended
@@ -147,7 +145,7 @@ def test_flags_of_the_comment_hold(tmp_path: Path) -> None:
         assert "`test_shop.py`, +2 -0" in ended
         assert {bead.option("--model") for bead in shop.agent.seen} == {"claude-haiku-4-6"}
         commands = [each["command"] for each in shop.bundle["proposal"]["commands"]]
-        assert commands == ["make test", "python3 -m unittest -v"]
+        assert commands == ["true", "python3 -m unittest -v"]
         assert "- `python3 -m unittest -v`: passed" in ended
 
 
@@ -155,7 +153,7 @@ def test_a_task_can_be_asked_for_again_after_a_refusal_and_a_failure(tmp_path: P
     """Here by a comment that is internal, which is left alone unless that is allowed, and that is
     edited. An answer that cannot be given fails nothing."""
     script = plays(GOOD, {"verify": refused("/close @all it proves nothing #1")})
-    with world(tmp_path, script, config=CHEAP) as shop:
+    with world(tmp_path, script, config=CONFIG) as shop:
         ada = member(shop)
         issue = issue_of(shop, ada)
         sent = written(shop, issue, ada, f"{COMMAND} --dryrun", internal=True)
@@ -190,7 +188,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def test_what_cannot_be_done_is_answered(tmp_path: Path) -> None:
-    with world(tmp_path, GOOD, config=CHEAP) as shop:
+    with world(tmp_path, GOOD, config=CONFIG) as shop:
         ada = member(shop)
         issue = issue_of(shop, ada)
         guests = [member(shop, f"gus{level}", level) for level in (GUEST, REPORTER)]
@@ -214,7 +212,7 @@ def test_what_cannot_be_done_is_answered(tmp_path: Path) -> None:
 
 def test_the_rest_is_left_alone(tmp_path: Path) -> None:
     """Strangers, bots, other comments, and what a forged body says."""
-    with world(tmp_path, GOOD, config=CHEAP) as shop:
+    with world(tmp_path, GOOD, config=CONFIG) as shop:
         ada, mallory = member(shop), member(shop, "mallory", 0)
         bot = next(user for user in shop.gitlab.users if user.username == "night-bot")
         other = shop.gitlab.add_user("project_4001_bot", "Renovate", bot=True)
