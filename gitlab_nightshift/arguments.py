@@ -19,7 +19,7 @@ examples:
   nightshift run                             a night, as the scheduled job does it
   nightshift check --base main               the red flags of your own change
   nightshift providers                       which agents are here, and what each can do
-  nightshift doctor --boundary               what keeps an agent from secrets on this runner
+  nightshift doctor --boundary               would a night start here, and in which sandbox
   nightshift publish nightshift/bundle       go on after a failed publish; no token of a model spent
 
 exit status: 0 also for a quiet night; 2 settings, 5 agent or key, 6 deadline, 11 changed checkout,
@@ -81,10 +81,14 @@ def parser() -> argparse.ArgumentParser:
     show.set_defaults(command="config show")
     schema = shown.add_parser("schema", help="the JSON Schema of nightshift.yaml, for editors")
     schema.set_defaults(command="config schema")
-    doctor = add("doctor", "what is safe on this runner: tried, not guessed")
+    doctor = _settable(add("doctor", "would a night start here: tried, not guessed"))
     doctor.add_argument(
-        "--boundary", action="store_true", help="what keeps an agent from the job's secrets here"
+        "--boundary",
+        action="store_true",
+        help="the sandbox that a night with these settings would have, proven; 0 only where one"
+        " would start",
     )
+    doctor.add_argument("--verbose", action="store_true", help="with the evidence of each row")
     _checkable(add("check", "judge any change by the red flags: no night, no agent"))
     _asking(add("patch", "ask a model for a change as SEARCH/REPLACE blocks; nothing is changed"))
     _applying(add("execute", "apply SEARCH/REPLACE blocks, exactly or not at all"))

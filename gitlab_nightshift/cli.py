@@ -158,14 +158,16 @@ def _config_schema(_args: argparse.Namespace, _env: Env) -> int:
 
 
 def _doctor(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift.desk.doctor import examine_boundary
+    from gitlab_nightshift.by_hand.doctor import examine
+    from gitlab_nightshift.by_hand.doctor_text import told
 
     if not args.boundary:
         raise config_error("doctor: so far only --boundary can be examined")
     _linux_only()
-    diagnosis = examine_boundary(env, Path.cwd())
-    print("\n".join(diagnosis.lines))
-    return 0 if diagnosis.good else EXIT_STATUS[Code.POLICY_DENY]
+    seen = examine(_call(args, env))
+    colour = _colour(env) or (env.get("GITLAB_CI") == "true" and not env.get("NO_COLOR"))
+    print(told(seen, verbose=args.verbose, colour=colour))
+    return seen.exit_status
 
 
 def _check(args: argparse.Namespace, env: Env) -> int:

@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from gitlab_nightshift.promises import Strength, TriedRow
 from gitlab_nightshift.records import BeadResult, CommandResult, RunResult
 
 
@@ -70,6 +71,30 @@ class Note:
 
     text: str
     warning: bool = False
+
+
+@dataclass(frozen=True)
+class BoundaryChosen:
+    """The sandbox of a run, before anything runs in it: the ``tier`` that ``isolation`` leads to,
+    stronger ones with why they do not work here, and what was asked of it: the agent, files and
+    folders of its CLI (``places``) and of ``agent_paths`` (``tools``), open ``hosts``."""
+
+    isolation: str
+    tier: str
+    passed_over: tuple[tuple[str, str], ...]
+    guarantees: tuple[Strength, ...]
+    agent: str
+    places: tuple[str, ...]
+    tools: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BoundaryProven:
+    """What was tried from inside, before the first agent, and how the guarantees are kept then."""
+
+    guarantees: tuple[Strength, ...]
+    rows: tuple[TriedRow, ...]
 
 
 @dataclass(frozen=True)
@@ -165,6 +190,8 @@ Event = (
     | BeadEnded
     | CommandEnded
     | Note
+    | BoundaryChosen
+    | BoundaryProven
     | RunEnded
     | Delegated
 )

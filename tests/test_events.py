@@ -9,6 +9,8 @@ from pathlib import Path
 from gitlab_nightshift.events import (
     ArtifactWritten,
     BeadEnded,
+    BoundaryChosen,
+    BoundaryProven,
     CmdEnd,
     CmdStart,
     CommandEnded,
@@ -31,6 +33,7 @@ from gitlab_nightshift.events import (
     to_all,
     to_line,
 )
+from gitlab_nightshift.promises import State, Strength, TriedRow
 from gitlab_nightshift.records import (
     BeadResult,
     BeadStatus,
@@ -56,6 +59,11 @@ EVENTS: list[Event] = [
     BeadEnded(BEAD),
     CommandEnded(CommandResult("make test", None, 1.0, ODD)),
     Note(ODD, warning=True),
+    BoundaryChosen(
+        *("auto", "uid", ((ODD, ODD),), (Strength("files", State.PARTIAL, ODD),), ODD),
+        *((ODD,), (ODD,), (ODD,)),
+    ),
+    BoundaryProven((), (TriedRow(ODD, 2, State.BROKEN, ODD),)),
     RunEnded(RunResult("1", Outcome.FAILED, reason=ODD, beads=(BEAD,))),
     PhaseStart("Apply", 2),
     PhaseEnd("Apply", False, ODD),

@@ -1,1 +1,2 @@
-"""Commands by hand that need more than one hall: ``patch``, ``execute``, ``providers``."""
+"""Commands by hand that need more than one hall: ``patch``, ``execute``,
+``providers``, ``doctor``."""

@@ -1,1 +1,1 @@
-"""What people run by hand. So far: ``nightshift doctor``."""
+"""What people run by hand. ``nightshift check``, and the chat service."""

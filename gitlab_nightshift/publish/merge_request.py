@@ -199,8 +199,16 @@ def _verification(bundle: Bundle, proposal: Proposal, approved_by: str) -> str:
         told = (f"- {_finding(finding)}" for finding in proposal.findings[:MOST_FINDINGS])
         parts.append("Please look at:\n\n" + "\n".join(told))
     parts += _gates(proposal.gates, approved_by)
+    parts.append(_sandbox(bundle.isolation))
     parts.append("\n".join(f"- {markdown_line(note)}" for note in proposal.notes))
     return _paragraphs(parts)
+
+
+def _sandbox(isolation: str) -> str:
+    """Where the agents and the commands ran, with what was only partly held there."""
+    if isolation == "none":
+        return "Agents and commands ran without a sandbox (`isolation: none`)."
+    return f"Agents and commands ran in the sandbox {markdown_line(isolation)}."
 
 
 def _gates(gates: Iterable[Gated], approved_by: str) -> Iterator[str]:

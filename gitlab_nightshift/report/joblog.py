@@ -17,6 +17,8 @@ from gitlab_nightshift import __version__
 from gitlab_nightshift.events import (
     ArtifactWritten,
     BeadEnded,
+    BoundaryChosen,
+    BoundaryProven,
     CmdEnd,
     CmdStart,
     CommandEnded,
@@ -36,6 +38,7 @@ from gitlab_nightshift.events import (
     elapsed,
     redacted,
 )
+from gitlab_nightshift.promises import State
 from gitlab_nightshift.records import Outcome, RunResult
 
 WIDTH = 160
@@ -132,6 +135,21 @@ class JobLog:
         style = ("yellow",) if event.warning else ()
         prefix = "warning: " if event.warning else ""
         self._print(self._paint(f"  {prefix}{one_line(event.text, 400)}", *style))
+
+    @_show.register
+    def _(self, event: BoundaryChosen) -> None:
+        for tier, why in event.passed_over:
+            self._print(f"  {tier} does not work here: {one_line(why, 400)}")
+        for each in event.guarantees:
+            style = () if each.state is State.HELD else ("yellow",)
+            self._print(self._paint(f"  {one_line(str(each), 400)}", *style))
+
+    @_show.register
+    def _(self, event: BoundaryProven) -> None:
+        count = sum(row.attempts for row in event.rows)
+        through = [row.title for row in event.rows if row.state is State.BROKEN]
+        told = f"through: {', '.join(through)}" if through else "nothing got through that is closed"
+        self._print(f"  the sandbox was tried from inside in {count} ways: {told}")
 
     @_show.register
     def _(self, event: RunEnded) -> None:

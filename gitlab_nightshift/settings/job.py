@@ -137,9 +137,9 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
     """
     token = env.get("GITLAB_TOKEN", "").strip()
-    files, in_files = file_variables(env), file_values(env, _is_secret)
+    files, in_files = file_variables(env), file_values(env, is_secret_name)
     plain = {name: value for name, value in env.items() if name not in files}
-    named = {value.strip() for name, value in plain.items() if _is_secret(name)}
+    named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
     guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
@@ -148,5 +148,6 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     return Secrets(token, model, tuple(longest_first))
 
 
-def _is_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """True for a variable whose name says that its value is a secret."""
     return name not in _NO_SECRETS and _SECRET_NAME.search(name) is not None

@@ -75,6 +75,7 @@ Command = Annotated[str, BeforeValidator(command)]
 NotifiedOutcome = Literal[
     "MR_CREATED", "NO_IMPROVEMENT", "MR_READY", "SKIPPED", "APPROVAL_REQUIRED", "FAILED"
 ]
+Promise = Literal["files", "secrets", "network", "lifetime"]
 AllowedCommand = Annotated[Command, BeforeValidator(allowed_command)]
 
 
@@ -191,6 +192,8 @@ class Settings(Part):
     """`development` permits a delegation more: in_place, gates that are open unasked."""
     isolation: Literal["auto", "namespaces", "uid", "landlock", "none"] = "auto"
     """The sandbox tier."""
+    accept_partial: list[Promise] = []
+    """Guarantees of the sandbox that may be only partly held; else such a run stops."""
     policy: Policy = Policy()
     """Gates, lists and red flags."""
     notify: list[Annotated[str, BeforeValidator(notification_url)]] = []

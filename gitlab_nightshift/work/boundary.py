@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.events import (
+    BoundaryChosen,
+    BoundaryProven,
+    Emit,
+    Note,
+    StepEnded,
+    StepStarted,
+)
 from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.host.git import with_machine_config
 from gitlab_nightshift.host.owners import OwnersRefused
@@ -22,6 +29,8 @@ from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.host.sandbox.probe import Missing, choose
 from gitlab_nightshift.host.sandbox.proof import prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
+from gitlab_nightshift.host.sandbox.strength import judge, refuse_weaker
+from gitlab_nightshift.promises import State
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.hosts import egress_host
 
@@ -33,7 +42,8 @@ Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
 class Boundary:
     """One sandbox for a whole run. ``scratch`` is where agents' own folders are made, ``read_only``
     what they may read beside the system, ``hosts`` what they may reach through the proxy,
-    ``fence`` the folder of the programs that agents find by name (None: all of PATH)."""
+    ``fence`` the folder of the programs that agents find by name (None: all of PATH), ``accepted``
+    what may be only partly held."""
 
     sandbox: Sandbox
     scratch: Path
@@ -41,6 +51,7 @@ class Boundary:
     gates: tuple[Gate, ...] = ()
     hosts: tuple[str, ...] = ()
     fence: Path | None = None
+    accepted: tuple[str, ...] = ()
 
     def around(self, checkout: Path, scratch: Path) -> Confined:
         """The confinement of one process: it may write in the checkout and in ``scratch``."""
@@ -72,12 +83,12 @@ class Boundary:
         return _lies_in(path, roots)
 
     def __str__(self) -> str:
-        """The tier, and which of its promises are kept here."""
+        """The tier, and how its promises are kept here."""
         if self.sandbox.tier is Tier.NONE:
             return "none"
         kept = ", ".join(
-            f"{name} {'held' if promise.held else 'partial'}"
-            for name, promise in vars(self.sandbox.guarantees).items()
+            f"{each.name} {each.state}{' as accepted' if each.state is State.PARTIAL else ''}"
+            for each in judge(self.sandbox.guarantees)
         )
         hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""
         return f"{self.sandbox.tier} ({kept}{hosts})"
@@ -108,7 +119,8 @@ def enclosed(search: Search, opener: Opener, emit: Emit) -> Iterator[tuple[Check
     """The checkout, opened for the boundary that the settings ask for, which is told in the log.
 
     Raises NightshiftError: ``E_CONFIG`` where a tier that is asked for by name does not work,
-    ``E_POLICY_DENY`` where none does; and as ``opener``.
+    ``E_POLICY_DENY`` where none does, or a guarantee is only partly held and not accepted; and as
+    ``opener``.
     """
     parent = short_parent(search.private.parent)
     with own_folder(parent, search.checkout, SCRATCH) as scratch:
@@ -141,24 +153,35 @@ def _told(
     search: Search, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
 ) -> Boundary:
     emit(StepStarted("boundary", "Boundary · what agents and commands can reach"))
-    for tier, why in sandbox.passed_over:
-        emit(Note(f"  {tier} does not work here: {why}"))
-    for line in sandbox.guarantees.lines():
-        emit(Note(f"  {line}"))
-    hosts = tuple(str(egress_host(host)) for host in search.settings.policy.egress_hosts)
-    if hosts:
-        emit(
-            Note(f"  network: beside that policy.egress_hosts, each a way out: {', '.join(hosts)}")
-        )
+    chosen = _chosen(search, sandbox)
+    emit(chosen)
+    accepted = tuple(search.settings.accept_partial)
+    refuse_weaker(sandbox.tier, chosen.guarantees, accepted)
+    if chosen.hosts:
+        hosts = ", ".join(chosen.hosts)
+        emit(Note(f"  network: beside that policy.egress_hosts, each a way out: {hosts}"))
     there = tuple(path for path in checkout.objects if path.exists())
     read_only = (*search.places, *there, *search.tools)
-    boundary = Boundary(sandbox, scratch, read_only, hosts=hosts)
+    boundary = Boundary(sandbox, scratch, read_only, hosts=chosen.hosts, accepted=accepted)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
     if closed := {f for f in folders if not boundary.opens(Path(f).resolve())}:
         names = ", ".join(sorted(closed))
         emit(Note(f"  not readable: {names} (agent_paths opens tool folders)"))
     emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
     return boundary
+
+
+def _chosen(search: Search, sandbox: Sandbox) -> BoundaryChosen:
+    return BoundaryChosen(
+        isolation=search.settings.isolation,
+        tier=sandbox.tier,
+        passed_over=tuple((tier.value, why) for tier, why in sandbox.passed_over),
+        guarantees=judge(sandbox.guarantees),
+        agent=search.settings.agent,
+        places=tuple(map(str, search.places)),
+        tools=tuple(map(str, search.tools)),
+        hosts=tuple(str(egress_host(host)) for host in search.settings.policy.egress_hosts),
+    )
 
 
 def proven(
@@ -168,11 +191,12 @@ def proven(
     home: Path,
     named: Sequence[Path],
     path: str,
+    emit: Emit,
 ) -> None:
     """Try to get through, in the same confinement that agents get; and whether this program would
     load what they write, in the checkout and its ``named`` folders. ``path`` is where git is.
 
-    Raises ``E_POLICY_DENY`` with the name of the first hole.
+    Raises ``E_POLICY_DENY`` with the names of the holes.
     """
     if boundary.sandbox.tier is Tier.NONE:
         return
@@ -194,6 +218,10 @@ def proven(
         git=with_machine_config(private / "proof-git", path, home),
     )
     proof = prove(boundary.sandbox, confined.confinement, targets)
-    if not proof.held:
-        why = proof.trouble or "; ".join(proof.holes)
-        raise NightshiftError(Code.POLICY_DENY, f"the boundary does not hold here: {why}")
+    strengths = judge(boundary.sandbox.guarantees, proof.findings)
+    emit(BoundaryProven(strengths, proof.rows))
+    if proof.trouble:
+        raise NightshiftError(
+            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
+        )
+    refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)

@@ -207,7 +207,7 @@ def _night(
     boundary = _fenced(boundary, place, tools)
     hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *place.secrets))
     path = search_path(place.env, place.checkout)
-    proven(boundary, hidden, place.private, place.home, place.named, path)
+    proven(boundary, hidden, place.private, place.home, place.named, path, place.emit)
     recorder = _recorder(place, tools)
     recorder.start(checkout.path)
     values = run_values(

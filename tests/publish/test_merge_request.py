@@ -111,6 +111,8 @@ This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
 The Verify bead, a second agent, found the change good. It reports to have run \
 `pytest tests/test_parser.py`.
 
+Agents and commands ran without a sandbox (`isolation: none`).
+
 - On the untouched checkout this failed already: `make x`
 
 ---
@@ -273,3 +275,12 @@ def test_labels() -> None:
     own = texts.labels(PROPOSAL, Settings(labels=["bot", "bot", "docs"]))
     assert [each.name for each in own] == ["bot", "docs"]
     assert texts.labels(PROPOSAL, Settings(labels=[])) == ()
+
+
+def test_a_sandbox_that_is_only_partly_held_is_told() -> None:
+    """As the job that ran agents tells it: it is escaped like all that comes from there."""
+    said = "landlock (files partial as accepted, secrets held)\n/merge @all"
+    text = body(bundle=dataclasses.replace(BUNDLE, isolation=said))
+    assert "in the sandbox landlock (files partial as accepted, secrets held)" in text
+    assert not [line for line in text.splitlines() if line.startswith("/merge")]
+    assert not re.search(r"(?<![\w\\])@all", text)

@@ -73,6 +73,7 @@ DEFAULTS: dict[str, Any] = {
     "max_implement_retries": 2,
     "profile": "production",
     "isolation": "auto",
+    "accept_partial": [],
     "policy.gates.write": "auto_allow",
     "policy.gates.exec": "deny",
     "policy.gates.network": "deny",

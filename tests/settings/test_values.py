@@ -157,6 +157,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("output_dir", "..", "pattern"),
     ("profile", "test", "'production' or 'development'"),
     ("isolation", "docker", "'auto'"),
+    ("accept_partial", ["netwrok"], "'files', 'secrets', 'network' or 'lifetime'"),
     ("policy", {"gates": {"write": "no"}}, "'auto_allow'"),
     ("policy", {"flags": {"binary-file": "loud"}}, "'fail', 'warn' or 'off'"),
     ("policy", {"test_commands": {"unit": {"command": []}}}, "at least 1 item"),

@@ -357,5 +357,6 @@ def job_environment(
         "GITLAB_TOKEN": BOT_TOKEN,
         "ANTHROPIC_API_KEY": MODEL_KEY,
         "NIGHTSHIFT_ISOLATION": "none",  # what a fake agent tells lies outside the checkout
+        "NIGHTSHIFT_ACCEPT_PARTIAL": "files",  # landlock leaves modes of other files open
         "UNRELATED_SECRET": UNRELATED,
     }

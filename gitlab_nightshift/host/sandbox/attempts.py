@@ -11,6 +11,22 @@ from pathlib import Path
 from gitlab_nightshift.host.git import Git
 from gitlab_nightshift.host.paths import short_folder
 from gitlab_nightshift.host.sandbox.records import Confinement
+from gitlab_nightshift.host.sandbox.rows import (
+    DIRECT,
+    GATEWAY,
+    JOB,
+    LIVING,
+    MEMORY,
+    MODES,
+    OTHER_FILES,
+    PROGRAMS,
+    RIGHTS,
+    SECRET_FILES,
+    SERVICES,
+    SIGNALS,
+    WRITING,
+    Row,
+)
 from gitlab_nightshift.host.sandbox.trial import Attempt, greeter, tcp_listener, unix_listener
 
 NOWHERE = "192.0.2.1"
@@ -30,34 +46,6 @@ SOCKETS = {
     "crypto": (38, 5, 0),
     "vsock": (40, 1, 0),
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: what it is about, and which promise it belongs to."""
-
-    title: str
-    promise: str
-
-
-JOB = Row("the job's environments", "secrets")
-MEMORY = Row("the job's memory and descriptors", "secrets")
-SECRET_FILES = Row("secret files", "secrets")
-OTHER_FILES = Row("other files", "files")
-WRITING = Row("writing outside", "files")
-MODES = Row("modes of other files", "files")
-SERVICES = Row("services on this machine", "network")
-DIRECT = Row("direct network", "network")
-PROGRAMS = Row("sockets of other programs", "secrets")
-RIGHTS = Row("rights, keys, namespaces", "secrets")
-SIGNALS = Row("signals to the job", "lifetime")
-LIVING = Row("outliving the bead", "lifetime")
-GATEWAY = Row("the way to the gateway", "gateway")
-OWN_CODE = Row("this program's own code", "code")
-ROWS = (
-    *(JOB, MEMORY, SECRET_FILES, OTHER_FILES, WRITING, MODES, SERVICES, DIRECT, PROGRAMS, RIGHTS),
-    *(SIGNALS, LIVING, GATEWAY, OWN_CODE),
-)
 
 
 @dataclass(frozen=True)

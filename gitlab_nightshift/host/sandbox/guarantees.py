@@ -1,16 +1,29 @@
 """What each tier gives, in sentences that are true on this machine."""
 
 from gitlab_nightshift.host.sandbox.records import Features, Guarantee, Guarantees, Tier
+from gitlab_nightshift.host.sandbox.rows import (
+    DIRECT,
+    MODES,
+    OTHER_FILES,
+    ROWS,
+    SERVICES,
+    SIGNALS,
+    WRITING,
+    Row,
+)
 
 NOTHING = "nothing keeps an agent from it"
+NETWORK_ROWS = (SERVICES, DIRECT)
 
 
 def guarantees(tier: Tier, features: Features) -> Guarantees:
     """The promises of a tier with what the kernel gave."""
     if tier is Tier.NONE:
-        open_ = Guarantee(False, NOTHING)
-        ended = Guarantee(False, "what an agent leaves behind is ended, if it can be found")
-        return Guarantees(open_, open_, open_, ended)
+        ended = "what an agent leaves behind is ended, if it can be found"
+        files, secrets, network = (
+            Guarantee(NOTHING, _rows(name)) for name in ("files", "secrets", "network")
+        )
+        return Guarantees(files, secrets, network, Guarantee(ended, _rows("lifetime")))
     return Guarantees(
         _files(tier, features),
         _secrets(tier, features),
@@ -19,49 +32,49 @@ def guarantees(tier: Tier, features: Features) -> Guarantees:
     )
 
 
+def _rows(promise: str) -> tuple[Row, ...]:
+    return tuple(row for row in ROWS if row.promise == promise)
+
+
 def _files(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee(True, "only the checkout, its scratch and the public system are there")
+        return Guarantee("only the checkout, its scratch and the public system are there")
     if features.landlock and tier is Tier.UID:
-        return Guarantee(True, "writes only in the checkout and its scratch; reads only the system")
+        return Guarantee("writes only in the checkout and its scratch; reads only the system")
     if features.landlock:
-        return Guarantee(
-            True,
-            "writes only in the checkout and its scratch, reads only the system; but modes and"
-            " times of the job user's other files can be changed",
-        )
-    return Guarantee(False, "reads what every user of this machine may read, and can write to /tmp")
+        text = "modes and times of other files of the job's user can be changed, not their bytes"
+        return Guarantee(text, (MODES,))
+    text = "what every user of this machine may read is readable, and /tmp can be written"
+    return Guarantee(text, (OTHER_FILES, WRITING))
 
 
 def _secrets(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee(True, "no process, socket or private file of the job can be named")
+        return Guarantee("no process, socket or private file of the job can be named")
     if tier is Tier.UID and not features.landlock:
-        return Guarantee(True, "another user: environments, memory and private files are closed")
-    return Guarantee(True, "environments, memory, descriptors and files of the job are closed")
+        return Guarantee("another user: environments, memory and private files are closed")
+    return Guarantee("environments, memory, descriptors and files of the job are closed")
 
 
 def _network(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee(True, "none but the gateway; an own loopback for tests")
+        return Guarantee("none but the gateway; an own loopback for tests")
     if features.notify:
-        return Guarantee(True, "each connect is judged: the gateway, and servers of its own tests")
+        return Guarantee("each connect is judged: the gateway, and servers of its own tests")
+    why = f": no connect can be judged here ({features.lacking})" if features.lacking else ""
     if features.landlock >= 4:
-        return Guarantee(
-            False,
-            "TCP to the gateway's port number, on any host; tests cannot reach servers of their"
-            " own; hold egress by the runner's network policy",
-        )
-    return Guarantee(False, "TCP to anywhere; hold egress by the runner's network policy")
+        text = f"TCP goes to the gateway's port number, on any host{why}"
+    else:
+        text = f"TCP goes anywhere{why}"
+    return Guarantee(text, NETWORK_ROWS)
 
 
 def _lifetime(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee(True, "the kernel ends everything with the bead")
+        return Guarantee("the kernel ends everything with the bead")
     if tier is Tier.UID:
-        return Guarantee(True, "everything of the agent's user is ended with the bead")
+        return Guarantee("everything of the agent's user is ended with the bead")
     if features.scopes or features.notify:
-        return Guarantee(True, "every descendant is ended with the bead; no signal leaves it")
-    return Guarantee(
-        False, "every descendant is ended with the bead, but it can send signals to the job"
-    )
+        return Guarantee("every descendant is ended with the bead; no signal leaves it")
+    text = "signals reach other processes of the job's user; what the bead started is ended with it"
+    return Guarantee(text, (SIGNALS,))

@@ -21,14 +21,17 @@ from gitlab_nightshift.host.sandbox.records import (
 )
 from gitlab_nightshift.host.sandbox.trial import (
     Attempt,
+    Tried,
     attempt,
     greeter,
+    repeated,
     tcp_listener,
     unix_listener,
 )
 
 AUTO = "auto"
 ORDER = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
+MADE = "made"
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def choose(
 
 
 def survey(folder: Path, checkout: Path | None = None) -> list[Sandbox | Missing]:
-    """Every tier, the strongest first, for ``doctor``. Arguments as of ``choose``."""
+    """Every tier, the strongest first. Arguments as of ``choose``."""
     site = _Site(system(), folder, (), checkout, {})
     return [_try(tier, site) for tier in ORDER]
 
@@ -128,7 +131,8 @@ def _tried(candidate: Sandbox, site: _Site) -> Sandbox | Missing:
         with _ground(site, candidate) as ground:
             reason = _judged(candidate, ground)
             if reason and candidate.features.notify:
-                less = _with(candidate, replace(candidate.features, notify=False))
+                features = replace(candidate.features, notify=False, lacking=reason)
+                less = _with(candidate, features)
                 if not _judged(less, ground):
                     return less
     except OSError as error:
@@ -187,7 +191,7 @@ def _ground(site: _Site, sandbox: Sandbox) -> Iterator[_Ground]:
         gate = stack.enter_context(tcp_listener())
         other = stack.enter_context(tcp_listener())
         inner = stack.enter_context(unix_listener(private / "gate"))
-        stack.enter_context(greeter(gate, inner, other))
+        stack.enter_context(greeter(gate, inner))
         way = Gate(gate.getsockname()[1], private / "gate")
         writable = (scratch, *_beside(site, sandbox, stack))
         yield _Ground(
@@ -210,24 +214,18 @@ def _beside(site: _Site, sandbox: Sandbox, stack: contextlib.ExitStack) -> Itera
 
 
 def _judged(sandbox: Sandbox, ground: _Ground) -> str:
-    """Why this boundary does not work, "" where it does."""
-    gate = ground.confinement.gates[0]
-    made = [folder / "made" for folder in ground.confinement.writable]
-    must = [
-        *(Attempt(f"write to {path.parent}", "write", (str(path),)) for path in made),
-        Attempt("reach the gateway", "greeted", ("127.0.0.1", gate.port)),
-        *(Attempt(f"run {path}", "usable", (str(path),)) for path in ground.programs),
-    ]
-    must_not = [
-        Attempt("read a private file", "read", (str(ground.canary),)),
-        Attempt("write outside", "write", (str(ground.outside),)),
-    ]
-    if sandbox.guarantees.network.held:
-        other = ("127.0.0.1", ground.other_port)
-        must_not.append(Attempt("reach another service", "greeted", other))
-    tried = attempt(sandbox, ground.confinement, [*must, *must_not])
-    for path in made:
-        path.unlink(missing_ok=True)
+    """Why this boundary does not work, "" where it does; what is too slow is tried again."""
+    must, must_not = _musts(ground), _must_nots(sandbox, ground)
+
+    def once(limit_s: float) -> Tried:
+        try:
+            return attempt(sandbox, ground.confinement, [*must, *must_not], limit_s)
+        finally:
+            for folder in ground.confinement.writable:
+                (folder / MADE).unlink(missing_ok=True)
+            ground.outside.unlink(missing_ok=True)
+
+    tried = repeated(once)
     if tried.trouble:
         return tried.trouble
     refused = [o for o in tried.outcomes[: len(must)] if not o.open]
@@ -235,3 +233,29 @@ def _judged(sandbox: Sandbox, ground: _Ground) -> str:
     if refused:
         return f"an agent could not {refused[0].name}: {refused[0].how}"
     return f"an agent could {passed[0].name}" if passed else ""
+
+
+def _musts(ground: _Ground) -> list[Attempt]:
+    gate = ground.confinement.gates[0]
+    return [
+        *(
+            Attempt(f"write to {folder}", "write", (str(folder / MADE),))
+            for folder in ground.confinement.writable
+        ),
+        Attempt("reach the gateway", "greeted", ("127.0.0.1", gate.port)),
+        *(Attempt(f"run {path}", "usable", (str(path),)) for path in ground.programs),
+    ]
+
+
+def _must_nots(sandbox: Sandbox, ground: _Ground) -> list[Attempt]:
+    """To connect is enough: waiting for an answer could take slowness for a closed way."""
+    network = (
+        [Attempt("reach another service", "connect", ("127.0.0.1", ground.other_port))]
+        if sandbox.guarantees.network.held
+        else []
+    )
+    return [
+        Attempt("read a private file", "read", (str(ground.canary),)),
+        Attempt("write outside", "write", (str(ground.outside),)),
+        *network,
+    ]

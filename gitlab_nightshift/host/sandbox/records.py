@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from gitlab_nightshift.host.sandbox.rows import Row
+
 
 class Tier(StrEnum):
     """How strong a boundary is, the strongest first."""
@@ -16,27 +18,31 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One promise in a sentence; ``held`` is False where it is only partly kept."""
+    """One promise in a sentence. ``leaves`` are the rows of the proof that it does not close."""
 
-    held: bool
     text: str
+    leaves: tuple[Row, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """False where it is only partly kept."""
+        return not self.leaves
 
 
 @dataclass(frozen=True)
 class Guarantees:
-    """What a boundary gives on this machine, for the log, the report and ``result.json``."""
+    """What a boundary gives on this machine."""
 
     files: Guarantee
     secrets: Guarantee
     network: Guarantee
     lifetime: Guarantee
 
-    def lines(self) -> tuple[str, ...]:
-        """``files: held: …`` for each of the four."""
-        return tuple(
-            f"{name}: {'held' if value.held else 'partial'}: {value.text}"
-            for name, value in vars(self).items()
-        )
+    def closes(self, row: Row) -> bool:
+        """True where nothing of the row may get through; so in every tier for rows of the proof
+        that belong to none of the four."""
+        promise: Guarantee | None = getattr(self, row.promise, None)
+        return promise is None or row not in promise.leaves
 
 
 @dataclass(frozen=True)
@@ -72,11 +78,12 @@ class Features:
     """What the kernel gave in a trial.
 
     ``landlock`` is the ABI in use (0: none), ``notify`` whether sockets are made by a keeper,
-    ``scopes`` whether signals and abstract sockets of outsiders are out of reach by Landlock.
+    ``lacking`` why they are not, "" where they are or nobody asked for it.
     """
 
     landlock: int
     notify: bool
+    lacking: str = ""
 
     @property
     def scopes(self) -> bool:

@@ -8,16 +8,42 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from gitlab_nightshift.host.sandbox.launch import Sandbox, Told, end_all, launching
 from gitlab_nightshift.host.sandbox.places import INSIDE, own_python
 from gitlab_nightshift.host.sandbox.records import Confinement, Tier
 
 GREETING = b"nightshift"
-TRIAL_S = 10.0
+LIMITS_S = (10.0, 30.0, 90.0)
+"""Seconds for a trial, and for its repetitions: one that is too slow shows nothing."""
+SLOW = "timed out"
+"""How an attempt ends inside that waited for an answer."""
+
+
+class Timed(Protocol):
+    """A trial's result; ``late``: the time was too short to see anything."""
+
+    @property
+    def late(self) -> bool:
+        """True where nothing follows from it."""
+        ...
+
+
+Result = TypeVar("Result", bound=Timed)
+
+
+def repeated(once: Callable[[float], Result]) -> Result:
+    """What a trial shows that is given so many seconds; again, with more of them, where it was
+    late, and for no other reason. The last result counts as it is."""
+    for limit_s in LIMITS_S:
+        result = once(limit_s)
+        if not result.late:
+            break
+    return result
 
 
 @dataclass(frozen=True)
@@ -40,11 +66,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tried:
-    """The outcomes in order, none where the sandbox could not be set up; and what it told."""
+    """The outcomes in order, none where the sandbox could not be set up; and what it told.
+
+    ``late``: it did not end in time, or waited for an answer that never came.
+    """
 
     outcomes: tuple[Outcome, ...]
     told: Told
     stderr: str
+    late: bool = False
 
     @property
     def trouble(self) -> str:
@@ -54,7 +84,9 @@ class Tried:
         return self.told.failed or self.stderr.strip().rpartition("\n")[2] or "it did not start"
 
 
-def attempt(sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Attempt]) -> Tried:
+def attempt(
+    sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Attempt], limit_s: float
+) -> Tried:
     """Try all of them in one confined process; nothing of it is left after this."""
     wanted = [[a.name, a.verb, *a.arguments] for a in attempts]
     act = {"module": "attacks", "attempts": wanted}
@@ -62,14 +94,17 @@ def attempt(sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Attem
     stdin = json.dumps(act).encode() if sandbox.tier is Tier.NONE else b""
     with launching(sandbox, bare, {}, confinement, act=act) as launch:
         process = launch.start()
+        late = False
         try:
-            out, err = process.communicate(stdin, timeout=TRIAL_S)
+            out, err = process.communicate(stdin, timeout=limit_s)
         except subprocess.TimeoutExpired:
-            out, err = b"", b"no end within ten seconds"
+            late, out, err = True, b"", f"no end within {limit_s:g} seconds".encode()
         finally:
             _end(process, sandbox)
         told = launch.told()
-    return Tried(tuple(_outcomes(out)), told, err.decode("utf-8", "replace"))
+    outcomes = tuple(_outcomes(out))
+    late = late or any(outcome.how == SLOW for outcome in outcomes)
+    return Tried(outcomes, told, err.decode("utf-8", "replace"), late)
 
 
 def _end(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:

@@ -16,8 +16,9 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.launch import Sandbox
 from gitlab_nightshift.host.sandbox.probe import choose
-from gitlab_nightshift.host.sandbox.proof import prove, table
+from gitlab_nightshift.host.sandbox.proof import prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate
+from gitlab_nightshift.host.sandbox.strength import judge
 from gitlab_nightshift.host.sandbox.trial import greeter, tcp_listener, unix_listener
 
 
@@ -51,8 +52,8 @@ def _proven(folder: Path, sandbox: Sandbox) -> dict[str, object]:
         "holes": proof.holes,
         "open": [f.name for f in proof.findings if f.open],
         "held": [f.name for f in proof.findings if not f.open],
-        "table": table(proof),
-        "promises": sandbox.guarantees.lines(),
+        "rows": [row.title for row in proof.rows],
+        "promises": [str(each) for each in judge(sandbox.guarantees, proof.findings)],
         "features": vars(sandbox.features),
     }
 

@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.host.sandbox.attempts import ROWS, Targets
+from gitlab_nightshift.host.sandbox import proof as proofs
+from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.guarantees import guarantees
 from gitlab_nightshift.host.sandbox.probe import choose
-from gitlab_nightshift.host.sandbox.proof import Finding, Proof, prove, table
+from gitlab_nightshift.host.sandbox.proof import Finding, Proof, prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Features, Tier
+from gitlab_nightshift.host.sandbox.rows import ROWS
+from gitlab_nightshift.promises import State, TriedRow
 from tests.host.sandbox.tools import Room, open_folder
 
 HERE = Path(__file__).parent
@@ -101,9 +104,11 @@ def test_no_tier_has_a_hole_in_any_place(place: str, folder: Path) -> None:
         modes = ["change the mode of a file elsewhere"] if tier == Tier.LANDLOCK else []
         assert result["open"] == modes
         assert len(result["held"]) > 40
-        assert 10 <= len(result["table"]) <= len(ROWS)
-        assert sum(" held " not in line for line in result["table"]) == len(modes)
-        assert all(": held: " in line for line in result["promises"])
+        assert 10 <= len(result["rows"]) <= len(ROWS)
+        states = dict(line.split(": ")[:2] for line in result["promises"])
+        files = "partial" if tier == Tier.LANDLOCK else "held"
+        kept = dict.fromkeys(("secrets", "network", "lifetime"), "held")
+        assert states == {"files": files, **kept}
     if place in EXPECTED:
         assert missing == EXPECTED[place][1]
 
@@ -147,8 +152,11 @@ CANNOT_BE_SHOWN = {
 }
 
 
-def test_a_broken_promise_is_a_hole_with_a_name(folder: Path) -> None:
+def test_a_broken_promise_is_a_hole_with_a_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No boundary at all, sold as the landlock tier."""
+    monkeypatch.setattr(proofs, "ENDING_S", 0.0)
     none = choose(Tier.NONE, folder)
     promised = guarantees(Tier.LANDLOCK, Features(landlock=6, notify=True))
     scratch = folder / "scratch"
@@ -157,7 +165,7 @@ def test_a_broken_promise_is_a_hole_with_a_name(folder: Path) -> None:
     assert not proof.held
     assert any(hole.startswith("read the environment of this process (") for hole in proof.holes)
     assert any(hole.startswith("outlive the bead (") for hole in proof.holes)
-    assert any(" OPEN " in line for line in table(proof))
+    assert State.BROKEN in {row.state for row in proof.rows}
 
 
 def test_a_gateway_that_cannot_be_reached_is_no_proof(any_room: Room) -> None:
@@ -179,16 +187,17 @@ def test_a_sandbox_that_cannot_be_set_up_is_told(any_room: Room) -> None:
     proof = prove(broken, any_room.confinement, Targets())
     assert not proof.held
     assert proof.trouble.startswith("files: ")
-    assert "could not be set up" in table(proof)[0]
+    assert proof.rows == ()
 
 
-def test_the_table_names_what_is_open_without_a_promise() -> None:
+def test_a_row_tells_the_worst_of_its_attempts() -> None:
     row = ROWS[0]
     findings = (
         Finding(row, "read a", False, True, "Permission denied"),
         Finding(row, "read b", True, False, "b can be read"),
     )
-    assert table(Proof(Tier.UID, findings, "")) == [
-        f"  {row.title:<34} open   read b: b can be read"
-    ]
-    assert Proof(Tier.UID, findings, "").held
+    proof = Proof(Tier.UID, findings, "")
+    assert proof.rows == (TriedRow(row.title, 2, State.PARTIAL, "read b: b can be read"),)
+    assert proof.held
+    worse = replace(proof, findings=(*findings, Finding(row, "read c", True, True, "so it is")))
+    assert worse.rows == (TriedRow(row.title, 3, State.BROKEN, "read c: so it is"),)

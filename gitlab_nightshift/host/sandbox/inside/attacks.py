@@ -170,9 +170,10 @@ def _connect(host: str, port: int) -> Outcome:
 
 
 def _greeted(host: str, port: int) -> Outcome:
-    """Hear from who listens there: through a forwarder a connect alone says nothing."""
+    """Hear from who listens there: through a forwarder a connect alone says nothing. Who waits in
+    vain says so ("timed out"): the trial is made once more."""
     tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    tcp.settimeout(2)
+    tcp.settimeout(5)
     tcp.connect((host, port))
     heard = tcp.recv(100)
     return heard != b"", f"port {port} answers" if heard else "nobody answers"

@@ -1,0 +1,115 @@
+"""What ``nightshift doctor --boundary`` prints: about ten lines, the last one the verdict."""
+
+from collections.abc import Iterable, Iterator
+
+from gitlab_nightshift.by_hand.doctor import Examined
+from gitlab_nightshift.by_hand.risky import Risk
+from gitlab_nightshift.events import BoundaryChosen
+from gitlab_nightshift.host.sandbox.probe import AUTO
+from gitlab_nightshift.host.sandbox.records import Tier
+from gitlab_nightshift.host.sandbox.rows import OWN_CODE
+from gitlab_nightshift.promises import State
+from gitlab_nightshift.report.joblog import one_line
+
+MOST_NAMES = 5
+WIDTH = 400
+_MARKS = {State.HELD: "held:", State.PARTIAL: "partly:", State.BROKEN: "OPEN:"}
+_COLOURS = {State.HELD: "32", State.PARTIAL: "33", State.BROKEN: "31"}
+_Line = tuple[State | None, str]
+"""A line, and the state that its colour tells."""
+
+
+def told(seen: Examined, *, verbose: bool, colour: bool) -> str:
+    """The lines for a person; ``verbose`` adds the evidence of each row, and all names."""
+    rows = [
+        *(_boundary(seen) if seen.chosen else ()),
+        *((State.PARTIAL, note.text) for note in seen.notes if note.warning),
+        *(_evidence(seen) if verbose else ()),
+        *(() if seen.risks is None else ((None, _risks(seen.risks, verbose)),)),
+        (State.BROKEN if seen.refused else State.HELD, verdict(seen)),
+    ]
+    lines = ((state, one_line(text, WIDTH)) for state, text in rows)
+    return "\n".join(_painted(state, text) if colour else text for state, text in lines)
+
+
+def _painted(state: State | None, text: str) -> str:
+    return f"\x1b[{_COLOURS[state]}m{text}\x1b[0m" if state else text
+
+
+def _row(title: str, state: State, text: str) -> _Line:
+    return state, f"{title:<24} {_MARKS[state]:<8}{text}"
+
+
+def _boundary(seen: Examined) -> Iterator[_Line]:
+    assert seen.chosen is not None
+    yield None, _selection(seen.chosen)
+    yield None, _needs(seen.chosen)
+    if seen.chosen.tier == Tier.NONE:
+        return
+    for each in seen.guarantees:
+        yield _row(each.name, each.state, each.reason)
+    yield from _own_code(seen)
+
+
+def _selection(chosen: BoundaryChosen) -> str:
+    over = "".join(f"; {tier} does not work here: {why}" for tier, why in chosen.passed_over)
+    how = "the strongest that works here" if chosen.isolation == AUTO else "as isolation asks"
+    return f"The sandbox is {chosen.tier}, {how}{over}"
+
+
+def _needs(chosen: BoundaryChosen) -> str:
+    places, tools, hosts = map(", ".join, (chosen.places, chosen.tools, chosen.hosts))
+    return (
+        f"It is for {chosen.agent}, which reads {places or 'no folder of its own'}; agent_paths:"
+        f" {tools or 'none'}; open hosts: {hosts or 'none but the model'}"
+    )
+
+
+def _own_code(seen: Examined) -> Iterator[_Line]:
+    rows = [row for row in seen.proven.rows if row.title == OWN_CODE.title] if seen.proven else []
+    for row in rows:
+        if row.state is State.HELD:
+            places = " and ".join("the checkout" if p == "." else p for p in seen.planted)
+            text = f"{row.attempts} ways were tried, nothing planted in {places} was loaded"
+        else:
+            text = row.how
+        yield _row(row.title, row.state, text)
+
+
+def _evidence(seen: Examined) -> Iterator[_Line]:
+    """What was tried, row by row, and what the start of a night says."""
+    for row in seen.proven.rows if seen.proven else ():
+        yield row.state, f"{row.title:<33}{_MARKS[row.state]:<8}{row.attempts} tried: {row.how}"
+    yield from ((None, note.text) for note in seen.notes if not note.warning)
+
+
+def _risks(risks: Iterable[Risk], verbose: bool) -> str:
+    parts = [_risk(risk, verbose) for risk in risks]
+    return f"Risky variables of this job: {'; '.join(parts) or 'none'}"
+
+
+def _risk(risk: Risk, verbose: bool) -> str:
+    shown = risk.names if verbose else risk.names[:MOST_NAMES]
+    more = f" and {len(risk.names) - len(shown)} more" if len(shown) < len(risk.names) else ""
+    given = f"; agent_env gives {', '.join(risk.given)} to agents" if risk.given else ""
+    return f"{', '.join(shown)}{more} ({risk.what}{given})"
+
+
+def verdict(seen: Examined) -> str:
+    """Would a night start here, in one sentence."""
+    if seen.refused:
+        reasons = (error.message.replace("\n", "; ") for error in seen.refused)
+        return f"No night would start here: {'; also: '.join(reasons)}"
+    if seen.chosen and seen.chosen.tier == Tier.NONE:
+        return (
+            "A night would start here without a sandbox, as isolation: none says: its agent can"
+            " take every secret of this job."
+        )
+    partly = [each.name for each in seen.guarantees if each.state is State.PARTIAL]
+    if partly:
+        names = " and ".join(partly)
+        return f"A night would start here with {names} only partly held, as accept_partial accepts."
+    return (
+        "A night here is sealed: files, secrets, network and lifetime are held, and this program"
+        " loads nothing that an agent writes."
+    )
