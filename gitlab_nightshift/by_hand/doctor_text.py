@@ -12,7 +12,7 @@ from gitlab_nightshift.promises import State
 from gitlab_nightshift.report.joblog import one_line
 
 MOST_NAMES = 5
-WIDTH = 400
+WIDTH = 1000
 _MARKS = {State.HELD: "held:", State.PARTIAL: "partly:", State.BROKEN: "OPEN:"}
 _COLOURS = {State.HELD: "32", State.PARTIAL: "33", State.BROKEN: "31"}
 _Line = tuple[State | None, str]

@@ -142,6 +142,9 @@ def test_a_checkout_that_cannot_change_its_owner_leaves_landlock(open_folder: Pa
         shop.assert_nothing_spent(done, 2, f"isolation: {why}")
         shop.patch = IN_DOCKER
         path = with_agent(shop, "scripted", scripted("echo '# x' >> test_shop.py"))
+        looked = shop.nightshift("doctor", "--boundary", NIGHTSHIFT_ISOLATION="auto", PATH=path)
+        assert looked.log.startswith("The sandbox is landlock, "), looked.log
+        assert why in looked.log
         done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="auto", PATH=path)
         assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
         assert why in done.log

@@ -13,6 +13,7 @@ from gitlab_nightshift.host.sandbox.rows import (
 )
 
 NOTHING = "nothing keeps an agent from it"
+LONGEST_WHY = 100
 NETWORK_ROWS = (SERVICES, DIRECT)
 
 
@@ -42,7 +43,7 @@ def _files(tier: Tier, features: Features) -> Guarantee:
     if features.landlock and tier is Tier.UID:
         return Guarantee("writes only in the checkout and its scratch; reads only the system")
     if features.landlock:
-        text = "modes and times of other files of the job's user can be changed, not their bytes"
+        text = "modes and times of the job user's other files can be changed"
         return Guarantee(text, (MODES,))
     text = "what every user of this machine may read is readable, and /tmp can be written"
     return Guarantee(text, (OTHER_FILES, WRITING))
@@ -61,9 +62,13 @@ def _network(tier: Tier, features: Features) -> Guarantee:
         return Guarantee("none but the gateway; an own loopback for tests")
     if features.notify:
         return Guarantee("each connect is judged: the gateway, and servers of its own tests")
-    why = f": no connect can be judged here ({features.lacking})" if features.lacking else ""
+    why = (
+        f": connects cannot be judged ({features.lacking[:LONGEST_WHY]})"
+        if features.lacking
+        else ""
+    )
     if features.landlock >= 4:
-        text = f"TCP goes to the gateway's port number, on any host{why}"
+        text = f"TCP goes to the gateway's port on any host{why}"
     else:
         text = f"TCP goes anywhere{why}"
     return Guarantee(text, NETWORK_ROWS)
@@ -76,5 +81,5 @@ def _lifetime(tier: Tier, features: Features) -> Guarantee:
         return Guarantee("everything of the agent's user is ended with the bead")
     if features.scopes or features.notify:
         return Guarantee("every descendant is ended with the bead; no signal leaves it")
-    text = "signals reach other processes of the job's user; what the bead started is ended with it"
+    text = "signals reach other processes of the job's user"
     return Guarantee(text, (SIGNALS,))

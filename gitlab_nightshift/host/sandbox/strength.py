@@ -36,11 +36,12 @@ def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collectio
     weaker = [each for each in found if each.state is State.PARTIAL and each.name not in accepted]
     if tier is Tier.NONE or not weaker:
         return
-    what = " and ".join(f"{each.name} is only partly held ({each.reason})" for each in weaker)
-    names = [each.name for each in found if each.name in accepted or each in weaker]
+    what = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"
+    why = "; ".join(each.reason for each in weaker)
+    names = ", ".join(each.name for each in found if each.name in accepted or each in weaker)
     raise _refusal(
-        f"in the tier {tier} {what}; accept it with accept_partial: [{', '.join(names)}], or give"
-        " the job a stronger tier (SECURITY.md)"
+        f"{what} only partly held in the tier {tier} ({why}); accept it with"
+        f" accept_partial: [{names}] (SECURITY.md)"
     )
 
 
