@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class Hold(StrEnum):
     """``partial``: the sandbox itself leaves something open; ``broken``: something got through
     that it promises to close."""
 
@@ -22,7 +22,7 @@ class Strength:
     ``reason`` says what holds it, what is open, or what got through."""
 
     name: str
-    state: State
+    state: Hold
     reason: str
 
     def __str__(self) -> str:
@@ -35,5 +35,5 @@ class TriedRow:
 
     title: str
     attempts: int
-    state: State
+    state: Hold
     how: str

@@ -33,7 +33,7 @@ from gitlab_nightshift.events import (
     to_all,
     to_line,
 )
-from gitlab_nightshift.promises import State, Strength, TriedRow
+from gitlab_nightshift.promises import Hold, Strength, TriedRow
 from gitlab_nightshift.records import (
     BeadResult,
     BeadStatus,
@@ -60,10 +60,10 @@ EVENTS: list[Event] = [
     CommandEnded(CommandResult("make test", None, 1.0, ODD)),
     Note(ODD, warning=True),
     BoundaryChosen(
-        *("auto", "uid", ((ODD, ODD),), (Strength("files", State.PARTIAL, ODD),), ODD),
+        *("auto", "uid", ((ODD, ODD),), (Strength("files", Hold.PARTIAL, ODD),), ODD),
         *((ODD,), (ODD,), (ODD,)),
     ),
-    BoundaryProven((), (TriedRow(ODD, 2, State.BROKEN, ODD),)),
+    BoundaryProven((), (TriedRow(ODD, 2, Hold.BROKEN, ODD),)),
     RunEnded(RunResult("1", Outcome.FAILED, reason=ODD, beads=(BEAD,))),
     PhaseStart("Apply", 2),
     PhaseEnd("Apply", False, ODD),

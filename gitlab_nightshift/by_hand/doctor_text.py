@@ -8,14 +8,14 @@ from gitlab_nightshift.events import BoundaryChosen
 from gitlab_nightshift.host.sandbox.probe import AUTO
 from gitlab_nightshift.host.sandbox.records import Tier
 from gitlab_nightshift.host.sandbox.rows import OWN_CODE
-from gitlab_nightshift.promises import State
+from gitlab_nightshift.promises import Hold
 from gitlab_nightshift.report.joblog import one_line
 
 MOST_NAMES = 5
 WIDTH = 1000
-_MARKS = {State.HELD: "held:", State.PARTIAL: "partly:", State.BROKEN: "OPEN:"}
-_COLOURS = {State.HELD: "32", State.PARTIAL: "33", State.BROKEN: "31"}
-_Line = tuple[State | None, str]
+_MARKS = {Hold.HELD: "held:", Hold.PARTIAL: "partly:", Hold.BROKEN: "OPEN:"}
+_COLOURS = {Hold.HELD: "32", Hold.PARTIAL: "33", Hold.BROKEN: "31"}
+_Line = tuple[Hold | None, str]
 """A line, and the state that its colour tells."""
 
 
@@ -23,20 +23,20 @@ def told(seen: Examined, *, verbose: bool, colour: bool) -> str:
     """The lines for a person; ``verbose`` adds the evidence of each row, and all names."""
     rows = [
         *(_boundary(seen) if seen.chosen else ()),
-        *((State.PARTIAL, note.text) for note in seen.notes if note.warning),
+        *((Hold.PARTIAL, note.text) for note in seen.notes if note.warning),
         *(_evidence(seen) if verbose else ()),
         *(() if seen.risks is None else ((None, _risks(seen.risks, verbose)),)),
-        (State.BROKEN if seen.refused else State.HELD, verdict(seen)),
+        (Hold.BROKEN if seen.refused else Hold.HELD, verdict(seen)),
     ]
     lines = ((state, one_line(text, WIDTH)) for state, text in rows)
     return "\n".join(_painted(state, text) if colour else text for state, text in lines)
 
 
-def _painted(state: State | None, text: str) -> str:
+def _painted(state: Hold | None, text: str) -> str:
     return f"\x1b[{_COLOURS[state]}m{text}\x1b[0m" if state else text
 
 
-def _row(title: str, state: State, text: str) -> _Line:
+def _row(title: str, state: Hold, text: str) -> _Line:
     return state, f"{title:<24} {_MARKS[state]:<8}{text}"
 
 
@@ -68,7 +68,7 @@ def _needs(chosen: BoundaryChosen) -> str:
 def _own_code(seen: Examined) -> Iterator[_Line]:
     rows = [row for row in seen.proven.rows if row.title == OWN_CODE.title] if seen.proven else []
     for row in rows:
-        if row.state is State.HELD:
+        if row.state is Hold.HELD:
             places = " and ".join("the checkout" if p == "." else p for p in seen.planted)
             text = f"{row.attempts} ways were tried, nothing planted in {places} was loaded"
         else:
@@ -105,7 +105,7 @@ def verdict(seen: Examined) -> str:
             "A night would start here without a sandbox, as isolation: none says: its agent can"
             " take every secret of this job."
         )
-    partly = [each.name for each in seen.guarantees if each.state is State.PARTIAL]
+    partly = [each.name for each in seen.guarantees if each.state is Hold.PARTIAL]
     if partly:
         names = " and ".join(partly)
         return f"A night would start here with {names} only partly held, as accept_partial accepts."

@@ -38,7 +38,7 @@ from gitlab_nightshift.events import (
     elapsed,
     redacted,
 )
-from gitlab_nightshift.promises import State
+from gitlab_nightshift.promises import Hold
 from gitlab_nightshift.records import Outcome, RunResult
 
 WIDTH = 160
@@ -141,13 +141,13 @@ class JobLog:
         for tier, why in event.passed_over:
             self._print(f"  {tier} does not work here: {one_line(why, 400)}")
         for each in event.guarantees:
-            style = () if each.state is State.HELD else ("yellow",)
+            style = () if each.state is Hold.HELD else ("yellow",)
             self._print(self._paint(f"  {one_line(str(each), 400)}", *style))
 
     @_show.register
     def _(self, event: BoundaryProven) -> None:
         count = sum(row.attempts for row in event.rows)
-        through = [row.title for row in event.rows if row.state is State.BROKEN]
+        through = [row.title for row in event.rows if row.state is Hold.BROKEN]
         told = f"through: {', '.join(through)}" if through else "nothing got through that is closed"
         self._print(f"  the sandbox was tried from inside in {count} ways: {told}")
 

@@ -30,7 +30,7 @@ from gitlab_nightshift.host.sandbox.probe import Missing, choose
 from gitlab_nightshift.host.sandbox.proof import prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
 from gitlab_nightshift.host.sandbox.strength import judge, refuse_weaker
-from gitlab_nightshift.promises import State
+from gitlab_nightshift.promises import Hold
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.hosts import egress_host
 
@@ -87,7 +87,7 @@ class Boundary:
         if self.sandbox.tier is Tier.NONE:
             return "none"
         kept = ", ".join(
-            f"{each.name} {each.state}{' as accepted' if each.state is State.PARTIAL else ''}"
+            f"{each.name} {each.state}{' as accepted' if each.state is Hold.PARTIAL else ''}"
             for each in judge(self.sandbox.guarantees)
         )
         hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""

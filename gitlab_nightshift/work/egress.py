@@ -61,10 +61,8 @@ def open_egress(
     through = [host for host in map(egress_host, hosts) if onward(host.host, host.port)]
     if through:
         names = ", ".join(map(str, through))
-        text = (
-            f"  {names}: through the job's own proxy, which looks names up: no address is checked"
-        )
-        emit(Note(text))
+        text = f"{names}: through the job's own proxy, which looks names up: no address is checked"
+        emit(Note(text, warning=True))
     with (
         EgressProxy(hosts, emit, socket=socket, onward=onward) as proxy,
         _opened(proxy, COMMANDS, emit) as env,

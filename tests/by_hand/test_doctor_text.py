@@ -5,12 +5,12 @@ from gitlab_nightshift.by_hand.doctor_text import told, verdict
 from gitlab_nightshift.by_hand.risky import Risk
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import BoundaryChosen, BoundaryProven, Note
-from gitlab_nightshift.promises import State, Strength, TriedRow
+from gitlab_nightshift.promises import Hold, Strength, TriedRow
 
-HELD = tuple(Strength(n, State.HELD, "so") for n in ("files", "secrets", "network", "lifetime"))
-WEAKER = (*HELD[:2], Strength("network", State.PARTIAL, "TCP goes anywhere"), HELD[3])
-OWN = TriedRow("this program's own code", 12, State.HELD, "not found")
-OTHER = TriedRow("direct network", 9, State.HELD, "Network is unreachable")
+HELD = tuple(Strength(n, Hold.HELD, "so") for n in ("files", "secrets", "network", "lifetime"))
+WEAKER = (*HELD[:2], Strength("network", Hold.PARTIAL, "TCP goes anywhere"), HELD[3])
+OWN = TriedRow("this program's own code", 12, Hold.HELD, "not found")
+OTHER = TriedRow("direct network", 9, Hold.HELD, "Network is unreachable")
 RISKS = (Risk("runs code", tuple(f"GIT_CONFIG_KEY_{n}" for n in range(7)), ("GIT_CONFIG_KEY_0",)),)
 
 
@@ -69,7 +69,7 @@ def test_the_verdict_is_one_sentence_for_every_end() -> None:
 
 
 def test_what_is_weaker_is_marked_and_a_warning_is_shown() -> None:
-    broken = (*HELD[:3], Strength("lifetime", State.BROKEN, "outlive the bead (it lives on)"))
+    broken = (*HELD[:3], Strength("lifetime", Hold.BROKEN, "outlive the bead (it lives on)"))
     examined = seen(broken)
     examined.notes.append(Note("AWS: the agent itself holds this cloud's credentials", True))
     printed = lines(examined)

@@ -19,7 +19,7 @@ from gitlab_nightshift.host.sandbox.own_code import try_own_code
 from gitlab_nightshift.host.sandbox.records import Confinement, Guarantees, Tier
 from gitlab_nightshift.host.sandbox.rows import GATEWAY, LIVING, OWN_CODE, ROWS, Row
 from gitlab_nightshift.host.sandbox.trial import Outcome, attempt, repeated
-from gitlab_nightshift.promises import State, TriedRow
+from gitlab_nightshift.promises import Hold, TriedRow
 
 ENDING_S = 10.0
 """Seconds in which a daemon has to be gone, on a busy machine too; left alone it lives longer."""
@@ -73,8 +73,8 @@ def _tried_row(row: Row, findings: Sequence[Finding]) -> TriedRow:
     worst = max(findings, key=lambda f: (f.hole, f.open))
     if not worst.open:
         how = ", ".join(sorted({f.how for f in findings})[:3])
-        return TriedRow(row.title, len(findings), State.HELD, how)
-    state = State.BROKEN if worst.hole else State.PARTIAL
+        return TriedRow(row.title, len(findings), Hold.HELD, how)
+    state = Hold.BROKEN if worst.hole else Hold.PARTIAL
     return TriedRow(row.title, len(findings), state, f"{worst.name}: {worst.how}")
 
 

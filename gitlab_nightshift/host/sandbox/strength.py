@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.host.sandbox.proof import Finding
 from gitlab_nightshift.host.sandbox.records import Guarantees, Tier
-from gitlab_nightshift.promises import State, Strength
+from gitlab_nightshift.promises import Hold, Strength
 
 
 def judge(guarantees: Guarantees, findings: Iterable[Finding] = ()) -> tuple[Strength, ...]:
@@ -17,10 +17,10 @@ def judge(guarantees: Guarantees, findings: Iterable[Finding] = ()) -> tuple[Str
             through.setdefault(finding.row.promise, []).append(f"{finding.name} ({finding.how})")
     judged = {}
     for name, promise in vars(guarantees).items():
-        state = State.HELD if promise.held else State.PARTIAL
+        state = Hold.HELD if promise.held else Hold.PARTIAL
         judged[name] = Strength(name, state, promise.text)
     for name, ways in through.items():
-        judged[name] = Strength(name, State.BROKEN, "; ".join(ways))
+        judged[name] = Strength(name, Hold.BROKEN, "; ".join(ways))
     return tuple(judged.values())
 
 
@@ -31,9 +31,9 @@ def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collectio
     Raises NightshiftError ``E_POLICY_DENY``, in one line with what to do.
     """
     found = tuple(strengths)
-    if broken := [each.reason for each in found if each.state is State.BROKEN]:
+    if broken := [each.reason for each in found if each.state is Hold.BROKEN]:
         raise _refusal(f"the boundary does not hold here: {'; '.join(broken)}")
-    weaker = [each for each in found if each.state is State.PARTIAL and each.name not in accepted]
+    weaker = [each for each in found if each.state is Hold.PARTIAL and each.name not in accepted]
     if tier is Tier.NONE or not weaker:
         return
     what = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"

@@ -18,7 +18,7 @@ from gitlab_nightshift.host.sandbox.places import INSIDE, own_python
 from gitlab_nightshift.host.sandbox.records import Confinement, Tier
 
 GREETING = b"nightshift"
-LIMITS_S = (10.0, 30.0, 90.0)
+LIMITS_S = (10.0, 20.0, 40.0)
 """Seconds for a trial, and for its repetitions: one that is too slow shows nothing."""
 SLOW = "timed out"
 """How an attempt ends inside that waited for an answer."""

@@ -22,7 +22,7 @@ from gitlab_nightshift.host.sandbox.probe import choose
 from gitlab_nightshift.host.sandbox.proof import Finding, Proof, prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Features, Tier
 from gitlab_nightshift.host.sandbox.rows import ROWS
-from gitlab_nightshift.promises import State, TriedRow
+from gitlab_nightshift.promises import Hold, TriedRow
 from tests.host.sandbox.tools import Room, open_folder
 
 HERE = Path(__file__).parent
@@ -165,7 +165,7 @@ def test_a_broken_promise_is_a_hole_with_a_name(
     assert not proof.held
     assert any(hole.startswith("read the environment of this process (") for hole in proof.holes)
     assert any(hole.startswith("outlive the bead (") for hole in proof.holes)
-    assert State.BROKEN in {row.state for row in proof.rows}
+    assert Hold.BROKEN in {row.state for row in proof.rows}
 
 
 def test_a_gateway_that_cannot_be_reached_is_no_proof(any_room: Room) -> None:
@@ -197,7 +197,7 @@ def test_a_row_tells_the_worst_of_its_attempts() -> None:
         Finding(row, "read b", True, False, "b can be read"),
     )
     proof = Proof(Tier.UID, findings, "")
-    assert proof.rows == (TriedRow(row.title, 2, State.PARTIAL, "read b: b can be read"),)
+    assert proof.rows == (TriedRow(row.title, 2, Hold.PARTIAL, "read b: b can be read"),)
     assert proof.held
     worse = replace(proof, findings=(*findings, Finding(row, "read c", True, True, "so it is")))
-    assert worse.rows == (TriedRow(row.title, 3, State.BROKEN, "read c: so it is"),)
+    assert worse.rows == (TriedRow(row.title, 3, Hold.BROKEN, "read c: so it is"),)

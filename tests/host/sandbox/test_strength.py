@@ -20,7 +20,7 @@ from gitlab_nightshift.host.sandbox.rows import (
     Row,
 )
 from gitlab_nightshift.host.sandbox.strength import judge, refuse_weaker
-from gitlab_nightshift.promises import State
+from gitlab_nightshift.promises import Hold
 
 FOUR = ("files", "secrets", "network", "lifetime")
 FULL = Features(landlock=7, notify=True)
@@ -57,8 +57,8 @@ def test_what_a_tier_leaves_open_is_partial(
     for findings in ([], open_ones, closed):
         judged = judge(promised, findings)
         assert [each.name for each in judged] == list(FOUR)
-        assert {each.name for each in judged if each.state is State.PARTIAL} == set(partial)
-        assert {each.name for each in judged if each.state is State.BROKEN} == set()
+        assert {each.name for each in judged if each.state is Hold.PARTIAL} == set(partial)
+        assert {each.name for each in judged if each.state is Hold.BROKEN} == set()
         assert all(each.reason for each in judged)
 
 
@@ -74,7 +74,7 @@ def test_a_way_through_that_is_promised_to_be_closed_breaks_its_guarantee(row: R
     """So in a guarantee that is partial for another row: landlock's modes excuse no writing."""
     for tier in (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK):
         judged = judge(guarantees(tier, FULL), [finding(row, tier, FULL)])
-        broken = [(each.name, each.reason) for each in judged if each.state is State.BROKEN]
+        broken = [(each.name, each.reason) for each in judged if each.state is Hold.BROKEN]
         excused = tier is Tier.LANDLOCK and row is MODES
         assert broken == ([] if excused else [(row.promise, "try it (it can be done)")])
 
