@@ -143,9 +143,11 @@ def test_a_night_that_could_not_start_for_another_reason_is_told_with_its_status
     tmp_path: Path,
 ) -> None:
     with world(tmp_path) as shop:
-        looked = doctor(shop, ANTHROPIC_API_KEY="", NIGHTSHIFT_ISOLATION="landlock")
+        env = {"ANTHROPIC_API_KEY": "", "NIGHTSHIFT_ACCEPT_PARTIAL": ""}
+        looked = doctor(shop, NIGHTSHIFT_ISOLATION="landlock", **env)
         assert looked.exit_status == 5
         assert looked.last_line.startswith("No night would start here: no model key: set ")
+        assert "; also: files is only partly held in the tier landlock (" in looked.last_line
         assert looked.log.startswith("The sandbox is landlock"), "looked at all the same"
         looked = doctor(shop, NIGHTSHIFT_ACCEPT_PARTIAL="netwrok", NIGHTSHIFT_ISOLATION="landlock")
         assert looked.exit_status == 2

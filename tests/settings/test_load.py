@@ -447,3 +447,18 @@ def test_any_variables_are_settings_or_mistakes(given: dict[str, str]) -> None:
         loaded("", {f"NIGHTSHIFT_{name}": value for name, value in given.items()})
     except NightshiftError as error:
         assert error.code is Code.CONFIG
+
+
+def test_what_may_be_partial_comes_by_every_way_and_by_known_names_only() -> None:
+    by_file = loaded("accept_partial: [network]\n")
+    by_variable = loaded("", {"NIGHTSHIFT_ACCEPT_PARTIAL": "network,files"})
+    by_call = loaded("accept_partial: [files]\n", given={"accept_partial": "network"})
+    assert [s.accept_partial for s in (by_file, by_variable, by_call)] == [
+        ["network"],
+        ["network", "files"],
+        ["network"],
+    ]
+    (said,) = mistakes("accept_partial:\n- files\n- netwrok\n")
+    assert said == (
+        "nightshift.yaml:3: accept_partial.1: should be 'files', 'secrets', 'network' or 'lifetime'"
+    )
