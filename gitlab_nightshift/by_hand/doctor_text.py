@@ -109,7 +109,9 @@ def verdict(seen: Examined) -> str:
     if partly:
         names = " and ".join(partly)
         return f"A night would start here with {names} only partly held, as accept_partial accepts."
+    hosts = seen.chosen.hosts if seen.chosen else ()
+    but = f" but for {', '.join(hosts)}, which policy.egress_hosts opens" if hosts else ""
     return (
-        "A night here is sealed: files, secrets, network and lifetime are held, and this program"
-        " loads nothing that an agent writes."
+        f"A night here is sealed{but}: files, secrets, network and lifetime are held, and this"
+        " program loads nothing that an agent writes."
     )

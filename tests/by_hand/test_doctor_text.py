@@ -1,5 +1,7 @@
 """What ``nightshift doctor --boundary`` prints, from what was seen."""
 
+from dataclasses import replace
+
 from gitlab_nightshift.by_hand.doctor import Examined
 from gitlab_nightshift.by_hand.doctor_text import told, verdict
 from gitlab_nightshift.by_hand.risky import Risk
@@ -41,7 +43,13 @@ def test_a_sealed_night_in_ten_lines() -> None:
         f"Risky variables of this job: {shown} and 2 more (runs code; agent_env gives"
         " GIT_CONFIG_KEY_0 to agents)"
     )
-    assert printed[8].startswith("A night here is sealed: ")
+    assert printed[8].startswith(
+        "A night here is sealed but for registry.example:443, which policy.egress_hosts opens: "
+    )
+    examined = seen()
+    assert examined.chosen
+    examined.chosen = replace(examined.chosen, hosts=())
+    assert verdict(examined).startswith("A night here is sealed: ")
 
 
 def test_evidence_and_all_names_come_with_verbose() -> None:
