@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.agent import Play, hang, plays, sh, stubborn
 from tests.support.shop import GOOD, refused
 from tests.support.trees import processes_in, wait_for
-from tests.support.world import PLAIN, Done, World, ended, world
+from tests.support.world import Done, World, ended, world
 
 MESS = sh("echo x > shop.py; rm run.sh; chmod 700 docs; touch new.txt; git add -A")
 
@@ -57,7 +57,6 @@ def test_a_signal_before_and_during_the_beads(tmp_path: Path) -> None:
     """Also an agent that ignores signals is ended."""
     nights = [
         ("analyze", [stubborn(), MESS, hang()], signal.SIGINT),
-        ("implement", [MESS, hang()], signal.SIGTERM),
         ("verify", [MESS, hang()], signal.SIGTERM),
     ]
     with world(tmp_path, GOOD) as shop:
@@ -75,6 +74,24 @@ def test_a_signal_before_and_during_the_beads(tmp_path: Path) -> None:
             assert last["status"] != "ok"
             assert shop.written == []
             assert shop.result["isolation"] == "none", "told however the run ended"
+        ended_by_many_signals(shop)
+
+
+def ended_by_many_signals(shop: World) -> None:
+    """They do not cut the tidying short. Nor does a second night in the same checkout start."""
+    reached = hanging(shop, plays(GOOD, {"implement": [stubborn(), MESS, hang()]}))
+    process = shop.start("run")
+    wait_for(reached, "the bead to hang")
+    second = shop.nightshift("run")
+    assert second.exit_status == 11
+    assert "another night runs in" in second.stderr + second.log
+    for _ in range(5):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    tidied_up(shop, ended(process))
+    last = shop.result["beads"][-1]
+    assert (last["bead"], last["error"]) == ("implement", "stopped by a signal")
+    assert shop.written == []
 
 
 def test_sigterm_during_verify_commands(tmp_path: Path) -> None:
@@ -113,22 +130,6 @@ def test_sigterm_keeps_what_is_verified(tmp_path: Path) -> None:
         assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
         mr = shop.merge_requests[-1]
         assert mr.title == "[night-shift/refactoring] Test the discount of total()"
-
-
-def test_a_second_signal_does_not_cut_the_tidying_short(tmp_path: Path) -> None:
-    """Nor does a second night in the same checkout start."""
-    with world(
-        tmp_path, plays(GOOD, {"implement": [stubborn(), MESS, hang()]}), config=PLAIN
-    ) as shop:
-        process = shop.start("run")
-        wait_for(lambda: shop.agent.hanging, "the bead to hang")
-        second = shop.nightshift("run")
-        assert second.exit_status == 11
-        assert "another night runs in" in second.stderr + second.log
-        for _ in range(5):
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.1)
-        tidied_up(shop, ended(process))
 
 
 def test_the_start_after_a_kill_repairs_and_a_night_works(tmp_path: Path) -> None:
