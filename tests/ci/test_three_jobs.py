@@ -119,12 +119,15 @@ def test_only_work_lacks_the_token_and_only_work_gets_a_file(
 
 
 NO_AGENT = {**NIGHT, "NIGHTSHIFT_AGENT_PACKAGE": ""}
+HALTING = THREE_JOBS + "nightshift:work: {allow_failure: false}\n"
+"""The local runner goes on after every failure where there are ``exit_codes``; GitLab does not."""
 CHILDREN = {
-    "agent missing": Child(THREE_JOBS, variables={**NIGHT, "NIGHTSHIFT_AGENT_PACKAGE": "an-agent"}),
-    "token everywhere": Child(THREE_JOBS, variables={**NO_AGENT, "GITLAB_TOKEN": TOKEN}),
+    "agent missing": Child(HALTING, variables={**NIGHT, "NIGHTSHIFT_AGENT_PACKAGE": "an-agent"}),
+    "token everywhere": Child(HALTING, variables={**NO_AGENT, "GITLAB_TOKEN": TOKEN}),
     "token nowhere": Child(THREE_JOBS, variables={**NO_AGENT, "GITLAB_TOKEN": ""}),
     "scope without approve": Child(THREE_JOBS, variables=NO_AGENT),
-    "failed": Child(THREE_JOBS, variables={**NO_AGENT, "ENDS_WITH": "work=5"}),
+    "incomplete": Child(THREE_JOBS, variables={**NO_AGENT, "ENDS_WITH": "work=13 publish=13"}),
+    "failed": Child(HALTING, variables={**NO_AGENT, "ENDS_WITH": "work=5"}),
 }
 
 
@@ -170,6 +173,12 @@ def test_an_approval_without_the_token_is_told(ran: Runs) -> None:
     assert found.jobs == {**dict.fromkeys(JOBS, "PASS"), APPROVE: "WARN"}, found.log
     assert "must match nightshift/approve" in found.log
     assert [call.argv[0] for call in found.calls] == ["plan", "work", "publish"]
+
+
+def test_a_night_of_which_a_part_did_no_work_is_a_warning_and_goes_on(ran: Runs) -> None:
+    found = ran[0]["incomplete"]
+    warned = dict.fromkeys((WORK, PUBLISH), "WARN")
+    assert found.jobs == {PLAN: "PASS", **warned, APPROVE: "WARN"}, found.log
 
 
 def test_a_failed_night_is_not_published_and_its_artifacts_are_kept(ran: Runs) -> None:
