@@ -50,7 +50,7 @@ def run(arguments: Sequence[str], env: Env) -> int:
     try:
         return _guarded(args, env)
     except NightshiftError as error:
-        for line in error.message.splitlines():
+        for line in error.lines:
             print(f"nightshift: {error.code}: {line}", file=sys.stderr)
         return error.exit_status
     except Interrupted as stop:

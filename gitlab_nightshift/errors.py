@@ -3,7 +3,11 @@
 An error that a user can mend is one line: what is wrong, where, and what to do.
 """
 
+import errno
 from enum import StrEnum
+
+MOST_LINES, LONGEST_LINE = 100, 2_000
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Code(StrEnum):
@@ -56,6 +60,15 @@ class NightshiftError(Exception):
         """The process exit status of this error's code."""
         return EXIT_STATUS[self.code]
 
+    @property
+    def lines(self) -> list[str]:
+        """The message as it is printed: bounded, and without control characters, since a name in
+        it may be an agent's."""
+        lines = self.message.splitlines()[:MOST_LINES]
+        return [
+            "".join(c if c.isprintable() else " " for c in line[:LONGEST_LINE]) for line in lines
+        ]
+
 
 class Interrupted(BaseException):
     """SIGINT or SIGTERM arrived: agents are ended and the checkout is put back on the way out.
@@ -71,3 +84,8 @@ class Interrupted(BaseException):
 def config_error(message: str) -> NightshiftError:
     """A mistake in the settings or in how the command was called (exit status 2)."""
     return NightshiftError(Code.CONFIG, message)
+
+
+def is_disk_full(error: OSError) -> bool:
+    """True where a disk or a quota had no space, or no file, left."""
+    return error.errno in _FULL

@@ -1,7 +1,10 @@
 """What happens during a run, as typed events. Steps emit; only a sink prints or writes."""
 
+import contextlib
 import dataclasses
+import errno
 import json
+import os
 import re
 import threading
 import time
@@ -12,8 +15,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.promises import Strength, TriedRow
 from gitlab_nightshift.records import BeadResult, CommandResult, RunResult
+
+MOST_EVENT_BYTES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -221,14 +227,44 @@ def to_line(event: Event, now: datetime) -> str:
     return json.dumps({**data, **dataclasses.asdict(event)})
 
 
-def json_lines(path: Path, redact: Callable[[str], str]) -> Emit:
-    """A sink that appends every event to a file as it happens."""
+class JsonLines:
+    """A sink that appends every event to a file as it happens.
 
-    def write(event: Event) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(to_line(redacted(event, redact), datetime.now(UTC)) + "\n")
+    The file is bounded, but for the last event of all. What a full disk does not take is left out
+    and counted: the next event that can be written says how many are missing.
+    """
 
-    return write
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        self._path, self._redact = path, redact
+        self._size = self._missing = 0
+
+    def __call__(self, event: Event) -> None:
+        if self._size >= MOST_EVENT_BYTES and not isinstance(event, RunEnded):
+            self._missing += 1
+            return
+        lines = _line(redacted(event, self._redact))
+        if self._missing:
+            text = f"{self._missing} events are missing here: full disk, or more than is kept"
+            lines = _line(Note(text, warning=True)) + lines
+        self._append(lines)
+
+    def _append(self, lines: bytes) -> None:
+        try:
+            with self._path.open("ab", buffering=0) as file:
+                if file.write(lines) < len(lines):
+                    raise OSError(errno.ENOSPC, "no space left")
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            self._missing += 1
+            with contextlib.suppress(FileNotFoundError):
+                os.truncate(self._path, self._size)  # half a line is no JSON
+        else:
+            self._size, self._missing = self._size + len(lines), 0
+
+
+def _line(event: Event) -> bytes:
+    return to_line(event, datetime.now(UTC)).encode() + b"\n"
 
 
 def to_all(sinks: Iterable[Emit]) -> Emit:

@@ -107,9 +107,7 @@ def publish_again(
     with taken_up(session, begun.request) as there:
         dry = there.settings.dry_run
         published = None if dry else _now(there, folder, approved_by, begun.request)
-    result = ended(session, bundle, published)
-    tell_ended(session, begun.request, result, bundle, published)
-    return result
+    return ended(session, bundle, published, begun.request)
 
 
 def _not_for(bundle: Bundle, begun: Start) -> str:
@@ -158,9 +156,12 @@ def no_token() -> NightshiftError:
     )
 
 
-def ended(session: Session, bundle: Bundle, published: Published | None) -> RunResult:
-    """Write what the run leaves, and say the last line."""
+def ended(
+    session: Session, bundle: Bundle, published: Published | None, request: Request | None = None
+) -> RunResult:
+    """Write what the run leaves, answer who asked for it, and say the last line."""
     result = run_result(bundle, published)
     write_results(session.results, result, bundle, session.redact)
+    tell_ended(session, request, result, bundle, published)
     session.emit(RunEnded(result))
     return result

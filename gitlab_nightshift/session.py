@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
-from gitlab_nightshift.events import Emit, json_lines, to_all
+from gitlab_nightshift.events import Emit, JsonLines, to_all
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.checkout import refuse_tracked
 from gitlab_nightshift.host.cover import aside_of
@@ -141,7 +141,7 @@ def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
         private=private,
         results=results,
         redact=redact,
-        emit=to_all((log, json_lines(results / "events.jsonl", redact))),
+        emit=to_all((log, JsonLines(results / "events.jsonl", redact))),
     )
 
 

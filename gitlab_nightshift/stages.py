@@ -33,7 +33,6 @@ from gitlab_nightshift.triggered import (
     planned,
     start,
     taken_up,
-    tell_ended,
     tell_taken_up,
 )
 from gitlab_nightshift.work.agents import chosen
@@ -130,9 +129,7 @@ def run(session: Session) -> RunResult:
         done.bundle = _stopped(session, done.bundle, error)
     with shield():
         assert done.bundle is not None, "every way through the stages leaves a bundle"
-        result = ended(session, done.bundle, done.published)
-        tell_ended(session, done.request, result, done.bundle, done.published)
-        return result
+        return ended(session, done.bundle, done.published, done.request)
 
 
 def _three_stages(session: Session, done: _Done) -> None:

@@ -43,3 +43,11 @@ def test_a_mistake_of_the_user_is_a_config_error() -> None:
 
 def test_no_handler_for_failures_takes_an_interruption_for_one() -> None:
     assert not issubclass(Interrupted, Exception)
+
+
+def test_what_is_printed_of_a_message_is_bounded_and_plain() -> None:
+    hostile = "\x1b[0Ksection_end:1:x\r\x1b[31m " + "x" * 10**6 + "\n" * 10**6 + "late"
+    lines = NightshiftError(Code.CONFIG, hostile).lines
+    assert sum(map(len, lines)) <= 300_000
+    assert all(line.isprintable() for line in lines)
+    assert NightshiftError(Code.CONFIG, "one\n  two").lines == ["one", "  two"]

@@ -6,6 +6,8 @@ import typing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from gitlab_nightshift.events import (
     ArtifactWritten,
     BeadEnded,
@@ -18,6 +20,7 @@ from gitlab_nightshift.events import (
     GateApproved,
     GateDenied,
     GateRequired,
+    JsonLines,
     Note,
     PhaseEnd,
     PhaseStart,
@@ -28,7 +31,6 @@ from gitlab_nightshift.events import (
     StepStarted,
     cost,
     elapsed,
-    json_lines,
     redacted,
     to_all,
     to_line,
@@ -44,6 +46,7 @@ from gitlab_nightshift.records import (
     Verdict,
 )
 from gitlab_nightshift.redaction import Redactor
+from tests.support.disks import fill, small_disk
 from tests.support.tables import each
 
 NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
@@ -94,13 +97,46 @@ def test_an_event_is_one_line_of_json(event: Event) -> None:
 def test_events_are_appended_as_they_happen_without_secrets(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     secret = 'two\nlines "quoted" ü'
-    emit = json_lines(file, Redactor((secret,)))
+    emit = JsonLines(file, Redactor((secret,)))
     emit(Note(f"it is {secret}!"))
     assert json.loads(file.read_text())["text"] == "it is [redacted]!"
     emit(RunEnded(RunResult("1", Outcome.FAILED, beads=(dataclasses.replace(BEAD, error=secret),))))
     names = [json.loads(line)["event"] for line in file.read_text().splitlines()]
     assert names == ["note", "run_ended"]
     assert "quoted" not in file.read_text()
+
+
+def told(file: Path) -> list[str]:
+    return [json.loads(line).get("text", "the end") for line in file.read_text().splitlines()]
+
+
+def test_the_file_is_bounded_but_for_the_last_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitlab_nightshift.events.MOST_EVENT_BYTES", 1000)
+    file = tmp_path / "events.jsonl"
+    emit = JsonLines(file, str)
+    for number in range(1000):
+        emit(Note(f"{number} {'x' * 400}"))
+    emit(RunEnded(RunResult("1", Outcome.FAILED)))
+    *some, missing, end = told(file)
+    assert ([text[0] for text in some], end) == (["0", "1", "2"], "the end")
+    assert missing.startswith("997 events are missing here")
+
+
+def test_a_full_disk_costs_events_and_no_night(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        file = disk / "events.jsonl"
+        emit = JsonLines(file, str)
+        emit(Note("before"))
+        filling = fill(disk)
+        for _ in range(20):
+            emit(Note("x" * 1000))
+        filling.unlink()
+        emit(Note("after"))
+        before, *some, missing, after = told(file)
+        assert (before, after) == ("before", "after")
+        assert missing.startswith(f"{20 - len(some)} events are missing here")
 
 
 def test_to_all_passes_each_event_to_each_sink() -> None:

@@ -1,15 +1,12 @@
 """A full disk, told as what it is."""
 
 import contextlib
-import errno
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitlab_nightshift.errors import NightshiftError, config_error
-
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+from gitlab_nightshift.errors import NightshiftError, config_error, is_disk_full
 
 
 @contextlib.contextmanager
@@ -21,7 +18,7 @@ def told_where_full(*places: Path, logs: Path | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if not is_disk_full(error):
             raise
         fullest = min(places, key=lambda place: shutil.disk_usage(place).free)
         if logs:

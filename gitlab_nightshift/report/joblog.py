@@ -1,7 +1,8 @@
 """The GitLab job log: collapsible sections, live progress, one clear last line.
 
 Outside CI the text is the same, without the section markers. Agent text is one line of printable
-characters here: it cannot plant a marker, a colour or a second line.
+characters here: it cannot plant a marker, a colour or a second line. The whole is bounded, and its
+end is always there.
 """
 
 import os
@@ -14,6 +15,7 @@ from functools import singledispatchmethod
 from typing import TextIO
 
 from gitlab_nightshift import __version__
+from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.events import (
     ArtifactWritten,
     BeadEnded,
@@ -43,6 +45,11 @@ from gitlab_nightshift.records import Outcome, RunResult
 
 WIDTH = 160
 LONGEST_KEY = 100
+MOST_BYTES = 1_000_000
+LAST_BYTES = 20_000
+"""Of a whole log, and what of it is kept for the end: the verdict, and the sections to close."""
+MOST_OPEN = 50
+CUT = "the log ends here, at 1 MB: the rest is in events.jsonl, which is in the artifacts"
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
 
@@ -68,7 +75,7 @@ def _spent(result: RunResult) -> str:
 class JobLog:
     """A sink for events that prints, to stdout unless ``stream`` is another.
 
-    The sections that are open are all that it remembers.
+    The sections that are open and the bytes that may still be printed are all that it remembers.
     """
 
     sections: bool
@@ -76,10 +83,14 @@ class JobLog:
     redact: Callable[[str], str]
     open: list[str] = field(default_factory=list)
     stream: TextIO | None = None
+    left: int = MOST_BYTES - LAST_BYTES
 
     def __call__(self, event: Event) -> None:
-        """Print one event."""
-        self._show(redacted(event, self.redact))
+        """Print one event; after ``MOST_BYTES`` the end alone."""
+        if isinstance(event, RunEnded):
+            self.left += LAST_BYTES
+        if self.left:
+            self._show(redacted(event, self.redact))
 
     @singledispatchmethod
     def _show(self, event: Event) -> None:
@@ -94,8 +105,10 @@ class JobLog:
     @_show.register
     def _(self, event: StepStarted) -> None:
         title = self._paint(f"▸ {one_line(event.title)}", "cyan", "bold")
-        self.open.append(event.key)
-        self._print(self._marker("start", event.key, "[collapsed=true]") + title)
+        sectioned = len(self.open) < MOST_OPEN
+        marker = self._marker("start", event.key, "[collapsed=true]") if sectioned else ""
+        if self._print(marker + title) and sectioned:
+            self.open.append(event.key)
 
     @_show.register
     def _(self, event: StepEnded) -> None:
@@ -153,9 +166,7 @@ class JobLog:
 
     @_show.register
     def _(self, event: RunEnded) -> None:
-        for key in reversed(self.open):
-            self._print(self._marker("end", key), end="")
-        self.open.clear()
+        self._write(self._closed())
         result = event.result
         style = "green" if result.outcome in _GOOD else "cyan"
         if result.error_code:
@@ -218,9 +229,30 @@ class JobLog:
             return text
         return f"\x1b[{';'.join(_COLOURS[style] for style in styles)}m{text}\x1b[0m"
 
-    def _print(self, text: str, end: str = "\n") -> None:
+    def _closed(self) -> str:
+        """The markers that close what is open: a collapsed section would hide what follows."""
+        ends = "".join(self._marker("end", key) for key in reversed(self.open))
+        self.open.clear()
+        return ends
+
+    def _print(self, text: str, end: str = "\n") -> bool:
+        """Print a text, or say once that the log ends here; False where it was not printed."""
+        size = len((text + end).encode("utf-8", "backslashreplace"))
+        if size >= self.left:  # with nothing left it has been cut
+            if self.left:
+                self._write(self._closed() + self._paint(f"  warning: {CUT}", "yellow") + "\n")
+            self.left = 0
+            return False
+        self.left -= size
+        self._write(text + end)
+        return True
+
+    def _write(self, text: str) -> None:
         stream = self.stream or sys.stdout
         try:
-            print(text, end=end, flush=True, file=stream)
+            print(text, end="", flush=True, file=stream)
         except BrokenPipeError:  # nobody reads any more, as after `| head`: the night goes on
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except OSError as error:  # a file on a full disk: the night goes on, too
+            if not is_disk_full(error):
+                raise

@@ -8,22 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
-from gitlab_nightshift.events import BeadEnded, Emit, Progress, now_s
+from gitlab_nightshift.events import BeadEnded, Emit, now_s
 from gitlab_nightshift.host.environment import build_bead_env
 from gitlab_nightshift.host.process import End, Ended, Limits, NotStarted, stream
 from gitlab_nightshift.host.space import told_where_full
 from gitlab_nightshift.policy.night import any_command
 from gitlab_nightshift.prompts import bead_prompt
-from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome, Usage
+from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.work.access import BeadAccess, ModelAccess
-from gitlab_nightshift.work.agents.base import BeadTask, Provider, Reader, Report
+from gitlab_nightshift.work.agents.base import BeadTask, Provider, Report
 from gitlab_nightshift.work.boundary import Boundary
 from gitlab_nightshift.work.handoff import KINDS, HandoffError, read_handoff, schema, write_stub
 from gitlab_nightshift.work.ledger import Ledger, Stop
+from gitlab_nightshift.work.watch import Watch
 
 STDERR_TAIL = 2_000
-HEARTBEAT_S = 60.0
+MOST_DENIED = 100
+LONGEST_TEXT = 4_000
+"""What a result tells of an agent's own words: commands that were denied, characters of a text."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class _Process:
         self._bench, self._task, self._scratch, self._access = bench, task, scratch, access
         self._out, self._err = bench.logs / f"{name}.out", bench.logs / f"{name}.err"
         self._reader = bench.provider.reader()
-        self._watch = _Watch(bench, self._reader, access)
+        self._watch = Watch(bench, self._reader, access)
 
     def run(self, prompt: str) -> BeadResult:
         started = now_s()
@@ -211,59 +214,13 @@ def _limits(bench: Bench) -> Limits:
     )
 
 
-class _Watch:
-    """Shows what a bead is doing, and ends it where the tokens or the provider are gone."""
-
-    def __init__(self, bench: Bench, reader: Reader, access: BeadAccess) -> None:
-        self._bench, self._reader, self._access = bench, reader, access
-        self._started = self._shown = now_s()
-        self._tokens = 0
-        self._spent = False
-
-    def line(self, raw: bytes) -> bool:
-        progress = self._reader.line(raw)
-        if progress is None:
-            return False
-        self._tokens = self._tokens if progress.tokens is None else progress.tokens
-        if progress.text:
-            self._show(progress.text)
-        left = self._bench.ledger.left_tokens()
-        self._spent = self._spent or (left is not None and (self._used().tokens or 0) >= left)
-        return self._spent or bool(progress.unusable)
-
-    def tick(self) -> bool:
-        if now_s() - self._shown >= HEARTBEAT_S:
-            self._show("…")
-        self._spent = self._spent or self._access.exhausted()
-        return self._spent or bool(self._access.unusable())
-
-    def judged(self, report: Report) -> Report:
-        """What this program knows stands above what the CLI says of its own failure."""
-        if report.status is BeadStatus.OK:
-            return report
-        if self._spent or self._access.exhausted():
-            return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
-        if why := self._access.unusable():
-            return dataclasses.replace(report, status=BeadStatus.UNAVAILABLE, error=why)
-        return report
-
-    def _used(self) -> Usage:
-        return self._access.usage() or Usage(0.0, self._tokens)
-
-    def _show(self, text: str) -> None:
-        self._shown = now_s()
-        total = self._bench.ledger.usage() + self._used()
-        elapsed = self._shown - self._started
-        text = text.replace(f"{self._bench.checkout}/", "")
-        self._bench.emit(Progress(text, elapsed, total.cost_usd, total.tokens))
-
-
 def _result(
     task: BeadTask, report: Report, ended: Ended, scratch: Scratch, logs: tuple[str, ...]
 ) -> BeadResult:
     status, error, handoff = report.status, report.error, None
     if status is BeadStatus.OK and task.bead in KINDS:
         status, error, handoff = _handed_off(task.bead, report, scratch)
+    denied = (*report.denied, *(f"sandbox: {what}" for what in ended.refused))
     return BeadResult(
         bead=task.bead,
         category=task.category,
@@ -272,9 +229,9 @@ def _result(
         status=status,
         usage=report.usage,
         duration_s=round(ended.duration_s, 3),
-        error=error,
+        error=error[:LONGEST_TEXT],
         handoff=handoff,
-        denied=(*report.denied, *(f"sandbox: {what}" for what in ended.refused)),
+        denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
         logs=tuple(f"logs/{name}" for name in logs),
     )
 

@@ -52,6 +52,8 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
         raise HandoffError("the hand-off is still the stub: the agent reported nothing")
     if not isinstance(data, dict):
         raise HandoffError("the hand-off is not a JSON object")
+    if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # as escapes
+        raise HandoffError(f"the hand-off is larger than {LARGEST} bytes")
     return _checked(_validated(bead, data))
 
 

@@ -30,7 +30,7 @@ from gitlab_nightshift.records import (
     Usage,
 )
 from gitlab_nightshift.redaction import Redactor
-from gitlab_nightshift.report.joblog import WIDTH, JobLog, one_line
+from gitlab_nightshift.report.joblog import CUT, MOST_BYTES, MOST_OPEN, WIDTH, JobLog, one_line
 from tests.support.tables import each
 
 MARKER = re.compile(
@@ -244,6 +244,39 @@ def test_secrets_are_gone_before_a_text_is_cut_or_joined(
         assert "hunter2" not in out
         assert "second" not in out
     assert "[redacted]" in out
+
+
+FLOODS: dict[str, Sequence[Event]] = {
+    "notes": [Note("\U0001f311" * 1000, warning=True)] * 3000,
+    "progress": [Progress("\x1b[0Ksection_start:1:x\r\x1b[0K" * 99, 1, None, None)] * 20_000,
+    "steps": [StepStarted(f"{n}" * 99, "x" * 999) for n in range(8000)],
+    "commands": [CommandEnded(CommandResult("ü" * 999, 1, 1.0))] * 20_000,
+    "denied": [BeadEnded(bead(BeadStatus.DENIED, "x" * 999, *["y" * 999] * 99))] * 3000,
+    "facts": [RunStarted("x", ("z" * 999,) * 20_000)],
+}
+
+
+@pytest.mark.parametrize("sections", [True, False])
+@each("kind", FLOODS)
+def test_the_log_is_bounded_and_the_verdict_is_its_last_line(
+    kind: str, sections: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = RunEnded(result(Outcome.FAILED, error_code="E_X", reason="\U0001f311" * 9999))
+    story = [StepStarted("a", "A"), *FLOODS[kind], StepEnded("a", True, "done"), end]
+    out = shown(story, capsys, sections=sections, colour=sections)
+    assert MOST_BYTES / 2 < len(out.encode()) <= MOST_BYTES
+    *_, cut, last, nothing = MARKER.sub("", COLOUR.sub("", out)).split("\n")
+    assert (cut, nothing) == (f"  warning: {CUT}", "")
+    assert last.startswith("✘ FAILED · E_X · ")
+    assert out.count(CUT) == 1
+    kinds = [match[1] for match in MARKER.finditer(out)]
+    assert kinds.count("start") == kinds.count("end") <= MOST_OPEN * sections
+    assert "section_" not in out.partition(CUT)[2], "what is said at the end is not hidden"
+
+
+def test_a_log_of_ordinary_length_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown([*[Note("x" * 300)] * 3000, STORY[-1]], capsys)
+    assert (CUT in out, out.count("xxx\n")) == (False, 3000)
 
 
 WITHOUT_READER = """

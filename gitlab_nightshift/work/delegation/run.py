@@ -14,8 +14,8 @@ from gitlab_nightshift.events import (
     Emit,
     GateApproved,
     GateRequired,
+    JsonLines,
     Note,
-    json_lines,
     now_s,
     to_all,
 )
@@ -94,7 +94,7 @@ def _desk(call: Call, payload: Payload) -> Iterator[Desk]:
     job, redact = read_job(call.env), Redactor(read_secrets(call.env).values)
     with own_folder(parent, folder) as private, tempfile.TemporaryDirectory(dir=private) as results:
         (private / "logs").mkdir()
-        sinks = [json_lines(Path(results) / "events.jsonl", redact)]
+        sinks: list[Emit] = [JsonLines(Path(results) / "events.jsonl", redact)]
         sinks += [call.log(redact)] if call.log else []
         emit = to_all(sinks)
         yield Desk(

@@ -1,0 +1,38 @@
+"""Small disks for tests: what is filled there fills nothing else."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def small_disk(folder: Path, size: str = "1m", files: int = 0) -> Iterator[Path]:
+    """``folder`` as a disk of its own of that size, and for so many files (0: any number).
+
+    The test is skipped where none can be mounted.
+    """
+    folder.mkdir(exist_ok=True)
+    options = f"size={size}" + (f",nr_inodes={files}" if files else "")
+    argv = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    if subprocess.run(argv, check=False, capture_output=True).returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Write a file until the disk is full."""
+    path = folder / "fill"
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError:
+                continue
+    return path
