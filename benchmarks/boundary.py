@@ -24,17 +24,18 @@ from gitlab_nightshift.host.sandbox.records import Confinement
 def timed(scratch: Path, confined: Confined | None) -> float:
     """Milliseconds from start to the last descendant's end."""
     began = time.perf_counter()
-    stream(
-        ["/bin/true"],
-        cwd=scratch,
-        env={"PATH": "/usr/bin:/bin"},
-        stdin=b"",
-        stdout=scratch / "out",
-        stderr=scratch / "err",
-        limits=Limits(timeout_s=30),
-        on_line=lambda _: False,
-        confined=confined,
-    )
+    with (scratch / "out").open("wb") as out, (scratch / "err").open("wb") as err:
+        stream(
+            ["/bin/true"],
+            cwd=scratch,
+            env={"PATH": "/usr/bin:/bin"},
+            stdin=b"",
+            stdout=out,
+            stderr=err,
+            limits=Limits(timeout_s=30),
+            on_line=lambda _: False,
+            confined=confined,
+        )
     return (time.perf_counter() - began) * 1000
 
 

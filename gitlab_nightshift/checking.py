@@ -9,6 +9,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Emit
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed, search_path
+from gitlab_nightshift.host.logs import logs_in
 from gitlab_nightshift.records import map_texts
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import read_secrets
@@ -28,9 +29,9 @@ def check_and_run(asked: Asked, emit: Emit) -> Judgement:
 
 
 def _with_runs(asked: Asked, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
-    logs, private = folder / "logs", folder / "private"
-    logs.mkdir()
+    private = folder / "private"
     private.mkdir(mode=0o700)
+    redact = Redactor(read_secrets(asked.env).values)
     git = git_verbs.pristine(private / "git", search_path(asked.env, judgement.top))
     commit = git_verbs.head(git, judgement.top)
     if judgement.commit not in (None, commit) or _tree(git, judgement.top) != judgement.tree:
@@ -44,7 +45,7 @@ def _with_runs(asked: Asked, judgement: Judgement, folder: Path, emit: Emit) -> 
         checkout=judgement.top,
         home=Path(asked.env.get("HOME", "/")),
         private=private,
-        logs=logs,
+        logs=logs_in(private, redact),
         run_id="check",
         places=(),
         left_s=lambda: settings.run_timeout,
@@ -52,7 +53,6 @@ def _with_runs(asked: Asked, judgement: Judgement, folder: Path, emit: Emit) -> 
     )
     commands = tuple(settings.verify_commands) or implied_tests(_build_files(git, site, commit))
     tried = try_commit(site, judgement.base, commit, judgement.context, commands)
-    redact = Redactor(read_secrets(asked.env).values)
     return dataclasses.replace(
         judgement,
         findings=(*judgement.findings, *map_texts(tried.findings, redact)),

@@ -16,6 +16,7 @@ from gitlab_nightshift.host.cover import aside_of
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git, GitError
 from gitlab_nightshift.host.installation import refuse_installation_in
+from gitlab_nightshift.host.logs import Logs, logs_in
 from gitlab_nightshift.host.paths import short_parent
 from gitlab_nightshift.host.private import collect, own_folder
 from gitlab_nightshift.host.repair import repair
@@ -75,9 +76,9 @@ class Session:
         return self.checkout / self.settings.output_dir
 
     @property
-    def logs(self) -> Path:
+    def logs(self) -> Logs:
         """Raw logs while the run goes on."""
-        return self.private / "logs"
+        return logs_in(self.private, self.redact)
 
 
 @contextlib.contextmanager
@@ -116,9 +117,8 @@ def top_of(folder: Path) -> Path:
 def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
     file, config_folder = config_file(call, checkout, git)
     settings = load_settings(call.env, file, call.overrides)
-    results, logs = private / _RESULTS, private / "logs"
+    results = private / _RESULTS
     results.mkdir()
-    logs.mkdir()
     secrets = read_secrets(call.env)
     redact = Redactor(secrets.values)
     _refuse_secret_in_task(settings, redact)

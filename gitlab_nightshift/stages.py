@@ -26,7 +26,7 @@ from gitlab_nightshift.records import (
     read_record,
     write_record,
 )
-from gitlab_nightshift.report.files import move_logs, named_logs
+from gitlab_nightshift.report.files import move_logs
 from gitlab_nightshift.session import Session, product
 from gitlab_nightshift.triggered import (
     Start,
@@ -104,9 +104,7 @@ def work(session: Session, made: Plan) -> Bundle:
     """The work stage; writes the bundle and the logs."""
     with taken_up(session, made.request) as there:
         bundle = do_work(made, work_place(there, made.request), session.results / "bundle")
-    move_logs(session.logs, session.results / "logs", session.redact)
-    bundle = named_logs(bundle, session.results)
-    write_record(session.results / "bundle" / "bundle.json", bundle)
+    move_logs(session.logs.folder, session.results / "logs")
     return bundle
 
 

@@ -182,11 +182,9 @@ def renew(aside: Aside) -> None:
     """
     if not os.path.lexists(aside.real_git):
         return
-    fresh = _copied(aside)
-    used = _taken_away(aside)
-    fresh.rename(aside.checkout / ".git")
-    if used:
-        remove_path(used)
+    if used := _taken_away(aside):
+        remove_path(used)  # first: an agent may have filled the disk with it
+    _copied(aside).rename(aside.checkout / ".git")
 
 
 def uncover(aside: Aside) -> None:

@@ -6,6 +6,7 @@ as a parent nor a path too long for the kernel leads astray. Linux: needs ``/pro
 
 import contextlib
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,6 +197,15 @@ def remove_path(path: Path) -> None:
     """Remove a folder or file of our own by its absolute path, if it is there."""
     with contextlib.suppress(FileNotFoundError), opened(path.parent) as fd:
         remove(path.name, fd)
+
+
+def remove_tree(path: Path) -> None:
+    """The same; of what cannot be removed as much as can be, without an error."""
+    try:
+        remove_path(path)
+    except OSError:
+        with contextlib.suppress(RecursionError):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 # --- writing ----------------------------------------------------------------------------------

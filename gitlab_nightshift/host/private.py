@@ -7,12 +7,11 @@ or pid.
 import contextlib
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gitlab_nightshift.host.openat import remove_path
+from gitlab_nightshift.host.openat import remove_tree
 
 PRIVATE, SCRATCH = "nightshift-", "ns-"
 """What the names begin with: a run's private folder, and the one that agents' folders lie in."""
@@ -30,7 +29,7 @@ def own_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> Iterator[Pa
         (folder / OWNER).write_bytes(os.fsencode(checkout))  # from here on it can be found dead
         yield folder
     finally:
-        _remove(folder)
+        remove_tree(folder)
         os.close(lock)
 
 
@@ -47,7 +46,7 @@ def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> No
             if owner == checkout:
                 recover(folder)
             if owner and (owner == checkout or not owner.exists()):
-                _remove(folder)
+                remove_tree(folder)
 
 
 def _is_ours(item: "os.DirEntry[str]") -> bool:
@@ -78,11 +77,3 @@ def _owner(folder: Path, lock: int) -> Path | None:
         return Path(os.fsdecode((folder / OWNER).read_bytes()))
     except OSError:
         return None
-
-
-def _remove(folder: Path) -> None:
-    """Also folders that an agent has closed; what cannot be removed stays."""
-    try:
-        remove_path(folder)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.host.descendants import end_orphans, own_children, subreaper
-from gitlab_nightshift.host.pump import Pump
+from gitlab_nightshift.host.pump import Pump, Sink
 from gitlab_nightshift.host.sandbox.launch import Confined, Launch, end_all, launching
 from gitlab_nightshift.host.signals import shield
 
@@ -121,31 +121,27 @@ def stream(
     cwd: Path,
     env: Mapping[str, str],
     stdin: bytes,
-    stdout: Path,
-    stderr: Path,
+    stdout: Sink,
+    stderr: Sink,
     limits: Limits,
     on_line: Callable[[bytes], bool],
     on_tick: Callable[[], bool] = lambda: False,
     confined: Confined | None = None,
 ) -> Ended:
-    """Run a program, its output raw in two files, each line of stdout handed to ``on_line``.
+    """Run a program, its output raw to two sinks, each line of stdout handed to ``on_line``.
 
     ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
     It runs inside the boundary of ``confined``. When this returns, no descendant of the program is
-    left. Raises NotStarted, OSError where the output cannot be written, :class:`NightshiftError`
+    left. Raises NotStarted, OSError where a sink does, :class:`NightshiftError`
     (``E_POLICY_DENY``) where a process cannot be ended or the boundary could not be set up.
     """
     subreaper()
     orphans = _orphans_since(own_children())
     began = time.monotonic()
-    with (
-        stdout.open("wb") as out,
-        stderr.open("wb") as err,
-        _launch(argv, cwd, env, confined) as launch,
-    ):
+    with _launch(argv, cwd, env, confined) as launch:
         try:
             with started(lambda: _start(launch)) as process:
-                pump = Pump(process, stdin, out, err, on_line)
+                pump = Pump(process, stdin, stdout, stderr, on_line)
                 end = _watched(process, pump, limits, on_tick)
                 _end(process)
                 end_orphans(orphans)

@@ -6,11 +6,19 @@ import selectors
 import subprocess
 import time
 from collections.abc import Callable
-from typing import IO
+from typing import Protocol
 
 DRAIN_S = 1.0
 LONGEST_LINE = 8 * 1024 * 1024
 CHUNK = 64 * 1024
+
+
+class Sink(Protocol):
+    """What takes an output as it comes: a file open for writing, a log."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take the next bytes."""
+        ...
 
 
 class Pump:
@@ -24,8 +32,8 @@ class Pump:
         self,
         process: "subprocess.Popen[bytes]",
         stdin: bytes,
-        out: IO[bytes],
-        err: IO[bytes],
+        out: Sink,
+        err: Sink,
         on_line: Callable[[bytes], bool],
     ) -> None:
         assert process.stdin and process.stdout and process.stderr

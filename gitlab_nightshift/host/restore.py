@@ -20,6 +20,7 @@ from gitlab_nightshift.host.openat import (
 )
 from gitlab_nightshift.host.repository import Repository, read_blobs
 from gitlab_nightshift.host.saved import Saved
+from gitlab_nightshift.host.space import Disks
 from gitlab_nightshift.host.tree import (
     TOP,
     Entry,
@@ -54,6 +55,10 @@ def put_back(
     _make_folders(root, (path for path in touched if path in folders))
     _make_links(root, saved.entries, touched)
     written = _write_files(root, saved, touched, repository)
+    if Disks((root,)).full():  # with what agents made of files that are to be replaced
+        left = [path for path in touched if path not in written and not _is_watched(saved, path)]
+        _remove_files(root, saved.entries, left)
+        written |= _write_files(root, saved, left, repository)
     now = look_again(root, found, touched) if len(touched) < FEW else scan(root, only=folders)
     failed = _settle_folders(root, saved.entries, now) | (now.keys() - saved.entries.keys())
     state, doubtful = _judged(saved, known, now, touched, written)
@@ -107,6 +112,13 @@ def _at(root: Path, path: str) -> Iterator[tuple[str | Path, int | None]]:
 def _remove_new(root: Path, old: Snapshot, found: Snapshot, touched: Iterable[str]) -> None:
     for path in touched:
         if path in found and (path not in old or old[path].kind is not found[path].kind):
+            with _kept_going(), folder_of(root, path) as (fd, name):
+                remove(name, fd)
+
+
+def _remove_files(root: Path, old: Snapshot, paths: Iterable[str]) -> None:
+    for path in paths:
+        if _is(old, path, Kind.FILE):
             with _kept_going(), folder_of(root, path) as (fd, name):
                 remove(name, fd)
 

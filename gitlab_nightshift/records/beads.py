@@ -20,6 +20,7 @@ class BeadStatus(StrEnum):
     IDLE = "idle"
     TIMEOUT = "timeout"
     OUTPUT_LIMIT = "output_limit"
+    DISK_FULL = "disk_full"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import AnyStr
 
 from gitlab_nightshift.redaction.escapes import escaped_spans
@@ -11,13 +10,12 @@ from gitlab_nightshift.redaction.stream import REDACTED, Stream, merged
 from gitlab_nightshift.redaction.tokens import lookaheads, token_places
 from gitlab_nightshift.redaction.values import line_needles, longest_form, needles
 
-CHUNK = 1 << 19
 _LONGEST_TOKEN = 40_000  # bytes: a private key of 32 KiB and its frame
 
 
 @dataclass(frozen=True, repr=False)
 class Redactor:
-    """Takes secrets out of texts, bytes, files and streams; never raises for what they hold.
+    """Takes secrets out of texts, bytes and streams; never raises for what they hold.
 
     ``values`` are the job's secrets; see ``values.usable`` for those too short to be told from
     ordinary words, and ``tokens`` for what is a secret whoever issued it.
@@ -46,14 +44,6 @@ class Redactor:
     def stream(self) -> Stream:
         """A stream through this redactor: holds back what may be the beginning of a secret."""
         return Stream(self.spans, max(longest_form(self.values), _LONGEST_TOKEN))
-
-    def file(self, source: Path, target: Path) -> None:
-        """Copy a file without the secrets, in bounded memory."""
-        stream = self.stream()
-        with source.open("rb") as old, target.open("wb") as new:
-            while chunk := old.read(CHUNK):
-                new.write(stream.feed(chunk))
-            new.write(stream.finish())
 
     @property
     def _finder(self) -> Finder:

@@ -1,6 +1,5 @@
 """Run commands that prove something: by this program itself, without a shell, with a deadline."""
 
-import contextlib
 import dataclasses
 import os
 import shlex
@@ -9,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import CommandEnded, Emit
+from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.openat import opened, remove
 from gitlab_nightshift.host.process import NOT_FOUND, End, Limits, stream
 from gitlab_nightshift.host.sandbox.launch import Confined
+from gitlab_nightshift.host.space import Disks
 from gitlab_nightshift.records import CommandResult
 
 TAIL_BYTES = 4_000
@@ -28,7 +29,7 @@ class Runner:
     folder: Path
     env: Mapping[str, str]
     scratch: Path
-    logs: Path
+    logs: Logs
     limits: Callable[[], Limits]
     emit: Emit
     confined: Confined | None = None
@@ -41,21 +42,28 @@ class Runner:
         A limit that is reached, or a program that is not there, is a failed result with an
         ``error``. ``at_most_s`` (seconds) tightens the limits.
         """
+        disks = Disks((self.scratch, self.folder))
         try:
-            ended = stream(
-                argv,
-                cwd=self.folder,
-                env=self.env,
-                stdin=b"",
-                stdout=self.logs / f"{log}.out",
-                stderr=self.logs / f"{log}.err",
-                limits=_tightened(self.limits(), at_most_s),
-                on_line=lambda _line: False,
-                confined=self.confined,
-            )
+            with self.logs.opened(f"{log}.out", f"{log}.err") as (out, err):
+                ended = stream(
+                    argv,
+                    cwd=self.folder,
+                    env=self.env,
+                    stdin=b"",
+                    stdout=out,
+                    stderr=err,
+                    limits=_tightened(self.limits(), at_most_s),
+                    on_line=lambda _line: False,
+                    on_tick=lambda: disks.full() is not None,
+                    confined=self.confined,
+                )
         except OSError as error:
             why = f"cannot be started: {error.strerror}"
             return CommandResult(shlex.join(argv), NOT_FOUND, 0.0, why)
+        if ended.end is End.STOPPED or (ended.exit_status and disks.full()):
+            self.renew()
+            why = "the disk was full"
+            return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
         if ended.end is End.EXITED:
             return CommandResult(shlex.join(argv), ended.exit_status, round(ended.duration_s, 3))
         why = f"ended by this program: {ended.end}"
@@ -77,8 +85,8 @@ class Runner:
 
     def tail(self, log: str) -> str:
         """The end of what a program printed."""
-        tails = [_tail(self.logs / f"{log}.{kind}").strip() for kind in ("out", "err")]
-        return "\n".join(filter(None, tails))
+        ends = [self.logs.tail(f"{log}.{kind}", TAIL_BYTES) for kind in ("out", "err")]
+        return "\n".join(filter(None, (end.decode("utf-8", "replace").strip() for end in ends)))
 
 
 def run_commands(
@@ -116,8 +124,7 @@ def _run_twice(
     first = dataclasses.replace(runner.run(argv, log), command=command)
     if first.ok or first.error:
         return first
-    for kind in ("out", "err"):
-        (runner.logs / f"{log}.{kind}").rename(runner.logs / f"{log}-first.{kind}")
+    runner.logs.rename(log, f"{log}-first")
     put_right()
     again = dataclasses.replace(runner.run(argv, log), command=command)
     return dataclasses.replace(again, flaky=again.ok)
@@ -128,10 +135,3 @@ def _tightened(limits: Limits, at_most_s: float | None) -> Limits:
         return limits
     left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
     return dataclasses.replace(limits, timeout_s=left)
-
-
-def _tail(path: Path) -> str:
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        file.seek(max(path.stat().st_size - TAIL_BYTES, 0))
-        return file.read().decode("utf-8", "replace")
-    return ""

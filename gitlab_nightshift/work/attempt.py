@@ -7,7 +7,16 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import StepEnded
 from gitlab_nightshift.host.changes import Captured
 from gitlab_nightshift.host.checkout import Checkout
-from gitlab_nightshift.records import AnalysisResult, BeadResult, Finding, Gated, Verdict
+from gitlab_nightshift.host.git import GitError
+from gitlab_nightshift.host.space import is_full_disk
+from gitlab_nightshift.records import (
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    Finding,
+    Gated,
+    Verdict,
+)
 from gitlab_nightshift.work.proving import Proof, Proven, look, prove, subject_of
 from gitlab_nightshift.work.recording import Recorder
 
@@ -42,7 +51,21 @@ def try_change(
     checkout: Checkout, proof: Proof, analysis: AnalysisResult, bead: RunBead, recorder: Recorder
 ) -> Good | Bad:
     """Implement and prove one change. The checkout is left as it is: the caller puts it back."""
+    try:
+        return _tried(checkout, proof, analysis, bead, recorder)
+    except (OSError, GitError) as error:
+        if not is_full_disk(error):
+            raise
+        return Bad(f"The disk was full: {error}.", Code.APPLY_FAILED)
+
+
+def _tried(
+    checkout: Checkout, proof: Proof, analysis: AnalysisResult, bead: RunBead, recorder: Recorder
+) -> Good | Bad:
     implemented = bead("implement")
+    if implemented.status is BeadStatus.DISK_FULL:
+        why = f"Implement failed ({implemented.status}): {implemented.error}"
+        return _bad(proof, implemented, why, Code.APPLY_FAILED)
     captured = checkout.change()
     recorder.keep_change(implemented, captured, checkout.repository)
     if why := _not_a_change(implemented, captured):

@@ -1,7 +1,6 @@
 """Run one bead: a fresh agent process, its limits, its output, its hand-off."""
 
 import dataclasses
-import shutil
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,8 +9,10 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.events import BeadEnded, Emit, now_s
 from gitlab_nightshift.host.environment import build_bead_env
+from gitlab_nightshift.host.logs import Logs
+from gitlab_nightshift.host.openat import remove_tree
 from gitlab_nightshift.host.process import End, Ended, Limits, NotStarted, stream
-from gitlab_nightshift.host.space import told_where_full
+from gitlab_nightshift.host.space import Disks, told_where_full
 from gitlab_nightshift.policy.night import any_command
 from gitlab_nightshift.prompts import bead_prompt
 from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome
@@ -33,8 +34,8 @@ LONGEST_TEXT = 4_000
 class Bench:
     """Where beads run and with what: the same for all beads of a run.
 
-    ``env`` is the part of the job's environment that agents may be given. ``logs`` is a private
-    folder; ``keep`` records a bead that has ended.
+    ``env`` is the part of the job's environment that agents may be given; ``keep`` records a bead
+    that has ended.
     """
 
     settings: Settings
@@ -43,12 +44,17 @@ class Bench:
     allowed_commands: tuple[str, ...]
     env: Mapping[str, str]
     checkout: Path
-    logs: Path
+    logs: Logs
     ledger: Ledger
     access: ModelAccess
     boundary: Boundary
     emit: Emit
     keep: Callable[[BeadTask, Ended, Path], None]
+
+    @property
+    def disks(self) -> Disks:
+        """Those that an agent can fill."""
+        return Disks((self.boundary.scratch, self.checkout, self.logs.folder))
 
 
 @dataclass(frozen=True)
@@ -85,10 +91,12 @@ def run_bead(
     :class:`NightshiftError` where the CLI cannot be started or the disk is full.
     """
     bench.ledger.check()
+    bench.disks.check()  # what an agent before has filled is empty again
+    bench.logs.reserve.hold()
     name = f"{len(bench.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
     folder = bench.boundary.scratch / name
     try:
-        with told_where_full(bench.boundary.scratch, bench.logs, logs=bench.logs):
+        with told_where_full(*bench.disks.places):
             scratch = _scratch(folder)
             scratch.analysis_file.write_text(analysis, encoding="utf-8")
             write_stub(bead, scratch.handoff_file)
@@ -98,7 +106,7 @@ def run_bead(
             bench.boundary.hand_over(folder)
             result = _run(bench, task, name, scratch, values)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     bench.ledger.results.append(result)
     bench.emit(BeadEnded(result))
     _stop_where_over(bench, result)
@@ -149,7 +157,7 @@ class _Process:
         self, bench: Bench, task: BeadTask, name: str, scratch: Scratch, access: BeadAccess
     ) -> None:
         self._bench, self._task, self._scratch, self._access = bench, task, scratch, access
-        self._out, self._err = bench.logs / f"{name}.out", bench.logs / f"{name}.err"
+        self._name = name
         self._reader = bench.provider.reader()
         self._watch = Watch(bench, self._reader, access)
 
@@ -167,29 +175,35 @@ class _Process:
             report = dataclasses.replace(report, error=text)
             self._bench.ledger.results.append(self._result(report, ended))
             raise
-        self._bench.keep(self._task, ended, self._out)
-        report = self._watch.judged(self._reader.report(ended, _tail(self._err)))
+        logs = self._bench.logs
+        self._bench.keep(self._task, ended, logs.path(f"{self._name}.out"))
+        last = logs.tail(f"{self._name}.err", STDERR_TAIL)
+        report = self._watch.judged(self._reader.report(ended, last))
         return self._result(report, ended)
 
     def _stream(self, prompt: str) -> Ended:
         env = _environment(self._bench, self._scratch, self._access)
-        return stream(
-            self._bench.provider.build_bead_args(self._task, self._bench.env.get("PATH", "")),
-            cwd=self._task.checkout,
-            env=env,
-            stdin=prompt.encode(),
-            stdout=self._out,
-            stderr=self._err,
-            limits=_limits(self._bench),
-            on_line=self._watch.line,
-            on_tick=self._watch.tick,
-            confined=self._bench.boundary.around(self._task.checkout, self._scratch.home.parent),
-        )
+        with self._bench.logs.opened(f"{self._name}.out", f"{self._name}.err") as (out, err):
+            return stream(
+                self._bench.provider.build_bead_args(self._task, self._bench.env.get("PATH", "")),
+                cwd=self._task.checkout,
+                env=env,
+                stdin=prompt.encode(),
+                stdout=out,
+                stderr=err,
+                limits=_limits(self._bench),
+                on_line=self._watch.line,
+                on_tick=self._watch.tick,
+                confined=self._bench.boundary.around(
+                    self._task.checkout, self._scratch.home.parent
+                ),
+            )
 
     def _result(self, report: Report, ended: Ended) -> BeadResult:
         usage = self._access.settled()
         report = dataclasses.replace(report, usage=usage) if usage else report
-        logs = (self._out.name, self._err.name)
+        files = (self._bench.logs.path(f"{self._name}.{kind}") for kind in ("out", "err"))
+        logs = tuple(path.name for path in files)
         return _result(self._task, report, ended, self._scratch, logs)
 
 
@@ -253,9 +267,3 @@ def _stop_where_over(bench: Bench, result: BeadResult) -> None:
         raise bench.ledger.budget_reached()
     if result.status is BeadStatus.TIMEOUT and bench.ledger.late():
         raise bench.ledger.deadline_reached()
-
-
-def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - STDERR_TAIL, 0))
-        return file.read()

@@ -228,6 +228,11 @@ def _proposed(
 def _exhausted(night: Night, tried: list[Tried], scanned: int) -> Ending:
     if why := _broken(night.bench.ledger.results):
         return _stopped(night, Stop(Outcome.FAILED, why, Code.PROVIDER_UNAVAILABLE), tried, scanned)
+    results = night.bench.ledger.results
+    full = [result for result in results if result.status is BeadStatus.DISK_FULL]
+    if results and len(full) == len(results):
+        why = f"in every bead ({len(full)}) {full[-1].error}"
+        return _stopped(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried, scanned)
     reason = f"All categories exhausted. {len(tried)} tried, none led to a verified change."
     return Ending(
         outcome=Outcome.NO_IMPROVEMENT,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.host.changes import Captured
+from gitlab_nightshift.host.logs import reading
 from gitlab_nightshift.host.openat import Refused, read_regular
 from gitlab_nightshift.host.process import Ended
 from gitlab_nightshift.host.repository import Repository
@@ -63,14 +64,12 @@ class Recorder:
         if handoff != json.dumps(STUBS.get(task.bead)):
             (folder / "handoff.json").write_text(handoff, encoding="utf-8")
 
-    def _keep_output(self, stdout: Path, target: Path, checkout: Path) -> None:
+    @staticmethod
+    def _keep_output(stdout: Path, target: Path, checkout: Path) -> None:
         """The raw output; where it was recorded does not matter to a replay."""
-        redacted = target.with_suffix(".part")
-        self.redact.file(stdout, redacted)
-        with redacted.open("rb") as old, target.open("wb") as new:
+        with reading(stdout) as old, target.open("wb") as new:
             for line in old:
                 new.write(line.replace(in_json(checkout), in_json(RECORDED_CHECKOUT)))
-        redacted.unlink()
 
     def keep_change(self, result: BeadResult, captured: Captured, repository: Repository) -> None:
         """Keep the files that an Implement left behind."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from gitlab_nightshift.events import Emit
 from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.environment import build_bead_env, search_path
+from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.paths import short_folder
 from gitlab_nightshift.host.process import Limits
 from gitlab_nightshift.settings import Settings
@@ -34,7 +35,7 @@ class Site:
     checkout: Path
     home: Path
     private: Path
-    logs: Path
+    logs: Logs
     run_id: str
     places: tuple[Path, ...]
     left_s: Callable[[], float | None]

@@ -11,7 +11,9 @@ from gitlab_nightshift.events import Emit, now_s
 from gitlab_nightshift.guidance import TASK
 from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.host.environment import search_path
+from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.pipeline import pipeline_files
+from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
 from gitlab_nightshift.records import Bundle, Outcome, Plan, write_record
 from gitlab_nightshift.redaction import Redactor
@@ -42,7 +44,7 @@ class WorkPlace:
     way to the model needs, the key among it; ``config_folder`` is
     where relative template paths start; ``home`` this machine's own (git settings);
     ``private`` a folder no part of the checkout, ``logs``
-    below it; ``seconds`` what the work may take (None: no deadline); ``secrets`` are files beside
+    in it; ``seconds`` what the work may take (None: no deadline); ``secrets`` are files beside
     the checkout's own that no agent may read, ``named`` folders of the checkout that the job's
     variables name.
     """
@@ -55,7 +57,7 @@ class WorkPlace:
     config_folder: Path
     home: Path
     private: Path
-    logs: Path
+    logs: Logs
     allowed_commands: tuple[str, ...]
     build_commands: tuple[str, ...]
     verify: Commands
@@ -121,7 +123,9 @@ def work(plan: Plan, place: WorkPlace, bundle_folder: Path) -> Bundle:
     signal or a defect of this program is an outcome of the bundle."""
     started = now_s()
     ledger = open_ledger(plan, place.seconds)
+    place.logs.reserve.hold()
     ending = _ending(plan, place, ledger)
+    place.logs.reserve.release()
     bundle = told(bundle_of(plan, ending, ledger, now_s() - started), place.redact)
     bundle_folder.mkdir(parents=True, exist_ok=True)
     (bundle_folder / "change.patch").write_bytes(ending.captured.patch if ending.captured else b"")
@@ -140,7 +144,9 @@ def _ending(plan: Plan, place: WorkPlace, ledger: Ledger) -> Ending:
     except Interrupted as stop:
         return _failed(plan, stop.code, "stopped by a signal")
     except Exception as error:
-        (place.logs / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
+        if is_full_disk(error):
+            return _failed(plan, Code.CONFIG, no_space(place.private, place.checkout).message)
+        place.logs.write("traceback.txt", traceback.format_exc())
         text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
         return _failed(plan, Code.INTERNAL, text)
 

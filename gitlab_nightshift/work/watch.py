@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.events import Progress, now_s
@@ -55,6 +56,7 @@ class Watch:
         self._started, self._pace = now_s(), Pace()
         self._tokens = 0
         self._spent = False
+        self._full: Path | None = None
 
     def line(self, raw: bytes) -> bool:
         """Look at a line of output; True ends the bead."""
@@ -73,10 +75,17 @@ class Watch:
         """What has to be done however little is printed; True ends the bead."""
         self._show()
         self._spent = self._spent or self._access.exhausted()
-        return self._spent or bool(self._access.unusable())
+        self._full = self._full or self._bench.disks.full()
+        return self._spent or bool(self._full or self._access.unusable())
 
     def judged(self, report: Report) -> Report:
-        """What this program knows stands above what the CLI says of its own failure."""
+        """What this program knows stands above what the CLI says of its own failure.
+
+        A full disk fails the bead whatever its agent says: it may be half of what it wrote.
+        """
+        if full := self._full or self._bench.disks.full():
+            error = f"the disk of {full} was full"
+            return dataclasses.replace(report, status=BeadStatus.DISK_FULL, error=error)
         if report.status is BeadStatus.OK:
             return report
         if self._spent or self._access.exhausted():

@@ -69,11 +69,12 @@ class Box:
             self.lines.append(line)
             return line == until
 
-        out, err = self.folder / f"{name}.out", self.folder / f"{name}.err"
-        return stream(
-            argv, cwd=self.folder, env=ENV, stdin=stdin, stdout=out, stderr=err,
-            limits=limits, on_line=on_line, on_tick=on_tick,
-        )  # fmt: skip
+        names = (self.folder / f"{name}.out", self.folder / f"{name}.err")
+        with names[0].open("wb") as out, names[1].open("wb") as err:
+            return stream(
+                argv, cwd=self.folder, env=ENV, stdin=stdin, stdout=out, stderr=err,
+                limits=limits, on_line=on_line, on_tick=on_tick,
+            )  # fmt: skip
 
     @property
     def out(self) -> bytes:
@@ -156,10 +157,11 @@ def measure(folder: Path, command: str) -> None:
         lines[0] += 1
         return False
 
-    stream(
-        ["sh", "-c", command], cwd=folder, env=ENV, stdin=b"", stdout=folder / "out",
-        stderr=folder / "err", limits=NO_LIMITS, on_line=on_line,
-    )  # fmt: skip
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+        stream(
+            ["sh", "-c", command], cwd=folder, env=ENV, stdin=b"", stdout=out, stderr=err,
+            limits=NO_LIMITS, on_line=on_line,
+        )  # fmt: skip
     size = (folder / "out").stat().st_size
     (folder / "report").write_text(f"{size} {lines[0]} {peak() - before}")
 

@@ -1,51 +1,88 @@
-"""A disk that an agent has filled is told as that, and not as a CLI that cannot be started."""
+"""An agent that fills a disk fails its attempt, not the night: bytes, files, chains of folders."""
 
-import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.support.agent import answer, flood, hang, plays, raw, sh
+from tests.support.disks import small_disk
+from tests.support.shop import FOUND, GOOD, nothing
+from tests.support.world import World, world
 
-from tests.support.agent import answer, flood, plays
-from tests.support.shop import FOUND, nothing
-from tests.support.world import world
-
-SMALL = "mount -t tmpfs -o size=12m none {folder}"
-IN_NAMESPACES = """
-import ctypes, os, subprocess
-NEW_MOUNTS, NEW_USERS = 0x20000, 0x10000000
-user, group = os.getuid(), os.getgid()
-assert ctypes.CDLL(None).unshare(NEW_MOUNTS | NEW_USERS) == 0
-maps = {{"setgroups": "deny", "uid_map": f"0 {{user}} 1", "gid_map": f"0 {{group}} 1"}}
-for name, text in maps.items():
-    with open(f"/proc/self/{{name}}", "w") as file:
-        file.write(text)
-subprocess.run({command!r}.split(), check=True)
-"""
-"""What `unshare -rm` does, and a mount."""
+ENDLESS = "cat /dev/zero >"
+IN_TMPDIR = sh(f'{ENDLESS}"$TMPDIR/big"')
+IN_CHECKOUT = sh(
+    "truncate -s 5G sparse; mkdir new; cp shop.py new/kept.py; cp -r .git/. .git/again;"
+    f" {ENDLESS}.git/junk & {ENDLESS}new/junk & {ENDLESS}shop.py; wait"
+)
+MANY_FILES = sh(
+    'cd "$TMPDIR" && for n in $(seq 1200); do mkdir d && cd -P d || break; done;'
+    " n=0; while : >f$n; do n=$((n+1)); done"
+)
+ANYWHERE_BUT_LOG = [raw("section_start:1:x\r\x1b[0K" * 50), flood(30_000_000, 0), raw("\n")]
 
 
-def private_mounts(folder: Path) -> bool:
-    """True where a test may mount a small disk that only its own programs see."""
-    argv = ["unshare", "-rm", *SMALL.format(folder=folder).split()]
-    return subprocess.run(argv, check=False, capture_output=True).returncode == 0
+@contextmanager
+def crowded(folder: Path, scripts: object) -> Iterator[World]:
+    """A world whose TMPDIR and whose checkout are on small disks of their own.
+
+    The path of TMPDIR is short: below a long one an agent's folder would be in /tmp itself.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="d-", dir="/tmp") as tmp,
+        small_disk(Path(tmp), "24m", 5000),
+        small_disk(folder / "builds", "24m"),
+        world(folder, scripts) as shop,  # type: ignore[arg-type]
+    ):
+        shop.env["TMPDIR"] = tmp
+        yield shop
 
 
-def test_logs_that_fill_the_disk_end_the_run_with_the_reason(tmp_path: Path) -> None:
-    scripts = plays({"analyze": nothing()}, {"analyze-tests": [flood(20_000_000), answer(FOUND)]})
-    with world(tmp_path, scripts) as shop:
-        small = tmp_path / "tmp"
-        if not private_mounts(small):
-            pytest.skip("no small disk can be mounted here")
-        shop.patch = IN_NAMESPACES.format(command=SMALL.format(folder=small))
+def test_a_night_goes_on_after_every_disk_was_full(tmp_path: Path) -> None:
+    scripts = plays(
+        GOOD,
+        {
+            "analyze": nothing(),
+            "analyze-tests": [IN_TMPDIR, answer(FOUND)],
+            "analyze-refactoring": [*ANYWHERE_BUT_LOG, *GOOD["analyze"]],
+            "implement-refactoring-1": [IN_CHECKOUT, *GOOD["implement"]],
+            "implement-refactoring-2": [MANY_FILES, hang()],
+        },
+    )
+    with crowded(tmp_path, scripts) as shop:
         done = shop.nightshift("run")
 
-        assert done.exit_status == 2, done.stdout + done.stderr
-        result = shop.result
-        assert (result["outcome"], result["error_code"]) == ("FAILED", "E_CONFIG")
-        assert result["reason"].startswith(f"no space left on the disk of {small}/nightshift-")
-        assert [(bead["bead"], bead["error"]) for bead in result["beads"]] == [
-            ("analyze", "[Errno 28] No space left on device")
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        beads = shop.result["beads"]
+        assert [(bead["bead"], bead["attempt"], bead["status"]) for bead in beads] == [
+            ("analyze", 1, "disk_full"),
+            ("analyze", 1, "ok"),
+            ("implement", 1, "disk_full"),
+            ("implement", 2, "disk_full"),
+            ("implement", 3, "ok"),
+            ("verify", 3, "ok"),
+            ("mr", 1, "ok"),
         ]
-        assert "cannot be started" not in done.stdout + done.stderr
+        tmp, checkout = shop.env["TMPDIR"], f"the disk of {shop.checkout} was full"
+        assert beads[0]["error"].startswith(f"the disk of {tmp}/")
+        assert beads[2]["error"] == checkout
+        assert beads[3]["error"].startswith(f"the disk of {tmp}/")
+        assert shop.agent.seen[4].git_status == "", "the third attempt begins with a clean tree"
+        assert shop.agent.seen[4].last_failure.endswith("was full")
+        assert shop.result["outcome"] == "MR_CREATED"
+        assert len(shop.merge_requests) == 1
+        assert done.last_line.startswith("✔ MR_CREATED")
+        shop.assert_put_back()
+        assert list(Path(tmp).iterdir()) == []
+
+
+def test_a_disk_that_is_full_in_every_bead_is_told_as_that(tmp_path: Path) -> None:
+    with crowded(tmp_path, {"analyze": [IN_TMPDIR, hang()]}) as shop:
+        done = shop.nightshift("run")
+
+        assert done.exit_status == 2, done.log
+        assert (shop.result["outcome"], shop.result["error_code"]) == ("FAILED", "E_CONFIG")
+        assert shop.result["reason"].startswith("in every bead (5) the disk of ")
         assert "Traceback" not in done.stdout + done.stderr
         shop.assert_put_back()

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.events import CommandEnded, Event
+from gitlab_nightshift.host.logs import logs_in
 from gitlab_nightshift.host.process import Limits
 from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.verdict.commands import TAIL_BYTES, Runner, failure_text, run_commands
 
 PYTHON = sys.executable
@@ -31,14 +33,13 @@ def run(
 def runner_in(
     checkout: Path, limits: Limits = NO_LIMITS, events: list[Event] | None = None
 ) -> Runner:
-    logs, scratch = checkout.parent / "logs", checkout.parent / "scratch"
-    logs.mkdir(exist_ok=True)
+    scratch = checkout.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     return Runner(
         folder=checkout,
         env={"PATH": os.environ["PATH"], "ONLY": "this"},
         scratch=scratch,
-        logs=logs,
+        logs=logs_in(checkout.parent, Redactor(())),
         limits=lambda: limits,
         emit=(events if events is not None else []).append,
     )
@@ -152,7 +153,7 @@ def test_what_fails_once_and_passes_on_the_same_files_is_flaky(checkout: Path) -
     runner, put_right = runner_in(checkout), []
     (result,) = run_commands(runner, [command], "verify", lambda: put_right.append(1))
     assert (result.ok, result.flaky, put_right) == (True, True, [1])
-    assert (runner.logs / "verify-1-first.out").read_text() != runner.tail("verify-1")
+    assert runner.logs.tail("verify-1-first.out", 99).decode().strip() != runner.tail("verify-1")
 
 
 def test_what_fails_twice_has_failed(checkout: Path) -> None:

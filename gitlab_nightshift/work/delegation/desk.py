@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import Emit, now_s
+from gitlab_nightshift.host.logs import Logs, logs_in
 from gitlab_nightshift.records import Plan
 from gitlab_nightshift.records.delegation import Payload
 from gitlab_nightshift.redaction import Redactor
@@ -37,9 +38,9 @@ class Desk:
     began: float
 
     @property
-    def logs(self) -> Path:
+    def logs(self) -> Logs:
         """Raw logs while it goes on."""
-        return self.private / "logs"
+        return logs_in(self.private, self.redact)
 
     def left_s(self) -> float:
         """Seconds until ``max_runtime_s``."""

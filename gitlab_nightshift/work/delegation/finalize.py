@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import ArtifactWritten, now_s, redacted
+from gitlab_nightshift.host.logs import LARGE, reading, stored
 from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.records import write_record
 from gitlab_nightshift.records.delegation import (
@@ -15,7 +16,7 @@ from gitlab_nightshift.records.delegation import (
     GitState,
     TestResult,
 )
-from gitlab_nightshift.report.files import move_logs, named_logs
+from gitlab_nightshift.report.files import move_logs
 from gitlab_nightshift.work.bundling import bundle_of, told
 from gitlab_nightshift.work.delegation.desk import Desk, Known
 from gitlab_nightshift.work.delegation.phases import Phase
@@ -54,7 +55,7 @@ def _final_folder(desk: Desk, known: Known) -> Path | None:
 
 def _kept(desk: Desk, known: Known, final: Path, failure: Failure) -> Artifacts:
     test_log = _test_log(desk)
-    move_logs(desk.logs, desk.results / "logs", desk.redact)
+    move_logs(desk.logs.folder, desk.results / "logs")
     names = {
         "diff_bundle": _bundle(desk, known),
         "patch_file": _patch(desk, known, failure),
@@ -75,7 +76,7 @@ def _bundle(desk: Desk, known: Known) -> str:
     bundle = told(bundle_of(plan, ending, ledger, now_s() - desk.began), desk.redact)
     folder = desk.results / "bundle"
     folder.mkdir()
-    write_record(folder / "bundle.json", named_logs(bundle, desk.results))
+    write_record(folder / "bundle.json", bundle)
     return "bundle"
 
 
@@ -92,13 +93,15 @@ def _patch(desk: Desk, known: Known, failure: Failure) -> str:
 
 def _test_log(desk: Desk) -> str:
     """Both outputs of the last run of the test, in one file."""
-    runs = sorted(desk.logs.glob(f"{TEST_LOG}*.out"), key=lambda path: path.stat().st_mtime_ns)
+    runs = list(desk.logs.folder.glob(f"{TEST_LOG}*.out*"))
     if not runs:
         return ""
-    with (desk.logs / "test.log").open("wb") as log:
-        for part in (runs[-1], runs[-1].with_suffix(".err")):
-            with part.open("rb") as file:
-                shutil.copyfileobj(file, log)
+    last = max(runs, key=lambda path: path.stat().st_mtime_ns).name.partition(".")[0]
+    with desk.logs.opened("test.log") as (log,):
+        for kind in ("out", "err"):
+            with reading(desk.logs.path(f"{last}.{kind}")) as file:
+                while part := file.read(LARGE):
+                    log.write(part)
     return "test.log"
 
 
@@ -107,13 +110,14 @@ def _last_bead(desk: Desk, known: Known, suffix: str) -> str:
     results = known.ledger.results if known.ledger else []
     changing = [each for each in results if each.bead == "implement"] or results
     logs = changing[-1].logs if changing else ()
-    return next((Path(name).name for name in logs if name.endswith(suffix)), "")
+    names = (Path(name).name.removesuffix(".gz") for name in logs)
+    return next((name for name in names if name.endswith(suffix)), "")
 
 
 def _log(desk: Desk, name: str) -> str:
     """Where a log is now: compressed where it is large; "" where there is none."""
-    there = (f"logs/{name}", f"logs/{name}.gz") if name else ()
-    return next((each for each in there if (desk.results / each).exists()), "")
+    path = stored(desk.results / "logs" / name)
+    return f"logs/{path.name}" if name and path.exists() else ""
 
 
 # --- the result ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from pathlib import Path
 from gitlab_nightshift.events import Emit
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed
+from gitlab_nightshift.host.logs import logs_in
 from gitlab_nightshift.host.sandbox.own_code import folders_of
 from gitlab_nightshift.records.delegation import Execution
 from gitlab_nightshift.redaction import Redactor
@@ -52,7 +53,7 @@ def work_place(
         config_folder=source.top,
         home=Path(env.get("HOME", "/")),
         private=private,
-        logs=private / "logs",
+        logs=logs_in(private, redact),
         allowed_commands=commands,
         build_commands=tuple(name for name in commands if name in build),
         verify=Commands(tuple(settings.verify_commands), implied=False),

@@ -23,6 +23,7 @@ from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.private import own_folder
 from gitlab_nightshift.host.private_checkout import closed
 from gitlab_nightshift.host.secrecy import close_to_others
+from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.policy import to_approve
 from gitlab_nightshift.records import write_record
 from gitlab_nightshift.records.delegation import DelegationResult, Diagnostics, Payload
@@ -72,6 +73,8 @@ def run_delegation(call: Call) -> DelegationResult:
     except Interrupted as stop:
         return refused(stop.code, "stopped by a signal")
     except Exception as error:
+        if is_full_disk(error):
+            return refused(Code.CONFIG, no_space(call.folder).message)
         return refused(Code.INTERNAL, f"a defect of nightshift: {type(error).__name__}: {error}")
 
 
@@ -93,7 +96,6 @@ def _desk(call: Call, payload: Payload) -> Iterator[Desk]:
     tidy(parent, folder)
     job, redact = read_job(call.env), Redactor(read_secrets(call.env).values)
     with own_folder(parent, folder) as private, tempfile.TemporaryDirectory(dir=private) as results:
-        (private / "logs").mkdir()
         sinks: list[Emit] = [JsonLines(Path(results) / "events.jsonl", redact)]
         sinks += [call.log(redact)] if call.log else []
         emit = to_all(sinks)
@@ -122,7 +124,9 @@ def _failure(desk: Desk, known: Known) -> tuple[Code, str] | None:
     except Interrupted as stop:
         return stop.code, "stopped by a signal"
     except Exception as error:
-        (desk.logs / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
+        if is_full_disk(error):
+            return Code.CONFIG, no_space(desk.private, desk.folder).message
+        desk.logs.write("traceback.txt", traceback.format_exc())
         desk.phases.leave(type(error).__name__)
         text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
         return Code.INTERNAL, text

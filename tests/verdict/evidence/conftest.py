@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.host.checkout import open_checkout
+from gitlab_nightshift.host.logs import logs_in
 from gitlab_nightshift.host.process import Limits
 from gitlab_nightshift.host.variants import tree_with
+from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.verdict.change import Context, read_change
 from gitlab_nightshift.verdict.commands import Runner
@@ -42,8 +44,8 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
         folder = tmp_path / str(next(numbers))
         root = folder / "builds" / "shop"
         base = repository(root, before)
-        private, logs, scratch = (folder / name for name in ("private", "logs", "scratch"))
-        for folder in (private, logs, scratch):
+        private, scratch = (folder / name for name in ("private", "scratch"))
+        for folder in (private, scratch):
             folder.mkdir(mode=0o700)
         with open_checkout(
             root,
@@ -57,6 +59,7 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             context = Context(Settings(), category, selected)
             change = read_change(checkout.repository, base, tree)
             env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **more_env}
+            logs = logs_in(private, Redactor(()))
             runner = Runner(root, env, scratch, logs, Limits, lambda _event: None)
             runner.renew()
             lab = Lab(checkout, runner, commands, "evidence", time.monotonic() + 3600)

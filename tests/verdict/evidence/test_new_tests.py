@@ -139,7 +139,7 @@ class Telling(Runner):
     ) -> CommandResult:
         self.now[0] += 2.0
         self.limits_s.append(at_most_s)
-        (self.logs / f"{log}.out").write_text("Ran 3 tests in 0.1s")
+        (self.logs.folder / f"{log}.out").write_text("Ran 3 tests in 0.1s")
         return CommandResult(" ".join(argv), 0, 2.0)
 
 
