@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from gitlab_nightshift import sealed
 from gitlab_nightshift.arguments import parser
-from gitlab_nightshift.errors import EXIT_STATUS, Code, Interrupted, NightshiftError, config_error
+from gitlab_nightshift.errors import (
+    EXIT_STATUS,
+    Code,
+    Interrupted,
+    NightshiftError,
+    config_error,
+    is_disk_full,
+)
 
 if TYPE_CHECKING:
     from gitlab_nightshift.desk.check import Asked, Judgement
@@ -59,8 +66,8 @@ def run(arguments: Sequence[str], env: Env) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:
-        return _defect(env)
+    except Exception as error:
+        return _full_disk() if isinstance(error, OSError) and is_disk_full(error) else _defect(env)
 
 
 def _guarded(args: argparse.Namespace, env: Env) -> int:
@@ -68,6 +75,12 @@ def _guarded(args: argparse.Namespace, env: Env) -> int:
 
     with cancellable():
         return COMMANDS[args.command](args, env)
+
+
+def _full_disk() -> int:
+    text = "no space left on a disk: free some (TMPDIR, or that of the checkout)"
+    print(f"nightshift: {Code.CONFIG}: {text}", file=sys.stderr)
+    return EXIT_STATUS[Code.CONFIG]
 
 
 def _defect(env: Env) -> int:

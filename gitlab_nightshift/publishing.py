@@ -8,6 +8,7 @@ from gitlab_nightshift.events import GateApproved, RunEnded, StepEnded, StepStar
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.host.checkout import refuse_changed
 from gitlab_nightshift.host.environment import NETWORK
+from gitlab_nightshift.host.space import told_where_full
 from gitlab_nightshift.plan.facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.trigger import Declined, Ignored
 from gitlab_nightshift.publish.approval import approver
@@ -161,7 +162,11 @@ def ended(
 ) -> RunResult:
     """Write what the run leaves, answer who asked for it, and say the last line."""
     result = run_result(bundle, published)
-    write_results(session.results, result, bundle, session.redact)
-    tell_ended(session, request, result, bundle, published)
-    session.emit(RunEnded(result))
+    session.logs.reserve.release()
+    try:
+        with told_where_full(session.results):
+            write_results(session.results, result, bundle, session.redact)
+    finally:
+        tell_ended(session, request, result, bundle, published)
+        session.emit(RunEnded(result))
     return result

@@ -17,10 +17,12 @@ from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git, GitError
 from gitlab_nightshift.host.installation import refuse_installation_in
 from gitlab_nightshift.host.logs import Logs, logs_in
+from gitlab_nightshift.host.openat import remove_tree
 from gitlab_nightshift.host.paths import short_parent
 from gitlab_nightshift.host.private import collect, own_folder
 from gitlab_nightshift.host.repair import repair
 from gitlab_nightshift.host.secrecy import close_to_others
+from gitlab_nightshift.host.space import no_space
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.joblog import JobLog
 from gitlab_nightshift.settings import (
@@ -199,13 +201,26 @@ def _set_aside(session: Session) -> Iterator[None]:
 
 
 def _place(private: Path, output: Path) -> None:
-    """Put the results, with those of earlier stages, where nothing stands."""
+    """Put the results, with those of earlier stages, where nothing stands.
+
+    Raises ``E_CONFIG`` where the disk there has no space for them, not even without raw logs.
+    """
     results, earlier = private / _RESULTS, private / _EARLIER
     if earlier.exists():
         shutil.copytree(results, earlier, dirs_exist_ok=True)
-        shutil.move(earlier, output)
-    elif any(results.iterdir()):
-        shutil.move(results, output)
+    whole = earlier if earlier.exists() else results
+    if not any(whole.iterdir()):
+        return
+    try:
+        shutil.move(whole, output)
+    except OSError:  # of another disk, as a rule; what could not be copied is not removed
+        _remove(output)
+        remove_tree(whole / "logs")
+        try:
+            shutil.move(whole, output)
+        except OSError:
+            _remove(output)
+            raise no_space(output.parent) from None
 
 
 def _recover(private: Path) -> None:

@@ -1,9 +1,10 @@
 """The three stages put together: what ``plan``, ``work``, ``publish`` and ``run`` do."""
 
+import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from gitlab_nightshift.errors import Interrupted, NightshiftError
+from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.events import (
     Note,
     RunStarted,
@@ -11,6 +12,7 @@ from gitlab_nightshift.events import (
     StepStarted,
 )
 from gitlab_nightshift.host.signals import shield
+from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.plan.facts import CheckoutFacts
 from gitlab_nightshift.plan.stage import make_plan
 from gitlab_nightshift.policy.night import closed_gates
@@ -125,6 +127,8 @@ def run(session: Session) -> RunResult:
         _three_stages(session, done)
     except (NightshiftError, Interrupted) as error:
         done.bundle = _stopped(session, done.bundle, error)
+    except Exception as error:
+        done.bundle = _stopped(session, done.bundle, _failure(session, error))
     with shield():
         assert done.bundle is not None, "every way through the stages leaves a bundle"
         return ended(session, done.bundle, done.published, done.request)
@@ -145,6 +149,16 @@ def _three_stages(session: Session, done: _Done) -> None:
             recent = frozenset(made.recent_files if made.recent_files_enforced else ())
             folder = there.results / "bundle"
             done.published = publish(there, folder, source, recent, request=made.request)
+
+
+def _failure(session: Session, error: Exception) -> NightshiftError:
+    """What the run ends with where a step outside of the work stage fails unexpectedly."""
+    if is_full_disk(error):
+        return no_space(session.private, session.checkout)
+    session.logs.write("traceback.txt", traceback.format_exc())
+    move_logs(session.logs.folder, session.results / "logs")
+    text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
+    return NightshiftError(Code.INTERNAL, text)
 
 
 def _stopped(

@@ -29,6 +29,7 @@ from gitlab_nightshift.host.repository import (
     diff_patch,
 )
 from gitlab_nightshift.host.saved import Saved
+from gitlab_nightshift.host.space import is_full_disk
 from gitlab_nightshift.host.staging import (
     MAX_PATH_BYTES,
     Stage,
@@ -116,7 +117,8 @@ def capture_change(
     except TooManyError:
         return _refused([Refusal("", f"more than {MAX_NEW_ENTRIES} new files and folders")])
     except GitError as error:
-        return _refused([Refusal("", f"the change cannot be stored: {error}")])
+        why = "the disk was full" if is_full_disk(error) else str(error)
+        return _refused([Refusal("", f"the change cannot be stored: {why}")])
 
 
 def _refused(refusals: Iterable[Refusal]) -> Captured:

@@ -19,6 +19,7 @@ from gitlab_nightshift.host.cover import (
     claim,
     cover,
     covered,
+    discard,
     release,
     renew,
     uncover,
@@ -43,6 +44,7 @@ from gitlab_nightshift.host.sandbox.records import Identity
 from gitlab_nightshift.host.sandbox.uid import closed_folder
 from gitlab_nightshift.host.saved import Saved, save, write_saved
 from gitlab_nightshift.host.signals import shield
+from gitlab_nightshift.host.space import Disks
 from gitlab_nightshift.host.throwaway import FRESH_ENOUGH, build_throwaway
 from gitlab_nightshift.host.tree import TOP, Snapshot
 
@@ -92,6 +94,8 @@ class Checkout:
         checkout, before any agent.
         """
         with shield():
+            if Disks((self.path,)).full():  # perhaps with what an agent put below .git
+                discard(self._aside)
             self._known.entries, failed = put_back(
                 self.path,
                 self.saved,

@@ -180,11 +180,18 @@ def renew(aside: Aside) -> None:
 
     Does nothing where the real ``.git`` is in place.
     """
-    if not os.path.lexists(aside.real_git):
-        return
-    if used := _taken_away(aside):
-        remove_path(used)  # first: an agent may have filled the disk with it
-    _copied(aside).rename(aside.checkout / ".git")
+    if os.path.lexists(aside.real_git):
+        discard(aside)
+        _copied(aside).rename(aside.checkout / ".git")
+
+
+def discard(aside: Aside) -> None:
+    """Remove the throw-away, with all that an agent put there. Raises OSError.
+
+    Does nothing where the real ``.git`` is in place. Until ``renew`` the checkout has none.
+    """
+    if os.path.lexists(aside.real_git) and (used := _taken_away(aside)):
+        remove_path(used)
 
 
 def uncover(aside: Aside) -> None:

@@ -10,6 +10,7 @@ from gitlab_nightshift.host.cover import (
     SAVED,
     Aside,
     Note,
+    discard,
     is_cover,
     is_cover_unused,
     read_note,
@@ -25,6 +26,7 @@ from gitlab_nightshift.host.repository import private_repository
 from gitlab_nightshift.host.restore import put_back, settle
 from gitlab_nightshift.host.saved import Saved, read_saved
 from gitlab_nightshift.host.signals import shield
+from gitlab_nightshift.host.space import Disks
 from gitlab_nightshift.host.tree import TOP
 
 
@@ -81,6 +83,8 @@ def _undo(aside: Aside, note: Note, saved: Saved, git: Git, private: Path) -> No
     source = Place(nowhere, nowhere, nowhere, nowhere, None, objects, note.object_format)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=private) as folder:
         repository = private_repository(git, Path(folder) / "git", source)
+        if Disks((aside.checkout,)).full():
+            discard(aside)
         _, failed = put_back(aside.checkout, saved, saved.entries, repository)
     uncover(aside)
     settle(aside.checkout, TOP, saved.entries[TOP])

@@ -13,7 +13,7 @@ from gitlab_nightshift.host.git import GitError
 RESERVE_BYTES = 8_000_000
 FULL_BYTES, FULL_FILES = 128 * 1024, 8
 """A disk with less is full: bytes, and files that can still be made."""
-_WORDS = (b"No space left on device", b"Disk quota exceeded")
+_WORDS = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")
 
 
 @dataclass(frozen=True)

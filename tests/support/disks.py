@@ -22,13 +22,13 @@ def small_disk(folder: Path, size: str = "1m", files: int = 0) -> Iterator[Path]
     try:
         yield folder
     finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=False, capture_output=True)
 
 
-def fill(folder: Path) -> Path:
-    """Write a file until the disk is full."""
-    path = folder / "fill"
-    with path.open("wb", buffering=0) as file:
+def fill(folder: Path, name: str = "fill") -> Path:
+    """Add to a file until the disk is full."""
+    path = folder / name
+    with path.open("ab", buffering=0) as file:
         for size in (1 << 20, 1 << 12, 1):
             try:
                 while file.write(b"x" * size):
