@@ -58,7 +58,10 @@ class Disks:
 
 
 def _is_full(place: Path) -> bool:
-    found = os.statvfs(place)
+    try:
+        found = os.statvfs(place)
+    except OSError:  # without a boundary an agent can have removed it
+        return False
     counted = found.f_files > 0  # some file systems have no fixed number
     few_files = counted and found.f_favail < FULL_FILES
     return found.f_bavail * found.f_frsize < FULL_BYTES or few_files

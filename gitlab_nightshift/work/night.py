@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.errors import Code, Interrupted
+from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
 from gitlab_nightshift.guidance import TASK
 from gitlab_nightshift.host.checkout import Checkout
@@ -141,6 +141,10 @@ def _draft(night: Night, category: str, analysis: AnalysisResult, good: Good) ->
         draft, why = result.handoff, result.error
     except Stop as stop:
         draft, why = None, stop.reason
+    except NightshiftError as error:
+        if error.code is not Code.CONFIG:  # such as a process that could not be ended
+            raise
+        draft, why = None, error.message
     if isinstance(draft, Draft):
         night.emit(StepEnded(key, True, draft.title))
         return draft

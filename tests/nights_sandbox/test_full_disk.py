@@ -48,6 +48,7 @@ def test_a_night_goes_on_after_every_disk_was_full(tmp_path: Path) -> None:
             "analyze-refactoring": [*ANYWHERE_BUT_LOG, *GOOD["analyze"]],
             "implement-refactoring-1": [IN_CHECKOUT, *GOOD["implement"]],
             "implement-refactoring-2": [MANY_FILES, hang()],
+            "mr": [IN_TMPDIR, *GOOD["mr"]],
         },
     )
     with crowded(tmp_path, scripts) as shop:
@@ -62,7 +63,7 @@ def test_a_night_goes_on_after_every_disk_was_full(tmp_path: Path) -> None:
             ("implement", 2, "disk_full"),
             ("implement", 3, "ok"),
             ("verify", 3, "ok"),
-            ("mr", 1, "ok"),
+            ("mr", 1, "disk_full"),
         ]
         tmp, checkout = shop.env["TMPDIR"], f"the disk of {shop.checkout} was full"
         assert beads[0]["error"].startswith(f"the disk of {tmp}/")

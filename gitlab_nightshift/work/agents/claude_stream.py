@@ -13,6 +13,7 @@ from gitlab_nightshift.work.agents.base import Progress, Report
 
 MOST = 10**12
 """Larger figures are none of a bead."""
+MOST_RECENT, LONGEST_NAME = 1_000, 200
 REFUSED_STATUSES = {401, 403}
 REFUSALS_TO_BELIEVE = 3
 """The CLI itself goes on for minutes after a refused key; three refusals take about 4 s."""
@@ -41,7 +42,7 @@ class StreamReader:
     def __init__(self, patience_s: float) -> None:
         self._patience_s, self._failing_since = patience_s, 0.0
         self._result: dict[str, Any] | None = None
-        self._tokens: dict[str, int] = {}
+        self._tokens = Tally()
         self._current = ""
         self._unusable, self._api_error, self._refusals = "", "", 0
         self._json_lines = self._other_lines = 0
@@ -106,8 +107,8 @@ class StreamReader:
             self._failing_since = 0.0
         if part.get("type") != "message_delta":
             return None
-        self._tokens[self._current] = _token_sum(part.get("usage"))
-        return Progress(tokens=sum(self._tokens.values()))
+        self._tokens.count(self._current, _token_sum(part.get("usage")))
+        return Progress(tokens=self._tokens.total)
 
     def _message(self, event: dict[str, Any]) -> Progress | None:
         message = event.get("message")
@@ -117,15 +118,14 @@ class StreamReader:
         if not self._api_error:
             self._failing_since = 0.0
         name = str(message.get("id"))
-        seen = _token_sum(message.get("usage"))
-        self._tokens[name] = max(seen, self._tokens.get(name, 0))
+        self._tokens.count(name, _token_sum(message.get("usage")), grows=True)
         parts = message.get("content")
         parts = parts if isinstance(parts, list) else []
         texts = [_activity(part) for part in parts if isinstance(part, dict)]
-        return Progress(" · ".join(text for text in texts if text), sum(self._tokens.values()))
+        return Progress(" · ".join(text for text in texts if text), self._tokens.total)
 
     def _usage(self, result: dict[str, Any]) -> Usage:
-        seen = sum(self._tokens.values())
+        seen = self._tokens.total
         if not result:
             return Usage(None if seen else 0.0, seen)
         return Usage(_usd(result.get("total_cost_usd")), max(_model_tokens(result), seen))
@@ -137,6 +137,25 @@ class StreamReader:
             return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
         error = f"the CLI ended with exit status {ended.exit_status} {last[0]}".strip()
         return Report(BeadStatus.CRASHED, usage, error)
+
+
+class Tally:
+    """The tokens of messages, each counted by its last figure. An agent can print millions of
+    messages: of older ones only the sum is remembered."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._recent: dict[str, int] = {}
+
+    def count(self, name: str, tokens: int, *, grows: bool = False) -> None:
+        """Take a message's figure; with ``grows`` a smaller one than before does not count."""
+        name = name[:LONGEST_NAME]
+        before = self._recent.pop(name, 0)
+        now = max(tokens, before) if grows else tokens
+        self._recent[name] = now
+        self.total += now - before
+        if len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
 
 
 def _failure(result: dict[str, Any], api_error: str, exit_status: int) -> tuple[BeadStatus, str]:

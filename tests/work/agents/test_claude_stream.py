@@ -251,3 +251,14 @@ def test_no_shape_of_json_breaks_the_reader(rows: list[dict[str, Any]], kind: st
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(raw: bytes) -> None:
     assert read([raw]).status is BeadStatus.BAD_OUTPUT
+
+
+def test_millions_of_messages_are_counted_without_being_remembered() -> None:
+    tally, many = claude_stream.Tally(), 50 * claude_stream.MOST_RECENT
+    for number in range(many):
+        tally.count(f"{number}" + "x" * 10_000, 5)
+        tally.count(f"{number}" + "x" * 10_000, 7, grows=True)
+        tally.count(f"{number}" + "x" * 10_000, 1, grows=True)
+    assert tally.total == 7 * many
+    assert len(tally._recent) == claude_stream.MOST_RECENT
+    assert max(map(len, tally._recent)) == claude_stream.LONGEST_NAME
