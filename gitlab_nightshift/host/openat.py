@@ -5,15 +5,17 @@ as a parent nor a path too long for the kernel leads astray. Linux: needs ``/pro
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _OPEN
 _CHUNK = 1 << 20
+_ROUND = 100_000
 
 
 class Refused(Exception):
@@ -183,14 +185,26 @@ def remove(name: str, dir_fd: int) -> None:
 
 def _unlink_files(fd: int) -> list[str]:
     """Unlink what is no folder; the names of the folders."""
-    folders: list[str] = []
-    with os.scandir(fd) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            else:
-                os.unlink(entry.name, dir_fd=fd)
-    return folders
+    folders: dict[str, None] = {}
+    for entry in listed(fd, folders):
+        if entry.is_dir(follow_symlinks=False):
+            folders[entry.name] = None
+        else:
+            os.unlink(entry.name, dir_fd=fd)
+    return list(folders)
+
+
+def listed(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
+    """What a folder holds, but for these names; what is yielded has to be removed or added to them.
+
+    It is read in rounds, so that millions of files are never held in memory.
+    """
+    while True:
+        with os.scandir(fd) as entries:
+            some = list(itertools.islice((e for e in entries if e.name not in but), _ROUND))
+        if not some:
+            return
+        yield from some
 
 
 def remove_path(path: Path) -> None:

@@ -11,6 +11,8 @@ from gitlab_nightshift.host.openat import (
     Refused,
     copy_all,
     folder_of,
+    listed,
+    opened,
     own,
     pinned,
     put_link,
@@ -26,6 +28,7 @@ from gitlab_nightshift.host.tree import (
     Entry,
     Kind,
     Snapshot,
+    TooManyError,
     differing,
     look_again,
     looks_same,
@@ -36,6 +39,8 @@ from gitlab_nightshift.host.tree import (
 BATCH_BYTES = 64_000_000
 FEW = 1_000
 """So many paths are looked at one by one; with more a whole scan is faster."""
+MANY = 500_000
+"""New files and folders that are looked at before they are removed: about 300 MB of memory."""
 
 
 def put_back(
@@ -49,7 +54,11 @@ def put_back(
     watched files is taken for good. Raises OSError only where the checkout cannot be read.
     """
     folders = {path for path, entry in saved.entries.items() if entry.kind is Kind.FOLDER}
-    found = scan(root, only=folders)
+    try:
+        found = scan(root, only=folders, limit=len(known) + MANY)
+    except TooManyError:
+        _sweep(root, saved.entries, folders)
+        found = scan(root, only=folders)
     touched = differing(known, found)
     _remove_new(root, saved.entries, found, touched)
     _make_folders(root, (path for path in touched if path in folders))
@@ -121,6 +130,18 @@ def _remove_files(root: Path, old: Snapshot, paths: Iterable[str]) -> None:
         if _is(old, path, Kind.FILE):
             with _kept_going(), folder_of(root, path) as (fd, name):
                 remove(name, fd)
+
+
+def _sweep(root: Path, old: Snapshot, folders: Iterable[str]) -> None:
+    """Remove what is new in folders that were there, without a list of it in memory."""
+    known = {folder: {".git"} if folder == TOP else set[str]() for folder in folders}
+    for path in old:
+        folder, _, name = path.rpartition("/")
+        known.setdefault(folder, set()).add(name)
+    for folder in sorted(folders):
+        with _kept_going(), _at(root, folder) as (place, above), opened(place, above) as fd:
+            for item in listed(fd, known[folder]):
+                remove(item.name, fd)
 
 
 def _make_folders(root: Path, paths: Iterable[str]) -> None:

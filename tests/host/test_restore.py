@@ -435,3 +435,20 @@ def test_any_edit_is_undone(
             assert listing(box.root) == start
         finally:
             remove_all(Path(folder))
+
+
+def test_files_without_number_are_removed_without_a_list_of_them(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitlab_nightshift.host.restore.MANY", 100)
+    monkeypatch.setattr("gitlab_nightshift.host.openat._ROUND", 7)
+    before = listing(box.root)
+    with box.open() as checkout:
+        for folder in ("", "src/", "new/deep/"):
+            for number in range(50):
+                write(box.root, f"{folder}{number}")
+                write(box.root, f"{folder}folder-{number}/file")
+        link(box.root, "src/link", "/nowhere")
+        gone(box.root, "README.md")
+        assert checkout.put_back() == ()
+    assert listing(box.root) == before
