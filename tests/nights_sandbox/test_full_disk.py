@@ -1,5 +1,6 @@
 """An agent that fills a disk fails its attempt, not the night: bytes, files, chains of folders."""
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ MANY_FILES = sh(
     'cd "$TMPDIR" && for n in $(seq 1200); do mkdir d && cd -P d || break; done;'
     " n=0; while : >f$n; do n=$((n+1)); done"
 )
-ANYWHERE_BUT_LOG = [raw("section_start:1:x\r\x1b[0K" * 50), flood(30_000_000, 0), raw("\n")]
+MESSAGE = {"id": "1", "content": [{"type": "text", "text": "section_start:1:x\r\x1b[0Kplanted"}]}
+CHATTY = raw((json.dumps({"type": "assistant", "message": MESSAGE}) + "\n") * 30_000)
+TALKS = [raw("section_start:1:x\r\x1b[0K" * 50), flood(30_000_000, 0), raw("\n"), CHATTY]
 
 
 @contextmanager
@@ -45,7 +48,7 @@ def test_a_night_goes_on_after_every_disk_was_full(tmp_path: Path) -> None:
         {
             "analyze": nothing(),
             "analyze-tests": [IN_TMPDIR, answer(FOUND)],
-            "analyze-refactoring": [*ANYWHERE_BUT_LOG, *GOOD["analyze"]],
+            "analyze-refactoring": [*TALKS, *GOOD["analyze"]],
             "implement-refactoring-1": [IN_CHECKOUT, *GOOD["implement"]],
             "implement-refactoring-2": [MANY_FILES, hang()],
             "mr": [IN_TMPDIR, *GOOD["mr"]],
@@ -71,6 +74,9 @@ def test_a_night_goes_on_after_every_disk_was_full(tmp_path: Path) -> None:
         assert beads[3]["error"].startswith(f"the disk of {tmp}/")
         assert shop.agent.seen[4].git_status == "", "the third attempt begins with a clean tree"
         assert shop.agent.seen[4].last_failure.endswith("was full")
+        lines = sum("planted" in line for line in done.log.splitlines())
+        assert 1 <= lines <= 2 + beads[1]["duration_s"] / 2, "of 30,000 messages"
+        assert "section_start:1:x\r" not in done.stdout, "as GitLab would read it"
         assert shop.result["outcome"] == "MR_CREATED"
         assert len(shop.merge_requests) == 1
         assert done.last_line.startswith("✔ MR_CREATED")
