@@ -77,9 +77,13 @@ def claim(checkout: Path, note: Note, user: Owner | None = None) -> Aside:
             f"{checkout.parent} cannot be written ({error.strerror}), but the real .git is moved"
             " there while agents work: give the job's user the right to write there"
         ) from None
-    lock = _lock(new)
-    assert lock is not None
-    (new / "note.json").write_text(json.dumps({"version": VERSION, **vars(note)}))
+    try:
+        lock = _lock(new)
+        assert lock is not None
+        (new / "note.json").write_text(json.dumps({"version": VERSION, **vars(note)}))
+    except OSError:  # such as a full disk
+        remove_path(new)
+        raise
     try:
         new.rename(aside_of(checkout))
     except OSError:

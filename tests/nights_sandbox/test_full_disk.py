@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.agent import answer, flood, hang, plays, raw, sh
-from tests.support.disks import small_disk
+from tests.support.disks import fill, small_disk
 from tests.support.shop import FOUND, GOOD, nothing
 from tests.support.world import World, world
 
@@ -92,4 +92,20 @@ def test_a_disk_that_is_full_in_every_bead_is_told_as_that(tmp_path: Path) -> No
         assert (shop.result["outcome"], shop.result["error_code"]) == ("FAILED", "E_CONFIG")
         assert shop.result["reason"].startswith("in every bead (5) the disk of ")
         assert "Traceback" not in done.stdout + done.stderr
+        shop.assert_put_back()
+
+
+def test_a_disk_that_is_full_before_the_night_is_one_line(tmp_path: Path) -> None:
+    with crowded(tmp_path, GOOD) as shop:
+        for place in (Path(shop.env["TMPDIR"]), shop.checkout.parent):
+            filling = fill(place)
+            done = shop.nightshift("run")
+
+            assert done.exit_status == 2, done.log
+            told = done.stderr.splitlines()[-1:] or [done.last_line]
+            assert "E_CONFIG" in told[0]
+            assert "no space left on" in told[0]
+            assert "Traceback" not in done.stdout + done.stderr
+            assert shop.agent.seen == []
+            filling.unlink()
         shop.assert_put_back()
