@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from tests.night.test_boundary import TIERS, open_folder, scripted, tier_or_skip, with_agent
 from tests.support.agent import answer, flood, hang, plays, raw, sh
 from tests.support.disks import fill, small_disk
 from tests.support.shop import FOUND, GOOD, nothing
@@ -24,6 +27,8 @@ MANY_FILES = sh(
 MESSAGE = {"id": "1", "content": [{"type": "text", "text": "section_start:1:x\r\x1b[0Kplanted"}]}
 CHATTY = raw((json.dumps({"type": "assistant", "message": MESSAGE}) + "\n") * 30_000)
 TALKS = [raw("section_start:1:x\r\x1b[0K" * 50), flood(30_000_000, 0), raw("\n"), CHATTY]
+
+__all__ = ["open_folder"]
 
 
 @contextmanager
@@ -109,3 +114,34 @@ def test_a_disk_that_is_full_before_the_night_is_one_line(tmp_path: Path) -> Non
             assert shop.agent.seen == []
             filling.unlink()
         shop.assert_put_back()
+
+
+IN_A_TIER = (
+    '(cd "$TMPDIR"; for n in $(seq 300); do mkdir d && cd -P d; done; cat /dev/zero >big);'
+    " cat /dev/zero >.git/junk; cat /dev/zero >shop.py; sleep 600"
+)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_what_fills_a_disk_from_a_sandbox_is_removed(tier: str, open_folder: Path) -> None:
+    with (
+        small_disk(open_folder / "d", "24m", 5000) as tmp,
+        small_disk(open_folder / "builds", "24m"),
+        world(open_folder) as shop,
+    ):
+        env = {
+            "PATH": with_agent(shop, "filling", scripted(IN_A_TIER)),
+            "TMPDIR": str(tmp),
+            "NIGHTSHIFT_ISOLATION": tier_or_skip(tier),
+            "NIGHTSHIFT_TASK": "Fill the disk.",
+            "NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "1",
+        }
+        done = shop.nightshift("run", **env)
+
+        assert (done.exit_status, done.stderr) == (9, ""), done.log
+        statuses = [bead["status"] for bead in shop.result["beads"]]
+        assert statuses == ["disk_full", "disk_full"]
+        assert "was full" in shop.result["reason"]
+        assert shop.result["isolation"].startswith(tier)
+        shop.assert_put_back()
+        assert list(tmp.iterdir()) == []

@@ -15,7 +15,7 @@ def small_disk(folder: Path, size: str = "1m", files: int = 0) -> Iterator[Path]
     The test is skipped where none can be mounted.
     """
     folder.mkdir(exist_ok=True)
-    options = f"size={size}" + (f",nr_inodes={files}" if files else "")
+    options = f"mode=755,size={size}" + (f",nr_inodes={files}" if files else "")
     argv = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
     if subprocess.run(argv, check=False, capture_output=True).returncode:
         pytest.skip("no small disk can be mounted here")
