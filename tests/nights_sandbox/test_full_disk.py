@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.night.test_boundary import TIERS, open_folder, scripted, tier_or_skip, with_agent
+from tests.nights_sandbox.test_boundary import open_folder
 from tests.support.agent import answer, flood, hang, plays, raw, sh
 from tests.support.disks import fill, small_disk
+from tests.support.sandboxes import TIERS, scripted, tier_or_skip, with_agent
 from tests.support.shop import FOUND, GOOD, nothing
 from tests.support.world import World, world
 
