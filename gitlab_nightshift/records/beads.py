@@ -25,13 +25,24 @@ class BeadStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Usage:
-    """What a bead or a run cost. ``None`` is unknown, and a sum with an unknown is unknown."""
+    """What a bead or a run cost. ``None`` is unknown, and a sum with an unknown is unknown.
+
+    ``assumed_usd`` and ``assumed_tokens`` are the part of it that no endpoint has told: the worst
+    case of answers whose end was not seen. With it the sum is what was used at most.
+    """
 
     cost_usd: float | None = 0.0
     tokens: int | None = 0
+    assumed_usd: float = 0.0
+    assumed_tokens: int = 0
 
     def __add__(self, other: Self) -> "Usage":
-        return Usage(_sum(self.cost_usd, other.cost_usd), _sum(self.tokens, other.tokens))
+        return Usage(
+            _sum(self.cost_usd, other.cost_usd),
+            _sum(self.tokens, other.tokens),
+            self.assumed_usd + other.assumed_usd,
+            self.assumed_tokens + other.assumed_tokens,
+        )
 
 
 Number = TypeVar("Number", int, float)

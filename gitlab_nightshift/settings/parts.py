@@ -86,6 +86,17 @@ class MaxOpenMrs(Part):
     """With as many the night is left out."""
 
 
+class LongPrice(Part):
+    """USD per million tokens of a request with a long input, all of it."""
+
+    above: int = Field(ge=1)
+    """Tokens of input above which it applies."""
+    input: float = Field(ge=0)
+    """Tokens that are sent."""
+    output: float = Field(ge=0)
+    """Tokens that come back."""
+
+
 class Price(Part):
     """USD per million tokens."""
 
@@ -93,6 +104,8 @@ class Price(Part):
     """Tokens that are sent."""
     output: float = Field(ge=0)
     """Tokens that come back."""
+    long: LongPrice | None = None
+    """The price of requests with a long input, where it is another one."""
 
 
 class TestCommand(Part):

@@ -1,5 +1,6 @@
 """What a bead may ask and has used: reserved before a request goes on, settled after it."""
 
+import contextlib
 import hmac
 import threading
 from collections.abc import Mapping
@@ -10,19 +11,24 @@ from gitlab_nightshift.host.gateway.limits import (
     NOTES_PER_BEAD,
     USUAL_OUTPUT,
 )
+from gitlab_nightshift.host.gateway.meter import Metered
 from gitlab_nightshift.host.gateway.prices import Rates, Tokens
 from gitlab_nightshift.host.gateway.refusal import Refusal
+from gitlab_nightshift.host.gateway.shape import Input
 from gitlab_nightshift.records import Usage
 
+NOTHING = Tokens()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Reserved:
-    """What a request may cost at most; ``max_output`` is the limit to send, in tokens."""
+    """What is set aside for a request, and the worst case that is billed where nothing is told of
+    its answer; ``max_output`` is the limit to send, in tokens."""
 
     model: str
-    input: int
+    held: Tokens
+    worst: Tokens
     max_output: int | None
-    tokens: int
     usd: float
 
 
@@ -46,9 +52,9 @@ class Account:
         self._placeholder = placeholder.encode()
         self._rates = rates
         self._budget_usd, self._budget_tokens = budget_usd, budget_tokens
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._reserved: list[Reserved] = []
-        self._usd, self._tokens, self._unknown = 0.0, 0, False
+        self._used, self._unknown = Usage(), False
         self._told: set[str] = set()
 
     def opens(self, given: bytes) -> bool:
@@ -58,7 +64,7 @@ class Account:
     def usage(self) -> Usage:
         """What all answers so far have used; a cost without a price is unknown."""
         with self._lock:
-            return Usage(None if self._unknown else self._usd, self._tokens)
+            return replace(self._used, cost_usd=None) if self._unknown else self._used
 
     def tells(self, text: str) -> bool:
         """True for a refusal worth an event: new, and not one of very many."""
@@ -72,49 +78,95 @@ class Account:
         """True where the price of a model is known."""
         return model in self._rates
 
-    def reserve(self, model: str, asked: int, wanted: int | None) -> Reserved:
-        """Set aside the worst case of a request of ``asked`` tokens.
+    def reserve(self, model: str, asked: Input, wanted: int | None) -> Reserved:
+        """Set aside the worst case of a request.
 
-        The limit of its answer is lowered to what is left, so that the budget can be used up to its
-        end. Raises :class:`Refusal` where less than a short answer would be left.
+        Its input is what such text usually has, and what it can have at most where another request
+        is on its way: however dense the text is, only one answer at a time can cost more than was
+        set aside for it. The limit of its answer is lowered to what is left, so that the budget can
+        be used up to its end. Raises :class:`Refusal` where less than a short answer would be left.
         """
         with self._lock:
-            room = self._room(model, asked)
+            sent = self._dearest(model, asked.most if self._reserved else asked.usual, asked.hour)
+            room = self._room(model, sent)
             if room is not None and room < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
-                self.exhausted = True
-                raise Refusal("the night's budget is reached: this request does not fit into it")
+                raise self._spent()
             limit = wanted if room is None else min(wanted or USUAL_OUTPUT, room)
-            rates = self._rates.get(model)
-            worst = Tokens(written=asked, output=limit or 0)
-            usd = rates.cost(worst) if rates else 0.0
-            reserved = Reserved(model, asked, limit, worst.total, usd)
+            held, most = replace(sent, output=limit or USUAL_OUTPUT), asked.most
+            worst = replace(self._dearest(model, most, asked.hour), output=held.output)
+            reserved = Reserved(model, held, worst, limit, self._cost(model, held))
             self._reserved.append(reserved)
             return reserved
 
-    def settle(self, reserved: Reserved, used: Tokens) -> None:
-        """Put what was used in the place of what was reserved."""
+    def renew(self, lost: Reserved) -> Reserved:
+        """Set the same aside once more, for another try: the answer to the last one was lost, and
+        is billed at its worst. Raises :class:`Refusal` where that does not fit any more."""
         with self._lock:
-            self._reserved = [r for r in self._reserved if r is not reserved]
-            rates = self._rates.get(reserved.model)
-            self._tokens += used.total
-            self._usd += rates.cost(used) if rates else 0.0
-            self._unknown = self._unknown or (rates is None and used.total > 0)
+            self.settle(lost, NOTHING, lost.worst)
+            room = self._room(lost.model, replace(lost.held, output=0))
+            if room is not None and room < lost.held.output:
+                raise self._spent()
+            again = replace(lost)
+            self._reserved.append(again)
+            return again
 
-    def _room(self, model: str, asked: int) -> int | None:
-        """Tokens of output that fit into what is left after ``asked`` tokens of input."""
+    def settle(self, reserved: Reserved, told: Tokens, assumed: Tokens = NOTHING) -> None:
+        """Put what an answer has used in the place of what was reserved, once.
+
+        ``told`` is the endpoint's word, ``assumed`` the worst case of what it did not tell.
+        """
+        with self._lock, contextlib.suppress(ValueError):
+            self._reserved.remove(reserved)
+            whole = told + assumed
+            usd = self._cost(reserved.model, whole)
+            guess = usd - self._cost(reserved.model, told) if assumed.total else 0.0
+            self._used += Usage(usd, whole.total, guess, assumed.total)
+            unpriced = reserved.model not in self._rates and whole.total > 0
+            self._unknown = self._unknown or unpriced
+
+    def settle_rest(self) -> None:
+        """Bill what is still reserved at its worst: nobody will tell any more."""
+        with self._lock:
+            for reserved in tuple(self._reserved):
+                self.settle(reserved, NOTHING, reserved.worst)
+
+    def _spent(self) -> Refusal:
+        self.exhausted = True
+        return Refusal("the night's budget is reached: this request does not fit into it")
+
+    def _dearest(self, model: str, count: int, hour: bool) -> Tokens:
+        """So many tokens of input, as the dearest kind that they can become."""
+        kinds = [Tokens(written=count), Tokens(input=count)]
+        kinds += [Tokens(written_1h=count)] if hour else []
+        return max(kinds, key=lambda kind: self._cost(model, kind))
+
+    def _cost(self, model: str, tokens: Tokens) -> float:
+        rates = self._rates.get(model)
+        return rates.cost(tokens) if rates else 0.0
+
+    def _room(self, model: str, sent: Tokens) -> int | None:
+        """Tokens of output that fit into what is left after what is sent; None without a limit."""
         rooms = []
         rates = self._rates.get(model)
-        if self._budget_usd is not None and rates and rates.output:
-            left = self._budget_usd - self._usd - sum(r.usd for r in self._reserved)
-            left -= rates.cost(Tokens(written=asked))
-            rooms.append(int(left * 1_000_000 / rates.output))
+        if self._budget_usd is not None and rates:
+            left = self._budget_usd - (self._used.cost_usd or 0.0) - rates.cost(sent)
+            left -= sum(r.usd for r in self._reserved)
+            if output := rates.at(sent).output:
+                rooms.append(int(left * 1_000_000 / output))
+            elif left < 0:
+                rooms.append(0)
         if self._budget_tokens is not None:
-            held = self._tokens + sum(r.tokens for r in self._reserved)
-            rooms.append(self._budget_tokens - held - asked)
+            held = (self._used.tokens or 0) + sum(r.held.total for r in self._reserved)
+            rooms.append(self._budget_tokens - held - sent.total)
         return min(rooms, default=None)
 
 
-def billed(reserved: Reserved, seen: Tokens) -> Tokens:
-    """The tokens of an answer; one that did not tell its input is billed as it was reserved."""
-    told = seen.input or seen.cached or seen.written or seen.written_1h
-    return seen if told else replace(seen, input=reserved.input)
+def billed(worst: Tokens, seen: Metered) -> tuple[Tokens, Tokens]:
+    """What an answer has told of its usage, and the worst case of what it has not."""
+    sent = replace(worst, output=0)
+    told, assumed = seen.tokens, NOTHING
+    if told.total == told.output:
+        assumed = sent
+    if not seen.final:
+        assumed = replace(assumed, output=max(worst.output - told.output, 0))
+    return told, assumed

@@ -4,10 +4,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from gitlab_nightshift.host.gateway.limits import CLAUDE_IMAGE_TOKENS
 from gitlab_nightshift.host.gateway.refusal import Refusal
 from gitlab_nightshift.host.gateway.shape import (
     Check,
     Question,
+    Seen,
     anything,
     asked,
     either,
@@ -48,15 +50,26 @@ _BETAS = frozenset(
 )
 _BETA = re.compile(r"([a-z0-9-]+?)-(\d{4}-\d\d-\d\d|\d{8})")
 
-_CACHE = optional(record("cache_control", type=one_of("ephemeral"), ttl=text, scope=text))
+_LIFETIME = one_of("5m", "1h")
+
+
+def _lifetime(seen: Seen, value: Any) -> Any:
+    """How long the cache keeps it: the longer time has the higher price."""
+    seen.hour = seen.hour or value == "1h"
+    return _LIFETIME(seen, value)
+
+
+_CACHE = optional(record("cache_control", type=one_of("ephemeral"), ttl=_lifetime, scope=text))
+_PICTURE = picture(CLAUDE_IMAGE_TOKENS)
 _DATA: Mapping[str, Check] = {"media_type": text, "data": text}
 _TEXT: Mapping[str, Check] = {"text": text, "cache_control": _CACHE}
 _IMAGE: Mapping[str, Check] = {
-    "source": tagged("an image source", {"base64": {"media_type": text, "data": picture}}),
+    "source": tagged("an image source", {"base64": {"media_type": text, "data": _PICTURE}}),
     "cache_control": _CACHE,
 }
+# No PDF: a small one can have any number of pages, so what it costs is not known beforehand.
 _DOCUMENT: Mapping[str, Check] = {
-    "source": tagged("a document source", {"base64": _DATA, "text": _DATA}),
+    "source": tagged("a document source", {"text": _DATA}),
     "title": optional(text),
     "context": optional(text),
     "cache_control": _CACHE,

@@ -132,7 +132,7 @@ class Bodies:
         try:
             async with asyncio.timeout(self._limits.body_s):
                 return await request.content.readexactly(size)
-        except (TimeoutError, asyncio.IncompleteReadError):
+        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
             raise Refusal("the request did not come whole", 408) from None
 
 

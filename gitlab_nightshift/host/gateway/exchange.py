@@ -3,8 +3,6 @@
 Imports aiohttp: only the gateway's own thread reads this module.
 """
 
-import asyncio
-import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,11 +10,13 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
-from gitlab_nightshift.host.gateway.account import Account, Reserved, billed
+from gitlab_nightshift.host.gateway.account import Account, Reserved
 from gitlab_nightshift.host.gateway.anthropic import betas, fit_thinking
+from gitlab_nightshift.host.gateway.bill import Bill
 from gitlab_nightshift.host.gateway.forward import (
     OVERLOAD,
     REFUSED,
+    Abandoned,
     Retries,
     Sent,
     Unreachable,
@@ -26,7 +26,7 @@ from gitlab_nightshift.host.gateway.forward import (
 from gitlab_nightshift.host.gateway.limits import Limits
 from gitlab_nightshift.host.gateway.meter import Meter
 from gitlab_nightshift.host.gateway.openai import LIGHT
-from gitlab_nightshift.host.gateway.prices import Tokens
+from gitlab_nightshift.host.gateway.receiver import Receiver
 from gitlab_nightshift.host.gateway.refusal import Refusal, error_body, plain
 from gitlab_nightshift.host.gateway.routes import Route
 from gitlab_nightshift.host.gateway.shape import Question
@@ -40,31 +40,11 @@ NO_RETRY = {"x-should-retry": "false"}
 HIDDEN = b"[redacted]"
 
 
+UNTOLD = "the end of an answer was not seen: the most that it can have cost is counted"
+
+
 class Cut(Exception):
     """An answer that cannot go on: the agent's connection is broken off, not ended well."""
-
-
-class Gone(Exception):
-    """The agent has closed its connection: it had enough, or has ended."""
-
-
-@dataclass
-class _Bill:
-    """What a request owes: nothing before an answer has begun, unless the agent went away."""
-
-    account: Account
-    reserved: Reserved | None
-    owed: bool = True
-    meter: Meter | None = None
-
-    def settle(self) -> None:
-        """Once; before the agent sees the end of its answer."""
-        if self.reserved is None:
-            return
-        seen = self.meter.end() if self.meter else Tokens()
-        used = billed(self.reserved, seen) if self.owed else Tokens()
-        self.account.settle(self.reserved, used)
-        self.reserved = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +59,7 @@ class Exchange:
     async def run(
         self,
         request: web.BaseRequest,
+        receiver: Receiver,
         account: Account,
         asked: tuple[Route, str],
         question: Question,
@@ -86,7 +67,8 @@ class Exchange:
     ) -> web.StreamResponse:
         """Send a checked request of ``size`` bytes on, and its answer back.
 
-        Raises :class:`Refusal` where it does not fit into the budget or there is no answer at all.
+        The answer is read to its end, also where the agent has left before. Raises
+        :class:`Refusal` where it does not fit into the budget or there is no answer at all.
         """
         kept, dropped = betas(
             ",".join(request.headers.getall("anthropic-beta", ())), account.models
@@ -94,77 +76,69 @@ class Exchange:
         self._tell(account, question, dropped)
         reserved = None
         if question.output_key:
-            reserved = account.reserve(question.model, question.tokens(size), question.max_output)
+            reserved = account.reserve(question.model, question.input(size), question.max_output)
             _limit(question, reserved)
-        bill = _Bill(account, reserved)
+        bill = Bill(account, reserved)
         try:
             sent = _sent(request, asked, question, kept)
             question.body.clear()  # not to be held while the answer comes
-            return await self._sent(request, account, sent, bill)
-        except Refusal as refusal:
-            bill.owed = False
-            if isinstance(refusal, Unreachable):
-                self.standing.give_up(refusal.message)
+            return await self._sent(receiver, account, sent, bill)
+        except Abandoned:
+            return web.Response()
+        except Unreachable as refusal:
+            self.standing.give_up(refusal.message)
             raise
         finally:
             bill.settle()
+            if bill.assumed:
+                self.standing.tell(account, UNTOLD)
 
     def _tell(self, account: Account, question: Question, dropped: Iterable[str]) -> None:
         for name in (*question.dropped, *(f"anthropic-beta {name}" for name in dropped)):
             self.standing.tell(account, f"{plain(name)} is not known and was left out")
         if question.output_key and not account.priced(question.model):
-            text = f"no price is known for {question.model}: set `prices`, or its cost is unknown"
+            text = f"no price is known for {question.model}, so its cost is unknown: set `prices`"
             self.standing.tell(account, text)
 
     async def _sent(
-        self, request: web.BaseRequest, account: Account, sent: Sent, bill: _Bill
+        self, receiver: Receiver, account: Account, sent: Sent, bill: Bill
     ) -> web.StreamResponse:
-        retries = Retries(self.limits, once=bool(self.standing.unusable))
-        async with answered(self.session, self.upstream, sent, retries) as response:
+        retries = Retries(self.limits, receiver.gone, once=bool(self.standing.unusable))
+        async with answered(self.session, self.upstream, sent, retries, bill) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise Refusal("the model endpoint answered in another encoding", 502, "api_error")
             if response.status != 200:
-                bill.owed = False
                 return await self._fault(response)
             try:
-                return await self._relayed(request, response, bill)
-            except Gone:
-                return web.Response()
+                return await self._relayed(receiver, response, sent, bill)
             except (Cut, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 why = str(error) if isinstance(error, Cut) else type(error).__name__
                 self.standing.tell(account, f"an answer was cut off: {why}")
-                if request.transport:
-                    request.transport.abort()
+                receiver.leave()
                 return web.Response()
+            finally:
+                if receiver.slow:
+                    self.standing.tell(account, "an answer was cut off: the agent does not read it")
 
     async def _relayed(
-        self, request: web.BaseRequest, response: aiohttp.ClientResponse, bill: _Bill
+        self, receiver: Receiver, response: aiohttp.ClientResponse, sent: Sent, bill: Bill
     ) -> web.StreamResponse:
         stream = response.content_type == "text/event-stream"
-        bill.meter = Meter(self.upstream.api, stream, self.limits.metered_bytes)
-        back = web.StreamResponse(headers=head_for_agent(response.headers))
+        meter = Meter(self.upstream.api, stream, self.limits.metered_bytes, sent.hour)
+        bill.meter = meter
         guard, total = _Guard(self.upstream.secrets), 0
-        await back.prepare(request)
+        await receiver.begin(head_for_agent(response.headers))
         async for chunk in response.content.iter_any():
             total += len(chunk)
-            bill.meter.feed(chunk)
+            meter.feed(chunk)
             if total > self.limits.answer_bytes:
                 raise Cut("it is too large")
             guard.check(chunk)
-            await self._written(back, chunk)
+            await receiver.take(chunk)
+            if receiver.gone.is_set() and meter.final:
+                break
         bill.settle()
-        with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-            await back.write_eof()  # some agents hang up once they have read the last event
-        return back
-
-    async def _written(self, back: web.StreamResponse, chunk: bytes) -> None:
-        try:
-            async with asyncio.timeout(self.limits.agent_reads_s):
-                await back.write(chunk)
-        except TimeoutError:
-            raise Cut("the agent does not read it") from None
-        except (aiohttp.ClientError, ConnectionError):
-            raise Gone from None
+        return await receiver.end()
 
     async def _fault(self, response: aiohttp.ClientResponse) -> web.Response:
         """An error of the endpoint, handed on once and never with a secret in it."""
@@ -227,6 +201,7 @@ def _sent(
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
         stream=question.stream,
         light=request.headers.get(LIGHT) == "true",
+        hour=question.seen.hour,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
+from gitlab_nightshift.host.gateway.bill import Bill
 from gitlab_nightshift.host.gateway.keys import Api
 from gitlab_nightshift.host.gateway.limits import Limits
 from gitlab_nightshift.host.gateway.openai import LIGHT
@@ -21,6 +22,10 @@ from gitlab_nightshift.host.gateway.upstream import Upstream
 
 OVERLOAD = frozenset({429, 502, 503, 529})
 REFUSED = frozenset({401, 403})
+NEVER_MADE = frozenset({503, 529})
+"""Errors above 499 with which no answer was made, whoever says so."""
+PERHAPS_MADE = frozenset({408, 499})
+"""Errors below 500 with which a proxy on the way tells that it has waited in vain."""
 PASSED_BACK = ("content-type", "request-id", "x-request-id", "retry-after")
 """Headers of an answer that the agent gets; no cookies, no ids of the account."""
 HEADER_BYTES = 32 * 1024
@@ -38,6 +43,7 @@ class Sent:
     agent: str
     stream: bool
     light: bool = False
+    hour: bool = False
 
 
 def open_session(upstream: Upstream, limits: Limits) -> aiohttp.ClientSession:
@@ -59,12 +65,19 @@ class Unreachable(Refusal):
     """No answer at all, after all retries."""
 
 
-class Retries:
-    """When an overloaded endpoint is asked again. Once a deadline has passed in vain, later
-    requests have one try each: the caller ends the bead anyway."""
+class Abandoned(Exception):
+    """The agent has left before there was an answer: it is not asked for again."""
 
-    def __init__(self, limits: Limits, once: bool) -> None:
-        self._limits, self._pause = limits, limits.retry_first_s
+
+class Retries:
+    """When an overloaded endpoint is asked again, unless the agent has ``gone``.
+
+    Once a deadline has passed in vain, later requests have one try each: the caller ends the bead
+    anyway.
+    """
+
+    def __init__(self, limits: Limits, gone: asyncio.Event, once: bool) -> None:
+        self._limits, self._gone, self._pause = limits, gone, limits.retry_first_s
         self._end = time.monotonic() + (0 if once else limits.retry_s)
 
     def pause(self, asked: str) -> float | None:
@@ -75,21 +88,36 @@ class Retries:
             wait = max(wait, float(asked))
         return wait if time.monotonic() + wait < self._end else None
 
+    async def wait(self, seconds: float) -> None:
+        """Wait. Raises :class:`Abandoned` where the agent has left meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gone.wait(), seconds)
+            raise Abandoned
+
 
 @contextlib.asynccontextmanager
 async def answered(
-    session: aiohttp.ClientSession, upstream: Upstream, sent: Sent, retries: Retries
+    session: aiohttp.ClientSession, upstream: Upstream, sent: Sent, retries: Retries, bill: Bill
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """The endpoint's answer, its head read. Raises :class:`Unreachable` where there is none."""
+    """The endpoint's answer, its head read. Each try is owed, unless it is sure to cost nothing.
+
+    Raises :class:`Unreachable` where there is none, :class:`Refusal` where another try does not fit
+    into the budget, :class:`Abandoned`.
+    """
     while True:
         fault = ""
         pause = None
+        bill.begin()
         try:
             response = await _asked(session, upstream, sent)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             fault = _said(error)
+            if _unsent(error):
+                bill.forgive()
             pause = None if _hopeless(error) else retries.pause("")
         else:
+            if _costs_nothing(response):
+                bill.forgive()
             if response.status in OVERLOAD:
                 pause = retries.pause(response.headers.get("Retry-After", ""))
             if pause is None:
@@ -101,7 +129,7 @@ async def answered(
             response.close()
         if pause is None:
             raise Unreachable(f"the model endpoint cannot be reached: {fault}", 502, "api_error")
-        await asyncio.sleep(pause)
+        await retries.wait(pause)
 
 
 async def _asked(
@@ -132,6 +160,26 @@ def _headers(upstream: Upstream, sent: Sent) -> dict[str, str]:
 def head_for_agent(headers: Mapping[str, str]) -> dict[str, str]:
     """The part of an answer's headers that goes back."""
     return {name: headers[name] for name in PASSED_BACK if name in headers}
+
+
+def _unsent(error: Exception) -> bool:
+    """True where the request did not get to the endpoint. A connection that breaks later, or stays
+    silent, may have cost an answer that is lost."""
+    early = (
+        *(aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError),
+        *(aiohttp.ClientHttpProxyError, aiohttp.InvalidURL),
+    )
+    return isinstance(error, early)
+
+
+def _costs_nothing(response: aiohttp.ClientResponse) -> bool:
+    """True for an answer that says that none was made: a refused request, an overload, a redirect,
+    or a failure that the endpoint itself tells. What another server on the way tells of it (a page
+    instead of JSON, a timeout) says nothing about what was made behind it."""
+    status = response.status
+    if status in (500, 502):
+        return response.content_type == "application/json"
+    return status in NEVER_MADE or (300 <= status <= 498 and status not in PERHAPS_MADE)
 
 
 def _hopeless(error: Exception) -> bool:

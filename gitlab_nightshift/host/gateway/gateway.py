@@ -1,5 +1,6 @@
 """The model gateway: holds the key, serves the agent's base URL, counts and bounds what is used."""
 
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,11 +111,17 @@ class Gateway:
         self._standing.open(account)
         return BeadTicket(bead, placeholder, self.url, self._socket)
 
-    def close_bead(self, ticket: BeadTicket) -> Usage:
-        """End a bead's requests, refuse later ones, and tell what it has used."""
+    def close_bead(self, ticket: BeadTicket, wait_s: float = 0.0) -> Usage:
+        """End a bead's requests, refuse later ones, and tell what it has used.
+
+        Answers that are still on their way have ``wait_s`` seconds to come to their end; what is
+        not known then is billed at its worst.
+        """
         account = self._tickets[ticket.placeholder]
         self._standing.close(account)
-        self._thread.run(self._service.end(account), 2 * self._limits.stop_s)
+        with contextlib.suppress(TimeoutError):
+            self._thread.run(self._service.end(account, wait_s), wait_s + START_S)
+        account.settle_rest()
         return account.usage()
 
     def usage(self, ticket: BeadTicket) -> Usage:

@@ -38,6 +38,10 @@ LEAST_OUTPUT = 1024
 USUAL_OUTPUT = 32_000
 """Tokens: the answer's limit where a client sets none, so that its cost has a bound."""
 BYTES_PER_TOKEN = 2
-"""For the reservation: text and code have three to four bytes for each token."""
-IMAGE_TOKENS = 5000
-"""For the reservation: more than an image costs at any provider known."""
+"""What is usual: text and code have three to four bytes for each token."""
+FRAME_TOKENS = 1000
+"""What a provider adds to a request itself: the instructions that come with tools, marks."""
+CLAUDE_IMAGE_TOKENS = 5000
+"""More than an image costs at Anthropic, in its highest resolution."""
+IMAGE_TOKENS = 50_000
+"""More than an image costs in its highest detail at OpenAI, where small models count most."""

@@ -1,32 +1,45 @@
-"""Count the tokens of an answer while it passes, whole or as a stream, in bounded memory."""
+"""Read what an answer tells of its usage while it passes, in bounded memory."""
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from gitlab_nightshift.host.gateway.keys import Api
 from gitlab_nightshift.host.gateway.prices import Tokens
 
-CHARACTERS_PER_TOKEN = 3
 MOST_TOKENS = 10**9
-_TEXTS = ("text", "thinking", "partial_json", "content", "arguments", "reasoning_content")
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+"""The last events of a stream of Responses."""
+
+
+@dataclass(frozen=True)
+class Metered:
+    """What an answer has told. ``final``: it has come to its end and told its output there; without
+    it more may have been made than anybody saw (hidden thinking, the rest of a broken stream)."""
+
+    tokens: Tokens
+    final: bool
 
 
 @dataclass
 class Meter:
     """Reads what an endpoint says of its usage; any bytes may come.
 
-    ``longest`` is the size in bytes from which on a line, or a whole answer, is not read.
+    ``longest`` is the size in bytes from which on a line, or a whole answer, is not read. ``hour``:
+    the request wrote into the cache for an hour, as all that it wrote is then taken to be where an
+    endpoint does not tell the two kinds apart.
     """
 
     api: Api
     stream: bool
     longest: int
-    tokens: Tokens = field(default_factory=Tokens)
+    hour: bool = False
+    final: bool = False
+    _tokens: Tokens = field(default_factory=Tokens)
     _line: bytearray = field(default_factory=bytearray)
     _skip: bool = False
-    _characters: int = 0
-    _complete: bool = False
+    _split: bool = False
+    _ended: bool = False
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of the answer."""
@@ -39,13 +52,14 @@ class Meter:
             self._event()
         self._keep(rest)
 
-    def end(self) -> Tokens:
-        """What was used. A stream that was cut is counted by what came."""
+    def end(self) -> Metered:
+        """What was told, once no more comes."""
         self._event()
-        if self._complete:
-            return self.tokens
-        seen = -(-self._characters // CHARACTERS_PER_TOKEN)
-        return _most(self.tokens, Tokens(output=seen))
+        tokens, long = self._tokens, self._tokens.written_1h
+        if self.hour and not self._split:
+            long = tokens.written
+        written = max(tokens.written - long, 0)
+        return Metered(replace(tokens, written=written, written_1h=long), self.final)
 
     def _keep(self, data: bytes) -> None:
         self._skip = self._skip or len(self._line) + len(data) > self.longest
@@ -68,51 +82,55 @@ class Meter:
             self._read(event)
 
     def _read(self, event: dict[str, Any]) -> None:
+        self._ended = self._ended or not self.stream or _ends(event)
         inner = [event.get(name) for name in ("message", "response")]
         for part in (event, *(x for x in inner if isinstance(x, dict))):
             if isinstance(usage := part.get("usage"), dict):
                 used = _anthropic(usage) if self.api is Api.ANTHROPIC else _openai(usage)
-                self.tokens = _most(self.tokens, used)
-                self._complete = event.get("type") != "message_start"
-        if self.stream:
-            choices = event.get("choices")
-            parts = choices if isinstance(choices, list) else [event]
-            self._characters += sum(_length(p.get("delta")) for p in parts if isinstance(p, dict))
+                self._tokens = _most(self._tokens, used)
+                self._split = self._split or isinstance(usage.get("cache_creation"), dict)
+                self.final = self.final or (self._ended and used.output > 0)
 
 
-def _length(delta: object) -> int:
-    """Characters of text in a part of an answer."""
-    if isinstance(delta, str):
-        return len(delta)
-    if isinstance(delta, list):
-        return sum(_length(item) for item in delta)
-    if not isinstance(delta, dict):
-        return 0
-    own = sum(len(v) for k in _TEXTS if isinstance(v := delta.get(k), str))
-    calls = delta.get("tool_calls")
-    rows = calls if isinstance(calls, list) else []
-    return own + sum(_length(r.get("function")) for r in rows if isinstance(r, dict))
+def _ends(event: dict[str, Any]) -> bool:
+    """True for the event that closes an answer: its usage, or the one after it, is the last."""
+    delta, choices = event.get("delta"), event.get("choices")
+    parts = [delta, *(choices if isinstance(choices, list) else ())]
+    reasons = [
+        part.get(name)
+        for part in parts
+        if isinstance(part, dict)
+        for name in ("stop_reason", "finish_reason")
+    ]
+    ended = event.get("type") in _ENDS or choices == []
+    return ended or any(isinstance(reason, str) for reason in reasons)
 
 
 def _anthropic(usage: dict[str, Any]) -> Tokens:
-    written = _number(usage, "cache_creation_input_tokens")
+    """``written`` counts both kinds: the events of one stream tell the split only once."""
     split = usage.get("cache_creation")
-    long = _number(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
+    parts = split if isinstance(split, dict) else {}
+    long = _number(parts, "ephemeral_1h_input_tokens")
+    short = _number(parts, "ephemeral_5m_input_tokens")
     return Tokens(
         input=_number(usage, "input_tokens"),
         output=_number(usage, "output_tokens"),
-        written=max(written - long, 0),
+        written=max(_number(usage, "cache_creation_input_tokens"), long + short),
         written_1h=long,
         cached=_number(usage, "cache_read_input_tokens"),
     )
 
 
 def _openai(usage: dict[str, Any]) -> Tokens:
+    """Some endpoints count reasoning in the total alone."""
     asked = _number(usage, "input_tokens") or _number(usage, "prompt_tokens")
     details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
-    cached = _number(details, "cached_tokens") if isinstance(details, dict) else 0
+    parts = details if isinstance(details, dict) else {}
+    cached = min(_number(parts, "cached_tokens"), asked)
+    written = min(_number(parts, "cache_write_tokens"), asked - cached)
     output = _number(usage, "output_tokens") or _number(usage, "completion_tokens")
-    return Tokens(input=max(asked - cached, 0), output=output, cached=min(cached, asked))
+    output = max(output, _number(usage, "total_tokens") - asked)
+    return Tokens(asked - cached - written, output, written, cached=cached)
 
 
 def _number(usage: dict[str, Any], name: str) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from gitlab_nightshift.host.gateway.limits import IMAGE_TOKENS
 from gitlab_nightshift.host.gateway.refusal import Refusal
 from gitlab_nightshift.host.gateway.shape import (
     Check,
@@ -37,11 +38,14 @@ LIGHT = "x-openai-internal-codex-responses-lite"
 """The header by which codex asks for the shape that its newer models have."""
 
 
+_PICTURE = picture(IMAGE_TOKENS)
+
+
 def _data_url(seen: Seen, value: Any) -> str:
     """An image within the request: the provider would fetch any other address."""
     if not isinstance(value, str) or not value.startswith("data:image/"):
         raise Refusal("an image by its address is not allowed")
-    return picture(seen, value)
+    return str(_PICTURE(seen, value))
 
 
 _IDS: Mapping[str, Check] = {"id": scalar, "call_id": scalar, "status": scalar}

@@ -1,7 +1,8 @@
 """What tokens cost, in USD for a million of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 from gitlab_nightshift.settings.parts import Price
 
@@ -22,28 +23,46 @@ class Tokens:
         """All of them."""
         return sum(getattr(self, field.name) for field in fields(self))
 
+    def __add__(self, other: Self) -> "Tokens":
+        names = [field.name for field in fields(self)]
+        return Tokens(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
 
 @dataclass(frozen=True)
 class Rates:
-    """USD per million tokens of each kind."""
+    """USD per million tokens of each kind. Where the input of a request is more than ``long_above``
+    tokens, all of it costs ``long``."""
 
     input: float
     output: float
     written: float
     written_1h: float
     cached: float
+    long_above: int = 0
+    long: "Rates | None" = None
 
     def cost(self, tokens: Tokens) -> float:
-        """USD."""
+        """USD of one request."""
+        rates = self.at(tokens)
         usd: float = sum(
-            getattr(tokens, kind.name) * getattr(self, kind.name) for kind in fields(tokens)
+            getattr(tokens, kind.name) * getattr(rates, kind.name) for kind in fields(tokens)
         )
         return usd / 1_000_000
 
+    def at(self, tokens: Tokens) -> "Rates":
+        """Those in force for a request with this input."""
+        return self.long if self.long and tokens.total - tokens.output > self.long_above else self
+
 
 def _claude(input_usd: float, output_usd: float) -> Rates:
-    """Anthropic's cache prices are fixed parts of the input price: 1.25, 2 and 0.1 of it."""
+    """Anthropic's cache prices are parts of the input price: 1.25 and 2 of it to write, at most 0.1
+    to read."""
     return Rates(input_usd, output_usd, 1.25 * input_usd, 2 * input_usd, 0.1 * input_usd)
+
+
+def _plain(input_usd: float, output_usd: float) -> Rates:
+    """Elsewhere what goes into the cache costs up to 1.25 of the input price, for any time."""
+    return Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, input_usd)
 
 
 KNOWN: Mapping[str, Rates] = {
@@ -54,12 +73,15 @@ KNOWN: Mapping[str, Rates] = {
 
 def all_rates(prices: Mapping[str, Price]) -> dict[str, Rates]:
     """The built-in prices, and those of the settings, which win. A model that has none costs an
-    unknown sum, never nothing. The settings name no cache prices: for Claude they follow from the
-    input price, elsewhere what came out of the cache counts like any other input."""
-    own = {
-        model: _claude(price.input, price.output)
-        if model.startswith("claude-")
-        else Rates(price.input, price.output, price.input, price.input, price.input)
-        for model, price in prices.items()
-    }
-    return {**KNOWN, **own}
+    unknown sum, never nothing. The settings name no cache prices: they follow from the input price;
+    what came out of the cache counts like any other input where the model is none of Claude's."""
+    return {**KNOWN, **{model: _rates(model, price) for model, price in prices.items()}}
+
+
+def _rates(model: str, price: Price) -> Rates:
+    made = _claude if model.startswith("claude-") else _plain
+    rates = made(price.input, price.output)
+    if price.long is None:
+        return rates
+    long = made(price.long.input, price.long.output)
+    return replace(rates, long_above=price.long.above, long=long)

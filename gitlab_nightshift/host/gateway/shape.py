@@ -8,21 +8,32 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitlab_nightshift.host.gateway.limits import BYTES_PER_TOKEN, IMAGE_TOKENS
+from gitlab_nightshift.host.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS
 from gitlab_nightshift.host.gateway.refusal import Refusal, plain
 from gitlab_nightshift.host.gateway.strict_json import JsonObject
 
 Check = Callable[["Seen", Any], Any]
 
 
+@dataclass(frozen=True)
+class Input:
+    """Tokens of a request's input: what such text usually has, and what it can have at most.
+    ``hour``: it is written into the cache for an hour, which costs more."""
+
+    usual: int
+    most: int
+    hour: bool = False
+
+
 @dataclass
 class Seen:
-    """What was seen of a request on the way through its rules: keys that were left out, images and
-    their size in bytes."""
+    """What was seen of a request on the way through its rules: keys that were left out, the size of
+    its images in bytes and in tokens, whether it writes into the cache for an hour."""
 
     dropped: set[str] = field(default_factory=set)
-    images: int = 0
     image_bytes: int = 0
+    image_tokens: int = 0
+    hour: bool = False
 
 
 @dataclass
@@ -30,22 +41,23 @@ class Question:
     """A request that passed: ``body`` is new and holds only what a rule knows.
 
     ``output_key`` is the key of the answer's limit in tokens, "" where nothing is billed.
-    ``images`` and ``image_bytes`` tell which part of it is pictures, whose price has nothing to do
-    with their size.
     """
 
     model: str
     body: JsonObject
     stream: bool
     output_key: str
+    seen: Seen = field(default_factory=Seen)
     dropped: tuple[str, ...] = ()
-    images: int = 0
-    image_bytes: int = 0
 
-    def tokens(self, size: int) -> int:
-        """Tokens that its input of ``size`` bytes has at most, in sensible text."""
-        rest = max(size - self.image_bytes, 0)
-        return rest // BYTES_PER_TOKEN + 1 + self.images * IMAGE_TOKENS
+    def input(self, size: int) -> Input:
+        """Its input, of ``size`` bytes as they came.
+
+        No tokenizer makes more tokens than bytes. What pictures cost has nothing to do with theirs.
+        """
+        text = max(size - self.seen.image_bytes, 0)
+        usual = text // BYTES_PER_TOKEN + 1 + self.seen.image_tokens
+        return Input(usual, text + FRAME_TOKENS + self.seen.image_tokens, self.seen.hour)
 
     @property
     def max_output(self) -> int | None:
@@ -95,11 +107,15 @@ def one_of(*known: object) -> Check:
     return check
 
 
-def picture(seen: Seen, value: Any) -> str:
-    """The bytes of an image, as text."""
-    seen.images += 1
-    seen.image_bytes += len(text(seen, value))
-    return str(value)
+def picture(tokens: int) -> Check:
+    """The bytes of an image, as text; it costs so many tokens at most."""
+
+    def check(seen: Seen, value: Any) -> str:
+        seen.image_tokens += tokens
+        seen.image_bytes += len(text(seen, value))
+        return str(value)
+
+    return check
 
 
 def list_of(check: Check) -> Check:
@@ -166,7 +182,7 @@ def asked(
     made = fields(seen, dict(body), "body", checks)
     dropped = tuple(sorted(seen.dropped.difference(silent)))
     stream = body.get("stream") is True and bool(output_key)
-    return Question(model, made, stream, output_key, dropped, seen.images, seen.image_bytes)
+    return Question(model, made, stream, output_key, seen, dropped)
 
 
 def _model_of(body: Mapping[str, Any], models: Collection[str]) -> str:

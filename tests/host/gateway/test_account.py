@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from gitlab_nightshift.host.gateway.account import Account, billed
 from gitlab_nightshift.host.gateway.anthropic import check_messages
 from gitlab_nightshift.host.gateway.keys import Api
-from gitlab_nightshift.host.gateway.meter import Meter
+from gitlab_nightshift.host.gateway.meter import Meter, Metered
 from gitlab_nightshift.host.gateway.openai import check_responses
 from gitlab_nightshift.host.gateway.prices import KNOWN, Rates, Tokens, all_rates
 from gitlab_nightshift.host.gateway.refusal import Refusal
+from gitlab_nightshift.host.gateway.shape import Input
 from gitlab_nightshift.records import Usage
 from gitlab_nightshift.settings.parts import Price
 from tests.host.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
@@ -28,10 +29,14 @@ def account(usd: float | None, tokens: int | None = None) -> Account:
     return Account("analyze", frozenset({MODEL}), "p", KNOWN, usd, tokens)
 
 
+def text(tokens: int, most: int | None = None) -> Input:
+    return Input(tokens, most or tokens)
+
+
 def test_the_worst_case_is_set_aside() -> None:
     one = account(1.0)
-    reserved = one.reserve(MODEL, 1001, 10_000)
-    assert (reserved.input, reserved.max_output, reserved.tokens) == (1001, 10_000, 11_001)
+    reserved = one.reserve(MODEL, text(1001), 10_000)
+    assert (reserved.max_output, reserved.held.total) == (10_000, 11_001)
     assert reserved.usd == about((1001 * 3.75 + 10_000 * 15) / 1_000_000)
     assert one.usage() == Usage(0.0, 0)
     one.settle(reserved, Tokens(input=10, output=20))
@@ -40,45 +45,45 @@ def test_the_worst_case_is_set_aside() -> None:
 
 def test_an_answer_is_limited_to_what_is_left() -> None:
     one = account(0.3)
-    assert one.reserve(MODEL, 51, 64_000).max_output == 19_987
+    assert one.reserve(MODEL, text(51), 64_000).max_output == 19_987
     with pytest.raises(Refusal, match="budget"):
-        one.reserve(MODEL, 51, 64_000)
+        one.reserve(MODEL, text(51), 64_000)
     assert one.exhausted
 
 
 def test_a_short_answer_is_asked_with_little_left() -> None:
-    assert account(0.01).reserve(MODEL, 100, 100).max_output == 100
+    assert account(0.01).reserve(MODEL, text(100), 100).max_output == 100
     with pytest.raises(Refusal):
-        account(0.01).reserve(MODEL, 100, 5000)
+        account(0.01).reserve(MODEL, text(100), 5000)
     with pytest.raises(Refusal):
-        account(0.01).reserve(MODEL, 4000, 10)
+        account(0.01).reserve(MODEL, text(4000), 10)
 
 
 def test_a_picture_costs_what_pictures_cost() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": "A" * 4_000_000}
     said = [{"type": "image", "source": image}, {"type": "text", "text": "x"}]
     question = check_messages(message(messages=[{"role": "user", "content": said}]), {MODEL})
-    assert question.tokens(4_000_200) == 5_101
+    assert question.input(4_000_200) == Input(5_101, 6_200)
     url = {"type": "input_image", "image_url": f"data:image/png;base64,{image['data']}"}
     body = {"model": "gpt", "input": [{"role": "user", "content": [url]}]}
-    assert check_responses(body, {"gpt"}).tokens(4_000_200) < 5_101
+    assert check_responses(body, {"gpt"}).input(4_000_200).usual < 50_101
 
 
 def test_tokens_have_a_budget_too() -> None:
     one = account(None, 10_000)
-    assert one.reserve(MODEL, 1001, None).max_output == 8_999
+    assert one.reserve(MODEL, text(1001), None).max_output == 8_999
     with pytest.raises(Refusal):
-        one.reserve(MODEL, 10, 10)
+        one.reserve(MODEL, text(10), 10)
 
 
 def test_without_a_budget_nothing_is_limited() -> None:
-    assert account(None).reserve(MODEL, 100, None).max_output is None
-    assert account(None).reserve(MODEL, 100, 500_000).max_output == 500_000
+    assert account(None).reserve(MODEL, text(100), None).max_output is None
+    assert account(None).reserve(MODEL, text(100), 500_000).max_output == 500_000
 
 
 def test_an_unknown_price_is_an_unknown_cost() -> None:
     one = account(5.0)
-    reserved = one.reserve("other", 100, 1000)
+    reserved = one.reserve("other", text(100), 1000)
     assert one.usage() == Usage(0.0, 0)
     one.settle(reserved, Tokens(input=5))
     assert one.usage() == Usage(None, 5)
@@ -89,37 +94,40 @@ def test_what_is_set_aside_never_exceeds_the_budget(asked: list[tuple[int, int]]
     one, held = account(1.0, 200_000), []
     for size, limit in asked:
         try:
-            held.append(one.reserve(MODEL, size, limit))
+            held.append(one.reserve(MODEL, text(size), limit))
         except Refusal:
             continue
     assert sum(r.usd for r in held) <= 1.0
-    assert sum(r.tokens for r in held) <= 200_000
+    assert sum(r.held.total for r in held) <= 200_000
     for reserved in held:
         assert reserved.max_output
-        one.settle(reserved, Tokens(written=reserved.input, output=reserved.max_output))
+        one.settle(reserved, reserved.worst)
     assert (one.usage().cost_usd or 0) <= 1.0 + 1e-9
 
 
 def test_prices() -> None:
     rates = all_rates({"gpt": Price(input=2, output=8), MODEL: Price(input=1, output=2)})
-    assert rates["gpt"] == Rates(2, 8, 2, 2, 2)
+    assert rates["gpt"] == Rates(2, 8, 2.5, 2.5, 2)
     assert rates[MODEL] == Rates(1, 2, 1.25, 2, about(0.1))
     assert rates["claude-opus-4-6"] == Rates(5, 25, 6.25, 10, 0.5)
     assert KNOWN[MODEL] == Rates(3, 15, 3.75, 6, about(0.3))
     assert Rates(3, 15, 3.75, 6, 0.3).cost(Tokens(10**6, 10**6, 10**6, 10**6, 10**6)) == 28.05
 
 
-def test_silence_is_billed_as_it_was_reserved() -> None:
-    reserved = account(1.0).reserve(MODEL, 1001, 10)
-    assert billed(reserved, Tokens(output=5)) == Tokens(input=1001, output=5)
-    assert billed(reserved, Tokens(cached=7, output=5)) == Tokens(cached=7, output=5)
+def test_what_is_not_told_is_billed_as_it_was_reserved() -> None:
+    worst, told = Tokens(written=1001, output=10), Tokens(cached=7, output=5)
+    assert billed(worst, Metered(told, final=True)) == (told, Tokens())
+    assert billed(worst, Metered(told, final=False)) == (told, Tokens(output=5))
+    silent = Tokens(output=5)
+    assert billed(worst, Metered(silent, final=True)) == (silent, Tokens(written=1001))
+    assert billed(worst, Metered(Tokens(), final=False)) == (Tokens(), worst)
 
 
 def metered(api: Api, stream: bool, *chunks: bytes, longest: int = 10_000) -> Tokens:
     meter = Meter(api, stream, longest)
     for chunk in chunks:
         meter.feed(chunk)
-    return meter.end()
+    return meter.end().tokens
 
 
 def test_the_meter_reads_events_that_are_cut_anywhere() -> None:

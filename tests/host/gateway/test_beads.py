@@ -70,7 +70,8 @@ def test_the_end_of_a_bead_ends_its_requests() -> None:
         client(endpoint.url) as agent,
         asking(agent) as connection,
     ):
-        assert agent.gateway.close_bead(agent.ticket).tokens == 600
+        usage = agent.gateway.close_bead(agent.ticket)
+        assert (usage.tokens, usage.assumed_tokens) == (500 + 2000, 1999)
         read_to_end(connection)
     assert len(endpoint.requests) == 1
 

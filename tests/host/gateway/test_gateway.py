@@ -259,7 +259,10 @@ def test_an_agent_that_hangs_up_after_the_last_event_has_cut_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """codex does not wait for the end of the connection: a race, of which this is the bad end."""
-    done = {"type": "response.completed", "response": {"usage": {"input_tokens": 7}}}
+    done = {
+        "type": "response.completed",
+        "response": {"usage": {"input_tokens": 3, "output_tokens": 4}},
+    }
     raw = STREAM + events(done)
     ended_well = web.StreamResponse.write_eof
 

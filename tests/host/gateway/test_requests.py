@@ -49,6 +49,7 @@ HOSTILE = {
     "an image by file": source("image", type="file", file_id="file_1"),
     "a document by address": source("document", type="url", url=URL),
     "a document of blocks": source("document", type="content", content=[]),
+    "a document of any number of pages": source("document", type="base64", data="JVBERi0="),
     "an upload": block(type="container_upload", file_id="file_1"),
     "a server's tool": block(type="server_tool_use", id="x", name="web_fetch", input={"url": URL}),
     "a server's result": block(type="web_fetch_tool_result", tool_use_id="x", content={}),
@@ -140,7 +141,7 @@ def test_what_a_cli_sends_goes_on_as_it_is() -> None:
                         "content": [
                             {"type": "text", "text": "out"},
                             {"type": "image", "source": image},
-                            {"type": "document", "source": {**image, "media_type": "a/pdf"}},
+                            {"type": "document", "source": {**image, "type": "text"}},
                         ],
                     }
                 ],

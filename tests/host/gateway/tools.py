@@ -139,7 +139,8 @@ def delta(text: str) -> JsonObject:
 
 def ended(tokens: int) -> JsonObject:
     """The last figures of a stream."""
-    return {"type": "message_delta", "delta": {}, "usage": {"output_tokens": tokens}}
+    usage = {"output_tokens": tokens}
+    return {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
 
 
 @dataclass
