@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.promises import Strength, TriedRow
-from gitlab_nightshift.records import BeadResult, CommandResult, RunResult
+from gitlab_nightshift.records import BeadResult, CommandResult, RunResult, Usage
 
 MOST_EVENT_BYTES = 20_000_000
 
@@ -286,14 +286,24 @@ def elapsed(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def cost(usd: float | None, tokens: int | None) -> str:
-    """Cost and tokens in words that fit a log line; unknown stays unknown."""
-    money = "cost unknown" if usd is None else f"${usd:.2f}"
-    if tokens is None:
+def cost(usage: Usage) -> str:
+    """Cost and tokens in words that fit a log line. Unknown stays unknown; where a part is assumed
+    the sums are what was used at most."""
+    most = "at most " if usage.assumed_tokens else ""
+    money = "cost unknown" if usage.cost_usd is None else f"{most}${usage.cost_usd:.2f}"
+    if usage.tokens is None:
         return money
-    return (
-        f"{money}, {tokens / 1000:.0f}k tokens" if tokens >= 1000 else f"{money}, {tokens} tokens"
-    )
+    told = f"{money}, {'' if money.startswith(most) else most}{_count(usage.tokens)}"
+    if not most:
+        return told
+    guess = _count(usage.assumed_tokens)
+    if usage.cost_usd is not None:
+        guess = f"${usage.assumed_usd:.2f}"
+    return f"{told} ({guess} of it assumed: the end of an answer was not seen)"
+
+
+def _count(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
 
 
 def now_s() -> float:

@@ -12,7 +12,8 @@ from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.session import Call, config_file, top_of
 from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings, waits_for
 from gitlab_nightshift.settings.job import MODEL_KEYS
-from gitlab_nightshift.work.agents import chosen
+from gitlab_nightshift.work.agents import chosen, provider_of
+from gitlab_nightshift.work.bounds import check_bounds
 
 
 def settings_table(call: Call) -> str:
@@ -27,11 +28,22 @@ def settings_table(call: Call) -> str:
         for key, value in values.items()
     ]
     rows += [(name, "[set]" if call.env.get(name) else "-", "variable") for name in _secret_names()]
+    faults = _faults(settings, call)
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    return "\n".join(
+    lines = (
         f"{key:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {source}"
         for key, value, source in rows
     )
+    return "\n".join((*lines, *faults))
+
+
+def _faults(settings: Settings, call: Call) -> tuple[str, ...]:
+    """What a night with these settings would end with."""
+    try:
+        check_bounds(settings, provider_of(settings), call.env)
+    except NightshiftError as error:
+        return (f"a night would end with {error.code.value}: {error.message}",)
+    return ()
 
 
 def settings_of(call: Call) -> Settings:

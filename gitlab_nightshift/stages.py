@@ -37,8 +37,9 @@ from gitlab_nightshift.triggered import (
     taken_up,
     tell_taken_up,
 )
-from gitlab_nightshift.work.agents import chosen
+from gitlab_nightshift.work.agents import chosen, provider_of
 from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.work.bounds import check_bounds
 from gitlab_nightshift.work.stage import prompts_preview
 from gitlab_nightshift.work.stage import work as do_work
 from gitlab_nightshift.work_place import verify_commands, work_place, work_seconds
@@ -56,6 +57,8 @@ def _begin(session: Session) -> _Begun:
     """What can be known without GitLab comes first."""
     session.emit(StepStarted("plan", "Plan"))
     check_templates(session.settings)
+    settings = chosen(session.settings, session.env).settings
+    check_bounds(settings, provider_of(settings), session.env)
     facts = facts_of(session)
     return _Begun(facts, start(session))
 

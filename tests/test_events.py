@@ -188,4 +188,11 @@ def test_elapsed(seconds: float, text: str) -> None:
 def test_unknown_cost_is_said_to_be_unknown(
     usd: float | None, tokens: int | None, text: str
 ) -> None:
-    assert cost(usd, tokens) == text
+    assert cost(Usage(usd, tokens)) == text
+
+
+def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
+    told = "(${} of it assumed: the end of an answer was not seen)"
+    assert cost(Usage(1.5, 1500, 0.48, 900)) == f"at most $1.50, 2k tokens {told.format('0.48')}"
+    unknown = cost(Usage(None, 1500, 0.0, 900))
+    assert unknown.startswith("cost unknown, at most 2k tokens (900 tokens of it assumed")

@@ -78,8 +78,8 @@ def test_a_record_survives_its_file(record: Any, tmp_path: Path) -> None:
 
 def test_result_json_has_the_keys_of_the_contract() -> None:
     names = """run_id outcome error_code reason summary task mr_url branch base_sha commit_sha
-        category_used is_fallback files_scanned total_cost_usd total_tokens total_duration_s
-        isolation beads version""".split()
+        category_used is_fallback files_scanned total_cost_usd total_tokens
+        assumed_cost_usd assumed_tokens total_duration_s isolation beads version""".split()
     data = json.loads(to_json(RESULT))
     assert list(data) == names
     assert data["version"] == VERSION

@@ -23,17 +23,20 @@ def proposal_text(proposal: Proposal, form: str) -> str:
         "model": proposal.model,
         "tokens": proposal.usage.tokens,
         "cost_usd": proposal.usage.cost_usd,
+        "assumed_tokens": proposal.usage.assumed_tokens,
+        "assumed_usd": proposal.usage.assumed_usd,
     }
     return json.dumps(whole, indent=2) + "\n"
 
 
 def proposal_line(proposal: Proposal) -> str:
     """What was used and found, for a person."""
-    cost = proposal.usage.cost_usd
-    price = "cost unknown" if cost is None else f"${cost:.4f}"
+    used = proposal.usage
+    price = "cost unknown" if used.cost_usd is None else f"${used.cost_usd:.4f}"
+    most = "at most " if used.assumed_tokens else ""
     count = len(proposal.edits)
     found = f"{count} file{'s' if count != 1 else ''}" if count else f"no change: {proposal.reason}"
-    return f"{proposal.model}: {found} ({proposal.usage.tokens or 0} tokens, {price})"
+    return f"{proposal.model}: {found} ({most}{used.tokens or 0} tokens, {price})"
 
 
 def edits_text(edits: Iterable[Edit], *, dry_run: bool, as_json: bool) -> str:

@@ -31,6 +31,7 @@ from gitlab_nightshift.settings import Settings, load_settings
 from gitlab_nightshift.settings.parts import Models
 from gitlab_nightshift.work.access import MODEL_VARIABLES, BeadAccess, open_access
 from gitlab_nightshift.work.agents.patch import BASE_URL, KEY, Patch
+from gitlab_nightshift.work.bounds import check_bounds
 from gitlab_nightshift.work.egress import Egress
 
 TASK = """\
@@ -93,6 +94,7 @@ def propose(call: Call, wish: Wish) -> Proposal:
             raise config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
         provider = Patch(settings)
         provider.check(call.env)
+        check_bounds(settings, provider, call.env)
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}
         notes: list[str] = []

@@ -14,6 +14,7 @@ from gitlab_nightshift.host.paths import display
 from gitlab_nightshift.host.process import capture
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.work.agents import AUTO, PROVIDERS
+from gitlab_nightshift.work.bounds import check_bounds
 
 VERSION_S = 20.0
 LONGEST_VERSION = 80
@@ -51,6 +52,7 @@ def _row(name: str, settings: Settings, env: Mapping[str, str]) -> Row:
     missing = ""
     try:
         provider.check(env)
+        check_bounds(named, provider, env)
     except NightshiftError as error:
         missing = error.message.splitlines()[0]
     about = provider.about

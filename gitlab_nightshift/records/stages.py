@@ -176,7 +176,16 @@ class RunResult:
     files_scanned: int = 0
     total_cost_usd: float | None = 0.0
     total_tokens: int | None = 0
+    assumed_cost_usd: float = 0.0
+    assumed_tokens: int = 0
     total_duration_s: float = 0.0
     isolation: str = "none"
     beads: tuple[BeadResult, ...] = ()
     version: int = VERSION
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has used."""
+        return Usage(
+            self.total_cost_usd, self.total_tokens, self.assumed_cost_usd, self.assumed_tokens
+        )

@@ -41,7 +41,7 @@ from gitlab_nightshift.events import (
     redacted,
 )
 from gitlab_nightshift.promises import Hold
-from gitlab_nightshift.records import Outcome, RunResult
+from gitlab_nightshift.records import Outcome, RunResult, Usage
 
 WIDTH = 160
 LONGEST_KEY = 100
@@ -63,7 +63,7 @@ def one_line(text: str, width: int = WIDTH) -> str:
 
 def _spent(result: RunResult) -> str:
     """Category, time and cost in a few words."""
-    spent = cost(result.total_cost_usd, result.total_tokens)
+    spent = cost(result.usage)
     if result.total_cost_usd == 0 and result.total_tokens == 0:
         spent = "nothing spent"
     category = "" if result.category_used == "none" else one_line(result.category_used)
@@ -121,7 +121,7 @@ class JobLog:
 
     @_show.register
     def _(self, event: Progress) -> None:
-        so_far = cost(event.cost_usd, event.tokens)
+        so_far = cost(Usage(event.cost_usd, event.tokens))
         text = one_line(event.text, WIDTH - 40)
         self._print(f"    {elapsed(event.elapsed_s):>7}  {text}  {self._paint(so_far, 'dim')}")
 
@@ -130,7 +130,7 @@ class JobLog:
         result = event.result
         for denied in result.denied[:10]:
             self._print(self._paint(f"    denied: {one_line(denied)}", "yellow"))
-        used = cost(result.usage.cost_usd, result.usage.tokens)
+        used = cost(result.usage)
         text = f"    {result.bead}: {result.status.value} · {elapsed(result.duration_s)} · {used}"
         error = "" if result.ok else f" · {one_line(result.error)}".rstrip(" ·")
         self._print(self._paint(text + error, "dim" if result.ok else "yellow"))

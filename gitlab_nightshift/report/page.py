@@ -110,7 +110,7 @@ def _facts(result: RunResult) -> str:
         "Commit": result.commit_sha,
         "Files scanned": str(result.files_scanned or ""),
         "Time": elapsed(result.total_duration_s),
-        "Cost": cost(result.total_cost_usd, result.total_tokens),
+        "Cost": cost(result.usage),
         "Isolation": result.isolation,
     }
     return "".join(f"<dt>{k}</dt><dd>{_text(v)}</dd>" for k, v in rows.items() if v)
@@ -177,7 +177,7 @@ def _row(bead: BeadResult) -> str:
     said = _text(bead_said(bead)[:LONGEST_ERROR])
     words = (bead.bead, bead.category, str(bead.attempt), bead.model)
     cells = "".join(f"<td>{_text(word)}</td>" for word in words)
-    used = cost(bead.usage.cost_usd, bead.usage.tokens)
+    used = cost(bead.usage)
     logs = " ".join(_log(name) for name in bead.logs)
     return (
         f'<tr>{cells}<td>{status}</td><td class="said">{said}</td>'

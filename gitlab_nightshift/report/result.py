@@ -33,6 +33,8 @@ def run_result(bundle: Bundle, published: Published | None) -> RunResult:
         files_scanned=bundle.files_scanned,
         total_cost_usd=bundle.usage.cost_usd,
         total_tokens=bundle.usage.tokens,
+        assumed_cost_usd=bundle.usage.assumed_usd,
+        assumed_tokens=bundle.usage.assumed_tokens,
         total_duration_s=bundle.duration_s,
         isolation=bundle.isolation,
         beads=bundle.beads,

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
 """Variables of the job that say where the model is; the agent itself never gets them."""
 OVERLOAD_S = 240.0
+DRAIN_S = 120.0
+"""Seconds that answers have to come to their end after their agent has: then their worst case is
+billed."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,13 @@ class BeadAccess:
             return None
         return self._gateway.usage(self._ticket)
 
-    def settled(self) -> Usage | None:
-        """All that the bead has used, once its process is gone: a request that the gateway is just
-        done with counts too. Its placeholder opens nothing from here on."""
+    def settled(self, left_s: float | None) -> Usage | None:
+        """All that the bead has used, once its process is gone. Its placeholder opens nothing from
+        here on; answers that it left are waited for, as long as the run's ``left_s`` allows."""
         if self._gateway is None or self._ticket is None:
             return None
-        return self._gateway.close_bead(self._ticket)
+        wait_s = DRAIN_S if left_s is None else max(min(DRAIN_S, left_s), 0.0)
+        return self._gateway.close_bead(self._ticket, wait_s)
 
     def unusable(self) -> str:
         """Why no bead can go on, "" where it can."""
@@ -103,7 +107,8 @@ def open_access(
     """
     direct = provider.direct(model_env)
     if direct:
-        text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials"
+        text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials, and its"
+        text += " cost is what it says"
         emit(Note(text, warning=True))
     if direct or not provider.keys:
         yield ModelAccess(provider, egress)

@@ -173,13 +173,13 @@ class _Process:
             report = self._reader.report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
-            self._bench.ledger.results.append(self._result(report, ended))
+            self._bench.ledger.results.append(self._result(report, ended, left_s=0))
             raise
         logs = self._bench.logs
         self._bench.keep(self._task, ended, logs.path(f"{self._name}.out"))
         last = logs.tail(f"{self._name}.err", STDERR_TAIL)
         report = self._watch.judged(self._reader.report(ended, last))
-        return self._result(report, ended)
+        return self._result(report, ended, self._bench.ledger.left_s())
 
     def _stream(self, prompt: str) -> Ended:
         env = _environment(self._bench, self._scratch, self._access)
@@ -199,9 +199,9 @@ class _Process:
                 ),
             )
 
-    def _result(self, report: Report, ended: Ended) -> BeadResult:
-        usage = self._access.settled()
-        report = dataclasses.replace(report, usage=usage) if usage else report
+    def _result(self, report: Report, ended: Ended, left_s: float | None) -> BeadResult:
+        if usage := self._access.settled(left_s):
+            report = dataclasses.replace(report, usage=usage)
         files = (self._bench.logs.path(f"{self._name}.{kind}") for kind in ("out", "err"))
         logs = tuple(path.name for path in files)
         return _result(self._task, report, ended, self._scratch, logs)

@@ -25,6 +25,7 @@ from gitlab_nightshift.work.agents.base import BeadTask, Provider
 from gitlab_nightshift.work.baseline import Baseline, Commands, baseline
 from gitlab_nightshift.work.bead import Bench
 from gitlab_nightshift.work.boundary import Boundary, proven
+from gitlab_nightshift.work.bounds import check_bounds
 from gitlab_nightshift.work.bundling import bundle_of, told
 from gitlab_nightshift.work.context import bead_values, run_values
 from gitlab_nightshift.work.ending import Ending, nothing_scheduled
@@ -98,7 +99,9 @@ def prepare(place: WorkPlace) -> Tools:
     """
     templates = load_templates(place)
     provider = provider_of(place.settings)
-    provider.check({**place.model_env, **place.env})
+    env = {**place.model_env, **place.env}
+    provider.check(env)
+    check_bounds(place.settings, provider, env)
     return Tools(provider, templates)
 
 

@@ -57,6 +57,7 @@ class Shop:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.root.parent),
+            "NIGHTSHIFT_MAX_TOKENS": "1000000",
             "PYTHONPATH": str(ROOT),
             "OPENAI_API_KEY": "sk-test-ByHand00000001",
             **env,

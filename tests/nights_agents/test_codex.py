@@ -28,7 +28,7 @@ def night(shop: World, endpoint: ModelEndpoint, **env: str) -> Done:
     """A run with codex; the gateway is its only way, and no key of the other provider is there."""
     shop.env.pop("ANTHROPIC_API_KEY", None)
     way = {"OPENAI_BASE_URL": f"{endpoint.url}/v1", "OPENAI_API_KEY": MODEL_KEY}
-    tier = {"NIGHTSHIFT_ISOLATION": "landlock"}
+    tier = {"NIGHTSHIFT_ISOLATION": "landlock", "NIGHTSHIFT_MAX_TOKENS": "10000000"}
     return shop.nightshift("run", **{**way, **tier, "NIGHTSHIFT_AGENT": "codex", **env})
 
 
@@ -171,7 +171,7 @@ def test_its_own_sandbox_without_our_wall_and_the_end_of_the_budget(tmp_path: Pa
     probe = (
         f"touch made; ls made; touch {Path.home()}/hit-codex; (echo > /dev/tcp/127.0.0.1/9) 2>&1"
     )
-    dear = costing(bash("git ls-files"), input_tokens=480_000, output_tokens=0)
+    dear = costing(bash("git ls-files"), input_tokens=480_000, output_tokens=1)
     with world(tmp_path, config=PROVING) as shop:
         script = turns(shop.checkout)
         script["analyze"] = [bash(probe), *script["analyze"]]
@@ -186,7 +186,7 @@ def test_its_own_sandbox_without_our_wall_and_the_end_of_the_budget(tmp_path: Pa
         assert shop.result["reason"] == "budget of $1 reached"
         statuses = [bead["status"] for bead in shop.result["beads"]]
         assert statuses == ["ok", "ok", "budget"]
-        assert shop.result["total_cost_usd"] == pytest.approx(9 * 0.002 + 2 * 0.48)
+        assert shop.result["total_cost_usd"] == pytest.approx(9 * 0.002 + 2 * 0.48001)
         for bead in ("analyze", "implement"):
             asked = [r for r in endpoint.requests if r.tool_results and BEADS(r) == bead]
             said = asked[0].tool_results[0]

@@ -56,7 +56,7 @@ def install(shop: World) -> None:
 
 
 def test_a_night_with_it_opens_a_merge_request(tmp_path: Path) -> None:
-    config = f"{PROVING}agent: codex\n"
+    config = f"{PROVING}agent: codex\nmax_tokens: 1000000\n"
     with (
         world(tmp_path, config=config) as shop,
         ModelEndpoint(lambda request: say("I work on it")) as endpoint,

@@ -15,7 +15,7 @@ from tests.support.world import PLAIN, PROVING, SECRETS, Files, World, git, worl
 
 KEY = "sk-test-OpenAiKeyOfTheNight04"
 MODEL = "local-coder"
-AGENT = f"agent: patch\nmodels: {{implement: {MODEL}}}\n"
+AGENT = f"agent: patch\nmodels: {{implement: {MODEL}}}\nmax_tokens: 1000000\n"
 CONFIG = PLAIN + AGENT
 PRICES = f"prices: {{{MODEL}: {{input: 2, output: 10}}}}\n"
 LAST = "        self.assertEqual(total([1, 2]), 3)"

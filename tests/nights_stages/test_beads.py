@@ -99,6 +99,10 @@ def test_a_category_of_the_teams_own_and_an_unknown_cost(tmp_path: Path) -> None
     with world(tmp_path, plays(GOOD, own), config=config) as shop, ModelEndpoint(bill) as endpoint:
         env = {"ANTHROPIC_BASE_URL": endpoint.url}
         done = shop.nightshift("run", "--category", "spelling", **env)
+        assert (done.exit_status, endpoint.requests) == (2, [])
+        assert "E_CONFIG · prices: none is known for made-up-1, made-up-2, so" in done.last_line
+        env["NIGHTSHIFT_MAX_TOKENS"] = "100000"
+        done = shop.nightshift("run", "--category", "spelling", **env)
         assert done.exit_status == 0
         result = shop.result
         assert shop.agent.names[:2] == ["analyze-spelling-1", "analyze-tests-1"]
@@ -106,8 +110,11 @@ def test_a_category_of_the_teams_own_and_an_unknown_cost(tmp_path: Path) -> None
         assert result["category_used"] == "tests (fallback from spelling)"
         assert result["outcome"] == "MR_CREATED"
         used = [(bead["status"], *bead["usage"].values()) for bead in result["beads"]]
-        nothing = ("ok", 0, 0)
-        assert used == [("crashed", None, 500), nothing, nothing, ("ok", None, 2000), nothing]
-        assert (result["total_cost_usd"], result["total_tokens"]) == (None, 2500)
+        nothing, told = ("ok", 0, 0, 0, 0), (0, 0)
+        assert used == [
+            ("crashed", None, 496, *told),
+            *(nothing, nothing, ("ok", None, 1996, *told), nothing),
+        ]
+        assert (result["total_cost_usd"], result["total_tokens"]) == (None, 2492)
         assert "cost unknown, 2k tokens" in done.last_line
         assert "NIGHT_COST_USD=\n" in shop.products()["nightshift.env"].decode()

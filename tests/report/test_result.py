@@ -35,7 +35,7 @@ BUNDLE = Bundle(
     category_used="docs (fallback from tests)",
     is_fallback=True,
     files_scanned=12,
-    usage=Usage(1.5, 1000),
+    usage=Usage(1.5, 1000, 0.25, 100),
     duration_s=90.5,
     beads=BEADS,
 )
@@ -57,6 +57,8 @@ def test_the_run_is_the_bundle_and_what_was_published() -> None:
         files_scanned=12,
         total_cost_usd=1.5,
         total_tokens=1000,
+        assumed_cost_usd=0.25,
+        assumed_tokens=100,
         total_duration_s=90.5,
         beads=BEADS,
     )

@@ -187,6 +187,7 @@ def delegations(
         "ANTHROPIC_API_KEY": MODEL_KEY,
         "NIGHTSHIFT_ISOLATION": "none",  # what a fake agent tells lies outside the checkout
         "NIGHTSHIFT_ACCEPT_PARTIAL": "files",  # landlock leaves modes of other files open
+        "NIGHTSHIFT_MAX_TOKENS": "10000000",
         "NIGHTSHIFT_ORCHESTRATOR": "planner",
     }
     made = Delegations(folder, repository, desk, env, agent, {})

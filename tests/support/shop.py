@@ -72,8 +72,9 @@ def priced(play: Play, usd: float) -> Sequence[Any]:
 
 
 def bill(request: Request) -> Turn:
-    """The script of an endpoint for ``spend``: an answer of as many tokens as are asked for."""
-    return Turn("Paid.", usage=Usage(int(request.prompt.split()[0]), 0))
+    """The script of an endpoint for ``spend``: an answer that costs as many tokens of input as are
+    asked for. One of output costs five of them."""
+    return Turn("Paid.", usage=Usage(int(request.prompt.split()[0]) - 5, 1))
 
 
 # --- the same for the real CLI: turns of a model ------------------------------------------------

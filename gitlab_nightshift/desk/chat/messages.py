@@ -143,7 +143,8 @@ def _commands(run: Ended, redact: Redact) -> list[str]:
 
 def _spent(run: Ended) -> str:
     cost, seconds = run.result.total_cost_usd, run.result.total_duration_s
-    told = [] if cost is None else [f"${cost:.2f}"]
+    most = "at most " if run.result.assumed_tokens else ""
+    told = [] if cost is None else [f"{most}${cost:.2f}"]
     told += [] if seconds is None else [f"{seconds / 60:.0f} min"]
     return ", ".join(told) + ", " if told else ""
 

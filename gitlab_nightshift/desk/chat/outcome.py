@@ -21,6 +21,7 @@ class Result(BaseModel):
     mr_url: _Text = ""
     branch: _Text = ""
     total_cost_usd: float | None = None
+    assumed_tokens: int = 0
     total_duration_s: float | None = None
 
 

@@ -1,7 +1,7 @@
 """Anthropic Messages: what of a request goes on to the endpoint."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from gitlab_nightshift.host.gateway.limits import CLAUDE_IMAGE_TOKENS
@@ -177,7 +177,7 @@ def fit_thinking(body: dict[str, Any], limit: int) -> None:
         )
 
 
-def plain_models(models: Collection[str]) -> set[str]:
+def plain_models(models: Iterable[str]) -> set[str]:
     """The ids as they stand in requests."""
     return {model.removesuffix(LONG_CONTEXT) for model in models}
 

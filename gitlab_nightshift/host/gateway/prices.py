@@ -75,7 +75,8 @@ def all_rates(prices: Mapping[str, Price]) -> dict[str, Rates]:
     """The built-in prices, and those of the settings, which win. A model that has none costs an
     unknown sum, never nothing. The settings name no cache prices: they follow from the input price;
     what came out of the cache counts like any other input where the model is none of Claude's."""
-    return {**KNOWN, **{model: _rates(model, price) for model, price in prices.items()}}
+    own = {name.removesuffix("[1m]"): _rates(name, price) for name, price in prices.items()}
+    return {**KNOWN, **own}
 
 
 def _rates(model: str, price: Price) -> Rates:

@@ -9,6 +9,7 @@ from gitlab_nightshift.events import Emit, GateDenied, Note
 from gitlab_nightshift.records.delegation import Payload, ProviderUsed
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.work.agents import PROVIDERS
+from gitlab_nightshift.work.bounds import check_bounds
 
 AUTO = ("codex", "claude_code")
 FALLBACK = "patch"
@@ -70,7 +71,7 @@ def choose(payload: Payload, settings: Settings, env: Mapping[str, str], emit: E
     for name in names:
         chosen = Chosen(_with_model(_as(settings, name, payload), payload.model))
         try:
-            PROVIDERS[name](chosen.settings).check(env)
+            _check(chosen.settings, env)
         except NightshiftError as error:
             if error.code is not Code.PROVIDER_UNAVAILABLE:
                 raise
@@ -79,6 +80,12 @@ def choose(payload: Payload, settings: Settings, env: Mapping[str, str], emit: E
             emit(Note(f"agent {name}, for a {kind} task"))
             return chosen
     raise NightshiftError(Code.PROVIDER_UNAVAILABLE, "; ".join(missing))
+
+
+def _check(settings: Settings, env: Mapping[str, str]) -> None:
+    provider = PROVIDERS[settings.agent](settings)
+    provider.check(env)
+    check_bounds(settings, provider, env)
 
 
 def _rule(settings: Settings, kind: str) -> str:
@@ -139,7 +146,7 @@ def fallback(
     own = _with_model(settings.for_agent("codex"), model)
     chosen = Chosen(own.model_copy(update={"agent": FALLBACK}))
     try:
-        PROVIDERS[FALLBACK](chosen.settings).check(env)
+        _check(chosen.settings, env)
     except NightshiftError as error:
         text = f"{instead_of.message}; and no fallback: {error.message}"
         raise NightshiftError(instead_of.code, text) from None

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -156,14 +157,14 @@ def test_what_costs_more_is_asked_of_no_endpoint() -> None:
             assert sent.get("stream_options", {"include_usage": True}) == {"include_usage": True}
 
 
-def told(usage: dict[str, object]) -> Tokens:
+def told(usage: Mapping[str, object]) -> Tokens:
     meter = Meter(Api.OPENAI, stream=False, longest=10_000)
     meter.feed(json.dumps({"usage": usage}).encode())
     return meter.end().tokens
 
 
 def test_reasoning_and_writes_of_other_providers_are_counted() -> None:
-    """Some tell their reasoning in the total alone; what goes into a cache is a part of the input."""
+    """Some tell reasoning in the total alone; what goes into a cache is a part of the input."""
     hidden = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 705}
     assert told(hidden) == Tokens(input=100, output=605)
     details = {"cached_tokens": 30, "cache_write_tokens": 60}
