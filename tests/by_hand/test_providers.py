@@ -100,3 +100,11 @@ def test_rows_for_a_person() -> None:
         "  program  part of nightshift",
         "  key      -",
     ]
+
+
+def test_a_price_that_is_missing_is_told(tmp_path: Path) -> None:
+    program(tmp_path, "codex", "echo 1")
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "OPENAI_API_KEY": KEY}
+    row = rows(env)["codex"]
+    assert (row.usable, row.missing.partition(" for ")[0]) == (False, "prices: none is known")
+    assert rows(env, max_tokens="1000")["codex"].usable

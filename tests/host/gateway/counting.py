@@ -13,7 +13,6 @@ from typing import Any
 from gitlab_nightshift.host.gateway.prices import KNOWN, Tokens
 from gitlab_nightshift.records import Usage
 from tests.host.gateway.tools import (
-    MODEL,
     STREAM,
     Client,
     RawEndpoint,
@@ -50,7 +49,7 @@ class Provider:
         body = json.loads(self.endpoint.requests[number - 1].partition(b"\r\n\r\n")[2])
         limit = body["max_tokens"]
         with self._lock:
-            self.made_usd += KNOWN[MODEL].cost(Tokens(input=SENT, output=limit))
+            self.made_usd += KNOWN[body["model"]].cost(Tokens(input=SENT, output=limit))
         with contextlib.suppress(OSError):
             self._answer(connection, number, limit, stream=body.get("stream") is True)
         with self._lock:

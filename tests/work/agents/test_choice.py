@@ -70,8 +70,11 @@ def test_config_show_tells_the_agent_and_where_its_models_come_from(tmp_path: Pa
     program(tmp_path / "bin/codex")
     (tmp_path / "nightshift.yaml").write_text("models: {verify: gpt-x}\n")
     env = {**CODEX, "PATH": str(tmp_path / "bin")}
-    table = settings_table(Call(env, tmp_path, None, {}, colour=False)).splitlines()
+    *table, last = settings_table(Call(env, tmp_path, None, {}, colour=False)).splitlines()
     rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in table}
     assert rows["agent"].split("  ")[0] == "auto (here codex)"
     assert rows["models.analyze"].split(maxsplit=1) == [SOL, "default of codex"]
     assert rows["models.verify"].split(maxsplit=1) == ["gpt-x", "nightshift.yaml:1"]
+    assert last.startswith(f"a night would end with E_CONFIG: prices: none is known for {LUNA}")
+    bounded = Call(env, tmp_path, None, {"max_tokens": "1000"}, colour=False)
+    assert "E_CONFIG" not in settings_table(bounded)
