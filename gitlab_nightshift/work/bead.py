@@ -165,6 +165,7 @@ class _Process:
         started = now_s()
         try:
             ended = self._stream(prompt)
+            return self._judged(ended)
         except NotStarted as error:
             reason = f"the agent's CLI cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
@@ -175,6 +176,8 @@ class _Process:
             report = dataclasses.replace(report, error=text)
             self._bench.ledger.results.append(self._result(report, ended, left_s=0))
             raise
+
+    def _judged(self, ended: Ended) -> BeadResult:
         logs = self._bench.logs
         self._bench.keep(self._task, ended, logs.path(f"{self._name}.out"))
         last = logs.tail(f"{self._name}.err", STDERR_TAIL)

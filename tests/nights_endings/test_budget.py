@@ -1,5 +1,6 @@
 """Nights of an agent that hangs up on the model, whose answers are made all the same."""
 
+import contextlib
 import shlex
 import sys
 import threading
@@ -67,18 +68,36 @@ def test_answers_that_an_agent_has_left_count_as_they_were_made(tmp_path: Path) 
 
 
 def test_a_night_that_is_stopped_counts_the_worst_case_and_tells_it(tmp_path: Path) -> None:
+    """Stopped in the bead, and after it, while its answers are waited for."""
     left, provider = tmp_path / "left", Provider()
     with (
         RawEndpoint(provider.play) as provider.endpoint,
-        world(tmp_path / "w", plays(GOOD, {"analyze": [leaves(left), hang()]})) as shop,
+        world(tmp_path / "w", GOOD) as shop,
     ):
         shop.env["ANTHROPIC_BASE_URL"] = provider.endpoint.url
-        done = stopped(shop, lambda: shop.agent.hanging)
+        agent = str(shop.agent.bin).encode()
+        for play, reached in (
+            ([leaves(left), hang()], lambda: shop.agent.hanging),
+            ([leaves(left)], lambda: left.exists() and not running(agent)),
+        ):
+            left.unlink(missing_ok=True)
+            provider.made_usd = 0.0
+            shop.agent.script(plays(GOOD, {"analyze": play}))
+            done = stopped(shop, reached)
+
+            result = shop.result
+            assert (done.exit_status, left.exists()) == (143, True)
+            assert result["total_cost_usd"] >= provider.made_usd > 0
+            assert result["assumed_cost_usd"] > 3 * 4900 * 25e-6
+            assert result["beads"][0]["usage"]["assumed_tokens"] == result["assumed_tokens"]
+            assert "at most $0.38, 16k tokens ($0.37 of it assumed: the end of" in done.last_line
         provider.go_on.set()
 
-        result = shop.result
-        assert (done.exit_status, left.exists()) == (143, True)
-        assert result["total_cost_usd"] >= provider.made_usd > 0
-        assert result["assumed_cost_usd"] > 3 * 4900 * 25e-6
-        assert result["beads"][0]["usage"]["assumed_tokens"] == result["assumed_tokens"]
-        assert "at most $0.38, 16k tokens ($0.37 of it assumed: the end of an" in done.last_line
+
+def running(program: bytes) -> bool:
+    """True while a process has this text in its command line."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(file.read_bytes())
+    return any(program in line for line in lines)

@@ -84,9 +84,12 @@ class Account:
         Its input is what such text usually has, and what it can have at most where another request
         is on its way: however dense the text is, only one answer at a time can cost more than was
         set aside for it. The limit of its answer is lowered to what is left, so that the budget can
-        be used up to its end. Raises :class:`Refusal` where less than a short answer would be left.
+        be used up to its end. Raises :class:`Refusal` where less than a short answer would be left,
+        and where no budget could hold.
         """
         with self._lock:
+            if self._unbounded(model):
+                raise Refusal(f"no price is known for {model}: set `prices` or max_tokens")
             sent = self._dearest(model, asked.most if self._reserved else asked.usual, asked.hour)
             room = self._room(model, sent)
             if room is not None and room < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
@@ -129,6 +132,11 @@ class Account:
         with self._lock:
             for reserved in tuple(self._reserved):
                 self.settle(reserved, NOTHING, reserved.worst)
+
+    def _unbounded(self, model: str) -> bool:
+        """True where a budget in dollars is the only one, and nothing could be held against it."""
+        alone = self._budget_usd is not None and self._budget_tokens is None
+        return alone and model not in self._rates
 
     def _spent(self) -> Refusal:
         self.exhausted = True

@@ -66,9 +66,16 @@ def _plain(input_usd: float, output_usd: float) -> Rates:
 
 
 KNOWN: Mapping[str, Rates] = {
-    "claude-opus-4-6": _claude(5, 25),
+    **dict.fromkeys(("claude-fable-5", "claude-fable-5-1"), _claude(10, 50)),
+    **dict.fromkeys((f"claude-opus-4-{minor}" for minor in (5, 6, 7, 8)), _claude(5, 25)),
+    "claude-opus-5": _claude(5, 25),
+    "claude-opus-5-5": _claude(4, 20),
     "claude-sonnet-4-6": _claude(3, 15),
+    "claude-sonnet-5-5": _claude(2, 10),
+    "claude-haiku-4-5": _claude(1, 5),
+    "claude-haiku-5-5": replace(_claude(0.1, 0.5), long_above=100_000, long=_claude(0.5, 2.5)),
 }
+"""Anthropic's price list of November 2026."""
 
 
 def all_rates(prices: Mapping[str, Price]) -> dict[str, Rates]:

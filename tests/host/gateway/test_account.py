@@ -82,7 +82,9 @@ def test_without_a_budget_nothing_is_limited() -> None:
 
 
 def test_an_unknown_price_is_an_unknown_cost() -> None:
-    one = account(5.0)
+    with pytest.raises(Refusal, match="no price is known for other"):
+        account(5.0).reserve("other", text(100), 1000)
+    one = account(5.0, 5000)
     reserved = one.reserve("other", text(100), 1000)
     assert one.usage() == Usage(0.0, 0)
     one.settle(reserved, Tokens(input=5))
