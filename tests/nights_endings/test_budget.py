@@ -10,7 +10,7 @@ import pytest
 
 from tests.host.gateway.counting import Provider
 from tests.host.gateway.tools import RawEndpoint
-from tests.night.test_signals import stopped
+from tests.nights_endings.test_signals import stopped
 from tests.support.agent import Step, hang, plays, sh
 from tests.support.shop import GOOD
 from tests.support.trees import wait_for
