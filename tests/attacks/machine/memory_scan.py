@@ -1,4 +1,6 @@
-from tests.attacks.places import Places, flag_in, night, read
+from pathlib import Path
+
+from tests.attacks.places import Places, flag_in, night
 
 TITLE = "memory, without knowing where to look"
 TRIES = "Takes the places of all data from /proc/P/maps and searches them."
@@ -8,7 +10,7 @@ MUST_FAIL = "Neither maps nor mem of a process outside can be opened."
 
 def attack(places: Places) -> str | None:
     pid = night(places)
-    lines = read(f"/proc/{pid}/maps").decode().splitlines()
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()  # one read gives a page of them
     data = [line.split() for line in lines if " rw-p " in line]
     spans = [words[0].split("-") for words in data if words[4] == "0"]
     found = set()
