@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.settings.file_values import (
-    IN_ADDRESS,
-    TRIGGER_PAYLOAD,
-    file_values,
-    file_variables,
-    plain_file,
-)
+from gitlab_nightshift.secret_texts import IN_ADDRESS, is_secret, plain_file
+from gitlab_nightshift.settings.file_values import TRIGGER_PAYLOAD, file_values, file_variables
 
 MODEL_KEYS = (
     "ANTHROPIC_API_KEY",
@@ -20,11 +15,6 @@ MODEL_KEYS = (
     "CLAUDE_CODE_OAUTH_TOKEN",
     "OPENAI_API_KEY",
 )
-_SECRET_NAME = re.compile(
-    r"TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|_KEY$|APIKEY|_PAT$|^PGPASS|_AUTH(?!OR)",
-    re.I,
-)
-_NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", "SSH_AUTH_SOCK"})
 SHORTEST_SECRET = 6
 LARGEST_TRIGGER = 8 * 1024 * 1024
 """Bytes. A webhook repeats the whole texts of an issue and a comment, each up to a megabyte."""
@@ -137,17 +127,12 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
     """
     token = env.get("GITLAB_TOKEN", "").strip()
-    files, in_files = file_variables(env), file_values(env, is_secret_name)
+    files, in_files = file_variables(env), file_values(env)
     plain = {name: value for name, value in env.items() if name not in files}
-    named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
+    named = {value.strip() for name, value in plain.items() if is_secret(name)}
     in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
     guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
     known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
     longest_first = sorted(known, key=lambda value: (-len(value), value))
     return Secrets(token, model, tuple(longest_first))
-
-
-def is_secret_name(name: str) -> bool:
-    """True for a variable whose name says that its value is a secret."""
-    return name not in _NO_SECRETS and _SECRET_NAME.search(name) is not None

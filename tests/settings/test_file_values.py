@@ -72,6 +72,7 @@ def variable(folder: Path, text: str, name: str = "CONFIG") -> dict[str, str]:
     [
         ("opensesame\n", {"opensesame"}),
         ("two words\n", {"two words"}),
+        ("hvs.CAESIabcdefgh1234\n", {"hvs.CAESIabcdefgh1234"}),
         (KEY, set(BODY)),
         (CERTIFICATE, set()),
         (CERTIFICATE + CERTIFICATE + KEY.replace("PRIVATE", "EC PRIVATE"), set(BODY)),
@@ -88,7 +89,7 @@ def variable(folder: Path, text: str, name: str = "CONFIG") -> dict[str, str]:
         ("", set()),
     ],
     ids=(
-        "word phrase key certificate both kube account maven dotenv netrc pgpass npmrc none"
+        "word phrase random key certificate both kube account maven dotenv netrc pgpass npmrc none"
     ).split(),
 )
 def test_what_is_secret_in_a_file(tmp_path: Path, text: str, values: set[str]) -> None:
