@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,14 +25,18 @@ from gitlab_nightshift.host.sandbox import uid
 from gitlab_nightshift.host.sandbox.attempts import Targets
 from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
 from gitlab_nightshift.host.sandbox.ownership import give
-from gitlab_nightshift.host.sandbox.places import HOME_FILES
+from gitlab_nightshift.host.sandbox.places import HOME_FILES, SETTINGS
 from gitlab_nightshift.host.sandbox.probe import Missing, choose
 from gitlab_nightshift.host.sandbox.proof import prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
 from gitlab_nightshift.host.sandbox.strength import judge, refuse_weaker
+from gitlab_nightshift.host.sandbox.system import System, is_within, look_at_system
 from gitlab_nightshift.promises import Hold
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.hosts import egress_host
+
+MOST_TOLD = 8
+_NAMED = "agent_paths opens what it names"
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
 """``open_checkout`` for this run; ``identity`` is left to be named."""
@@ -79,8 +83,7 @@ class Boundary:
         """True where a process inside may read this outside the checkout; links resolved."""
         if self.sandbox.tier is Tier.NONE:
             return True
-        roots = [Path(root) for root in self.sandbox.machine.readable] + list(self.read_only)
-        return _lies_in(path, roots)
+        return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
 
     def __str__(self) -> str:
         """The tier, and how its promises are kept here."""
@@ -94,7 +97,7 @@ class Boundary:
         return f"{self.sandbox.tier} ({kept}{hosts})"
 
 
-def _lies_in(folder: Path, roots: list[Path]) -> bool:
+def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
     return any(folder.is_relative_to(way) for root in roots for way in (root, root.resolve()))
 
 
@@ -103,7 +106,7 @@ class Search:
     """What a boundary is sought for.
 
     ``places`` are what the agent's CLI is and needs, ``tools`` what ``agent_paths`` opens, ``path``
-    is where programs are looked up.
+    is where programs are looked up, ``look`` tells what is private on this machine.
     """
 
     settings: Settings
@@ -112,6 +115,7 @@ class Search:
     places: tuple[Path, ...]
     tools: tuple[Path, ...]
     path: str
+    look: Callable[[], System] = look_at_system
 
 
 @contextlib.contextmanager
@@ -134,7 +138,12 @@ def _opened(search: Search, scratch: Path, opener: Opener) -> Iterator[tuple[San
     """Choose, then open; once more where the checkout cannot be another user's after all."""
     programs = [place for place in (*search.places, *search.tools) if os.access(place, os.X_OK)]
     choice = functools.partial(
-        choose, search.settings.isolation, scratch, programs, search.checkout.resolve()
+        choose,
+        search.settings.isolation,
+        scratch,
+        programs,
+        search.checkout.resolve(),
+        look=search.look,
     )
     with contextlib.ExitStack() as stack:
         sandbox = choice()
@@ -161,8 +170,12 @@ def _told(
         hosts = ", ".join(chosen.hosts)
         emit(Note(f"  network: beside that policy.egress_hosts, each a way out: {hosts}"))
     there = tuple(path for path in checkout.objects if path.exists())
-    read_only = (*search.places, *there, *search.tools)
+    # A place that is shown anyway would show what is private in it, too.
+    places = (place for place in search.places if not sandbox.machine.shows(place))
+    read_only = (*places, *there, *search.tools)
     boundary = Boundary(sandbox, scratch, read_only, hosts=chosen.hosts, accepted=accepted)
+    for text in _closed(sandbox.machine, read_only):
+        emit(text)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
     if closed := {f for f in folders if not boundary.opens(Path(f).resolve())}:
         names = ", ".join(sorted(closed))
@@ -182,6 +195,26 @@ def _chosen(search: Search, sandbox: Sandbox) -> BoundaryChosen:
         tools=tuple(map(str, search.tools)),
         hosts=tuple(str(egress_host(host)) for host in search.settings.policy.egress_hosts),
     )
+
+
+def _closed(machine: System, opened: Sequence[Path]) -> Iterator[Note]:
+    """What a build may miss: private places outside of ``/etc``, and files of tools."""
+    closed = [path for path in machine.private if not _lies_in(Path(path), opened)]
+    for path in machine.cut:
+        if path in closed:
+            yield Note(
+                f"{path} is too large to be searched for private files, so it is hidden; {_NAMED}",
+                warning=True,
+            )
+    told = [
+        f"{path} ({machine.credentials[path]})" if path in machine.credentials else path
+        for path in closed
+        if path not in machine.cut
+        and (path in machine.credentials or not is_within(path, (SETTINGS,)))
+    ]
+    if told:
+        more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+        yield Note(f"  private, so hidden: {', '.join(told[:MOST_TOLD])}{more} ({_NAMED})")
 
 
 def proven(

@@ -26,6 +26,7 @@ from gitlab_nightshift.host.sandbox import uid  # noqa: E402
 from gitlab_nightshift.host.sandbox.launch import Sandbox, end_all, launching  # noqa: E402
 from gitlab_nightshift.host.sandbox.probe import choose  # noqa: E402
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier  # noqa: E402
+from tests.attacks import installed  # noqa: E402
 from tests.attacks.places import LONG_S, Places, state  # noqa: E402
 from tests.attacks.run import attack_of, names  # noqa: E402
 from tests.attacks.scene import Flags, scene  # noqa: E402
@@ -45,7 +46,8 @@ def main(task: dict[str, Any]) -> None:
         return
     _furnish(root, sandbox)
     with scene(root, flags, task["gateway"]) as made:
-        places = replace(made, arrives_s=waits_s(sandbox.tier))
+        files = {**made.files, **installed.paths(task["installed"])}
+        places = replace(made, arrives_s=waits_s(sandbox.tier), files=files)
         (root / "places.json").write_text(json.dumps(asdict(places)))
         try:
             told = _run(root, sandbox, places, Path(task["socket"]), task["names"])

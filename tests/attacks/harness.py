@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from gitlab_nightshift.host.sandbox.records import Tier
+from tests.attacks import installed
 from tests.attacks.careless import careful, careless
 from tests.attacks.places import MARK
 from tests.host.sandbox.test_proof import DOCKER, PLACES, PLAIN_USER, public_python
@@ -78,8 +79,13 @@ def undisturbed(tier: Tier, shared: Path) -> Iterator[None]:
 
 def _driven(place: str, tier: Tier, *names: str) -> str:
     word = f"{MARK}-{secrets.token_hex(8)}"
-    with open_folder() as root, _gateway(tier, f"{word}-endpoint", root) as (way, socket):
+    with (
+        open_folder() as root,
+        _gateway(tier, f"{word}-endpoint", root) as (way, socket),
+        _mount_points() as name,
+    ):
         task = {"root": str(root / "job"), "tier": tier, "gateway": way, "socket": str(socket)}
+        task["installed"] = name
         (root / "job").mkdir(mode=0o755)
         (root / "task.json").write_text(json.dumps({**task, "names": names}))
         for path in (root / "job", socket.parent, socket) if "user" in place else ():
@@ -87,7 +93,7 @@ def _driven(place: str, tier: Tier, *names: str) -> str:
         env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
         flags = {"NIGHT_FLAG": f"{word}-night", "JOB_FLAG": f"{word}-job"}
         done = subprocess.run(
-            _command(place, root / "task.json"),
+            _command(place, name, root / "task.json"),
             env={**env, **flags},
             capture_output=True,
             text=True,
@@ -107,12 +113,29 @@ def _gateway(tier: Tier, flag: str, root: Path) -> Iterator[tuple[dict[str, obje
         yield way.places, path
 
 
-def _command(place: str, task: Path) -> list[str]:
+@contextmanager
+def _mount_points() -> Iterator[str]:
+    """The name of folders for what is installed for this run alone, "" where there is no root."""
+    name = f"nightshift-attack-{secrets.token_hex(4)}" if os.geteuid() == 0 else ""
+    folders = installed.tops(name) if name else ()
+    for folder in folders:
+        folder.mkdir(parents=True)
+    try:
+        yield name
+    finally:
+        for folder in folders:
+            folder.rmdir()
+
+
+def _command(place: str, name: str, task: Path) -> list[str]:
     python = sys.executable if place == "here" else public_python()
     assert python
     words = PLACES[place]
     words = [python, *words] if words[: len(DOCKER)] == DOCKER else words
-    return [*words, "sh", "-c", JOB, "sh", python, "-B", str(HERE / "drive.py"), str(task)]
+    owner = str(PLAIN_USER if "user" in place else 0)
+    first = [sys.executable, "-B", str(HERE / "installed.py"), name, owner] if name else []
+    drive = [python, "-B", str(HERE / "drive.py"), str(task)]
+    return [*first, *words, "sh", "-c", JOB, "sh", *drive]
 
 
 if __name__ == "__main__":  # python -m tests.attacks.harness TIER [NAME...]

@@ -19,6 +19,7 @@ import pytest
 
 from gitlab_nightshift.host.gateway import Limits
 from gitlab_nightshift.host.sandbox.records import Tier
+from tests.attacks import installed
 from tests.attacks.careless import flagged
 from tests.attacks.drive import PYTHON, copy_corpus, waits_s
 from tests.attacks.harness import Judged, corpus, open_in, undisturbed
@@ -125,6 +126,7 @@ def known_places(shop: World, stage_root: Path, tier: Tier) -> dict[str, Any]:
     own |= {"git_config": str(git / "config"), "git_hooks": str(git / "hooks")}
     own_paths = {"checkout": str(shop.checkout), "home": shop.env["HOME"]}
     wait = {"arrives_s": waits_s(tier)}
+    files |= installed.paths("nothing")
     return {**own_paths, **wait, "files": files | own, "too_large": Limits().body_bytes + 1}
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.host.sandbox.launch import Sandbox
-from gitlab_nightshift.host.sandbox.places import System
 from gitlab_nightshift.host.sandbox.probe import choose
 from gitlab_nightshift.host.sandbox.records import Tier
+from gitlab_nightshift.host.sandbox.system import System
 from gitlab_nightshift.work.boundary import Boundary
 
 
@@ -20,7 +20,7 @@ def boundary(tmp_path: Path) -> Boundary:
     (tmp_path / "tools/current").symlink_to("17")
     (tmp_path / "usr/local/mine").symlink_to(tmp_path / "home/bin")
     none = choose(Tier.NONE, tmp_path)
-    machine = System((str(tmp_path / "usr"), str(tmp_path / "bin")), ())
+    machine = System((str(tmp_path / "usr"), str(tmp_path / "bin")))
     sandbox = Sandbox(Tier.LANDLOCK, none.guarantees, none.features, machine)
     return Boundary(sandbox=sandbox, scratch=tmp_path, read_only=(tmp_path / "tools/17",))
 

@@ -5,18 +5,18 @@ nothing of it can be reached. There is no interface but loopback. The cgroup nam
 in another one ``/sys/fs/cgroup`` shows paths at which Java fails.
 """
 
+import os
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 from gitlab_nightshift.host.sandbox.places import (
     FOLDERS,
     SETTINGS,
     SHARED_MEMORY,
-    System,
     interpreter_places,
 )
 from gitlab_nightshift.host.sandbox.records import Confinement
+from gitlab_nightshift.host.sandbox.system import System
 
 SEARCHED = "/usr/bin:/usr/local/bin:/bin"
 GATES = "/run/nightshift"
@@ -42,7 +42,7 @@ def gate_path(port: int) -> str:
 
 def arguments(bwrap: str, confinement: Confinement, machine: System) -> list[str]:
     """The command up to the program that is to run inside."""
-    mounts = [*_own(), *_system(machine), *_places(confinement)]
+    mounts = [*_own(), *_system(), *_covers(machine), *_places(confinement, machine)]
     for gate in confinement.gates:
         mounts += ["--bind", str(gate.socket), gate_path(gate.port)]
     return [bwrap, *NAMESPACES, *mounts, "--chdir", str(confinement.cwd), "--"]
@@ -53,13 +53,8 @@ def _own() -> list[str]:
     return ["--proc", "/proc", "--dev", "/dev", *folders, "--dir", GATES]
 
 
-def _system(machine: System) -> list[str]:
+def _system() -> list[str]:
     words = ["--ro-bind", SETTINGS, SETTINGS, "--ro-bind", "/sys", "/sys"]
-    for path in machine.private:
-        if Path(path).is_dir():
-            words += ["--tmpfs", path]
-        elif Path(path).is_file():
-            words += ["--ro-bind", "/dev/null", path]
     for folder in map(Path, FOLDERS):
         if folder.is_symlink():
             words += ["--symlink", str(folder.readlink()), str(folder)]
@@ -68,14 +63,21 @@ def _system(machine: System) -> list[str]:
     return words
 
 
-def _places(confinement: Confinement) -> list[str]:
+def _covers(machine: System) -> list[str]:
+    """An empty folder over each private one, nothing over each file, socket or pipe."""
+    words = list[str]()
+    for path in machine.private:
+        if Path(path).is_dir():
+            words += ["--tmpfs", path]
+        elif os.path.lexists(path):
+            words += ["--ro-bind", "/dev/null", path]
+    return words
+
+
+def _places(confinement: Confinement, machine: System) -> list[str]:
     """Binds, the outer ones first, so that an inner one has the last word."""
-    ours = [path for path in interpreter_places() if not _covered(path)]
+    ours = [path for path in interpreter_places() if not machine.shows(path)]
     binds = [("--ro-bind-try", path) for path in (*ours, *confinement.read_only)]
     binds += [("--bind", path) for path in confinement.writable]
     ordered = sorted(binds, key=lambda bind: len(bind[1].parts))
     return [word for option, path in ordered for word in (option, str(path), str(path))]
-
-
-def _covered(path: Path, folders: Iterable[str] = FOLDERS) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)

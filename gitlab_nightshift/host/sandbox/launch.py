@@ -23,7 +23,6 @@ from gitlab_nightshift.host.sandbox.places import (
     INSIDE,
     KERNEL,
     SHARED_MEMORY,
-    System,
     interpreter,
     own_python,
 )
@@ -34,6 +33,7 @@ from gitlab_nightshift.host.sandbox.records import (
     Identity,
     Tier,
 )
+from gitlab_nightshift.host.sandbox.system import System
 
 HELD_BACK = (signal.SIGINT, signal.SIGTERM)
 TOLD_LIMIT = 64 * 1024
@@ -192,6 +192,7 @@ def _spec(
         "notify": sandbox.features.notify,
         "own_network": inside,
         "readable": [*sandbox.machine.readable, *map(str, confinement.read_only)],
+        "listable": list(sandbox.machine.listable),
         "writable": [*map(str, checked(confinement)), *(x for x in extra if Path(x).is_dir())],
         "devices": list(DEVICES),
         "ports": [gate.port for gate in confinement.gates],

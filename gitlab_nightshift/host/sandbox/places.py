@@ -1,15 +1,18 @@
-"""What of this machine every confined process may read: the system, without what is private."""
+"""Where things are on every machine: the system, what is secret in it, this program's own."""
 
-import os
-import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-FOLDERS = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
-    *("/nix/store", "/gnu/store", "/opt"),
+PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+STORES = ("/nix/store", "/gnu/store")
+FOLDERS = ("/usr", *PROGRAMS, *STORES, "/opt")
+PACKAGES = (
+    *(f"/usr{folder}" for folder in PROGRAMS),
+    *("/usr/libexec", "/usr/include", "/usr/share", "/usr/games"),
+    *PROGRAMS,
+    *STORES,
 )
+"""What the distribution's packages fill; the rest of ``/usr`` is for people, as ``/opt`` is."""
 KERNEL = ("/proc", "/sys")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SETTINGS = "/etc"
@@ -32,60 +35,6 @@ SYSTEM_SECRETS = frozenset(
 """Private whatever their mode says today: an earlier night's agent may have changed it."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's name
 INSIDE = Path(__file__).parent / "inside"
-
-
-@dataclass(frozen=True)
-class System:
-    """Paths of the system's own: ``readable`` by an agent, and of these folders' ``private`` part.
-
-    Settings that not everybody may read are left out also where the job is root.
-    """
-
-    readable: tuple[str, ...]
-    private: tuple[str, ...]
-
-
-def system() -> System:
-    """Look at this machine (a walk through ``/etc``, a few milliseconds)."""
-    readable, private = list[str](), list[str]()
-    if not _split(SETTINGS, readable, private):
-        readable = [SETTINGS]
-    there = [folder for folder in FOLDERS if Path(folder).is_dir()]
-    return System((*there, *KERNEL, *readable), tuple(private))
-
-
-def _split(folder: str, readable: list[str], private: list[str]) -> bool:
-    """Sort what is in a folder; False where all of it is readable, and nothing was added.
-
-    A link grants nothing by itself: what it names has to be readable on its own.
-    """
-    inner_readable, inner_private = list[str](), list[str]()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            _sort(entry, inner_readable, inner_private)
-    readable += inner_readable if inner_private else []
-    private += inner_private
-    return bool(inner_private)
-
-
-def _sort(entry: "os.DirEntry[str]", readable: list[str], private: list[str]) -> None:
-    if entry.is_symlink():
-        return
-    if entry.path in SYSTEM_SECRETS:
-        private.append(entry.path)
-        return
-    mode = entry.stat(follow_symlinks=False).st_mode
-    needed = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
-    if mode & needed != needed or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-        private.append(entry.path)
-        return
-    try:
-        split = stat.S_ISDIR(mode) and _split(entry.path, readable, private)
-    except PermissionError:
-        private.append(entry.path)
-        return
-    if not split:
-        readable.append(entry.path)
 
 
 def interpreter() -> Path:

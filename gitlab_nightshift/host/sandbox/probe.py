@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from gitlab_nightshift.host.sandbox import bwrap, uid
 from gitlab_nightshift.host.sandbox.guarantees import guarantees
 from gitlab_nightshift.host.sandbox.inside import landlock
 from gitlab_nightshift.host.sandbox.launch import Sandbox
-from gitlab_nightshift.host.sandbox.places import System, system
 from gitlab_nightshift.host.sandbox.records import (
     Confinement,
     Features,
     Gate,
     Tier,
 )
+from gitlab_nightshift.host.sandbox.system import System, look_at_system
 from gitlab_nightshift.host.sandbox.trial import (
     Attempt,
     Tried,
@@ -70,17 +70,18 @@ def choose(
     programs: Sequence[Path] = (),
     checkout: Path | None = None,
     known: Sequence[Missing] = (),
+    look: Callable[[], System] = look_at_system,
 ) -> Sandbox:
     """The boundary to use: ``auto`` takes the strongest that works, a name exactly that one.
 
     ``folder`` is where agents' scratch folders will be; ``programs`` have to be runnable inside: a
     tier in which they are not does not work. With ``checkout`` another user must be able to have
-    it. ``known`` are tiers that are known not to work. Raises NightshiftError: E_CONFIG where a
-    named tier does not work, E_POLICY_DENY where none does.
+    it. ``known`` are tiers that are known not to work, ``look`` tells what is private here. Raises
+    NightshiftError: E_CONFIG where a named tier does not work, E_POLICY_DENY where none does.
     """
-    site = _Site(system(), folder, tuple(programs), checkout, {row.tier: row for row in known})
     if requested == Tier.NONE:
-        return _none(site.machine)
+        return _none()
+    site = _Site(look(), folder, tuple(programs), checkout, {row.tier: row for row in known})
     if requested != AUTO:
         found = _try(Tier(requested), site)
         if isinstance(found, Missing):
@@ -102,13 +103,13 @@ def choose(
 
 def survey(folder: Path, checkout: Path | None = None) -> list[Sandbox | Missing]:
     """Every tier, the strongest first. Arguments as of ``choose``."""
-    site = _Site(system(), folder, (), checkout, {})
+    site = _Site(look_at_system(), folder, (), checkout, {})
     return [_try(tier, site) for tier in ORDER]
 
 
-def _none(machine: System) -> Sandbox:
+def _none() -> Sandbox:
     nothing = Features(landlock=0, notify=False)
-    return Sandbox(Tier.NONE, guarantees(Tier.NONE, nothing), nothing, machine)
+    return Sandbox(Tier.NONE, guarantees(Tier.NONE, nothing), nothing, System(()))
 
 
 def _try(tier: Tier, site: _Site) -> Sandbox | Missing:

@@ -7,46 +7,14 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.sandbox import bwrap, places, probe, uid
+from gitlab_nightshift.host.sandbox import bwrap, probe, uid
 from gitlab_nightshift.host.sandbox.inside import landlock
-from gitlab_nightshift.host.sandbox.places import System, system
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Identity, Tier
+from gitlab_nightshift.host.sandbox.system import System
 from gitlab_nightshift.host.sandbox.uid import pick, release
 from tests.host.sandbox import conftest
 from tests.host.sandbox.conftest import need, room
 from tests.host.sandbox.tools import Room, open_folder
-
-
-def test_private_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, mode in (("open/a", 0o644), ("mixed/b", 0o644), ("mixed/deep/key", 0o600)):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
-        path.chmod(mode)
-    (tmp_path / "mixed/deep/c").write_text("")
-    (tmp_path / "mixed/link").symlink_to("/root")
-    (tmp_path / "closed").mkdir(mode=0o750)
-    monkeypatch.setattr(places, "SETTINGS", str(tmp_path))
-    found = system()
-    below = {path.removeprefix(f"{tmp_path}/") for path in found.readable if str(tmp_path) in path}
-    assert below == {"open", "mixed/b", "mixed/deep/c"}
-    private = {path.removeprefix(f"{tmp_path}/") for path in found.private}
-    assert private == {"mixed/deep/key", "closed"}
-
-
-def test_a_secret_of_the_system_is_private_whatever_its_mode_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An agent of an earlier night may have opened it."""
-    (tmp_path / "shadow").write_text("root:x")
-    (tmp_path / "shadow").chmod(0o644)
-    (tmp_path / "hosts").write_text("localhost")
-    monkeypatch.setattr(places, "SETTINGS", str(tmp_path))
-    assert system().private == ()
-    monkeypatch.setattr(places, "SYSTEM_SECRETS", {str(tmp_path / "shadow")})
-    found = system()
-    assert found.private == (str(tmp_path / "shadow"),)
-    assert str(tmp_path / "hosts") in found.readable
 
 
 def test_a_user_is_taken_once(root: None) -> None:
@@ -69,15 +37,6 @@ def test_a_folder_of_somebody_else_holds_no_lock(
     assert pick() is None
 
 
-def test_a_folder_without_secrets_is_one_rule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").write_text("")
-    monkeypatch.setattr(places, "SETTINGS", str(tmp_path))
-    assert str(tmp_path) in system().readable
-    assert system().private == ()
-
-
 def test_private_settings_cannot_be_read(any_room: Room) -> None:
     files = [p for p in any_room.sandbox.machine.private if Path(p).is_file()]
     if not files:
@@ -94,7 +53,7 @@ def test_mounts_have_the_inner_ones_last() -> None:
         (Path("/usr"), Path("/tmp")),
         (Gate(8080, Path("/run/gate")),),
     )
-    words = bwrap.arguments("bwrap", confinement, System((), ()))
+    words = bwrap.arguments("bwrap", confinement, System(()))
     inner = words.index("/tmp/x/shop")
     assert words[inner - 1] == "--bind"
     assert words.index("--tmpfs") < inner

@@ -12,7 +12,7 @@ import os
 from .descriptors import check_standard, close_all_but
 from .forwarder import start
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, prctl, signals
-from .landlock import restrict
+from .landlock import Paths, restrict
 from .privileges import (
     become,
     drop_capabilities,
@@ -46,6 +46,7 @@ class Spec:
     notify: bool
     own_network: bool
     readable: list[str]
+    listable: list[str]
     writable: list[str]
     devices: list[str]
     ports: list[int]
@@ -151,7 +152,8 @@ def _restrict(spec: Spec, steps: Steps, status: int, channel: _socket.socket | N
         if spec.landlock:
             # With a keeper no connect is ever made by the tree itself: none is allowed to be.
             ports = None if spec.own_network else [] if spec.notify else spec.ports
-            restrict(spec.landlock, spec.readable, spec.writable, spec.devices, ports)
+            paths = Paths(spec.readable, spec.listable, spec.writable, spec.devices)
+            restrict(spec.landlock, paths, ports)
     with steps.step("calls"):
         form = Form(
             notify=spec.notify,

@@ -32,13 +32,17 @@ def abi() -> int:
         return 0
 
 
-def restrict(
-    version: int,
-    readable: list[str],
-    writable: list[str],
-    devices: list[str],
-    ports: list[int] | None,
-) -> None:
+class Paths:
+    """What is allowed: with all below it, but for ``listable`` folders, whose files stay closed."""
+
+    def __init__(
+        self, readable: list[str], listable: list[str], writable: list[str], devices: list[str]
+    ) -> None:
+        self.readable, self.listable = readable, listable
+        self.writable, self.devices = writable, devices
+
+
+def restrict(version: int, paths: Paths, ports: list[int] | None) -> None:
     """Confine this process to these paths, as ABI ``version`` can. Needs no_new_privs.
 
     ``ports`` are those that may be connected to by TCP, on any host; with none of them nothing
@@ -53,11 +57,13 @@ def restrict(
         network = CONNECT_TCP if ports else CONNECT_TCP | BIND_TCP
     ruleset = _ruleset(version, files, network)
     try:
-        for path in readable:
+        for path in paths.readable:
             _allow_path(ruleset, path, files & READING, required=False)
-        for path in writable:
+        for path in paths.listable:
+            _allow_path(ruleset, path, READ_DIR, required=False)
+        for path in paths.writable:
             _allow_path(ruleset, path, files & ~(MAKE_CHAR | MAKE_BLOCK), required=True)
-        for path in devices:
+        for path in paths.devices:
             _allow_path(ruleset, path, files & (READ_FILE | WRITE_FILE), required=False)
         for port in ports if network and ports else ():
             rule = struct.pack("=QQ", CONNECT_TCP, port)

@@ -1,0 +1,109 @@
+"""What of this machine every confined process may read: the system, without what is private."""
+
+# ruff: noqa: PTH120 - strings: there are thousands of them
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitlab_nightshift.host.sandbox.credential_files import credential_files
+from gitlab_nightshift.host.sandbox.places import (
+    FOLDERS,
+    INSIDE,
+    KERNEL,
+    PACKAGES,
+    SETTINGS,
+    SYSTEM_SECRETS,
+    interpreter,
+)
+from gitlab_nightshift.host.sandbox.private_files import MOST_NAMES, Private, find_private
+
+LOCAL = "/usr/local"
+MOST_OF_PACKAGES = 4_000
+"""Names that are looked at there, the upper levels first: there may be a million."""
+
+
+@dataclass(frozen=True)
+class System:
+    """The system's own ``folders``, which an agent may read but for what is ``private`` in them.
+
+    ``readable`` are the largest parts of them without anything private, ``listable`` folders that
+    hold such parts and may be listed themselves. Of what is private ``credentials`` are files that
+    everybody may read (path → tool), ``cut`` is too large to be looked through.
+    """
+
+    folders: tuple[str, ...]
+    private: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    listable: tuple[str, ...] = ()
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
+
+    def shows(self, path: Path) -> bool:
+        """True where an agent may read this; a link in its last place is not followed."""
+        real = path.parent.resolve() / path.name
+        if any(is_within(str(way), self.private) for way in (path, real)):
+            return False
+        return any(is_within(str(path), (top, os.path.realpath(top))) for top in self.folders)
+
+
+def is_within(path: str, tops: Iterable[str]) -> bool:
+    """True for one of ``tops``, and for what lies below one."""
+    return any(path == top or path.startswith(f"{top}/") for top in tops)
+
+
+def look_at_system() -> System:
+    """Walk through the system's folders once. Raises nothing: what cannot be read is private, or
+    closed to an agent as well."""
+    folders = [folder for folder in (*FOLDERS, SETTINGS) if Path(folder).is_dir()]
+    tops = _outermost({os.path.realpath(folder) for folder in folders})
+    found, credentials = _found(tops), credential_files()
+    secrets = (path for path in SYSTEM_SECRETS if os.path.lexists(path))
+    named = {path for path in (*secrets, *credentials) if is_within(path, tops)}
+    private = _outermost({*found.paths, *found.cut, *named})
+    readable, listable = list(KERNEL), list[str]()
+    for top in tops:
+        _open_around(top, private, readable, listable)
+    return System(
+        folders=(*folders, *KERNEL),
+        private=tuple(private),
+        readable=tuple(readable),
+        listable=tuple(listable),
+        credentials=credentials,
+        cut=found.cut,
+    )
+
+
+def _outermost(paths: Collection[str]) -> list[str]:
+    """The paths that do not lie in another one."""
+    return sorted(path for path in paths if not is_within(os.path.dirname(path), paths))
+
+
+def _found(tops: list[str]) -> Private:
+    """Settings and what people install are looked through, packages as far as it is cheap.
+
+    The trees of this program's own Python are never too large: without it nothing would run.
+    """
+    packages = [path for path in PACKAGES if os.path.realpath(path) == path]
+    own = (str(interpreter()), str(INSIDE), os.path.dirname(os.__file__), SETTINGS, "/usr")
+    people = (top for top in (LOCAL, *tops) if top not in packages)
+    installed = find_private(people, most=MOST_NAMES, skip=(LOCAL, *packages), whole=own)
+    shipped = find_private(packages, most=MOST_OF_PACKAGES)
+    return Private((*installed.paths, *shipped.paths), installed.cut)
+
+
+def _open_around(
+    folder: str, private: Iterable[str], readable: list[str], listable: list[str]
+) -> None:
+    """Add the parts of a folder that hold nothing private; a link grants nothing by itself."""
+    below = [path for path in private if is_within(path, (folder,))]
+    if not below:
+        readable.append(folder)
+    elif folder not in below:
+        if not any(Path(path).is_dir() for path in below):
+            listable.append(folder)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_symlink():
+                    _open_around(entry.path, below, readable, listable)

@@ -1,0 +1,141 @@
+"""What of the system is shown: all but what is private, in rules and in mounts."""
+
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.host.sandbox import bwrap, credential_files, system
+from gitlab_nightshift.host.sandbox.records import Confinement
+from gitlab_nightshift.host.sandbox.system import System, look_at_system
+from tests.host.sandbox.test_private_files import plant
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty machine: etc, opt, usr/bin, usr/local, and bin as a link."""
+    for folder in ("etc", "opt", "usr/bin", "usr/local"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "bin").symlink_to("usr/bin")
+    monkeypatch.setattr(system, "SETTINGS", str(tmp_path / "etc"))
+    monkeypatch.setattr(system, "LOCAL", str(tmp_path / "usr/local"))
+    folders = tuple(str(tmp_path / name) for name in ("usr", "bin", "opt"))
+    monkeypatch.setattr(system, "FOLDERS", folders)
+    monkeypatch.setattr(system, "PACKAGES", (str(tmp_path / "usr/bin"), str(tmp_path / "bin")))
+    monkeypatch.setattr(credential_files, "CREDENTIALS", {"pip": (f"{tmp_path}/etc/pip.conf",)})
+    monkeypatch.setattr(credential_files, "SETTINGS", {})
+    return tmp_path
+
+
+def below(machine: Path, paths: tuple[str, ...]) -> set[str]:
+    return {path.removeprefix(f"{machine}/") for path in paths if path.startswith(str(machine))}
+
+
+def test_without_anything_private_a_folder_is_one_rule(machine: Path) -> None:
+    plant(machine / "opt/tool/bin/tool", 0o755)
+    found = look_at_system()
+    assert below(machine, found.readable) == {"etc", "opt", "usr"}
+    assert (found.private, found.listable, found.cut) == ((), (), ())
+
+
+def test_around_a_private_file_all_else_is_readable(machine: Path) -> None:
+    """Landlock only adds: its rules name everything beside the file."""
+    for name in ("opt/tool/bin/tool", "opt/tool/etc/settings", "opt/other/x", "usr/local/go/x"):
+        plant(machine / name)
+    plant(machine / "opt/tool/etc/key", 0o600)
+    found = look_at_system()
+    assert below(machine, found.private) == {"opt/tool/etc/key"}
+    readable = {"etc", "usr", "opt/other", "opt/tool/bin", "opt/tool/etc/settings"}
+    assert below(machine, found.readable) == readable
+    assert below(machine, found.listable) == {"opt", "opt/tool", "opt/tool/etc"}
+
+
+def test_above_a_private_folder_nothing_is_listed(machine: Path) -> None:
+    """A rule for a folder's names is one for all folders below."""
+    plant(machine / "opt/tool/x")
+    plant(machine / "opt/closed/key").parent.chmod(0o700)
+    found = look_at_system()
+    assert below(machine, found.private) == {"opt/closed"}
+    assert below(machine, found.listable) == set()
+    assert "opt/tool" in below(machine, found.readable)
+
+
+def test_private_settings_are_left_out(machine: Path) -> None:
+    for name, mode in (("open/a", 0o644), ("mixed/b", 0o644), ("mixed/deep/key", 0o600)):
+        plant(machine / "etc" / name, mode)
+    plant(machine / "etc/mixed/deep/c")
+    (machine / "etc/mixed/link").symlink_to("/root")
+    (machine / "etc/closed").mkdir(mode=0o750)
+    found = look_at_system()
+    there = {path for path in below(machine, found.readable) if path.startswith("etc")}
+    assert there == {"etc/open", "etc/mixed/b", "etc/mixed/deep/c"}
+    assert below(machine, found.private) == {"etc/mixed/deep/key", "etc/closed"}
+
+
+def test_a_secret_of_the_system_is_private_whatever_its_mode_says(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent of an earlier night may have opened it."""
+    shadow = plant(machine / "etc/shadow")
+    plant(machine / "etc/hosts")
+    assert look_at_system().private == ()
+    monkeypatch.setattr(system, "SYSTEM_SECRETS", {str(shadow)})
+    found = look_at_system()
+    assert below(machine, found.private) == {"etc/shadow"}
+    assert "etc/hosts" in below(machine, found.readable)
+
+
+def test_a_credential_file_is_private_though_everybody_may_read_it(machine: Path) -> None:
+    (machine / "etc/pip.conf").write_text("[global]\nindex-url = https://a:b@mirror/simple\n")
+    found = look_at_system()
+    assert below(machine, found.private) == {"etc/pip.conf"}
+    assert found.credentials == {str(machine / "etc/pip.conf"): "pip"}
+
+
+def test_a_file_among_the_packages_is_found_in_the_upper_levels(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As deep as it is cheap; nothing there is hidden for its size, or no program would start."""
+    plant(machine / "usr/bin/key", 0o600)
+    for number in range(40):
+        plant(machine / f"usr/bin/large/{number}/x")
+    plant(machine / "usr/bin/large/1/key", 0o600)
+    assert below(machine, look_at_system().private) == {"usr/bin/key", "usr/bin/large/1/key"}
+    monkeypatch.setattr(system, "MOST_OF_PACKAGES", 10)
+    found = look_at_system()
+    assert below(machine, found.private) == {"usr/bin/key"}
+    assert found.cut == ()
+
+
+def test_a_tree_that_is_too_large_is_hidden(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        plant(machine / f"opt/sdk/{number}/x")
+    plant(machine / "opt/tool/x")
+    monkeypatch.setattr(system, "MOST_NAMES", 60)
+    found = look_at_system()
+    assert below(machine, found.cut) == below(machine, found.private) == {"opt/sdk"}
+    assert found.shows(machine / "opt/tool/x")
+    assert not found.shows(machine / "opt/sdk/1/x")
+
+
+def test_what_is_shown(machine: Path) -> None:
+    plant(machine / "usr/bin/sh", 0o755)
+    plant(machine / "usr/bin/key", 0o600)
+    found = look_at_system()
+    assert found.shows(machine / "bin/sh")
+    assert found.shows(machine / "usr/bin/sh")
+    assert not found.shows(machine / "bin/key")
+    assert not found.shows(machine / "usr/bin/key")
+    assert not found.shows(machine / "home")
+
+
+def test_a_mount_covers_what_is_private(tmp_path: Path) -> None:
+    key, folder = plant(tmp_path / "key", 0o600), tmp_path / "closed"
+    folder.mkdir(mode=0o700)
+    machine = System((str(tmp_path),), (str(key), str(folder), str(tmp_path / "gone")))
+    named = Confinement(tmp_path, (tmp_path / "checkout",), (folder / "tool",))
+    words = bwrap.arguments("bwrap", named, machine)
+    cover = words.index(str(key))
+    assert words[cover - 2 : cover + 1] == ["--ro-bind", "/dev/null", str(key)]
+    assert words[words.index(str(folder)) - 1] == "--tmpfs"
+    assert words.index(str(folder)) < words.index(str(folder / "tool")), "what is named wins"
+    assert str(tmp_path / "gone") not in words
