@@ -10,6 +10,7 @@ from gitlab_nightshift.events import Emit
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed, search_path
 from gitlab_nightshift.host.logs import logs_in
+from gitlab_nightshift.host.sandbox.credential_files import machine_values
 from gitlab_nightshift.records import map_texts
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.settings import read_secrets
@@ -31,7 +32,7 @@ def check_and_run(asked: Asked, emit: Emit) -> Judgement:
 def _with_runs(asked: Asked, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
     private = folder / "private"
     private.mkdir(mode=0o700)
-    redact = Redactor(read_secrets(asked.env).values)
+    redact = Redactor((*read_secrets(asked.env).values, *machine_values(asked.env)))
     git = git_verbs.pristine(private / "git", search_path(asked.env, judgement.top))
     commit = git_verbs.head(git, judgement.top)
     if judgement.commit not in (None, commit) or _tree(git, judgement.top) != judgement.tree:

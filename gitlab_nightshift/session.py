@@ -21,6 +21,7 @@ from gitlab_nightshift.host.openat import remove_tree
 from gitlab_nightshift.host.paths import short_parent
 from gitlab_nightshift.host.private import collect, own_folder
 from gitlab_nightshift.host.repair import repair
+from gitlab_nightshift.host.sandbox.credential_files import machine_values
 from gitlab_nightshift.host.secrecy import close_to_others
 from gitlab_nightshift.host.space import no_space
 from gitlab_nightshift.redaction import Redactor
@@ -122,7 +123,7 @@ def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
     results = private / _RESULTS
     results.mkdir()
     secrets = read_secrets(call.env)
-    redact = Redactor(secrets.values)
+    redact = Redactor((*secrets.values, *machine_values(call.env)))
     _refuse_secret_in_task(settings, redact)
     job = read_job(call.env, settings.repo_url)
     log = JobLog(sections=job.in_ci, colour=call.colour or job.in_ci, redact=redact)

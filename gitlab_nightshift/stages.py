@@ -11,6 +11,7 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
+from gitlab_nightshift.host.sandbox.system import Look, look_ahead, look_at_system
 from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.plan.facts import CheckoutFacts
@@ -105,10 +106,11 @@ def preview(session: Session, made: Plan) -> dict[str, str]:
     return prompts_preview(work_place(session), made)
 
 
-def work(session: Session, made: Plan) -> Bundle:
+def work(session: Session, made: Plan, look: Look = look_at_system) -> Bundle:
     """The work stage; writes the bundle and the logs."""
     with taken_up(session, made.request) as there:
-        bundle = do_work(made, work_place(there, made.request), session.results / "bundle")
+        place = work_place(there, made.request, look)
+        bundle = do_work(made, place, session.results / "bundle")
     move_logs(session.logs.folder, session.results / "logs")
     return bundle
 
@@ -141,12 +143,13 @@ def _three_stages(session: Session, done: _Done) -> None:
     """Without a token it stops before anything is spent, unless it is a dry run."""
     if not session.secrets.gitlab_token and not session.settings.dry_run:
         raise no_token()
+    look = look_ahead() if session.settings.isolation != "none" else look_at_system
     begun = _begin(session)
     done.request = begun.start.request
     with taken_up(session, done.request) as there:
         made = _plan(there, begun)
         source = source_of(there)
-        done.bundle = work(there, made)
+        done.bundle = work(there, made, look)
         ready = done.bundle.outcome is Outcome.MR_READY and not done.bundle.error_code
         if ready and not there.settings.dry_run:
             recent = frozenset(made.recent_files if made.recent_files_enforced else ())

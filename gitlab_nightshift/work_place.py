@@ -7,6 +7,7 @@ from pathlib import Path
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed
 from gitlab_nightshift.host.sandbox.own_code import folders_of
+from gitlab_nightshift.host.sandbox.system import Look, look_at_system
 from gitlab_nightshift.plan.trigger import test_command
 from gitlab_nightshift.records import Request
 from gitlab_nightshift.records.asked import Asked
@@ -22,7 +23,9 @@ PUBLISH_NEEDS_S = 300.0
 """Seconds of the job that are kept back for publishing, at most a fifth of the job."""
 
 
-def work_place(session: Session, request: Request | None = None) -> WorkPlace:
+def work_place(
+    session: Session, request: Request | None = None, look: Look = look_at_system
+) -> WorkPlace:
     """Everything that the work stage is given; no GitLab credential is in it."""
     settings = chosen(session.settings, session.env).settings
     there = _build_files(session)
@@ -47,6 +50,7 @@ def work_place(session: Session, request: Request | None = None) -> WorkPlace:
         redact=session.redact,
         emit=session.emit,
         named=folders_of(session.env, session.checkout),
+        look=look,
     )
 
 

@@ -30,7 +30,7 @@ from gitlab_nightshift.host.sandbox.probe import Missing, choose
 from gitlab_nightshift.host.sandbox.proof import prove
 from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
 from gitlab_nightshift.host.sandbox.strength import judge, refuse_weaker
-from gitlab_nightshift.host.sandbox.system import System, is_within, look_at_system
+from gitlab_nightshift.host.sandbox.system import Look, System, is_within, look_at_system
 from gitlab_nightshift.promises import Hold
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.hosts import egress_host
@@ -115,7 +115,7 @@ class Search:
     places: tuple[Path, ...]
     tools: tuple[Path, ...]
     path: str
-    look: Callable[[], System] = look_at_system
+    look: Look = look_at_system
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from gitlab_nightshift.host.environment import build_bead_env, search_path
 from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.paths import short_folder
 from gitlab_nightshift.host.process import Limits
+from gitlab_nightshift.host.sandbox.system import Look, look_at_system
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.verdict.commands import Runner
 from gitlab_nightshift.work.boundary import Boundary, Search, enclosed
@@ -26,7 +27,8 @@ class Site:
 
     ``env`` is the part of the job's environment that agents may be given, ``model_env`` what the
     way to the model and to open hosts needs; ``places`` are what an agent's CLI is and needs;
-    ``left_s`` gives the seconds that are left (None: no deadline).
+    ``left_s`` gives the seconds that are left (None: no deadline), ``look`` what is private on this
+    machine.
     """
 
     settings: Settings
@@ -40,6 +42,7 @@ class Site:
     places: tuple[Path, ...]
     left_s: Callable[[], float | None]
     emit: Emit
+    look: Look = look_at_system
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ def open_room(site: Site) -> Iterator[Room]:
         places=site.places,
         tools=tool_folders(site.settings, site.env, _ground(site)),
         path=path,
+        look=site.look,
     )
     opener = functools.partial(
         open_checkout,

@@ -13,6 +13,7 @@ from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.pipeline import pipeline_files
+from gitlab_nightshift.host.sandbox.system import Look, look_at_system
 from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
 from gitlab_nightshift.records import Bundle, Outcome, Plan, write_record
@@ -47,7 +48,7 @@ class WorkPlace:
     ``private`` a folder no part of the checkout, ``logs``
     in it; ``seconds`` what the work may take (None: no deadline); ``secrets`` are files beside
     the checkout's own that no agent may read, ``named`` folders of the checkout that the job's
-    variables name.
+    variables name, ``look`` tells what is private on this machine.
     """
 
     settings: Settings
@@ -67,6 +68,7 @@ class WorkPlace:
     emit: Emit
     secrets: tuple[Path, ...] = ()
     named: tuple[Path, ...] = ()
+    look: Look = look_at_system
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,7 @@ def in_a_room(
         places=tools.provider.places(search_path(place.env, place.checkout)),
         left_s=ledger.left_s,
         emit=place.emit,
+        look=place.look,
     )
     with open_room(site) as room:
         _check_base(plan, room.checkout)

@@ -10,9 +10,10 @@ import glob
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.secret_texts import (
     LARGEST,
     SHORTEST,
@@ -113,6 +114,8 @@ SETTINGS = {
 
 MOST_IN_A_FOLDER = 200
 MOST_VALUES = 100
+MIXED = frozenset(("pip", "uv", "conda", "npm", "yarn", "Maven"))
+"""Tools whose credentials stand among their settings."""
 _COMMENT = re.compile(r"<!--.*?-->|<\?.*?\?>", re.DOTALL)
 _SHIPPED = re.compile(
     r"<mirror>\s*<id>maven-default-http-blocker</id>\s*<mirrorOf>external:http:\*</mirrorOf>\s*"
@@ -137,15 +140,24 @@ def credential_files() -> dict[str, str]:
     return found | {path: tool for path, tool in _there(CREDENTIALS) if not _is_unset(path)}
 
 
-def credential_values(home: Path, names: Iterable[str]) -> tuple[str, ...]:
-    """What is secret in these files, and in those of ``names`` below the job's own HOME: a text
-    that leaves may hold it."""
-    own = [str(home / name) for name in names if (home / name).is_file()]
-    whole = [*(path for path, _ in _there(CREDENTIALS)), *own]
-    found = [value for path in whole for value in secrets_in(_text(path) or "")]
-    for path, _ in _there(SETTINGS):
-        found += [each for each in named_secrets(_text(path) or "") if len(each) >= SHORTEST]
+def machine_values(env: Mapping[str, str]) -> tuple[str, ...]:
+    """What is secret in these files, and in those of the job's own HOME: a text that leaves may
+    hold it."""
+    home = Path(env.get("HOME", "/"))
+    mixed = [path for path, _ in _there(SETTINGS)]
+    mixed += [str(home / name) for name in HOME_FILES if (home / name).is_file()]
+    found = [value for path in mixed for value in _values(path, mixed=True)]
+    for path, tool in _there(CREDENTIALS):
+        found += _values(path, mixed=tool in MIXED)
     return tuple(dict.fromkeys(found))[:MOST_VALUES]
+
+
+def _values(path: str, *, mixed: bool) -> list[str]:
+    """Among settings what is called a secret, not every long word: one may be a memory option."""
+    text = _text(path) or ""
+    if mixed and len(text.split()) > 1:
+        return [each for each in named_secrets(text) if len(each) >= SHORTEST]
+    return secrets_in(text)
 
 
 def _is_unset(path: str) -> bool:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from gitlab_nightshift.host.sandbox.records import (
     Gate,
     Tier,
 )
-from gitlab_nightshift.host.sandbox.system import System, look_at_system
+from gitlab_nightshift.host.sandbox.system import Look, System, look_at_system
 from gitlab_nightshift.host.sandbox.trial import (
     Attempt,
     Tried,
@@ -70,7 +70,7 @@ def choose(
     programs: Sequence[Path] = (),
     checkout: Path | None = None,
     known: Sequence[Missing] = (),
-    look: Callable[[], System] = look_at_system,
+    look: Look = look_at_system,
 ) -> Sandbox:
     """The boundary to use: ``auto`` takes the strongest that works, a name exactly that one.
 

@@ -3,7 +3,8 @@
 # ruff: noqa: PTH120 - strings: there are thousands of them
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +49,9 @@ class System:
         return any(is_within(str(path), (top, os.path.realpath(top))) for top in self.folders)
 
 
+Look = Callable[[], System]
+
+
 def is_within(path: str, tops: Iterable[str]) -> bool:
     """True for one of ``tops``, and for what lies below one."""
     return any(path == top or path.startswith(f"{top}/") for top in tops)
@@ -73,6 +77,14 @@ def look_at_system() -> System:
         credentials=credentials,
         cut=found.cut,
     )
+
+
+def look_ahead() -> Look:
+    """Begin to look while there is other work; what is returned waits for the end."""
+    with_one = ThreadPoolExecutor(1)
+    found = with_one.submit(look_at_system)
+    with_one.shutdown(wait=False)
+    return found.result
 
 
 def _outermost(paths: Collection[str]) -> list[str]:

@@ -22,6 +22,7 @@ from gitlab_nightshift.events import (
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.private import own_folder
 from gitlab_nightshift.host.private_checkout import closed
+from gitlab_nightshift.host.sandbox.credential_files import machine_values
 from gitlab_nightshift.host.secrecy import close_to_others
 from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.policy import to_approve
@@ -94,7 +95,8 @@ def _desk(call: Call, payload: Payload) -> Iterator[Desk]:
     if not parent.is_dir():
         raise config_error(f"TMPDIR: {parent} is no folder")
     tidy(parent, folder)
-    job, redact = read_job(call.env), Redactor(read_secrets(call.env).values)
+    values = (*read_secrets(call.env).values, *machine_values(call.env))
+    job, redact = read_job(call.env), Redactor(values)
     with own_folder(parent, folder) as private, tempfile.TemporaryDirectory(dir=private) as results:
         sinks: list[Emit] = [JsonLines(Path(results) / "events.jsonl", redact)]
         sinks += [call.log(redact)] if call.log else []

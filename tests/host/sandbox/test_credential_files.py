@@ -10,7 +10,7 @@ from gitlab_nightshift.host.sandbox.credential_files import (
     CREDENTIALS,
     SETTINGS,
     credential_files,
-    credential_values,
+    machine_values,
 )
 
 MAVEN_SAMPLE = """<?xml version="1.0" encoding="UTF-8"?>
@@ -134,12 +134,16 @@ def test_what_is_secret_in_them_is_known(tmp_path: Path, monkeypatch: pytest.Mon
         "[http]\n\tauth-token = abcdef123\n\tproxy = http://proxy:80\n"
     )
     (tmp_path / ".netrc").write_text("machine a login me password at-home-77\n")
+    (tmp_path / ".vault-token").write_text("hvs.CAESIabcdefgh1234\n")
+    (tmp_path / ".gradle").mkdir()
+    options = "org.gradle.jvmargs=-XX:MaxMetaspaceSize=512m\nrepoPassword=gradle-77\n"
+    (tmp_path / ".gradle/gradle.properties").write_text(options)
     (tmp_path / ".ssh").mkdir()
     monkeypatch.setattr(module, "CREDENTIALS", {"pip": (f"{tmp_path}/pip.conf",)})
     monkeypatch.setattr(module, "SETTINGS", {"git": (f"{tmp_path}/gitconfig",)})
-    found = credential_values(tmp_path, (".netrc", ".ssh", ".none"))
-    assert {"s3cret-word", "abcdef123", "at-home-77"} <= set(found)
-    assert not {"mirror", "mirror/simple", "http://proxy:80"} & set(found)
+    found = machine_values({"HOME": str(tmp_path)})
+    words = {"s3cret-word", "abcdef123", "at-home-77", "hvs.CAESIabcdefgh1234", "gradle-77"}
+    assert set(found) == words, "a mirror's address and a memory option are no secrets"
 
 
 def test_the_table_names_places_of_the_system() -> None:
