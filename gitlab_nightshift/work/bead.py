@@ -218,7 +218,7 @@ def _environment(bench: Bench, scratch: Scratch, access: BeadAccess) -> dict[str
         tmp=scratch.tmp,
         checkout=bench.checkout,
     )
-    env["PATH"] = bench.boundary.agent_path(env["PATH"])
+    env |= {"PATH": bench.boundary.agent_path(env["PATH"]), **bench.boundary.git_env()}
     return {**env, **bench.provider.settings_env(), **access.env}
 
 

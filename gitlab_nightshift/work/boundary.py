@@ -23,6 +23,7 @@ from gitlab_nightshift.host.paths import short_parent
 from gitlab_nightshift.host.private import SCRATCH, own_folder
 from gitlab_nightshift.host.sandbox import uid
 from gitlab_nightshift.host.sandbox.attempts import Targets
+from gitlab_nightshift.host.sandbox.credential_files import SETTINGS as SETTINGS_OF_TOOLS
 from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
 from gitlab_nightshift.host.sandbox.ownership import give
 from gitlab_nightshift.host.sandbox.places import HOME_FILES, SETTINGS
@@ -35,6 +36,7 @@ from gitlab_nightshift.promises import Hold
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.hosts import egress_host
 
+GIT_FILES = SETTINGS_OF_TOOLS["git"]
 MOST_TOLD = 8
 _NAMED = "agent_paths opens what it names"
 
@@ -84,6 +86,13 @@ class Boundary:
         if self.sandbox.tier is Tier.NONE:
             return True
         return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
+
+    def git_env(self) -> dict[str, str]:
+        """git ends where the machine's settings are there and closed: then it is not to look."""
+        hidden = [
+            p for p in GIT_FILES if is_within(os.path.realpath(p), self.sandbox.machine.private)
+        ]
+        return {"GIT_CONFIG_NOSYSTEM": "1"} if any(not self.opens(Path(p)) for p in hidden) else {}
 
     def __str__(self) -> str:
         """The tier, and how its promises are kept here."""

@@ -119,7 +119,12 @@ def _runner(site: Site, boundary: Boundary, egress: Egress) -> Runner:
     )
     runner = Runner(
         folder=site.checkout,
-        env={**env, "PATH": boundary.search_path(env["PATH"]), **egress.commands_env},
+        env={
+            **env,
+            "PATH": boundary.search_path(env["PATH"]),
+            **boundary.git_env(),
+            **egress.commands_env,
+        },
         scratch=scratch,
         logs=site.logs,
         limits=lambda: Limits(timeout_s=site.left_s(), output_bytes=site.settings.max_output),

@@ -1,13 +1,15 @@
 """What of the system is shown: all but what is private, in rules and in mounts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gitlab_nightshift.host.sandbox import bwrap, credential_files, system
-from gitlab_nightshift.host.sandbox.records import Confinement
-from gitlab_nightshift.host.sandbox.system import System, look_at_system
+from gitlab_nightshift.host.sandbox.records import Confinement, Tier
+from gitlab_nightshift.host.sandbox.system import System, look_ahead, look_at_system
 from tests.host.sandbox.test_private_files import plant
+from tests.host.sandbox.tools import Room
 
 
 @pytest.fixture
@@ -139,3 +141,22 @@ def test_a_mount_covers_what_is_private(tmp_path: Path) -> None:
     assert words[words.index(str(folder)) - 1] == "--tmpfs"
     assert words.index(str(folder)) < words.index(str(folder / "tool")), "what is named wins"
     assert str(tmp_path / "gone") not in words
+
+
+def test_a_private_installation_that_is_named_can_be_run(any_room: Room) -> None:
+    """As root under umask 077: hidden, until it is opened by name."""
+    if any_room.sandbox.tier is Tier.UID:
+        pytest.skip("this tier is passed over where another user cannot run the CLI")
+    closed = any_room.root / "closed"
+    tool = plant(closed / "bin/tool", 0o700)
+    tool.write_text("#!/bin/sh\necho works\n")
+    closed.chmod(0o700)
+    machine = replace(any_room.sandbox.machine, private=(str(closed),))
+    hidden = replace(any_room, sandbox=replace(any_room.sandbox, machine=machine))
+    assert hidden.shell(str(tool)).exit_status != 0
+    assert hidden.using(closed).shell(str(tool)).stdout == "works\n"
+
+
+def test_looking_ahead_finds_the_same(machine: Path) -> None:
+    plant(machine / "opt/key", 0o600)
+    assert look_ahead()() == look_at_system()
