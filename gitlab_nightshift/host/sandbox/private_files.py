@@ -122,18 +122,18 @@ class _Level:
                 if self.names == most:
                     return False
                 self.names += 1
-                if not entry.is_symlink():
-                    self._add(entry)
+                if entry.is_symlink():
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if status.st_mode & _OF_A_FILE != _PUBLIC_FILE:
+                    self._add(entry.path, status)
         return True
 
-    def _add(self, entry: "os.DirEntry[str]") -> None:
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            return
-        if status.st_mode & _OF_A_FILE == _PUBLIC_FILE:
-            return
+    def _add(self, path: str, status: os.stat_result) -> None:
         if is_private(status, self.user):
-            self.private.append(entry.path)
+            self.private.append(path)
         elif stat.S_ISDIR(status.st_mode):
-            self.folders.append(entry.path)
+            self.folders.append(path)
