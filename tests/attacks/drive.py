@@ -77,7 +77,7 @@ def copy_corpus(root: Path) -> None:
     target = root / "tests" / "attacks"
     caches = shutil.ignore_patterns("__pycache__")
     shutil.copytree(HERE / "machine", target / "machine", ignore=caches)
-    for name in ("places.py", "run.py"):
+    for name in ("places.py", "races.py", "run.py"):
         shutil.copy(HERE / name, target)
 
 

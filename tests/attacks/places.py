@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import fcntl
 import json
-import mmap
 import os
 import re
 import socket
@@ -227,25 +226,6 @@ def call(places: Places, name: str, *arguments: Any) -> int:
         raise OSError(ENOSYS, f"{name} is not known on this machine")
     wide = [ctypes.c_ulong(a & (2**64 - 1)) if isinstance(a, int) else a for a in arguments]
     return checked(libc.syscall(ctypes.c_long(places.numbers[name]), *wide))
-
-
-def rewriting(shared: mmap.mmap, at: int, *values: bytes) -> Callable[[], int]:
-    """Let another process write these values to the same place in turn, while this one lives; how
-    often it had gone on when it was asked is what the result says: whoever tries a thousand times
-    while the other one waits for its turn has seen one value only."""
-    own, counts, seen = os.getpid(), memoryview(shared).cast("Q"), set[int]()
-    if os.fork() == 0:
-        while os.getppid() == own:
-            for value in values * 50:
-                shared[at : at + len(value)] = value
-            counts[-1] += 1
-        os._exit(0)
-
-    def gone_on() -> int:
-        seen.add(counts[-1])
-        return len(seen)
-
-    return gone_on
 
 
 # --- sockets --------------------------------------------------------------------------------------

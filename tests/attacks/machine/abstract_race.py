@@ -4,23 +4,24 @@ import os
 import socket
 import struct
 
-from tests.attacks.places import Places, flag_in, libc, rewriting
+from tests.attacks.places import Places, flag_in, libc
+from tests.attacks.races import rewriting, tries
 
 TITLE = "serving under another program's abstract name"
 TRIES = "Rewrites the name while it is looked at, listens, and waits for the program's clients."
 PROMISE = "network"
 MUST_FAIL = "The keeper looks at the name that a socket has got before it listens."
-ATTEMPTS, MOVES = 1000, 100
+ATTEMPTS = 1000
 
 
 def attack(places: Places) -> str | None:
     name = places.sockets["called"].encode()
-    shared, tries = mmap.mmap(-1, 4096), 0
+    shared = mmap.mmap(-1, 4096)
     shared[: 2 + len(name)] = struct.pack("=H", socket.AF_UNIX) + name
     rewritten = rewriting(shared, 2, b"x", b"\0")  # a path, in the folder that it is in, or a name
     address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
     os.chdir(places.scratch)
-    while (tries := tries + 1) < ATTEMPTS or rewritten() < MOVES:
+    for _ in tries(ATTEMPTS, rewritten):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
             libc.bind(one.fileno(), address, 2 + len(name))
             if isinstance(one.getsockname(), bytes):

@@ -4,7 +4,8 @@ import socket
 import struct
 import time
 
-from tests.attacks.places import Places, hit, libc, rewriting
+from tests.attacks.places import Places, hit, libc
+from tests.attacks.races import rewriting, tries
 
 TITLE = "an address that changes while it is looked at"
 TRIES = "Rewrites the address from elsewhere between check and use, as often as it can."
@@ -19,14 +20,14 @@ def _address(port: int) -> bytes:
 
 def attack(places: Places) -> str | None:
     good, bad = _address(places.gateway), _address(places.ports["race"])
-    shared, tries = mmap.mmap(-1, 4096), 0
+    shared, tried = mmap.mmap(-1, 4096), 0
     rewritten = rewriting(shared, 0, bad, good)
     address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
-    while (tries := tries + 1) < ATTEMPTS or rewritten() < ATTEMPTS:
+    for tried in tries(ATTEMPTS, rewritten):  # noqa: B007
         with socket.socket() as one:
             libc.connect(one.fileno(), address, 16)
         time.sleep(0.002)
-    return f"{tries} tries"
+    return f"{tried} tries"
 
 
 def seen(places: Places) -> bool:

@@ -6,12 +6,13 @@ import sys
 import threading
 
 from tests.attacks.places import Places, flag_in, libc
+from tests.attacks.races import tries
 
 TITLE = "a descriptor that changes while it is looked at"
 TRIES = "Shows a UNIX socket to whoever judges bind, and puts a UDP socket in its place."
 PROMISE = "network"
 MUST_FAIL = "A UDP socket hears loopback's device only, whatever address it is bound to."
-ATTEMPTS, SWAPS = 1_500, 20_000
+ATTEMPTS = 1_500
 
 
 def needs(places: Places) -> None:
@@ -23,7 +24,7 @@ def attack(places: Places) -> str | None:
     raw = struct.pack("=H", socket.AF_INET) + port + host + bytes(8)
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    place, tries, swaps = os.dup(unix.fileno()), 0, list[int]()
+    place, swaps = os.dup(unix.fileno()), list[int]()
 
     def swap() -> None:
         while True:
@@ -34,7 +35,7 @@ def attack(places: Places) -> str | None:
     sys.setswitchinterval(0.0005)
     threading.Thread(target=swap, daemon=True).start()
     udp.settimeout(places.arrives_s)
-    while (tries := tries + 1) < ATTEMPTS or len(swaps) < SWAPS:
+    for _ in tries(ATTEMPTS, lambda: len(swaps)):
         libc.bind(place, ctypes.c_char_p(raw), 16)
         if udp.getsockname()[0] == places.own_address:
             device = udp.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
