@@ -59,6 +59,8 @@ This program ran, on commit `{base}` with only this change applied:
 
 The Verify bead, a second agent, found the change good. It reports to have run `make test`.
 
+Agents and commands ran without a sandbox (`isolation: none`).
+
 ---
 
 Opened by the night shift in [this pipeline]({url}/acme/shop/-/pipelines/4711).

@@ -133,7 +133,7 @@ def test_flags_of_the_comment_hold(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, config=CONFIG) as shop:
         ada = member(shop)
         issue = issue_of(shop, ada)
-        flags = "--model claude-haiku-4-6 --provider claude_code --dry-run --test unit -v"
+        flags = "--model claude-haiku-4-5 --provider claude_code --dry-run --test unit -v"
         done = triggered(shop, written(shop, issue, ada, f"{COMMAND} {flags}"))
         assert (done.exit_status, shop.result["outcome"]) == (0, "MR_READY")
         assert shop.merge_requests == []
@@ -143,7 +143,7 @@ def test_flags_of_the_comment_hold(tmp_path: Path) -> None:
         proposed = "Dry run, nothing was pushed. The night shift would propose this: Test"
         assert ended.startswith(proposed)
         assert "`test_shop.py`, +2 -0" in ended
-        assert {bead.option("--model") for bead in shop.agent.seen} == {"claude-haiku-4-6"}
+        assert {bead.option("--model") for bead in shop.agent.seen} == {"claude-haiku-4-5"}
         commands = [each["command"] for each in shop.bundle["proposal"]["commands"]]
         assert commands == ["true", "python3 -m unittest -v"]
         assert "- `python3 -m unittest -v`: passed" in ended
