@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
-from gitlab_nightshift.events import BeadEnded, Emit, now_s
+from gitlab_nightshift.events import BeadEnded, Emit, Note, now_s
 from gitlab_nightshift.host.environment import build_bead_env
 from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.openat import remove_tree
@@ -182,6 +182,8 @@ class _Process:
         self._bench.keep(self._task, ended, logs.path(f"{self._name}.out"))
         last = logs.tail(f"{self._name}.err", STDERR_TAIL)
         report = self._watch.judged(self._reader.report(ended, last))
+        if report.note:
+            self._bench.emit(Note(f"{self._task.bead}: {report.note}"))
         return self._result(report, ended, self._bench.ledger.left_s())
 
     def _stream(self, prompt: str) -> Ended:

@@ -51,13 +51,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """How a bead ended, from the CLI's own output."""
+    """How a bead ended, from the CLI's own output. ``note`` is what has to be known of it beside
+    that, "" for nothing: a progress line is one of many, and may not be told."""
 
     status: BeadStatus
     usage: Usage
     error: str = ""
     structured: object = None
     denied: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ A small program of this package runs in the sandbox in the place of a CLI: it ch
 is shown, asks it once for each bead, and applies its SEARCH/REPLACE blocks exactly or not at all.
 """
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -104,6 +105,7 @@ class LineReader:
 
     def __init__(self) -> None:
         self._result: dict[str, Any] = {}
+        self._note = ""
 
     def line(self, raw: bytes) -> Progress | None:
         """One JSON line."""
@@ -115,6 +117,9 @@ class LineReader:
             return None
         if event.get("type") == "result":
             self._result = event
+        if event.get("type") == "smaller":
+            most = str(event.get("tokens"))[:20]
+            self._note = f"too much for this model: at most {most} tokens of the repository"
         text = _told(event)
         return Progress(text[:160]) if text else None
 
@@ -123,6 +128,9 @@ class LineReader:
 
         The tokens are the gateway's to tell: nothing here knows them.
         """
+        return dataclasses.replace(self._report(ended, stderr), note=self._note)
+
+    def _report(self, ended: Ended, stderr: bytes) -> Report:
         usage = Usage(None, 0)
         if ended.end in _STATUS_OF_END:
             return Report(_STATUS_OF_END[ended.end][0], usage, _STATUS_OF_END[ended.end][1])
@@ -142,8 +150,6 @@ def _told(event: Mapping[str, Any]) -> str:
         files = event.get("files")
         count = len(files) if isinstance(files, list) else 0
         return f"shows the model {count} files, about {event.get('tokens')} tokens"
-    if kind == "smaller":
-        return f"too much for this model: at most {event.get('tokens')} tokens of the repository"
     if kind == "hearing":
         return f"the model answers: {event.get('characters')} characters"
     if kind == "refused":

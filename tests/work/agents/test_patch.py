@@ -161,18 +161,25 @@ def told(*lines: object) -> list[str]:
 def test_progress_for_a_person() -> None:
     assert told(
         {"type": "shown", "files": ["a", "b"], "tokens": 120},
-        {"type": "smaller", "tokens": 6000},
         {"type": "hearing", "characters": 300},
         {"type": "refused", "problem": "block 1: no\nblock 2: no"},
         {"type": "said", "text": "edited a.py"},
         {"type": "result", "ok": True},
     ) == [
         "shows the model 2 files, about 120 tokens",
-        "too much for this model: at most 6000 tokens of the repository",
         "the model answers: 300 characters",
         "asks once more: block 1: no",
         "edited a.py",
     ]
+
+
+def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> None:
+    reader = LineReader()
+    for tokens in (12_000, 6_000):
+        assert reader.line(b'{"type": "smaller", "tokens": %d}' % tokens) is None
+    reports = [reader.report(Ended(end, 1, 1.0), b"") for end in (End.EXITED, End.TIMEOUT)]
+    less = "too much for this model: at most 6000 tokens of the repository"
+    assert [report.note for report in reports] == [less, less]
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"1", b"[" * 99_999, b'{"type": ["shown"]}'])
