@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.work.agents.codex_stream import StreamReader
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, turns
-from tests.support.trees import places_of
+from tests.support.trees import places_of, unpacked
 from tests.support.turns import answer, bash, call, costing, error, say, write
 from tests.support.world import (
     FILES,
@@ -67,11 +68,23 @@ def _asked(endpoint: ModelEndpoint) -> None:
     assert {tool["name"] for tool in tools} <= {"functions", "clock"}
 
 
-def _told(done: Done) -> None:
+def _told(shop: World, done: Done) -> None:
+    """What the CLI does is understood, and the first of it is in the job log; how much of the rest
+    is told there depends on how fast it was."""
     assert "agent codex (auto; not claude_code: no model key: set ANTHROPIC_API_KEY" in done.log
+    understood = [_understood(shop, bead["logs"][0]) for bead in shop.result["beads"]]
     for text in ("runs env", "edits test_shop.py", "runs make test", "I added a test."):
-        assert text in done.log
+        assert text in [told for texts in understood for told in texts]
+    for first, *_ in understood:
+        assert f"  {first[:60]}" in done.log
     assert "warning" not in done.log
+
+
+def _understood(shop: World, log: str) -> list[str]:
+    reader = StreamReader(patience_s=60)
+    lines = unpacked(shop.checkout / "nightshift" / log).splitlines()
+    told = [progress.text for line in lines if (progress := reader.line(line))]
+    return [text.replace(f"{shop.checkout}/", "") for text in told if text]
 
 
 def test_an_endpoint_that_is_no_use_ends_the_run(tmp_path: Path) -> None:
@@ -152,7 +165,7 @@ def test_a_night_in_a_hostile_checkout_opens_a_merge_request(tmp_path: Path) -> 
             ("mr", "ok", "gpt-6-luna"),
         ]
         _asked(endpoint)
-        _told(done)
+        _told(shop, done)
         assert {r.model for r in endpoint.requests} == {"gpt-6.1-sol", "gpt-6-luna"}
         own_env, everyone, works = endpoint.requests[10].tool_results
         assert "HOME=" in own_env
