@@ -11,7 +11,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError, config_error
 from gitlab_nightshift.events import Emit, json_lines, to_all
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.cover import aside_of
+from gitlab_nightshift.host.aside import places_of
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git
 from gitlab_nightshift.host.installation import refuse_installation_in
@@ -106,8 +106,10 @@ def opened(call: Call) -> Iterator[Session]:
 def top_of(folder: Path) -> Path:
     """The top of the checkout that ``folder`` lies in."""
     resolved = folder.resolve()
+    spare = Path(tempfile.gettempdir())
     for place in (resolved, *resolved.parents):
-        if os.path.lexists(place / ".git") or (place.name and aside_of(place).exists()):
+        moved = place.name and any(path.exists() for path in places_of(place, spare))
+        if os.path.lexists(place / ".git") or moved:
             return place
     raise config_error(f"{resolved} is in no git checkout: run in one")
 

@@ -8,21 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, config_error
-from gitlab_nightshift.host.changes import Captured, capture_change
-from gitlab_nightshift.host.cover import (
+from gitlab_nightshift.host.aside import (
     COPIES,
     SAVED,
-    THROWAWAY,
     Aside,
     Note,
-    aside_of,
+    choose_place,
     claim,
-    cover,
-    covered,
     release,
-    renew,
-    uncover,
+    use_of,
 )
+from gitlab_nightshift.host.changes import Captured, capture_change
+from gitlab_nightshift.host.cover import THROWAWAY, cover, covered, renew, uncover
 from gitlab_nightshift.host.git import (
     Git,
     Place,
@@ -40,11 +37,10 @@ from gitlab_nightshift.host.paths import display, within
 from gitlab_nightshift.host.repair import repair
 from gitlab_nightshift.host.repository import Repository, diff_files, private_repository
 from gitlab_nightshift.host.restore import put_back, settle
-from gitlab_nightshift.host.sandbox.records import Identity
-from gitlab_nightshift.host.sandbox.uid import closed_folder
+from gitlab_nightshift.host.sandbox.records import Identity, Mount
 from gitlab_nightshift.host.saved import Saved, save, write_saved
 from gitlab_nightshift.host.signals import shield
-from gitlab_nightshift.host.throwaway import FRESH_ENOUGH, build_throwaway
+from gitlab_nightshift.host.throwaway import FRESH_ENOUGH, build_throwaway, share_objects
 from gitlab_nightshift.host.tree import TOP, Snapshot
 
 
@@ -59,8 +55,9 @@ class _Known:
 class Checkout:
     """A covered checkout. Its methods are for times when no agent process is alive.
 
-    ``objects`` are the real object folders that agents have to read, ``secrets`` what they must
-    not: configuration and logs of the real repository.
+    ``objects`` are the real object folders that agents have to read, ``mounts`` what they have to
+    see at another place, ``secrets`` what they must not read: configuration and logs of the real
+    repository.
     """
 
     path: Path
@@ -70,6 +67,7 @@ class Checkout:
     saved: Saved
     objects: tuple[Path, ...]
     secrets: tuple[Path, ...]
+    mounts: tuple[Mount, ...]
     _aside: Aside = field(repr=False)
     _known: _Known = field(repr=False)
 
@@ -125,14 +123,16 @@ def open_checkout(
     run_id: str,
     real_home: Path | None = None,
     identity: Identity | None = None,
+    mounting: bool = False,
 ) -> Iterator[Checkout]:
     """Cover the real ``.git`` on enter; put the tree back and uncover it on exit, always.
 
     ``private`` is an existing folder that no agent can reach (0700); ``output_dir`` (relative) is
     never part of a change; ``search_path`` is ``environment.search_path``. With ``real_home`` the
     machine's own git settings judge whether the checkout is clean (LFS). With ``identity`` the
-    checkout belongs to that user meanwhile. First repairs what a killed run left. Raises
-    NightshiftError E_CONFIG, E_WORKSPACE_DIRTY, and OwnersRefused where it cannot be that user's.
+    checkout belongs to that user meanwhile. ``mounting`` says that whoever works in it gets the
+    checkout's ``mounts``. First repairs what a killed run left. Raises NightshiftError E_CONFIG,
+    E_WORKSPACE_DIRTY, and OwnersRefused where it cannot be that user's.
     """
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
@@ -140,9 +140,11 @@ def open_checkout(
     now, base_sha = place(git, checkout), head(git, checkout)
     machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
     check_startable(machine, checkout, output_dir)
-    later = covered(now, checkout, aside_of(checkout))
+    mounted = mounting and _is_folder(checkout / ".git")
+    folder_aside = choose_place(checkout, private.parent, moving=not mounted)
+    later = now if mounted else covered(now, checkout, folder_aside)
     with (
-        _claimed(checkout, later, base_sha, run_id, identity) as aside,
+        _claimed(checkout, folder_aside, later, base_sha, run_id, identity, mounted) as aside,
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
         given(aside, identity),
     ):
@@ -151,18 +153,19 @@ def open_checkout(
         repository = private_repository(git, Path(folder) / "git", source, config)
         saved = save(git, checkout, aside.folder / COPIES)
         write_saved(aside.folder / SAVED, saved)
-        lenders = _lenders(aside, later)
+        sharing = share_objects(aside, now, later)
         with _told_where_refused(aside):
             fresh = config | (FRESH_ENOUGH if identity else {})
-            build_throwaway(aside.folder / THROWAWAY, now, later, lenders, base_sha, fresh)
+            build_throwaway(aside.folder / THROWAWAY, now, sharing, base_sha, fresh)
         opened = Checkout(
             path=checkout,
             base_sha=base_sha,
             output_dir=output_dir,
             repository=repository,
             saved=saved,
-            objects=lenders,
+            objects=sharing.readable,
             secrets=_secrets(later),
+            mounts=(*sharing.mounts, *_shown(aside)),
             _aside=aside,
             _known=_Known(saved.entries),
         )
@@ -176,18 +179,13 @@ def _secrets(later: Place) -> tuple[Path, ...]:
     return tuple(folder / name for folder in folders for name in ("config", "logs"))
 
 
-def _lenders(aside: Aside, later: Place) -> tuple[Path, ...]:
-    """The object folders that the throw-away borrows from. Raises OwnersRefused.
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
-    Another user cannot pass the folder beside the checkout.
-    """
-    if aside.user is None:
-        return later.objects
-    lenders = tuple(path for path in later.objects if not path.is_relative_to(aside.folder))
-    for path in lenders:
-        if closed := closed_folder(path):
-            raise OwnersRefused(f"git objects in {path} lie behind {closed}, which is its owner's")
-    return lenders
+
+def _shown(aside: Aside) -> tuple[Mount, ...]:
+    target = aside.checkout / ".git"
+    return (Mount(aside.shown_git, target, writable=True),) if aside.mounted else ()
 
 
 @contextlib.contextmanager
@@ -219,7 +217,13 @@ def check_startable(git: Git, checkout: Path, output_dir: str) -> None:
 
 @contextlib.contextmanager
 def _claimed(
-    checkout: Path, later: Place, base_sha: str, run_id: str, identity: Identity | None
+    checkout: Path,
+    place: Path,
+    later: Place,
+    base_sha: str,
+    run_id: str,
+    identity: Identity | None,
+    mounted: bool,
 ) -> Iterator[Aside]:
     status = checkout.stat()
     note = Note(
@@ -229,9 +233,10 @@ def _claimed(
         top=(status.st_dev, status.st_ino),
         object_format=later.object_format,
         objects=tuple(map(str, later.objects)),
+        use=use_of(checkout / ".git") if mounted else "",
     )
     user = (identity.uid, identity.gid) if identity else None
-    aside = claim(checkout, note, user)
+    aside = claim(checkout, place, note, user, mounted=mounted)
     try:
         yield aside
     finally:

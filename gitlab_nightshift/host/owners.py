@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterator
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.cover import OWNERS, Aside
+from gitlab_nightshift.host.aside import OWNERS, Aside
 from gitlab_nightshift.host.paths import display
 from gitlab_nightshift.host.sandbox import uid
 from gitlab_nightshift.host.sandbox.ownership import Owners, give, owners_of, take_back

@@ -21,12 +21,12 @@ from gitlab_nightshift.host.sandbox.ownership import give
 from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.host.sandbox.probe import Missing, choose
 from gitlab_nightshift.host.sandbox.proof import prove
-from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
+from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.settings.hosts import egress_host
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
-"""``open_checkout`` for this run; ``identity`` is left to be named."""
+"""``open_checkout`` for this run; ``identity`` and ``mounting`` are left to be named."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,12 @@ class Boundary:
     gates: tuple[Gate, ...] = ()
     hosts: tuple[str, ...] = ()
     fence: Path | None = None
+    mounts: tuple[Mount, ...] = ()
 
     def around(self, checkout: Path, scratch: Path) -> Confined:
         """The confinement of one process: it may write in the checkout and in ``scratch``."""
-        confinement = Confinement(checkout, (checkout, scratch), self.read_only, self.gates)
+        writable = (checkout, scratch)
+        confinement = Confinement(checkout, writable, self.read_only, self.gates, self.mounts)
         return Confined(self.sandbox, confinement)
 
     def hand_over(self, folder: Path) -> None:
@@ -129,12 +131,16 @@ def _opened(search: Search, scratch: Path, opener: Opener) -> Iterator[tuple[San
         if sandbox.identity:
             stack.callback(uid.release, sandbox.identity)
         try:
-            checkout = stack.enter_context(opener(identity=sandbox.identity))
+            checkout = stack.enter_context(_open(opener, sandbox))
         except OwnersRefused as refused:
             passed_over = (*sandbox.passed_over, (Tier.UID, str(refused)))
             sandbox = choice(known=[Missing(tier, why) for tier, why in passed_over])
-            checkout = stack.enter_context(opener(identity=sandbox.identity))
+            checkout = stack.enter_context(_open(opener, sandbox))
         yield sandbox, checkout
+
+
+def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
+    return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
 
 
 def _told(
@@ -152,7 +158,7 @@ def _told(
         )
     there = tuple(path for path in checkout.objects if path.exists())
     read_only = (*search.places, *there, *search.tools)
-    boundary = Boundary(sandbox, scratch, read_only, hosts=hosts)
+    boundary = Boundary(sandbox, scratch, read_only, hosts=hosts, mounts=checkout.mounts)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
     if closed := {f for f in folders if not boundary.opens(Path(f).resolve())}:
         names = ", ".join(sorted(closed))

@@ -35,7 +35,11 @@ class Box:
 
     @contextlib.contextmanager
     def open(
-        self, output_dir: str = "nightshift", real_home: Path | None = None
+        self,
+        output_dir: str = "nightshift",
+        real_home: Path | None = None,
+        *,
+        mounting: bool = False,
     ) -> Iterator[Checkout]:
         with open_checkout(
             self.root,
@@ -44,6 +48,7 @@ class Box:
             search_path=os.environ["PATH"],
             run_id="4711",
             real_home=real_home,
+            mounting=mounting,
         ) as checkout:
             yield checkout
 

@@ -15,7 +15,8 @@ from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.host import checkout as checkout_module
 from gitlab_nightshift.host import git as git_module
 from gitlab_nightshift.host import process, saved
-from gitlab_nightshift.host.cover import Aside, uncover
+from gitlab_nightshift.host.aside import Aside
+from gitlab_nightshift.host.cover import uncover
 from gitlab_nightshift.host.signals import cancellable
 from tests.host.conftest import Box
 from tests.host.tools import (
@@ -293,16 +294,6 @@ def test_a_tracked_output_folder_is_told(box: Box) -> None:
     with pytest.raises(NightshiftError, match="src is tracked by git"), box.open("src"):
         pass
     assert not box.beside
-
-
-def test_a_parent_that_cannot_be_written_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(**_: object) -> str:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("gitlab_nightshift.host.cover.tempfile.mkdtemp", denied)
-    with pytest.raises(NightshiftError, match="cannot be written") as caught, box.open():
-        pass
-    assert caught.value.code is Code.CONFIG
 
 
 def test_two_nights_cannot_share_a_checkout(box: Box) -> None:

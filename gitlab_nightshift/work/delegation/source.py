@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.cover import Note, claim, release
+from gitlab_nightshift.host.aside import Note, choose_place, claim, release
 from gitlab_nightshift.host.environment import NETWORK, search_path
 from gitlab_nightshift.host.git import Git, GitError, Place
 from gitlab_nightshift.host.installation import refuse_installation_in
@@ -43,6 +43,7 @@ class Source:
     git: Git
     machine: Git
     head: str
+    spare: Path
     fetched: bool = False
 
     @property
@@ -82,7 +83,7 @@ def open_source(
 
 @contextlib.contextmanager
 def claimed(source: Source, run_id: str) -> Iterator[None]:
-    """No other run works in the checkout as long as the block lasts. Raises as ``cover.claim``."""
+    """No other run works in the checkout as long as the block lasts. Raises as ``aside.claim``."""
     status = source.top.stat()
     note = Note(
         run_id=run_id,
@@ -91,8 +92,9 @@ def claimed(source: Source, run_id: str) -> Iterator[None]:
         top=(status.st_dev, status.st_ino),
         object_format=source.place.object_format,
         objects=tuple(map(str, source.place.objects)),
+        use="",
     )
-    aside = claim(source.top, note)
+    aside = claim(source.top, choose_place(source.top, source.spare, moving=False), note)
     try:
         yield
     finally:
@@ -105,7 +107,9 @@ def _opened(top: Path, env: Mapping[str, str], private: Path) -> Source:
     git = git_verbs.pristine(private / "git", path)
     home = Path(env.get("HOME", "/"))
     machine = git_verbs.with_machine_config(private / "machine-git", path, home)
-    return Source(top, git_verbs.place(git, top), git, machine, git_verbs.head(git, top))
+    return Source(
+        top, git_verbs.place(git, top), git, machine, git_verbs.head(git, top), private.parent
+    )
 
 
 # --- where it is ----------------------------------------------------------------------------------
@@ -166,7 +170,7 @@ def _fetched(payload: Payload, env: Mapping[str, str], private: Path) -> Source:
     commit = _fetch(repository, server, payload.workspace.base_ref)
     (top / ".git/HEAD").write_text(f"{commit}\n")
     opened = _opened(top, env, private)
-    return Source(top, opened.place, git, opened.machine, commit, fetched=True)
+    return Source(top, opened.place, git, opened.machine, commit, private.parent, fetched=True)
 
 
 def _checked_url(text: str) -> str:
