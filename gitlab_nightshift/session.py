@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, config_error
-from gitlab_nightshift.events import Emit, json_lines, to_all
+from gitlab_nightshift.events import Emit, Note, json_lines, to_all
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.aside import places_of
 from gitlab_nightshift.host.environment import search_path
@@ -195,15 +195,33 @@ def _committed(git: Git, checkout: Path, path: Path) -> bytes | None:
 
 @contextlib.contextmanager
 def _set_aside(session: Session) -> Iterator[None]:
-    """Keep the output folder of an earlier stage away from agents; put all results there after."""
+    """Keep the output folder of an earlier stage away from agents; put all results there after.
+
+    One that the runner has unpacked from artifacts may be another user's, who alone can remove it.
+    """
     (session.private / _OUTPUT).write_bytes(os.fsencode(session.output))
     if session.output.is_dir() and not session.output.is_symlink():
-        shutil.move(session.output, session.private / _EARLIER)
+        try:
+            shutil.copytree(session.output, session.private / _EARLIER, symlinks=True)
+        except OSError as error:
+            raise config_error(f"{session.output} cannot be read: {error}") from None
+        _remove(session.output)
     try:
         yield
     finally:
         _remove(session.output)
-        _place(session.private, session.output)
+        try:
+            _clear(session.output)
+            _place(session.private, session.output)
+        except OSError as error:
+            text = f"the results are not in {session.output}, which cannot be written: {error}"
+            session.emit(Note(text, warning=True))
+
+
+def _clear(output: Path) -> None:
+    """What cannot be removed is moved out of the way: that needs rights to the checkout alone."""
+    if os.path.lexists(output):
+        output.rename(output.with_name(f"{output.name}.earlier-{os.urandom(4).hex()}"))
 
 
 def _place(private: Path, output: Path) -> None:
@@ -242,4 +260,5 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(PermissionError):
+            path.unlink(missing_ok=True)

@@ -11,13 +11,16 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, config_error
+from gitlab_nightshift.host.git import Place
 from gitlab_nightshift.host.openat import remove_path
 from gitlab_nightshift.host.sandbox.ownership import Owner
+from gitlab_nightshift.host.signals import shield
 
 VERSION = 2
 SUFFIX = ".nightshift"
@@ -114,6 +117,39 @@ def _mount_of(folder: Path) -> str:
 
 
 # --- claiming it ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def claimed(
+    checkout: Path,
+    folder: Path,
+    parts: Place,
+    base_sha: str,
+    run_id: str,
+    user: Owner | None = None,
+    *,
+    mounted: bool = False,
+) -> Iterator[Aside]:
+    """No other run works in the checkout as long as the block lasts. Raises as ``claim``.
+
+    ``parts`` is where the parts of its repository are meanwhile.
+    """
+    status = checkout.stat()
+    note = Note(
+        run_id=run_id,
+        pid=os.getpid(),
+        base_sha=base_sha,
+        top=(status.st_dev, status.st_ino),
+        object_format=parts.object_format,
+        objects=tuple(map(str, parts.objects)),
+        use=use_of(checkout / ".git") if mounted else "",
+    )
+    aside = claim(checkout, folder, note, user, mounted=mounted)
+    try:
+        yield aside
+    finally:
+        with shield():
+            release(aside)
 
 
 def claim(

@@ -1,9 +1,8 @@
 """The checkout while agents work in it: covered on enter, put back and uncovered on exit."""
 
 import contextlib
-import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,11 +11,8 @@ from gitlab_nightshift.host.aside import (
     COPIES,
     SAVED,
     Aside,
-    Note,
     choose_place,
-    claim,
-    release,
-    use_of,
+    claimed,
 )
 from gitlab_nightshift.host.changes import Captured, capture_change
 from gitlab_nightshift.host.cover import THROWAWAY, cover, covered, renew, uncover
@@ -43,12 +39,18 @@ from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.host.throwaway import FRESH_ENOUGH, build_throwaway, share_objects
 from gitlab_nightshift.host.tree import TOP, Snapshot
 
+Warn = Callable[[str], None]
+NAMED = 10
+"""So many paths are named in a message."""
+
 
 @dataclass
 class _Known:
-    """The state of the tree that is known to be as saved; each put back moves it on."""
+    """The state of the tree that is known to be as saved; each put back moves it on. ``unlike``
+    are the paths of which not even that could bring owner and times back."""
 
     entries: Snapshot
+    unlike: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -91,15 +93,36 @@ class Checkout:
         checkout, before any agent.
         """
         with shield():
-            self._known.entries, failed = put_back(
+            done = put_back(
                 self.path,
                 self.saved,
                 self._known.entries,
                 self.repository,
                 keep_watched=keep_watched,
             )
+            self._known.entries = done.known
+            self._known.unlike.update(done.unlike)
             renew(self._aside)
-        return tuple(map(display, failed))
+        return tuple(map(display, done.failed))
+
+    def leave(self) -> tuple[str, ...]:
+        """Put all back for good, each part whatever becomes of the others.
+
+        Returns what could not be put back, a line for each kind of it.
+        """
+        told: list[str] = []
+        with _telling(told, "the checkout could not be put back"):
+            if failed := self.put_back():
+                told.append(f"could not be put back: {_names(failed)}")
+        with _telling(told, f"the real .git is still in {self._aside.folder}"):
+            uncover(self._aside)
+        with _telling(told, "the checkout could not be put back"):
+            if not settle(self.path, TOP, self.saved.entries[TOP], self.saved.lists.get(TOP, {})):
+                self._known.unlike.add(TOP)
+        if unlike := sorted(display(path or ".") for path in self._known.unlike):
+            text = "put back, but for owner or times, which only the owner before can set"
+            told.append(f"{text}: {_names(unlike)}")
+        return tuple(told)
 
     def lay(self, captured: Captured) -> tuple[str, ...]:
         """Put the tree back, then apply exactly that change; returns as ``put_back``."""
@@ -114,6 +137,19 @@ class Checkout:
 
 
 @contextlib.contextmanager
+def _telling(told: list[str], what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        told.append(f"{what}: {error}")
+
+
+def _names(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f"{', '.join(paths[:NAMED])}{more}"
+
+
+@contextlib.contextmanager
 def open_checkout(
     path: Path,
     *,
@@ -121,6 +157,7 @@ def open_checkout(
     private: Path,
     search_path: str,
     run_id: str,
+    warn: Warn,
     real_home: Path | None = None,
     identity: Identity | None = None,
     mounting: bool = False,
@@ -132,7 +169,8 @@ def open_checkout(
     machine's own git settings judge whether the checkout is clean (LFS). With ``identity`` the
     checkout belongs to that user meanwhile. ``mounting`` says that whoever works in it gets the
     checkout's ``mounts``. First repairs what a killed run left. Raises NightshiftError E_CONFIG,
-    E_WORKSPACE_DIRTY, and OwnersRefused where it cannot be that user's.
+    E_WORKSPACE_DIRTY, and OwnersRefused where it cannot be that user's. On exit it raises nothing:
+    ``warn`` is told what could not be put back, in lines.
     """
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
@@ -143,10 +181,11 @@ def open_checkout(
     mounted = mounting and _is_folder(checkout / ".git")
     folder_aside = choose_place(checkout, private.parent, moving=not mounted)
     later = now if mounted else covered(now, checkout, folder_aside)
+    user = (identity.uid, identity.gid) if identity else None
     with (
-        _claimed(checkout, folder_aside, later, base_sha, run_id, identity, mounted) as aside,
+        claimed(checkout, folder_aside, later, base_sha, run_id, user, mounted=mounted) as aside,
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
-        given(aside, identity),
+        given(aside, identity, warn),
     ):
         config = conversion_config(git, checkout)
         source = replace(now, objects=later.objects)
@@ -169,7 +208,7 @@ def open_checkout(
             _aside=aside,
             _known=_Known(saved.entries),
         )
-        with _covered(aside, opened):
+        with _covered(aside, opened, warn):
             yield opened
 
 
@@ -205,54 +244,25 @@ def check_startable(git: Git, checkout: Path, output_dir: str) -> None:
     ``git`` has the machine's configuration: without its filters LFS files would look changed.
     """
     if changed := changed_files(git, checkout):
-        names = ", ".join(display(path) for path in changed[:3])
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise NightshiftError(
             Code.WORKSPACE_DIRTY,
-            f"{checkout} has local changes ({names}{more}): commit or undo them first",
+            f"{checkout} has local changes ({_names([*map(display, changed)])}): commit or undo"
+            " them first",
         )
     if any(within(path, output_dir) for path in tracked_files(git, checkout)):
         raise config_error(f"output_dir: {output_dir} is tracked by git: choose another folder")
 
 
 @contextlib.contextmanager
-def _claimed(
-    checkout: Path,
-    place: Path,
-    later: Place,
-    base_sha: str,
-    run_id: str,
-    identity: Identity | None,
-    mounted: bool,
-) -> Iterator[Aside]:
-    status = checkout.stat()
-    note = Note(
-        run_id=run_id,
-        pid=os.getpid(),
-        base_sha=base_sha,
-        top=(status.st_dev, status.st_ino),
-        object_format=later.object_format,
-        objects=tuple(map(str, later.objects)),
-        use=use_of(checkout / ".git") if mounted else "",
-    )
-    user = (identity.uid, identity.gid) if identity else None
-    aside = claim(checkout, place, note, user, mounted=mounted)
-    try:
-        yield aside
-    finally:
-        with shield():
-            release(aside)
-
-
-@contextlib.contextmanager
-def _covered(aside: Aside, checkout: Checkout) -> Iterator[None]:
+def _covered(aside: Aside, checkout: Checkout, warn: Warn) -> Iterator[None]:
     try:
         with shield():
             _cover(aside)
         yield
     finally:
         with shield():
-            _leave(aside, checkout)
+            for line in checkout.leave():
+                warn(line)
 
 
 def _cover(aside: Aside) -> None:
@@ -263,14 +273,3 @@ def _cover(aside: Aside) -> None:
             f"{aside.checkout}/.git cannot be moved to {aside.folder} ({error.strerror}):"
             " check the project out on a file system of its own user, not in an image"
         ) from None
-
-
-def _leave(aside: Aside, checkout: Checkout) -> None:
-    try:
-        checkout.put_back()
-    except OSError as error:
-        text = f"{checkout.path} could not be put back: {error}"
-        raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
-    finally:
-        uncover(aside)
-        settle(checkout.path, TOP, checkout.saved.entries[TOP])

@@ -92,9 +92,9 @@ def _undo(aside: Aside, note: Note, saved: Saved, git: Git, private: Path) -> No
     source = Place(nowhere, nowhere, nowhere, nowhere, None, objects, note.object_format)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=private) as folder:
         repository = private_repository(git, Path(folder) / "git", source)
-        _, failed = put_back(aside.checkout, saved, saved.entries, repository)
+        failed = put_back(aside.checkout, saved, saved.entries, repository).failed
     uncover(aside)
-    settle(aside.checkout, TOP, saved.entries[TOP])
+    settle(aside.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {}))
     give_back_after_kill(aside)
     release(aside)
     if failed:

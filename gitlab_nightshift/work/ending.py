@@ -1,7 +1,11 @@
 """How a night ends: its outcome and its reason, as data."""
 
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.host.changes import Captured
 from gitlab_nightshift.records import Outcome, Plan, Proposal
 
@@ -37,6 +41,24 @@ def nothing_scheduled(plan: Plan) -> Ending:
     why = plan.skip or "No category scheduled for today"
     outcome = Outcome.SKIPPED if plan.skip else Outcome.NO_IMPROVEMENT
     return Ending(outcome, why, plan.scheduled or "none")
+
+
+def caught(plan: Plan, logs: Path, make: Callable[[], Ending]) -> Ending:
+    """The one function of the work stage where an exception becomes a result."""
+    try:
+        return make()
+    except NightshiftError as error:
+        return _failed(plan, error.code, error.message)
+    except Interrupted as stop:
+        return _failed(plan, stop.code, "stopped by a signal")
+    except Exception as error:
+        (logs / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
+        text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
+        return _failed(plan, Code.INTERNAL, text)
+
+
+def _failed(plan: Plan, code: Code, reason: str) -> Ending:
+    return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)
 
 
 def used(category: str, scheduled: str) -> str:

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +32,7 @@ class Box:
     root: Path
     private: Path
     base: str
+    warnings: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
     def open(
@@ -49,6 +50,7 @@ class Box:
             run_id="4711",
             real_home=real_home,
             mounting=mounting,
+            warn=self.warnings.append,
         ) as checkout:
             yield checkout
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.host import aside
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.aside import Note, choose_place, claim, release
 from gitlab_nightshift.host.environment import NETWORK, search_path
 from gitlab_nightshift.host.git import Git, GitError, Place
 from gitlab_nightshift.host.installation import refuse_installation_in
@@ -19,7 +19,6 @@ from gitlab_nightshift.host.private import collect
 from gitlab_nightshift.host.remote import Answer, Server, fetch_ref
 from gitlab_nightshift.host.repair import repair
 from gitlab_nightshift.host.repository import Repository
-from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.records.delegation import Payload, Repo
 from gitlab_nightshift.settings import Job
 
@@ -84,22 +83,9 @@ def open_source(
 @contextlib.contextmanager
 def claimed(source: Source, run_id: str) -> Iterator[None]:
     """No other run works in the checkout as long as the block lasts. Raises as ``aside.claim``."""
-    status = source.top.stat()
-    note = Note(
-        run_id=run_id,
-        pid=os.getpid(),
-        base_sha=source.head,
-        top=(status.st_dev, status.st_ino),
-        object_format=source.place.object_format,
-        objects=tuple(map(str, source.place.objects)),
-        use="",
-    )
-    aside = claim(source.top, choose_place(source.top, source.spare, moving=False), note)
-    try:
+    folder = aside.choose_place(source.top, source.spare, moving=False)
+    with aside.claimed(source.top, folder, source.place, source.head, run_id):
         yield
-    finally:
-        with shield():
-            release(aside)
 
 
 def _opened(top: Path, env: Mapping[str, str], private: Path) -> Source:
