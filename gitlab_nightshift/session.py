@@ -90,17 +90,32 @@ def opened(call: Call) -> Iterator[Session]:
     close_to_others()
     checkout = top_of(call.folder)
     refuse_installation_in(checkout)
-    parent = Path(call.env.get("TMPDIR") or tempfile.gettempdir())
-    with own_folder(parent, checkout) as private:
-        path = search_path(call.env, checkout)
-        repair(checkout, private=private, search_path=path)
-        for place in {parent, short_parent(parent)}:
-            collect(place, checkout, _recover)
-        git = git_verbs.pristine(private / "git", path)
+    with own_folder(_parent(call.env), checkout) as private:
+        _mend(checkout, call.env, private)
+        git = git_verbs.pristine(private / "git", search_path(call.env, checkout))
         session = _session(call, checkout, private, git)
         _refuse_tracked_output(session)
         with _set_aside(session):
             yield session
+
+
+def mend_killed(env: Mapping[str, str]) -> bool:
+    """Repair what a killed run left of the checkout around the current folder, and recover its
+    results; True where there was something to repair. Raises NightshiftError."""
+    checkout = top_of(Path.cwd())
+    with own_folder(_parent(env), checkout) as private:
+        return _mend(checkout, env, private)
+
+
+def _parent(env: Mapping[str, str]) -> Path:
+    return Path(env.get("TMPDIR") or tempfile.gettempdir())
+
+
+def _mend(checkout: Path, env: Mapping[str, str], private: Path) -> bool:
+    mended = repair(checkout, private=private, search_path=search_path(env, checkout))
+    for place in {private.parent, short_parent(private.parent)}:
+        collect(place, checkout, _recover)
+    return mended
 
 
 def top_of(folder: Path) -> Path:

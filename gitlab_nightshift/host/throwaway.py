@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,16 +67,23 @@ def _mounted(now: Place, git: Path) -> Sharing:
 
 
 def build_throwaway(
-    folder: Path, now: Place, sharing: Sharing, base_sha: str, config: Mapping[str, str]
+    folder: Path,
+    now: Place,
+    sharing: Sharing,
+    base_sha: str,
+    config: Mapping[str, str],
+    included: Sequence[str] = (),
 ) -> None:
     """Make the ``.git`` that an agent will see: the same commit, index and rules, no remotes, no
-    credentials. ``now`` is where the real parts are. Raises OSError.
+    credentials. ``now`` is where the real parts are, ``included`` the files that the real
+    configuration includes. Raises OSError.
     """
     for part in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (folder / part).mkdir(parents=True)
     (folder / "HEAD").write_text(f"{base_sha}\n")
     (folder / MARKER).write_text("")
-    (folder / "config").write_text(_config(now.object_format, config))
+    text = _config(now.object_format, config) + "".join(map(_include_for_remotes, included))
+    (folder / "config").write_text(text)
     for objects in sharing.linked:
         link_objects(objects, folder / "objects")
     borrow(folder / "objects", sharing.lenders)
@@ -97,6 +104,12 @@ def _config(object_format: str, config: Mapping[str, str]) -> str:
         version, extension = 1, f"[extensions]\n\tobjectFormat = {object_format}\n"
     lines = "".join(f"\t{key} = {json.dumps(value)}\n" for key, value in core.items())
     return f"[core]\n\trepositoryformatversion = {version}\n{lines}{extension}"
+
+
+def _include_for_remotes(path: str) -> str:
+    """In force as soon as there is a remote: a runner that fetches after a kill of everything adds
+    one, and its credentials are in such a file, which no agent can read."""
+    return f'[includeIf "hasconfig:remote.*.url:**"]\n\tpath = {json.dumps(path)}\n'
 
 
 def copied(template: Path, target: Path, user: Owner | None) -> Path:

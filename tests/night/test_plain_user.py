@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.night.test_boundary import scripted, tier_or_skip, with_agent
 from tests.support.agent import REAL, plays, sh
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, GOOD, turns
@@ -189,3 +190,20 @@ def test_another_users_git_is_dubious_without_our_word_for_it(
         open_to_all(shop, python)
         with pytest.raises(subprocess.CalledProcessError):
             as_plain_user(["git", "-C", shop.checkout, "status"], {"HOME": "/nonexistent"})
+
+
+MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
+
+
+@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
+def test_a_tier_of_a_plain_user_in_that_tree(open_folder: Path, python: Path, tier: str) -> None:
+    with world(open_folder, config=PROVING) as shop:
+        implement = f"git status --porcelain && git diff HEAD && printf '{MORE}' >> test_shop.py"
+        path = with_agent(shop, "scripted", scripted(f"{implement} || exit 3"))
+        open_to_all(shop, python)
+        done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=tier_or_skip(tier), PATH=path)
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        assert shop.result["isolation"].startswith(f"{tier} (")
+        assert "owner or times" in done.log
+        shop.assert_put_back()
