@@ -22,7 +22,6 @@ from gitlab_nightshift.host.git import (
     changed_files,
     conversion_config,
     head,
-    included_files,
     place,
     pristine,
     tracked_files,
@@ -196,8 +195,7 @@ def open_checkout(
         sharing = share_objects(aside, now, later)
         with _told_where_refused(aside):
             fresh = config | (FRESH_ENOUGH if identity else {})
-            included = included_files(git, checkout)
-            build_throwaway(aside.folder / THROWAWAY, now, sharing, base_sha, fresh, included)
+            build_throwaway(aside.folder / THROWAWAY, now, sharing, base_sha, fresh)
         opened = Checkout(
             path=checkout,
             base_sha=base_sha,

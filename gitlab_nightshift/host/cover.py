@@ -104,7 +104,7 @@ def is_cover_unused(checkout: Path, base_sha: str) -> bool:
     config = _small_file(checkout, "config")
     fetched = os.path.lexists(checkout / ".git/FETCH_HEAD") or config is None
     on_base = _small_file(checkout, "HEAD") == f"{base_sha}\n".encode()
-    return on_base and not fetched and b"[remote" not in (config or b"").lower()
+    return on_base and not fetched and b"url" not in (config or b"").lower()
 
 
 def _small_file(checkout: Path, name: str) -> bytes | None:

@@ -248,15 +248,6 @@ def conversion_config(git: Git, checkout: Path) -> dict[str, str]:
     return {names[key]: value for key, value in found.items() if value}
 
 
-def included_files(git: Git, checkout: Path) -> tuple[str, ...]:
-    """The files that the checkout's own configuration includes, as they are written there."""
-    asked = ("-z", "--local", "--get-all", "include.path")
-    try:
-        return split_names(git.run("config", *asked, cwd=checkout))
-    except GitError:
-        return ()
-
-
 def _config(git: Git, checkout: Path, key: str) -> str:
     try:
         out = git.run("config", "-z", "--get", key, cwd=checkout)

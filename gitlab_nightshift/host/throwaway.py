@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,10 @@ MARKER = "nightshift-cover"
 FRESH_ENOUGH = {"core.checkStat": "minimal", "core.trustctime": "false"}
 """Settings where the tree has changed its owner since the index was written: without them git would
 read every file again."""
+REMOTE = '[remote "origin"]\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
+"""A remote without a URL. After a kill of everything the runner fetches into this. Where there
+is a remote, it sets the URL and includes its file of credentials; where there is none, it trusts
+that its template has done that (gitlab-runner, shells/abstract.go: writeRefspecFetchCmd)."""
 _NOT_SHARED = ("alternates", "tmp_")
 
 
@@ -67,23 +71,16 @@ def _mounted(now: Place, git: Path) -> Sharing:
 
 
 def build_throwaway(
-    folder: Path,
-    now: Place,
-    sharing: Sharing,
-    base_sha: str,
-    config: Mapping[str, str],
-    included: Sequence[str] = (),
+    folder: Path, now: Place, sharing: Sharing, base_sha: str, config: Mapping[str, str]
 ) -> None:
-    """Make the ``.git`` that an agent will see: the same commit, index and rules, no remotes, no
-    credentials. ``now`` is where the real parts are, ``included`` the files that the real
-    configuration includes. Raises OSError.
+    """Make the ``.git`` that an agent will see: the same commit, index and rules, no URL of a
+    remote, no credentials. ``now`` is where the real parts are. Raises OSError.
     """
     for part in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (folder / part).mkdir(parents=True)
     (folder / "HEAD").write_text(f"{base_sha}\n")
     (folder / MARKER).write_text("")
-    text = _config(now.object_format, config) + "".join(map(_include_for_remotes, included))
-    (folder / "config").write_text(text)
+    (folder / "config").write_text(_config(now.object_format, config) + REMOTE)
     for objects in sharing.linked:
         link_objects(objects, folder / "objects")
     borrow(folder / "objects", sharing.lenders)
@@ -104,12 +101,6 @@ def _config(object_format: str, config: Mapping[str, str]) -> str:
         version, extension = 1, f"[extensions]\n\tobjectFormat = {object_format}\n"
     lines = "".join(f"\t{key} = {json.dumps(value)}\n" for key, value in core.items())
     return f"[core]\n\trepositoryformatversion = {version}\n{lines}{extension}"
-
-
-def _include_for_remotes(path: str) -> str:
-    """In force as soon as there is a remote: a runner that fetches after a kill of everything adds
-    one, and its credentials are in such a file, which no agent can read."""
-    return f'[includeIf "hasconfig:remote.*.url:**"]\n\tpath = {json.dumps(path)}\n'
 
 
 def copied(template: Path, target: Path, user: Owner | None) -> Path:

@@ -449,11 +449,17 @@ def test_a_used_throwaway_is_handed_over(box: Box, use: str) -> None:
     real = timeless(box.root / ".git")
     killed_night(box, "covered")
     if use == "fetched":
-        git(box.root, "remote", "add", "origin", f"https://ci:{TOKEN}@gitlab.example.org/g/s.git")
+        git(
+            box.root,
+            "remote",
+            "set-url",
+            "origin",
+            f"https://ci:{TOKEN}@gitlab.example.org/g/s.git",
+        )
         write(box.root, ".git/FETCH_HEAD", "x")
         git(box.root, "checkout", "-q", "-f", box.base)
     elif use == "remote":
-        git(box.root, "remote", "add", "origin", "https://gitlab.example.org/g/s.git")
+        git(box.root, "remote", "set-url", "origin", "https://gitlab.example.org/g/s.git")
     elif use == "committed":
         commit(box.root, "somebody's")
     elif use == "init":

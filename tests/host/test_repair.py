@@ -80,19 +80,11 @@ def assert_fetched(box: Box, sha: str, when: str) -> None:
     git(box.root, "fsck", "--connectivity-only")
 
 
-def needs_conditions(*, include: bool, clean: bool) -> None:
-    """What a kept configuration needs to find the included file by."""
-    version = git(Path("/"), "version").split()[2].split(".")
-    if include and not clean and tuple(map(int, version[:2])) < (2, 36):
-        pytest.skip("this git knows no hasconfig condition")
-
-
 @pytest.mark.parametrize("include", [True, False], ids=["include", "url"])
 @pytest.mark.parametrize("clean", [True, False], ids=["docker", "shell"])
 def test_the_runners_next_fetch_works(
     tmp_path: Path, upstream: Path, *, include: bool, clean: bool
 ) -> None:
-    needs_conditions(include=include, clean=clean)
     for number, when in enumerate((*STEPS, *MOUNTED)):
         how = {"include": include, "clean_config": clean}
         runner, box = checked_out(tmp_path / str(number), upstream, **how)
@@ -115,11 +107,11 @@ def test_the_runners_next_fetch_works(
         shutil.rmtree(tmp_path / str(number))
 
 
-def test_without_the_included_file_it_would_not(
+def test_without_a_remote_it_would_not(
     tmp_path: Path, upstream: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: a runner that keeps configurations finds no credentials in ours."""
-    monkeypatch.setattr(throwaway, "_include_for_remotes", lambda _: "")
+    monkeypatch.setattr(throwaway, "REMOTE", "")
     runner, box = checked_out(tmp_path, upstream, clean_config=False)
     assert wait_end(fork(partial(killed, box, "covered"))) == -signal.SIGKILL
     with pytest.raises(subprocess.CalledProcessError):

@@ -111,11 +111,11 @@ def unlike(bead: Seen, first: Seen, changed: list[str], head: str) -> bool:
 
 
 def assert_own_git(shop: World) -> None:
-    """The beads' git has a configuration of its own, without a credential and a remote."""
+    """The beads' git has a configuration of its own, without a credential and a remote's URL."""
     for bead in shop.agent.seen:
         own = [row for row in bead.git_config.splitlines() if "file:.git/config" in row]
         assert own
-        assert not [row for row in own if "remote" in row or "include" in row]
+        assert not [row for row in own if ".url" in row or "include" in row]
 
 
 def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:

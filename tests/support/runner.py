@@ -62,6 +62,9 @@ class Runner:
             self._in("remote", "add", "origin", url)
         except subprocess.CalledProcessError:
             self._in("remote", "set-url", "origin", url)
+            if self.include:
+                kept = ("config", "--file", str(git_dir / "config"), "--replace-all")
+                self._git(*kept, "include.path", str(self.own / ".gitlab-runner.ext.conf"))
         refs = (f"+{sha}:refs/pipelines/4712", "+refs/heads/main:refs/remotes/origin/main")
         flags = ("--depth", str(depth), "--prune", "--quiet")
         self._in("fetch", "origin", "--no-recurse-submodules", *refs, *flags)
