@@ -56,7 +56,7 @@ def run(root: Path, private: Path, times: Times) -> None:
     path = os.environ["PATH"]
     with contextlib.ExitStack() as stack:
         opened = open_checkout(
-            root, output_dir="nightshift", private=private, search_path=path, run_id="1"
+            root, output_dir="nightshift", private=private, search_path=path, run_id="1", warn=print
         )
         with timed(times, "save, cover"):
             checkout = stack.enter_context(opened)

@@ -50,12 +50,12 @@ def prepare_start(
         "path": find_installation(),
         "env": {k: v for k, v in env.items() if k not in left_out or k not in ("HOME", "TMPDIR")},
         "arguments": list(arguments),
-        "parent": parent,
     }
     descriptor = os.memfd_create("nightshift")
     os.write(descriptor, json.dumps(data).encode())
     os.lseek(descriptor, 0, os.SEEK_SET)
-    command = [sys.executable, "-I", "-S", str(ENTRY), str(descriptor)]
+    parents = [] if parent is None else [str(parent)]
+    command = [sys.executable, "-I", "-S", str(ENTRY), str(descriptor), *parents]
     return Start(command, own_environment(env, checkouts), descriptor, left_out)
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
-from gitlab_nightshift.events import Emit, JsonLines, to_all
+from gitlab_nightshift.events import Emit, JsonLines, Note, to_all
 from gitlab_nightshift.host import git as git_verbs
+from gitlab_nightshift.host.aside import places_of
 from gitlab_nightshift.host.checkout import refuse_tracked
-from gitlab_nightshift.host.cover import aside_of
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git, GitError
 from gitlab_nightshift.host.installation import refuse_installation_in
@@ -95,24 +95,41 @@ def opened(call: Call) -> Iterator[Session]:
     close_to_others()
     checkout = top_of(call.folder)
     refuse_installation_in(checkout)
-    parent = Path(call.env.get("TMPDIR") or tempfile.gettempdir())
-    with own_folder(parent, checkout) as private:
-        path = search_path(call.env, checkout)
-        repair(checkout, private=private, search_path=path)
-        for place in {parent, short_parent(parent)}:
-            collect(place, checkout, _recover)
-        git = git_verbs.pristine(private / "git", path)
+    with own_folder(_parent(call.env), checkout) as private:
+        _mend(checkout, call.env, private)
+        git = git_verbs.pristine(private / "git", search_path(call.env, checkout))
         session = _session(call, checkout, private, git)
         refuse_tracked(git, checkout, session.settings.output_dir)
         with _set_aside(session):
             yield session
 
 
+def mend_killed(env: Mapping[str, str]) -> bool:
+    """Repair what a killed run left of the checkout around the current folder, and recover its
+    results; True where there was something to repair. Raises NightshiftError."""
+    checkout = top_of(Path.cwd())
+    with own_folder(_parent(env), checkout) as private:
+        return _mend(checkout, env, private)
+
+
+def _parent(env: Mapping[str, str]) -> Path:
+    return Path(env.get("TMPDIR") or tempfile.gettempdir())
+
+
+def _mend(checkout: Path, env: Mapping[str, str], private: Path) -> bool:
+    mended = repair(checkout, private=private, search_path=search_path(env, checkout))
+    for place in {private.parent, short_parent(private.parent)}:
+        collect(place, checkout, _recover)
+    return mended
+
+
 def top_of(folder: Path) -> Path:
     """The top of the checkout that ``folder`` lies in."""
     resolved = folder.resolve()
+    spare = Path(tempfile.gettempdir())
     for place in (resolved, *resolved.parents):
-        if os.path.lexists(place / ".git") or (place.name and aside_of(place).exists()):
+        moved = place.name and any(path.exists() for path in places_of(place, spare))
+        if os.path.lexists(place / ".git") or moved:
             return place
     raise config_error(f"{resolved} is in no git checkout: run in one")
 
@@ -190,15 +207,33 @@ def _committed(git: Git, checkout: Path, path: Path) -> bytes | None:
 
 @contextlib.contextmanager
 def _set_aside(session: Session) -> Iterator[None]:
-    """Keep the output folder of an earlier stage away from agents; put all results there after."""
+    """Keep the output folder of an earlier stage away from agents; put all results there after.
+
+    One that the runner has unpacked from artifacts may be another user's, who alone can remove it.
+    """
     (session.private / _OUTPUT).write_bytes(os.fsencode(session.output))
     if session.output.is_dir() and not session.output.is_symlink():
-        shutil.move(session.output, session.private / _EARLIER)
+        try:
+            shutil.copytree(session.output, session.private / _EARLIER, symlinks=True)
+        except OSError as error:
+            raise config_error(f"{session.output} cannot be read: {error}") from None
+        _remove(session.output)
     try:
         yield
     finally:
         _remove(session.output)
-        _place(session.private, session.output)
+        try:
+            _clear(session.output)
+            _place(session.private, session.output)
+        except OSError as error:
+            text = f"the results are not in {session.output}, which cannot be written: {error}"
+            session.emit(Note(text, warning=True))
+
+
+def _clear(output: Path) -> None:
+    """What cannot be removed is moved out of the way: that needs rights to the checkout alone."""
+    if os.path.lexists(output):
+        output.rename(output.with_name(f"{output.name}.earlier-{os.urandom(4).hex()}"))
 
 
 def _place(private: Path, output: Path) -> None:
@@ -250,4 +285,5 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(PermissionError):
+            path.unlink(missing_ok=True)

@@ -162,7 +162,7 @@ def test_a_dependency_that_only_pythonpath_names_is_told(tmp_path: Path) -> None
     package = tmp_path / "gitlab_nightshift"
     shutil.copytree(ROOT / "gitlab_nightshift", package, ignore=shutil.ignore_patterns("*.pyc"))
     (package / "cli.py").unlink()
-    data: dict[str, Any] = {"path": [str(tmp_path)], "env": {}, "arguments": [], "parent": None}
+    data: dict[str, Any] = {"path": [str(tmp_path)], "env": {}, "arguments": []}
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(package / "entry.py"), "0"],
         input=json.dumps(data),

@@ -1,29 +1,21 @@
 """The checkout while agents work in it: covered on enter, put back and uncovered on exit."""
 
 import contextlib
-import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, config_error
-from gitlab_nightshift.host.changes import Captured, capture_change
-from gitlab_nightshift.host.cover import (
+from gitlab_nightshift.host.aside import (
     COPIES,
     SAVED,
-    THROWAWAY,
     Aside,
-    Note,
-    aside_of,
-    claim,
-    cover,
-    covered,
-    discard,
-    release,
-    renew,
-    uncover,
+    choose_place,
+    claimed,
 )
+from gitlab_nightshift.host.changes import Captured, capture_change
+from gitlab_nightshift.host.cover import THROWAWAY, cover, covered, discard, renew, uncover
 from gitlab_nightshift.host.git import (
     Git,
     Place,
@@ -40,28 +32,34 @@ from gitlab_nightshift.host.paths import display, within
 from gitlab_nightshift.host.repair import repair
 from gitlab_nightshift.host.repository import Repository, diff_files, private_repository
 from gitlab_nightshift.host.restore import put_back, settle
-from gitlab_nightshift.host.sandbox.records import Identity
-from gitlab_nightshift.host.sandbox.uid import closed_folder
+from gitlab_nightshift.host.sandbox.records import Identity, Mount
 from gitlab_nightshift.host.saved import Saved, save, write_saved
 from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.host.space import Disks
-from gitlab_nightshift.host.throwaway import FRESH_ENOUGH, build_throwaway
+from gitlab_nightshift.host.throwaway import FRESH_ENOUGH, build_throwaway, share_objects
 from gitlab_nightshift.host.tree import TOP, Snapshot
+
+Warn = Callable[[str], None]
+NAMED = 10
+"""So many paths are named in a message."""
 
 
 @dataclass
 class _Known:
-    """The state of the tree that is known to be as saved; each put back moves it on."""
+    """The state of the tree that is known to be as saved; each put back moves it on. ``unlike``
+    are the paths of which not even that could bring owner and times back."""
 
     entries: Snapshot
+    unlike: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
 class Checkout:
     """A covered checkout. Its methods are for times when no agent process is alive.
 
-    ``objects`` are the real object folders that agents have to read, ``secrets`` what they must
-    not: configuration and logs of the real repository.
+    ``objects`` are the real object folders that agents have to read, ``mounts`` what they have to
+    see at another place, ``secrets`` what they must not read: configuration and logs of the real
+    repository.
     """
 
     path: Path
@@ -71,6 +69,7 @@ class Checkout:
     saved: Saved
     objects: tuple[Path, ...]
     secrets: tuple[Path, ...]
+    mounts: tuple[Mount, ...]
     _aside: Aside = field(repr=False)
     _known: _Known = field(repr=False)
 
@@ -96,15 +95,36 @@ class Checkout:
         with shield():
             if Disks((self.path,)).full():  # perhaps with what an agent put below .git
                 discard(self._aside)
-            self._known.entries, failed = put_back(
+            done = put_back(
                 self.path,
                 self.saved,
                 self._known.entries,
                 self.repository,
                 keep_watched=keep_watched,
             )
+            self._known.entries = done.known
+            self._known.unlike.update(done.unlike)
             renew(self._aside)
-        return tuple(map(display, failed))
+        return tuple(map(display, done.failed))
+
+    def leave(self) -> tuple[str, ...]:
+        """Put all back for good, each part whatever becomes of the others.
+
+        Returns what could not be put back, a line for each kind of it.
+        """
+        told: list[str] = []
+        with _telling(told, "the checkout could not be put back"):
+            if failed := self.put_back():
+                told.append(f"could not be put back: {_names(failed)}")
+        with _telling(told, f"the real .git is still in {self._aside.folder}"):
+            uncover(self._aside)
+        with _telling(told, "the checkout could not be put back"):
+            if not settle(self.path, TOP, self.saved.entries[TOP], self.saved.lists.get(TOP, {})):
+                self._known.unlike.add(TOP)
+        if unlike := sorted(display(path or ".") for path in self._known.unlike):
+            text = "put back, but for owner or times, which only the owner before can set"
+            told.append(f"{text}: {_names(unlike)}")
+        return tuple(told)
 
     def lay(self, captured: Captured) -> tuple[str, ...]:
         """Put the tree back, then apply exactly that change; returns as ``put_back``."""
@@ -119,6 +139,19 @@ class Checkout:
 
 
 @contextlib.contextmanager
+def _telling(told: list[str], what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        told.append(f"{what}: {error}")
+
+
+def _names(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f"{', '.join(paths[:NAMED])}{more}"
+
+
+@contextlib.contextmanager
 def open_checkout(
     path: Path,
     *,
@@ -126,16 +159,20 @@ def open_checkout(
     private: Path,
     search_path: str,
     run_id: str,
+    warn: Warn,
     real_home: Path | None = None,
     identity: Identity | None = None,
+    mounting: bool = False,
 ) -> Iterator[Checkout]:
     """Cover the real ``.git`` on enter; put the tree back and uncover it on exit, always.
 
     ``private`` is an existing folder that no agent can reach (0700); ``output_dir`` (relative) is
     never part of a change; ``search_path`` is ``environment.search_path``. With ``real_home`` the
     machine's own git settings judge whether the checkout is clean (LFS). With ``identity`` the
-    checkout belongs to that user meanwhile. First repairs what a killed run left. Raises
-    NightshiftError E_CONFIG, E_WORKSPACE_DIRTY, and OwnersRefused where it cannot be that user's.
+    checkout belongs to that user meanwhile. ``mounting`` says that whoever works in it gets the
+    checkout's ``mounts``. First repairs what a killed run left. Raises NightshiftError E_CONFIG,
+    E_WORKSPACE_DIRTY, and OwnersRefused where it cannot be that user's. On exit it raises nothing:
+    ``warn`` is told what could not be put back, in lines.
     """
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
@@ -144,33 +181,37 @@ def open_checkout(
     machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
     refuse_changed(machine, checkout)
     refuse_tracked(git, checkout, output_dir)
-    later = covered(now, checkout, aside_of(checkout))
+    mounted = mounting and _is_folder(checkout / ".git")
+    folder_aside = choose_place(checkout, private.parent, moving=not mounted)
+    later = now if mounted else covered(now, checkout, folder_aside)
+    user = (identity.uid, identity.gid) if identity else None
     with (
-        _claimed(checkout, later, base_sha, run_id, identity) as aside,
+        claimed(checkout, folder_aside, later, base_sha, run_id, user, mounted=mounted) as aside,
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
-        given(aside, identity),
+        given(aside, identity, warn),
     ):
         config = conversion_config(git, checkout)
         source = replace(now, objects=later.objects)
         repository = private_repository(git, Path(folder) / "git", source, config)
         saved = save(git, checkout, aside.folder / COPIES)
         write_saved(aside.folder / SAVED, saved)
-        lenders = _lenders(aside, later)
+        sharing = share_objects(aside, now, later)
         with _told_where_refused(aside):
             fresh = config | (FRESH_ENOUGH if identity else {})
-            build_throwaway(aside.folder / THROWAWAY, now, later, lenders, base_sha, fresh)
+            build_throwaway(aside.folder / THROWAWAY, now, sharing, base_sha, fresh)
         opened = Checkout(
             path=checkout,
             base_sha=base_sha,
             output_dir=output_dir,
             repository=repository,
             saved=saved,
-            objects=lenders,
+            objects=sharing.readable,
             secrets=_secrets(later),
+            mounts=(*sharing.mounts, *_shown(aside)),
             _aside=aside,
             _known=_Known(saved.entries),
         )
-        with _covered(aside, opened):
+        with _covered(aside, opened, warn):
             yield opened
 
 
@@ -180,18 +221,13 @@ def _secrets(later: Place) -> tuple[Path, ...]:
     return tuple(folder / name for folder in folders for name in ("config", "logs"))
 
 
-def _lenders(aside: Aside, later: Place) -> tuple[Path, ...]:
-    """The object folders that the throw-away borrows from. Raises OwnersRefused.
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
-    Another user cannot pass the folder beside the checkout.
-    """
-    if aside.user is None:
-        return later.objects
-    lenders = tuple(path for path in later.objects if not path.is_relative_to(aside.folder))
-    for path in lenders:
-        if closed := closed_folder(path):
-            raise OwnersRefused(f"git objects in {path} lie behind {closed}, which is its owner's")
-    return lenders
+
+def _shown(aside: Aside) -> tuple[Mount, ...]:
+    target = aside.checkout / ".git"
+    return (Mount(aside.shown_git, target, writable=True),) if aside.mounted else ()
 
 
 @contextlib.contextmanager
@@ -211,11 +247,10 @@ def refuse_changed(git: Git, checkout: Path) -> None:
     ``git`` has the machine's configuration: without its filters LFS files would look changed.
     """
     if changed := changed_files(git, checkout):
-        names = ", ".join(display(path) for path in changed[:3])
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise NightshiftError(
             Code.WORKSPACE_DIRTY,
-            f"{checkout} has local changes ({names}{more}): commit or undo them first",
+            f"{checkout} has local changes ({_names([*map(display, changed)])}): commit or undo"
+            " them first",
         )
 
 
@@ -226,36 +261,15 @@ def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:
 
 
 @contextlib.contextmanager
-def _claimed(
-    checkout: Path, later: Place, base_sha: str, run_id: str, identity: Identity | None
-) -> Iterator[Aside]:
-    status = checkout.stat()
-    note = Note(
-        run_id=run_id,
-        pid=os.getpid(),
-        base_sha=base_sha,
-        top=(status.st_dev, status.st_ino),
-        object_format=later.object_format,
-        objects=tuple(map(str, later.objects)),
-    )
-    user = (identity.uid, identity.gid) if identity else None
-    aside = claim(checkout, note, user)
-    try:
-        yield aside
-    finally:
-        with shield():
-            release(aside)
-
-
-@contextlib.contextmanager
-def _covered(aside: Aside, checkout: Checkout) -> Iterator[None]:
+def _covered(aside: Aside, checkout: Checkout, warn: Warn) -> Iterator[None]:
     try:
         with shield():
             _cover(aside)
         yield
     finally:
         with shield():
-            _leave(aside, checkout)
+            for line in checkout.leave():
+                warn(line)
 
 
 def _cover(aside: Aside) -> None:
@@ -266,14 +280,3 @@ def _cover(aside: Aside) -> None:
             f"{aside.checkout}/.git cannot be moved to {aside.folder} ({error.strerror}):"
             " check the project out on a file system of its own user, not in an image"
         ) from None
-
-
-def _leave(aside: Aside, checkout: Checkout) -> None:
-    try:
-        checkout.put_back()
-    except OSError as error:
-        text = f"{checkout.path} could not be put back: {error}"
-        raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
-    finally:
-        uncover(aside)
-        settle(checkout.path, TOP, checkout.saved.entries[TOP])

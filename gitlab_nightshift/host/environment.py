@@ -64,6 +64,11 @@ def search_path(env: Mapping[str, str], checkout: Path) -> str:
     return os.pathsep.join(kept) or DEFAULT_PATH
 
 
+TRUSTING = "[safe]\n\tdirectory = *\n"
+"""For the ``.gitconfig`` of a HOME inside a boundary: git refuses a checkout of another owner, as a
+runner makes it for an image with a user of its own."""
+
+
 def _lies_in(folder: Path, tops: Collection[Path]) -> bool:
     """True where a folder, as it is written or as it is reached, is in one of the tops."""
     places = (folder, folder.resolve())

@@ -260,11 +260,15 @@ def put_link(
 
 
 def own(file: int | str, owner: tuple[int, int]) -> None:
-    """Give an open file, or one ``pinned``, its owner (user, group), where we have the right to."""
+    """Give an open file, or one ``pinned``, its owner (user, group), where we have the right to:
+    a plain user can give what is its own to another of its groups."""
     status = os.stat(file, follow_symlinks=True)  # noqa: PTH116
-    if (status.st_uid, status.st_gid) != owner:
+    for wanted in (owner, (status.st_uid, owner[1])):
+        if (status.st_uid, status.st_gid) == wanted:
+            return
         with contextlib.suppress(PermissionError):
-            os.chown(file, *owner)
+            os.chown(file, *wanted)
+            return
 
 
 def _put(part: str, name: str, dir_fd: int) -> None:

@@ -5,10 +5,10 @@ next start gives back what a killed run could not.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.cover import OWNERS, Aside
+from gitlab_nightshift.host.aside import OWNERS, Aside
 from gitlab_nightshift.host.paths import display
 from gitlab_nightshift.host.sandbox import uid
 from gitlab_nightshift.host.sandbox.ownership import Owners, give, owners_of, take_back
@@ -21,11 +21,11 @@ class OwnersRefused(Exception):
 
 
 @contextlib.contextmanager
-def given(aside: Aside, identity: Identity | None) -> Iterator[None]:
+def given(aside: Aside, identity: Identity | None, warn: Callable[[str], None]) -> Iterator[None]:
     """The checkout is the user's within this block; nothing changes where there is none.
 
-    Raises OwnersRefused where the file system does not let it be, NightshiftError
-    E_WORKSPACE_DIRTY where not all could be given back: then the next start tries again.
+    Raises OwnersRefused where the file system does not let it be. ``warn`` is told where not all
+    could be given back: then the next start tries again.
     """
     if identity is None:
         yield
@@ -37,7 +37,10 @@ def given(aside: Aside, identity: Identity | None) -> Iterator[None]:
     finally:
         with shield():
             gone = not uid.is_left(identity) or uid.sweep(identity)
-            give_back(aside, gone=gone)
+            try:
+                give_back(aside, gone=gone)
+            except NightshiftError as error:
+                warn(error.message)
 
 
 def _give(aside: Aside, identity: Identity) -> None:

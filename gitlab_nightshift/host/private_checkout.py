@@ -132,7 +132,8 @@ def _close_again(tree: Path, entries: Snapshot) -> None:
     """Folders that had to be opened for reading get their modes back, the inner ones first."""
     shut = (p for p, e in entries.items() if e.kind is Kind.FOLDER and ~e.mode & stat.S_IRWXU)
     for path in sorted(shut, reverse=True):
-        (tree / path).chmod(entries[path].mode)
+        with contextlib.suppress(PermissionError):  # another user's, and so never changed
+            (tree / path).chmod(entries[path].mode)
 
 
 def _copy_file(tree: Path, path: str, target: Path) -> None:

@@ -5,19 +5,17 @@ import tempfile
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.cover import (
+from gitlab_nightshift.host.aside import (
     COPIES,
     SAVED,
     Aside,
     Note,
-    discard,
-    is_cover,
-    is_cover_unused,
     read_note,
     release,
     take_over,
-    uncover,
+    use_of,
 )
+from gitlab_nightshift.host.cover import discard, is_cover, is_cover_unused, uncover
 from gitlab_nightshift.host.git import Git, Place, pristine
 from gitlab_nightshift.host.openat import remove_path
 from gitlab_nightshift.host.owners import end_left, give_back_after_kill
@@ -34,17 +32,20 @@ def repair(path: Path, *, private: Path, search_path: str) -> bool:
     """Undo what a killed run left of ``path``; True where there was something to undo.
 
     To be called before anything else reads the checkout's git (``open_checkout`` does it too).
-    ``private`` is a folder that no agent can reach. Raises NightshiftError E_WORKSPACE_DIRTY
-    where another night runs there, where not everything could be undone, or where something else
-    has worked on in the throw-away ``.git``; the real one is back in each of the last two cases.
+    ``private`` is a folder that no agent can reach, in that for temporary files. Raises
+    NightshiftError E_WORKSPACE_DIRTY where another night runs there, where not everything could be
+    undone, or where something else has worked on in the throw-away ``.git``; the real one is back
+    in each of the last two cases.
     """
-    aside = take_over(path.resolve())
+    aside = take_over(path.resolve(), private.parent)
     if aside is None:
         return False
     note = read_note(aside.folder)
     with shield():
         end_left(aside)
-        if not os.path.lexists(aside.real_git):
+        if aside.mounted:
+            _undo_where_unused(aside, note, pristine(private / "home", search_path), private)
+        elif not os.path.lexists(aside.real_git):
             give_back_after_kill(aside)
             release(aside)
         elif _is_another_checkout(aside, note):
@@ -70,6 +71,15 @@ def _is_as_killed(aside: Aside, note: Note) -> bool:
     return is_cover(aside.checkout) and is_cover_unused(aside.checkout, note.base_sha)
 
 
+def _undo_where_unused(aside: Aside, note: Note | None, git: Git, private: Path) -> None:
+    """The real ``.git`` never moved. Whoever has fetched into it since has put the tree right."""
+    unused = note and note.use == use_of(aside.checkout / ".git")
+    if note and unused and not _is_another_checkout(aside, note) and (saved := _saved(aside)):
+        _undo(aside, note, saved, git, private)
+    else:
+        release(aside)
+
+
 def _saved(aside: Aside) -> Saved | None:
     try:
         return read_saved(aside.folder / SAVED, aside.folder / COPIES)
@@ -85,9 +95,9 @@ def _undo(aside: Aside, note: Note, saved: Saved, git: Git, private: Path) -> No
         repository = private_repository(git, Path(folder) / "git", source)
         if Disks((aside.checkout,)).full():
             discard(aside)
-        _, failed = put_back(aside.checkout, saved, saved.entries, repository)
+        failed = put_back(aside.checkout, saved, saved.entries, repository).failed
     uncover(aside)
-    settle(aside.checkout, TOP, saved.entries[TOP])
+    settle(aside.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {}))
     give_back_after_kill(aside)
     release(aside)
     if failed:

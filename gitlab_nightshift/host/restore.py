@@ -5,8 +5,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from gitlab_nightshift.host.acl import Lists, give_lists
 from gitlab_nightshift.host.openat import (
     Refused,
     copy_all,
@@ -32,6 +34,7 @@ from gitlab_nightshift.host.tree import (
     differing,
     look_again,
     looks_same,
+    owner_of,
     same,
     scan,
 )
@@ -43,15 +46,28 @@ MANY = 500_000
 """New files and folders that are looked at before they are removed: about 300 MB of memory."""
 
 
+@dataclass(frozen=True)
+class PutBack:
+    """What is known of a tree that was put back; paths are sorted.
+
+    ``failed`` could not be restored: files that were only watched, or that the system does not let
+    us write. They keep their old entry in ``known``, so that they are named again each time.
+    ``unlike`` have their bytes and rights, but not their owner or times, which only their owner
+    can give.
+    """
+
+    known: Snapshot
+    failed: tuple[str, ...]
+    unlike: tuple[str, ...]
+
+
 def put_back(
     root: Path, saved: Saved, known: Snapshot, repository: Repository, *, keep_watched: bool = False
-) -> tuple[Snapshot, tuple[str, ...]]:
+) -> PutBack:
     """Restore whatever differs from ``known``, the state last known to be as saved.
 
-    Returns the new known state and the paths that could not be restored, sorted: files that were
-    only watched, or that the system does not let us write. Those keep their old entry in the
-    known state, so that they are named again each time; with ``keep_watched`` what was done to
-    watched files is taken for good. Raises OSError only where the checkout cannot be read.
+    With ``keep_watched`` what was done to watched files is taken for good. Raises OSError only
+    where the checkout cannot be read.
     """
     folders = {path for path, entry in saved.entries.items() if entry.kind is Kind.FOLDER}
     try:
@@ -69,14 +85,21 @@ def put_back(
         _remove_files(root, saved.entries, left)
         written |= _write_files(root, saved, left, repository)
     now = look_again(root, found, touched) if len(touched) < FEW else scan(root, only=folders)
-    failed = _settle_folders(root, saved.entries, now) | (now.keys() - saved.entries.keys())
+    failed, unlike = _settle_folders(root, saved, now)
+    failed |= now.keys() - saved.entries.keys()
     state, doubtful = _judged(saved, known, now, touched, written)
+    old = saved.entries
+    unlike |= {p for p in touched if p in old and p in state and not _has_owner(old[p], state[p])}
     if keep_watched:
         watched = {path for path in doubtful if _is_watched(saved, path)}
         doubtful -= watched
         state = {path: entry for path, entry in state.items() if path not in watched}
         state |= {path: now[path] for path in watched if path in now}
-    return state, tuple(sorted(failed | doubtful))
+    return PutBack(state, tuple(sorted(failed | doubtful)), tuple(sorted(unlike - failed)))
+
+
+def _has_owner(old: Entry, new: Entry) -> bool:
+    return owner_of(old) == owner_of(new)
 
 
 def _judged(
@@ -171,7 +194,7 @@ def _write_files(
     for path in files:
         if path in saved.copies:
             with _kept_going(), (saved.folder / saved.copies[path]).open("rb") as source:
-                with _rewritten(root, path, saved.entries[path]) as target:
+                with _rewritten(root, path, saved) as target:
                     copy_all(source.fileno(), target)
                 written.add(path)
     for batch in _batches([path for path in files if path in saved.blobs], saved.entries):
@@ -179,18 +202,22 @@ def _write_files(
         for path in batch:
             with _kept_going(), contextlib.suppress(KeyError):
                 content = data[saved.blobs[path]]
-                with _rewritten(root, path, saved.entries[path]) as target:
+                with _rewritten(root, path, saved) as target:
                     write_all(target, content)
                 written.add(path)
     return written
 
 
 @contextlib.contextmanager
-def _rewritten(root: Path, path: str, old: Entry) -> Iterator[int]:
+def _rewritten(root: Path, path: str, saved: Saved) -> Iterator[int]:
+    old = saved.entries[path]
     with folder_of(root, path) as (fd, name), replaced(name, fd) as target:
         yield target
-        own(target, (old.uid, old.gid))
-        os.fchmod(target, old.mode)
+        own(target, owner_of(old))
+        status = os.fstat(target)
+        ours = (status.st_uid, status.st_gid) != owner_of(old)
+        os.fchmod(target, old.mode & 0o777 if ours else old.mode)  # no setuid for another owner
+        give_lists(target, saved.lists.get(path, {}))
         os.utime(target, ns=(old.mtime_ns, old.mtime_ns))
 
 
@@ -210,18 +237,20 @@ def _batches(paths: Iterable[str], entries: Snapshot) -> Iterator[list[str]]:
 # --- folders ----------------------------------------------------------------------------------
 
 
-def _settle_folders(root: Path, old: Snapshot, now: Snapshot) -> set[str]:
-    """Give folders their modes and times, the inner ones first; those where it failed."""
-    failed: set[str] = set()
+def _settle_folders(root: Path, saved: Saved, now: Snapshot) -> tuple[set[str], set[str]]:
+    """Give folders their modes and times, the inner ones first; those where it failed, and those
+    that are not wholly as before."""
+    failed, unlike, old = set[str](), set[str](), saved.entries
     for path in sorted((p for p in old if old[p].kind is Kind.FOLDER), reverse=True):
         if not _is(now, path, Kind.FOLDER):
             failed.add(path)
         elif not _settled(old[path], now[path]):
             try:
-                settle(root, path, old[path])
+                if not settle(root, path, old[path], saved.lists.get(path, {})):
+                    unlike.add(path)
             except OSError:
                 failed.add(path)
-    return failed
+    return failed, unlike
 
 
 def _settled(old: Entry, now: Entry) -> bool:
@@ -229,11 +258,17 @@ def _settled(old: Entry, now: Entry) -> bool:
     return open_to_us and same(old, now) and old.mtime_ns == now.mtime_ns
 
 
-def settle(root: Path, path: str, old: Entry) -> None:
-    """Give a folder its owner, mode and times. Raises OSError, also where it is no folder."""
+def settle(root: Path, path: str, old: Entry, lists: Lists) -> bool:
+    """Give a folder its owner, mode, access lists and times; False where not all of them could be
+    given, since it is another user's. Raises OSError where it is no folder."""
     with _at(root, path) as (name, fd), pinned(name, fd) as (link, mode):
         if not stat.S_ISDIR(mode):
             raise NotADirectoryError(errno.ENOTDIR, "no folder", path)
-        own(link, (old.uid, old.gid))
-        os.chmod(link, old.mode)  # noqa: PTH101
-        os.utime(link, ns=(old.mtime_ns, old.mtime_ns))
+        own(link, owner_of(old))
+        with contextlib.suppress(PermissionError):
+            os.chmod(link, old.mode)  # noqa: PTH101
+            give_lists(link, lists)
+            os.utime(link, ns=(old.mtime_ns, old.mtime_ns))
+        status = os.stat(link)  # noqa: PTH116
+        now = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns)
+        return now == (old.mode, *owner_of(old), old.mtime_ns)

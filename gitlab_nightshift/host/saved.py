@@ -11,10 +11,11 @@ import os
 import shutil
 import stat
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.host.acl import Lists, read_lists
 from gitlab_nightshift.host.git import Git, blob_sizes, split_names
 from gitlab_nightshift.host.openat import (
     Refused,
@@ -33,14 +34,15 @@ COPIED_FILES = 20_000
 COPIED_TRACKED_BYTES = 2_000_000_000
 SHARE_OF_FREE = 4
 """No kind of files takes more than one in so many of the free bytes."""
-VERSION = 1
+VERSION = 2
 SUBMODULE = "160000"
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
 @dataclass(frozen=True)
 class Saved:
-    """The checkout as it was. ``blobs`` are object ids, ``copies`` file names in the folder."""
+    """The checkout as it was. ``blobs`` are object ids, ``copies`` file names in the folder,
+    ``lists`` access control lists."""
 
     entries: Snapshot
     tracked: frozenset[str]
@@ -48,6 +50,7 @@ class Saved:
     blobs: Mapping[str, str]
     copies: Mapping[str, str]
     folder: Path
+    lists: Mapping[str, Lists] = field(default_factory=dict)
 
 
 def save(git: Git, checkout: Path, folder: Path) -> Saved:
@@ -71,6 +74,7 @@ def save(git: Git, checkout: Path, folder: Path) -> Saved:
         blobs=blobs,
         copies=copies,
         folder=folder,
+        lists=read_lists(checkout, entries),
     )
 
 
@@ -204,6 +208,10 @@ def write_saved(path: Path, saved: Saved) -> None:
         "entries": {name: list(entry) for name, entry in saved.entries.items()},
         "blobs": dict(saved.blobs),
         "copies": dict(saved.copies),
+        "lists": {
+            path: {name: value.hex() for name, value in lists.items()}
+            for path, lists in saved.lists.items()
+        },
     }
     path.write_text(json.dumps(data))
 
@@ -217,11 +225,15 @@ def read_saved(path: Path, folder: Path) -> Saved:
         entries = {name: Entry(Kind(row[0]), *row[1:]) for name, row in data["entries"].items()}
         copies = {name: str(int(number)) for name, number in data["copies"].items()}
         blobs = {str(name): str(blob) for name, blob in data["blobs"].items()}
+        lists = {
+            str(path): {str(name): bytes.fromhex(value) for name, value in found.items()}
+            for path, found in data["lists"].items()
+        }
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise ValueError(f"damaged: {error}") from None
     if any(not _is_inside(name) for name in entries):
         raise ValueError("damaged: a path leads out of the checkout")
-    return Saved(entries, frozenset(), frozenset(), blobs, copies, folder)
+    return Saved(entries, frozenset(), frozenset(), blobs, copies, folder, lists)
 
 
 def _is_inside(path: str) -> bool:

@@ -5,41 +5,85 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from gitlab_nightshift.host.aside import Aside
 from gitlab_nightshift.host.git import Place
+from gitlab_nightshift.host.owners import OwnersRefused
 from gitlab_nightshift.host.repository import borrow, copy_if_there
+from gitlab_nightshift.host.sandbox.bwrap import OBJECTS
 from gitlab_nightshift.host.sandbox.ownership import Owner, give
+from gitlab_nightshift.host.sandbox.records import Mount
+from gitlab_nightshift.host.sandbox.uid import closed_folder
 
 MARKER = "nightshift-cover"
 FRESH_ENOUGH = {"core.checkStat": "minimal", "core.trustctime": "false"}
 """Settings where the tree has changed its owner since the index was written: without them git would
 read every file again."""
+REMOTE = '[remote "origin"]\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
+"""A remote without a URL. After a kill of everything the runner fetches into this. Where there
+is a remote, it sets the URL and includes its file of credentials; where there is none, it trusts
+that its template has done that (gitlab-runner, shells/abstract.go: writeRefspecFetchCmd)."""
 _NOT_SHARED = ("alternates", "tmp_")
 
 
+@dataclass(frozen=True)
+class Sharing:
+    """How a throw-away gets the objects: it borrows from the folders ``lenders``, of which an agent
+    sees those of ``mounts`` at another place; the folders ``linked`` are linked into it."""
+
+    lenders: tuple[Path, ...]
+    linked: tuple[Path, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """What an agent has to be let read."""
+        mounted = [mount.target for mount in self.mounts]
+        return tuple(path for path in self.lenders if path not in mounted)
+
+
+def share_objects(aside: Aside, now: Place, later: Place) -> Sharing:
+    """How this checkout's objects are shared; ``now`` and ``later`` are where the parts of the
+    repository are before and after the cover. Raises OwnersRefused.
+
+    Another user cannot pass the folder in which the real ``.git`` is then.
+    """
+    if aside.mounted:
+        return _mounted(now, aside.checkout / ".git")
+    if aside.user is None:
+        return Sharing(later.objects)
+    pairs = list(zip(now.objects, later.objects, strict=True))
+    lenders = tuple(path for path in later.objects if not path.is_relative_to(aside.folder))
+    for path in lenders:
+        if closed := closed_folder(path):
+            raise OwnersRefused(f"git objects in {path} lie behind {closed}, which is its owner's")
+    return Sharing(lenders, tuple(path for path, moved in pairs if moved not in lenders))
+
+
+def _mounted(now: Place, git: Path) -> Sharing:
+    hidden = [path for path in now.objects if path.is_relative_to(git)]
+    seen = {path: Path(OBJECTS, str(number)) for number, path in enumerate(hidden)}
+    mounts = tuple(Mount(path, target, writable=False) for path, target in seen.items())
+    return Sharing(tuple(seen.get(path, path) for path in now.objects), (), mounts)
+
+
 def build_throwaway(
-    folder: Path,
-    now: Place,
-    later: Place,
-    lenders: Sequence[Path],
-    base_sha: str,
-    config: Mapping[str, str],
+    folder: Path, now: Place, sharing: Sharing, base_sha: str, config: Mapping[str, str]
 ) -> None:
-    """Make the ``.git`` that an agent will see: the same commit, index and rules, no remotes, no
-    credentials. ``now`` and ``later`` are where the real parts are before and after the move;
-    objects come from ``lenders``, the others are linked into it. Raises OSError.
+    """Make the ``.git`` that an agent will see: the same commit, index and rules, no URL of a
+    remote, no credentials. ``now`` is where the real parts are. Raises OSError.
     """
     for part in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (folder / part).mkdir(parents=True)
     (folder / "HEAD").write_text(f"{base_sha}\n")
     (folder / MARKER).write_text("")
-    (folder / "config").write_text(_config(now.object_format, config))
-    for objects, moved in zip(now.objects, later.objects, strict=True):
-        if moved not in lenders:
-            link_objects(objects, folder / "objects")
-    borrow(folder / "objects", lenders)
+    (folder / "config").write_text(_config(now.object_format, config) + REMOTE)
+    for objects in sharing.linked:
+        link_objects(objects, folder / "objects")
+    borrow(folder / "objects", sharing.lenders)
     copy_if_there(now.index, folder / "index")
     for shared in now.index.parent.glob("sharedindex.*"):
         copy_if_there(shared, folder / shared.name)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from gitlab_nightshift.host.openat import folder_of, grant, opened, set_mode
+from gitlab_nightshift.host.openat import folder_of, opened, set_mode
 from gitlab_nightshift.host.paths import parents
 
 TOP = ""
@@ -123,12 +123,12 @@ def _entered(name: str | Path, dir_fd: int | None, entry: Entry) -> Iterator[int
         with opened(name, dir_fd) as fd:
             yield fd
         return
-    grant(name, dir_fd)
     try:
         with opened(name, dir_fd) as fd:
             yield fd
     finally:
-        set_mode(name, dir_fd, entry.mode)
+        with contextlib.suppress(PermissionError):  # another user's, and so never changed
+            set_mode(name, dir_fd, entry.mode)
 
 
 def _look(item: "os.DirEntry[str]", fd: int) -> Entry:
@@ -169,11 +169,18 @@ def same(old: Entry | None, new: Entry | None) -> bool:
 
 
 def looks_same(old: Entry, new: Entry | None) -> bool:
-    """True where a path restored looks as before: all but what no program can set."""
-    if old.kind is Kind.FOLDER or new is None:
-        return new is not None and old[:4] == new[:4]
+    """True where a file or link restored looks as before: all but its owner, which a plain user
+    cannot set, and what no program can."""
+    if new is None:
+        return False
     size = (old.size, old.mtime_ns, old.target) == (new.size, new.mtime_ns, new.target)
-    return size and old[:4] == new[:4]
+    bits = 0o7777 if owner_of(old) == owner_of(new) else 0o777  # setuid goes with the owner
+    return size and old.kind is new.kind and (old.mode ^ new.mode) & bits == 0
+
+
+def owner_of(entry: Entry) -> tuple[int, int]:
+    """User and group."""
+    return entry.uid, entry.gid
 
 
 def differing(old: Snapshot, new: Snapshot) -> list[str]:

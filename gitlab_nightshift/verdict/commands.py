@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import CommandEnded, Emit
+from gitlab_nightshift.host.environment import TRUSTING
 from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.openat import opened, remove
 from gitlab_nightshift.host.process import NOT_FOUND, End, Limits, stream
@@ -70,7 +71,7 @@ class Runner:
         return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
 
     def renew(self) -> None:
-        """Make HOME and TMPDIR empty folders of the user that ``scratch`` belongs to.
+        """Make HOME and TMPDIR new folders of the user that ``scratch`` belongs to.
 
         To be called after commands ran an agent's code: what it left there (a user's
         site-packages, a build cache) would decide what the next attempt's commands run.
@@ -81,6 +82,8 @@ class Runner:
                 remove(name, fd)
             for name in ("home", "tmp"):
                 os.mkdir(name, 0o700, dir_fd=fd)
+            (self.scratch / "home/.gitconfig").write_text(TRUSTING)
+            for name in ("home/.gitconfig", "home", "tmp"):
                 os.chown(name, owner.st_uid, owner.st_gid, dir_fd=fd, follow_symlinks=False)
 
     def tail(self, log: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
 from gitlab_nightshift.events import BeadEnded, Emit, Note, now_s
-from gitlab_nightshift.host.environment import build_bead_env
+from gitlab_nightshift.host.environment import TRUSTING, build_bead_env
 from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.openat import remove_tree
 from gitlab_nightshift.host.process import End, Ended, Limits, NotStarted, stream
@@ -117,6 +117,7 @@ def _scratch(folder: Path) -> Scratch:
     scratch = Scratch(folder / "home", folder / "tmp", folder / "handoff")
     for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
         part.mkdir(mode=0o700)
+    (scratch.home / ".gitconfig").write_text(TRUSTING)
     return scratch
 
 

@@ -29,7 +29,7 @@ from gitlab_nightshift.host.sandbox.ownership import give
 from gitlab_nightshift.host.sandbox.places import HOME_FILES, SETTINGS
 from gitlab_nightshift.host.sandbox.probe import Missing, choose
 from gitlab_nightshift.host.sandbox.proof import prove
-from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier
+from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.host.sandbox.strength import judge, refuse_weaker
 from gitlab_nightshift.host.sandbox.system import Look, System, is_within, look_at_system
 from gitlab_nightshift.promises import Hold
@@ -41,7 +41,7 @@ MOST_TOLD = 8
 _NAMED = "agent_paths opens what it names"
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
-"""``open_checkout`` for this run; ``identity`` is left to be named."""
+"""``open_checkout`` for this run; ``identity`` and ``mounting`` are left to be named."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,13 @@ class Boundary:
     gates: tuple[Gate, ...] = ()
     hosts: tuple[str, ...] = ()
     fence: Path | None = None
+    mounts: tuple[Mount, ...] = ()
     accepted: tuple[str, ...] = ()
 
     def around(self, checkout: Path, scratch: Path) -> Confined:
         """The confinement of one process: it may write in the checkout and in ``scratch``."""
-        confinement = Confinement(checkout, (checkout, scratch), self.read_only, self.gates)
+        writable = (checkout, scratch)
+        confinement = Confinement(checkout, writable, self.read_only, self.gates, self.mounts)
         return Confined(self.sandbox, confinement)
 
     def hand_over(self, folder: Path) -> None:
@@ -159,12 +161,16 @@ def _opened(search: Search, scratch: Path, opener: Opener) -> Iterator[tuple[San
         if sandbox.identity:
             stack.callback(uid.release, sandbox.identity)
         try:
-            checkout = stack.enter_context(opener(identity=sandbox.identity))
+            checkout = stack.enter_context(_open(opener, sandbox))
         except OwnersRefused as refused:
             passed_over = (*sandbox.passed_over, (Tier.UID, str(refused)))
             sandbox = choice(known=[Missing(tier, why) for tier, why in passed_over])
-            checkout = stack.enter_context(opener(identity=sandbox.identity))
+            checkout = stack.enter_context(_open(opener, sandbox))
         yield sandbox, checkout
+
+
+def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
+    return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
 
 
 def _told(
@@ -182,7 +188,14 @@ def _told(
     # A place that is shown anyway would show what is private in it, too.
     places = (place for place in search.places if not sandbox.machine.shows(place))
     read_only = (*places, *there, *search.tools)
-    boundary = Boundary(sandbox, scratch, read_only, hosts=chosen.hosts, accepted=accepted)
+    boundary = Boundary(
+        sandbox,
+        scratch,
+        read_only,
+        hosts=chosen.hosts,
+        accepted=accepted,
+        mounts=checkout.mounts,
+    )
     for text in _closed(sandbox.machine, read_only):
         emit(text)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}

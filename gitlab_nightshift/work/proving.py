@@ -140,6 +140,6 @@ def _notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     some = ", ".join(unrestored[:5]) + (" …" if len(unrestored) > 5 else "")
     return (
-        f"The agent changed {len(unrestored)} ignored files that were there before and could not "
-        f"be put back ({some}): commands that depend on them prove nothing.",
+        f"{len(unrestored)} files are not what they were before the night and could not be put back"
+        f" ({some}): commands that depend on them prove nothing.",
     )

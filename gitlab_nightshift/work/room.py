@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.events import Emit
+from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.environment import build_bead_env, search_path
 from gitlab_nightshift.host.logs import Logs
@@ -93,6 +93,7 @@ def open_room(site: Site) -> Iterator[Room]:
         private=site.private,
         search_path=path,
         run_id=site.run_id,
+        warn=lambda line: site.emit(Note(line, warning=True)),
         real_home=site.home,
     )
     with (

@@ -1,12 +1,11 @@
 """The work stage: a plan goes in, a bundle comes out, whatever happens in between."""
 
 import dataclasses
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Emit, now_s
 from gitlab_nightshift.guidance import TASK
 from gitlab_nightshift.host.checkout import Checkout
@@ -14,7 +13,6 @@ from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.pipeline import pipeline_files
 from gitlab_nightshift.host.sandbox.system import Look, look_at_system
-from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
 from gitlab_nightshift.records import Bundle, Outcome, Plan, write_record
 from gitlab_nightshift.redaction import Redactor
@@ -29,7 +27,7 @@ from gitlab_nightshift.work.boundary import Boundary, proven
 from gitlab_nightshift.work.bounds import check_bounds
 from gitlab_nightshift.work.bundling import bundle_of, told
 from gitlab_nightshift.work.context import bead_values, run_values
-from gitlab_nightshift.work.ending import Ending, nothing_scheduled
+from gitlab_nightshift.work.ending import Ending, caught, nothing_scheduled
 from gitlab_nightshift.work.fence import Place, fenced
 from gitlab_nightshift.work.ledger import Ledger, open_ledger
 from gitlab_nightshift.work.night import Night, run_night
@@ -125,41 +123,58 @@ def prompts_preview(place: WorkPlace, plan: Plan) -> dict[str, str]:
 
 def work(plan: Plan, place: WorkPlace, bundle_folder: Path) -> Bundle:
     """Run the night and write ``bundle.json`` and ``change.patch``. Never raises: a failure, a
-    signal or a defect of this program is an outcome of the bundle."""
+    signal or a defect of this program is an outcome of the bundle.
+
+    Both files are on disk before the checkout is put back for good: whatever becomes of that, the
+    night's work is not lost.
+    """
     started = now_s()
     ledger = open_ledger(plan, place.seconds)
     place.logs.reserve.hold()
-    ending = _ending(plan, place, ledger)
-    bundle = told(bundle_of(plan, ending, ledger, now_s() - started), place.redact)
-    place.logs.reserve.release()
-    bundle_folder.mkdir(parents=True, exist_ok=True)
-    (bundle_folder / "change.patch").write_bytes(ending.captured.patch if ending.captured else b"")
-    write_record(bundle_folder / "bundle.json", bundle)
-    return bundle
+
+    def write(ending: Ending) -> Bundle:
+        place.logs.reserve.release()
+        bundle = told(bundle_of(plan, ending, ledger, now_s() - started), place.redact)
+        bundle_folder.mkdir(parents=True, exist_ok=True)
+        patch = ending.captured.patch if ending.captured else b""
+        (bundle_folder / "change.patch").write_bytes(patch)
+        write_record(bundle_folder / "bundle.json", bundle)
+        return bundle
+
+    return write(_ending(plan, place, ledger, write))
 
 
-def _ending(plan: Plan, place: WorkPlace, ledger: Ledger) -> Ending:
-    """The one function of this stage where an exception becomes a result."""
+def _ending(
+    plan: Plan, place: WorkPlace, ledger: Ledger, write: Callable[[Ending], object]
+) -> Ending:
+    """How the night ends. ``write`` is called with that before the room is closed."""
     if plan.skip or not plan.scheduled:
         return nothing_scheduled(plan)
-    try:
-        return in_a_room(plan, place, prepare(place), ledger)
-    except NightshiftError as error:
-        return _failed(plan, error.code, error.message)
-    except Interrupted as stop:
-        return _failed(plan, stop.code, "stopped by a signal")
-    except Exception as error:
-        if is_full_disk(error):
-            return _failed(plan, Code.CONFIG, no_space(place.private, place.checkout).message)
-        place.logs.write("traceback.txt", traceback.format_exc())
-        text = f"a defect of nightshift: {type(error).__name__}; see logs/traceback.txt"
-        return _failed(plan, Code.INTERNAL, text)
+    disks, written = (place.private, place.checkout), list[Ending]()
+
+    def inside(make: Callable[[], Ending]) -> Ending:
+        written.append(caught(plan, place.logs, disks, make))
+        write(written[0])
+        return written[0]
+
+    def whole() -> Ending:
+        return in_a_room(plan, place, prepare(place), ledger, NIGHT, inside)
+
+    ending = caught(plan, place.logs, disks, whole)
+    if written and ending is not written[0]:  # stopped while the checkout was put back
+        return dataclasses.replace(written[0], reason=ending.reason, error_code=ending.error_code)
+    return ending
 
 
 def in_a_room(
-    plan: Plan, place: WorkPlace, tools: Tools, ledger: Ledger, course: Course = NIGHT
+    plan: Plan,
+    place: WorkPlace,
+    tools: Tools,
+    ledger: Ledger,
+    course: Course,
+    inside: Callable[[Callable[[], Ending]], Ending] = lambda make: make(),
 ) -> Ending:
-    """Open the room, hold the course there, put all back.
+    """Open the room, hold the course there, put all back. ``inside`` is what calls the course.
 
     Raises NightshiftError, Interrupted.
     """
@@ -180,7 +195,7 @@ def in_a_room(
     with open_room(site) as room:
         _check_base(plan, room.checkout)
         ledger.isolation = str(room.boundary)  # known from here on, however the run ends
-        return _behind(room, plan, place, tools, ledger, course)
+        return inside(lambda: _behind(room, plan, place, tools, ledger, course))
 
 
 def _check_base(plan: Plan, checkout: Checkout) -> None:
@@ -290,7 +305,3 @@ def _bench(
 def _recorder(place: WorkPlace, tools: Tools) -> Recorder:
     folder = place.settings.record_dir
     return Recorder(Path(folder) if folder else None, tools.provider.name, place.redact)
-
-
-def _failed(plan: Plan, code: Code, reason: str) -> Ending:
-    return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)

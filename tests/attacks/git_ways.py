@@ -82,6 +82,7 @@ def _defended(game: Game, attack: Attack, private: Path, before: Tree) -> Defend
         private=private,
         search_path=os.environ["PATH"],
         run_id=game.name,
+        warn=print,
     ) as checkout:
         improve(game)
         attack(game.checkout, game.places)

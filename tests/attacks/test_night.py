@@ -122,6 +122,8 @@ def known_places(shop: World, stage_root: Path, tier: Tier) -> dict[str, Any]:
     """What is in this night where the scene has something of its own."""
     files = json.loads((stage_root / "places.json").read_text())["files"]
     git = shop.checkout.with_name("shop.nightshift") / "git"
+    if tier is Tier.NAMESPACES:  # the real one is mounted over where it is
+        git = shop.checkout / ".git"
     own = {"project_tmp": f"{shop.checkout}.tmp/.gitlab-runner.ext.conf", "git": str(git)}
     own |= {"git_config": str(git / "config"), "git_hooks": str(git / "hooks")}
     own_paths = {"checkout": str(shop.checkout), "home": shop.env["HOME"]}

@@ -63,6 +63,7 @@ def test_it_is_refused_or_read_as_it_is(
         private=private,
         search_path=os.environ["PATH"],
         run_id="4711",
+        warn=print,
     ) as checkout:
         attacked(attack, game)
         captured = checkout.change()

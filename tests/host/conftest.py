@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -32,10 +32,15 @@ class Box:
     root: Path
     private: Path
     base: str
+    warnings: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
     def open(
-        self, output_dir: str = "nightshift", real_home: Path | None = None
+        self,
+        output_dir: str = "nightshift",
+        real_home: Path | None = None,
+        *,
+        mounting: bool = False,
     ) -> Iterator[Checkout]:
         with open_checkout(
             self.root,
@@ -44,6 +49,8 @@ class Box:
             search_path=os.environ["PATH"],
             run_id="4711",
             real_home=real_home,
+            mounting=mounting,
+            warn=self.warnings.append,
         ) as checkout:
             yield checkout
 

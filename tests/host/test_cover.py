@@ -12,10 +12,11 @@ from typing import NoReturn
 import pytest
 
 from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
+from gitlab_nightshift.host import aside, process, saved
 from gitlab_nightshift.host import checkout as checkout_module
 from gitlab_nightshift.host import git as git_module
-from gitlab_nightshift.host import process, saved
-from gitlab_nightshift.host.cover import Aside, uncover
+from gitlab_nightshift.host.aside import Aside
+from gitlab_nightshift.host.cover import uncover
 from gitlab_nightshift.host.signals import cancellable
 from tests.host.conftest import Box
 from tests.host.tools import (
@@ -295,16 +296,6 @@ def test_a_tracked_output_folder_is_told(box: Box) -> None:
     assert not box.beside
 
 
-def test_a_parent_that_cannot_be_written_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(**_: object) -> str:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("gitlab_nightshift.host.cover.tempfile.mkdtemp", denied)
-    with pytest.raises(NightshiftError, match="cannot be written") as caught, box.open():
-        pass
-    assert caught.value.code is Code.CONFIG
-
-
 def test_two_nights_cannot_share_a_checkout(box: Box) -> None:
     with box.open() as checkout:
         told = pytest.raises(NightshiftError, match=f"another night runs .*pid {os.getpid()}")
@@ -329,8 +320,10 @@ def test_the_real_git_is_never_removed_with_what_is_beside(
         raise OSError(16, "Device or resource busy")
 
     before = listing(box.root, git_too=True)
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="busy"), box.open():
+    with monkeypatch.context() as patch, box.open():
         patch.setattr(checkout_module, "uncover", fails)
+    [told] = box.warnings
+    assert told.startswith(f"the real .git is still in {box.root}.nightshift: ") and "busy" in told
     assert (box.root.parent / "shop.nightshift/git/HEAD").exists()
     assert box.repair()
     assert listing(box.root, git_too=True) == before and not box.beside
@@ -390,7 +383,7 @@ def night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
         if when == "saving":
             patch.setattr(checkout_module, "write_saved", die)
         if when == "releasing":
-            patch.setattr(checkout_module, "release", die)
+            patch.setattr(aside, "release", die)
         with box.open():
             if when == "covered":
                 write(box.root, "README.md", "agent\n")
@@ -456,11 +449,17 @@ def test_a_used_throwaway_is_handed_over(box: Box, use: str) -> None:
     real = timeless(box.root / ".git")
     killed_night(box, "covered")
     if use == "fetched":
-        git(box.root, "remote", "add", "origin", f"https://ci:{TOKEN}@gitlab.example.org/g/s.git")
+        git(
+            box.root,
+            "remote",
+            "set-url",
+            "origin",
+            f"https://ci:{TOKEN}@gitlab.example.org/g/s.git",
+        )
         write(box.root, ".git/FETCH_HEAD", "x")
         git(box.root, "checkout", "-q", "-f", box.base)
     elif use == "remote":
-        git(box.root, "remote", "add", "origin", "https://gitlab.example.org/g/s.git")
+        git(box.root, "remote", "set-url", "origin", "https://gitlab.example.org/g/s.git")
     elif use == "committed":
         commit(box.root, "somebody's")
     elif use == "init":

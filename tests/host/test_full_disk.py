@@ -78,7 +78,7 @@ def opened(disk: Path) -> Iterator[Checkout]:
     path = os.environ["PATH"]
     try:
         with open_checkout(
-            root, output_dir="nightshift", private=private, search_path=path, run_id="1"
+            root, output_dir="nightshift", private=private, search_path=path, run_id="1", warn=print
         ) as checkout:
             yield checkout
     finally:
@@ -115,7 +115,7 @@ def test_a_change_that_cannot_be_stored_is_told_as_that(disk: Path, tmp_path: Pa
     repository(root, {"tracked": b"old"})
     path = os.environ["PATH"]
     with open_checkout(
-        root, output_dir="nightshift", private=private, search_path=path, run_id="1"
+        root, output_dir="nightshift", private=private, search_path=path, run_id="1", warn=print
     ) as checkout:
         (root / "tracked").write_bytes(os.urandom(100_000))
         filling = fill(disk)

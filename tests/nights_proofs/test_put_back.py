@@ -4,7 +4,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+from gitlab_nightshift import stages
 from gitlab_nightshift.guidance import FALLBACK_ORDER
+from gitlab_nightshift.host import checkout
+from gitlab_nightshift.host.aside import Aside
+from gitlab_nightshift.session import Call, opened
 from tests.support.agent import Play, Seen, answer, plays, sh
 from tests.support.shop import GOOD, PASSED, refused
 from tests.support.world import World, git, world
@@ -106,10 +112,10 @@ def unlike(bead: Seen, first: Seen, changed: list[str], head: str) -> bool:
 
 
 def assert_own_git(shop: World) -> None:
-    """The beads' git has a configuration of its own, without a credential and a remote."""
+    """The beads' git has a configuration of its own, without a credential and a remote's URL."""
     for bead in shop.agent.seen:
         assert bead.git_config.startswith("[core]\n")
-        assert not re.search("remote|include|credential|url", bead.git_config)
+        assert not re.search("include|credential|url", bead.git_config)
 
 
 def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
@@ -148,4 +154,35 @@ def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
         [mr] = shop.merge_requests
         names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
         assert names == "test_shop.py\n"
+        shop.assert_put_back()
+
+
+def test_a_checkout_that_cannot_be_put_back_costs_no_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bundle is on disk before; what stays is told, and the next start mends it."""
+    found: list[tuple[str, bytes]] = []
+
+    with world(tmp_path, GOOD) as shop:
+
+        def fails(aside: Aside) -> None:
+            [bundle] = (shop.folder / "tmp").glob("nightshift-*/results/bundle")
+            outcome = json.loads((bundle / "bundle.json").read_text())["outcome"]
+            found.append((outcome, (bundle / "change.patch").read_bytes()))
+            raise PermissionError(13, "Permission denied", str(aside.real_git))
+
+        monkeypatch.setattr(checkout, "uncover", fails)
+        call = Call(shop.env, shop.checkout, None, {}, colour=False)
+        with opened(call) as session:
+            result = stages.run(session)
+        monkeypatch.undo()
+        assert result.outcome == "MR_CREATED"
+        assert [outcome for outcome, _ in found] == ["MR_READY"]
+        assert found[0][1].startswith(b"diff --git a/test_shop.py")
+        told = [json.loads(line) for line in shop.products()["events.jsonl"].splitlines()]
+        warnings = [event["text"] for event in told if event.get("warning")]
+        assert ["the real .git is still in" in text for text in warnings] == [True]
+        assert (shop.checkout / ".git/nightshift-cover").exists()
+        assert shop.nightshift("plan").exit_status == 0
+        assert len(shop.merge_requests) == 1
         shop.assert_put_back()

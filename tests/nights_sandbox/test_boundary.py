@@ -28,7 +28,7 @@ from tests.support.sandboxes import (
     with_agent,
 )
 from tests.support.trees import wait_for
-from tests.support.world import BOT_TOKEN, JOB_TOKEN, MODEL_KEY, PLAIN, World, ended, world
+from tests.support.world import BOT_TOKEN, JOB_TOKEN, MODEL_KEY, PLAIN, World, ended, git, world
 
 HOSTILE = Path(__file__).parents[1] / "support" / "hostile.py"
 SECRETS = (BOT_TOKEN, JOB_TOKEN, MODEL_KEY, "a-password-at-home")
@@ -46,16 +46,22 @@ def open_folder() -> Iterator[Path]:
         yield folder
 
 
+IN_GIT = "X-Secret: in the real configuration"
+
+
 def attacked(shop: World, tier: str) -> tuple[dict[str, Any], str]:
     """What a hostile agent reports of its first bead, and what its commands print. A process with
     the job's environment runs beside it, as the job's shell does."""
     home = Path(shop.env["HOME"])
     (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")
-    aside = shop.checkout.with_name("shop.nightshift")
+    git(shop.checkout, "config", "http.extraHeader", IN_GIT)
+    shop.look()
+    aside = shop.checkout.with_name("shop.nightshift") / "git"
+    real = shop.checkout / ".git" if tier == "namespaces" else aside
     with subprocess.Popen(["sleep", "infinity"], env=shop.env) as shell:
         places = {
             "files": [
-                str(aside / "git" / "config"),
+                str(real / "config"),
                 f"{shop.checkout}.tmp/.gitlab-runner.ext.conf",
                 str(home / ".netrc"),
                 f"/proc/{shell.pid}/environ",
@@ -91,7 +97,9 @@ def test_a_hostile_agent_gets_nothing(open_folder: Path, tier: str) -> None:
             assert not any(secret in text for secret in SECRETS), name
         opened = [name for name, text in found.items() if text.startswith("open")]
         # Its own processes are its own, and in namespaces it writes into a /tmp of its own.
-        assert set(opened) <= {"daemon", "ancestors", "outside"}
+        # There stands a .git of its own in the place of the real one.
+        assert set(opened) <= {"daemon", "ancestors", "outside", str(shop.checkout / ".git/config")}
+        assert IN_GIT not in str(found)
         assert not (shop.checkout.parent / "planted").exists()
         assert not (shop.checkout / "alive").exists(), "what it left behind is ended"
         shop.assert_put_back()
@@ -106,6 +114,7 @@ def test_without_a_boundary_and_a_gate_it_gets_all_of_it(tmp_path: Path) -> None
         assert [name for name, text in found.items() if not text.startswith("open")] == []
         assert "GITLAB_TOKEN=[redacted]" in found["shell"]
         assert "machine gitlab password [redacted]" in str(found), "the redactor knows it, too"
+        assert IN_GIT in str(found)
         (shop.checkout.parent / "planted").unlink()
         assert shop.result["isolation"] == "none"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent import plays, sh
+from tests.support.sandboxes import scripted, tier_or_skip, with_agent
 from tests.support.shop import GOOD
 from tests.support.trees import places_of
 from tests.support.world import PROVING, SECRETS, World, world
@@ -132,3 +133,76 @@ def found_in(folder: Path) -> list[str]:
     found = (folder / "home/found").read_text().split()
     assert len(found) >= 6
     return found
+
+
+def open_to_all(shop: World, python: Path) -> None:
+    """As the Docker executor checks out: root's, under umask 0000; the image has another user."""
+    for path in (shop.checkout.parent, *shop.checkout.parent.rglob("*")):
+        path.chmod(path.stat().st_mode | (0o777 if path.is_dir() else 0o666))
+    for name in ("home", "tmp", "agent"):
+        for path in (shop.folder / name, *(shop.folder / name).rglob("*")):
+            os.lchown(path, PLAIN, PLAIN)
+    shop.python, shop.user = python, PLAIN
+    shop.agent.played_by(python)
+    shop.look()
+
+
+def test_a_night_in_a_tree_of_root_that_everybody_may_write(
+    open_folder: Path, python: Path
+) -> None:
+    """The agent's git works in it; what only root could bring back is told, and costs nothing."""
+    shown = "git log --oneline -1 && git status --porcelain && git diff --stat"
+    scripts = plays(GOOD, {"implement": [*GOOD["implement"], sh(shown)]})
+    with world(open_folder, scripts, config=PROVING) as shop:
+        open_to_all(shop, python)
+        done = shop.nightshift("run")
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        [warning] = [line for line in done.log.splitlines() if "owner or times" in line]
+        assert "test_shop.py" in warning
+        assert shop.agent.seen[0].git_status == "", "no dubious ownership"
+        assert shop.bundle["proposal"]["notes"] == [], "nobody is said to have done that"
+        shop.assert_put_back()
+
+
+def test_publish_in_a_folder_that_a_runner_has_unpacked(open_folder: Path, python: Path) -> None:
+    """Artifacts are root's then, with the modes of the job before: nobody else can remove them."""
+    with world(open_folder, GOOD) as shop:
+        open_to_all(shop, python)
+        for stage in (["plan"], ["work"], ["publish"]):
+            output = shop.checkout / "nightshift"
+            for path in (output, *output.rglob("*")) if output.exists() else ():
+                os.lchown(path, 0, 0)
+                path.chmod(0o755 if path.is_dir() else 0o644)
+            done = shop.nightshift(*stage)
+            assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert len(shop.merge_requests) == 1
+        assert shop.product("published.json")["outcome"] == "MR_CREATED"
+        assert {"plan.json", "bundle", "result.json"} <= {p.name for p in output.iterdir()}
+
+
+def test_another_users_git_is_dubious_without_our_word_for_it(
+    open_folder: Path, python: Path
+) -> None:
+    """The control of the agent's git."""
+    with world(open_folder) as shop:
+        open_to_all(shop, python)
+        with pytest.raises(subprocess.CalledProcessError):
+            as_plain_user(["git", "-C", shop.checkout, "status"], {"HOME": "/nonexistent"})
+
+
+MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
+
+
+@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
+def test_a_tier_of_a_plain_user_in_that_tree(open_folder: Path, python: Path, tier: str) -> None:
+    with world(open_folder, config=PROVING) as shop:
+        implement = f"git status --porcelain && git diff HEAD && printf '{MORE}' >> test_shop.py"
+        path = with_agent(shop, "scripted", scripted(f"{implement} || exit 3"))
+        open_to_all(shop, python)
+        done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=tier_or_skip(tier), PATH=path)
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        assert shop.result["isolation"].startswith(f"{tier} (")
+        assert "owner or times" in done.log
+        shop.assert_put_back()

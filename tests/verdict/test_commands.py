@@ -171,7 +171,7 @@ def test_a_home_is_made_anew(checkout: Path) -> None:
     for command in (plant, swap):
         assert run(command, checkout=checkout)[0].ok
         runner.renew()
-        assert (home.is_symlink(), list(home.iterdir())) == (False, [])
+        assert (home.is_symlink(), [p.name for p in home.iterdir()]) == (False, [".gitconfig"])
 
 
 def test_no_commands_is_no_failure(checkout: Path) -> None:

@@ -81,7 +81,7 @@ def gathered(confinement: Confinement, targets: Targets, stack: contextlib.ExitS
     """Everything to try; what is planted for it is removed when ``stack`` closes."""
     tries = Tries(confinement.writable[-1] / f".proof-{secrets.token_hex(8)}")
     _processes(tries)
-    _files(tries, targets, stack)
+    _files(tries, targets, confinement, stack)
     _network(tries, confinement, stack)
     _own(tries)
     tries.add(LIVING, "outlive the bead", "outlive", str(tries.lock))
@@ -118,12 +118,14 @@ def _ancestors() -> list[tuple[int, int]]:
     return found
 
 
-def _files(tries: Tries, targets: Targets, stack: contextlib.ExitStack) -> None:
+def _files(
+    tries: Tries, targets: Targets, confinement: Confinement, stack: contextlib.ExitStack
+) -> None:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nightshift-proof-")))
     _plant(tries, folder)
     private = [Path(path) for path in PRIVATE_FILES]
     for path in (*targets.secrets, *(path for path in private if _is_there(path))):
-        tries.add(SECRET_FILES, f"read {path}", "list" if path.is_dir() else "read", str(path))
+        tries.add(SECRET_FILES, f"read {path}", *_reading(path, confinement))
     for name in SYSTEM_FILES:
         tries.add(WRITING, f"write to {name}", "open_to_write", name)
     for where in (*targets.outside, folder):
@@ -131,6 +133,14 @@ def _files(tries: Tries, targets: Targets, stack: contextlib.ExitStack) -> None:
         tries.written[name] = path
         tries.add(WRITING, name, "write", str(path))
     stack.callback(_remove, list(tries.written.values()))
+
+
+def _reading(path: Path, confinement: Confinement) -> tuple[str, str | int, *tuple[int, ...]]:
+    """The verb and its arguments: what is mounted over is told from the other by its inode."""
+    if any(path.is_relative_to(mount.target) for mount in confinement.mounts):
+        status = path.stat()
+        return "same", str(path), status.st_dev, status.st_ino
+    return "list" if path.is_dir() else "read", str(path)
 
 
 def _plant(tries: Tries, folder: Path) -> None:

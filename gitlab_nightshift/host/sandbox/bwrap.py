@@ -20,6 +20,8 @@ from gitlab_nightshift.host.sandbox.system import System
 
 SEARCHED = "/usr/bin:/usr/local/bin:/bin"
 GATES = "/run/nightshift"
+OBJECTS = f"{GATES}/objects"
+"""Where the objects of a repository are whose ``.git`` is mounted over."""
 OWN_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - a new one each time
 WRITABLE = (*OWN_FOLDERS, SHARED_MEMORY)
 NAMESPACES = (
@@ -77,7 +79,9 @@ def _covers(machine: System) -> list[str]:
 def _places(confinement: Confinement, machine: System) -> list[str]:
     """Binds, the outer ones first, so that an inner one has the last word."""
     ours = [path for path in interpreter_places() if not machine.shows(path)]
-    binds = [("--ro-bind-try", path) for path in (*ours, *confinement.read_only)]
-    binds += [("--bind", path) for path in confinement.writable]
-    ordered = sorted(binds, key=lambda bind: len(bind[1].parts))
-    return [word for option, path in ordered for word in (option, str(path), str(path))]
+    binds = [("--ro-bind-try", path, path) for path in (*ours, *confinement.read_only)]
+    binds += [("--bind", path, path) for path in confinement.writable]
+    for mount in confinement.mounts:
+        binds.append(("--bind" if mount.writable else "--ro-bind", mount.source, mount.target))
+    ordered = sorted(binds, key=lambda bind: len(bind[2].parts))
+    return [word for option, *paths in ordered for word in (option, *map(str, paths))]

@@ -179,6 +179,7 @@ def _spec(
     """What ``inside/confine.py: Spec`` reads."""
     inside = sandbox.tier is Tier.NAMESPACES
     identity = sandbox.identity
+    read_only = (*confinement.read_only, *(mount.target for mount in confinement.mounts))
     extra = bwrap.WRITABLE if inside else (SHARED_MEMORY,) if identity else ()
     return {
         "argv": list(argv),
@@ -191,7 +192,7 @@ def _spec(
         "landlock": sandbox.features.landlock,
         "notify": sandbox.features.notify,
         "own_network": inside,
-        "readable": [*sandbox.machine.readable, *map(str, confinement.read_only)],
+        "readable": [*sandbox.machine.readable, *map(str, read_only)],
         "listable": list(sandbox.machine.listable),
         "writable": [*map(str, checked(confinement)), *(x for x in extra if Path(x).is_dir())],
         "devices": list(DEVICES),

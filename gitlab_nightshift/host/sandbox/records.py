@@ -58,6 +58,15 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class Mount:
+    """A folder that is seen at another place inside; only the namespaces tier has mounts."""
+
+    source: Path
+    target: Path
+    writable: bool
+
+
+@dataclass(frozen=True)
 class Confinement:
     """What one process and its descendants may do. Paths are absolute.
 
@@ -71,6 +80,7 @@ class Confinement:
     writable: tuple[Path, ...]
     read_only: tuple[Path, ...] = ()
     gates: tuple[Gate, ...] = ()
+    mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True)

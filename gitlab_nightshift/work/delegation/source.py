@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.host import aside
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.cover import Note, claim, release
 from gitlab_nightshift.host.environment import NETWORK, search_path
 from gitlab_nightshift.host.git import Git, GitError, Place
 from gitlab_nightshift.host.installation import refuse_installation_in
@@ -19,7 +19,6 @@ from gitlab_nightshift.host.private import collect
 from gitlab_nightshift.host.remote import Answer, Server, fetch_ref
 from gitlab_nightshift.host.repair import repair
 from gitlab_nightshift.host.repository import Repository
-from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.records.delegation import Payload, Repo
 from gitlab_nightshift.settings import Job
 
@@ -43,6 +42,7 @@ class Source:
     git: Git
     machine: Git
     head: str
+    spare: Path
     fetched: bool = False
 
     @property
@@ -82,22 +82,10 @@ def open_source(
 
 @contextlib.contextmanager
 def claimed(source: Source, run_id: str) -> Iterator[None]:
-    """No other run works in the checkout as long as the block lasts. Raises as ``cover.claim``."""
-    status = source.top.stat()
-    note = Note(
-        run_id=run_id,
-        pid=os.getpid(),
-        base_sha=source.head,
-        top=(status.st_dev, status.st_ino),
-        object_format=source.place.object_format,
-        objects=tuple(map(str, source.place.objects)),
-    )
-    aside = claim(source.top, note)
-    try:
+    """No other run works in the checkout as long as the block lasts. Raises as ``aside.claim``."""
+    folder = aside.choose_place(source.top, source.spare, moving=False)
+    with aside.claimed(source.top, folder, source.place, source.head, run_id):
         yield
-    finally:
-        with shield():
-            release(aside)
 
 
 def _opened(top: Path, env: Mapping[str, str], private: Path) -> Source:
@@ -106,7 +94,7 @@ def _opened(top: Path, env: Mapping[str, str], private: Path) -> Source:
     home = Path(env.get("HOME", "/"))
     machine = git_verbs.with_machine_config(private / "machine-git", path, home)
     place, head = git_verbs.place_and_head(git, top)
-    return Source(top, place, git, machine, head)
+    return Source(top, place, git, machine, head, private.parent)
 
 
 # --- where it is ----------------------------------------------------------------------------------
@@ -167,7 +155,7 @@ def _fetched(payload: Payload, env: Mapping[str, str], private: Path) -> Source:
     commit = _fetch(repository, server, payload.workspace.base_ref)
     (top / ".git/HEAD").write_text(f"{commit}\n")
     opened = _opened(top, env, private)
-    return Source(top, opened.place, git, opened.machine, commit, fetched=True)
+    return Source(top, opened.place, git, opened.machine, commit, private.parent, fetched=True)
 
 
 def _checked_url(text: str) -> str:

@@ -53,6 +53,7 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             private=private,
             search_path=os.environ["PATH"],
             run_id="4711",
+            warn=print,
         ) as checkout:
             files = {path: None if text is None else text.encode() for path, text in after.items()}
             tree = tree_with(checkout.repository, base, files)

@@ -68,6 +68,14 @@ def _list(path: str) -> Outcome:
     return bool(os.listdir(path)), f"{path} can be listed"
 
 
+def _same(path: str, device: int, inode: int) -> Outcome:
+    """Whether what stands there is that very file or folder, and no other by the same name."""
+    status = os.stat(path)  # noqa: PTH116
+    if (status.st_dev, status.st_ino) == (device, inode):
+        return True, f"{path} is the real one"
+    return False, "another one stands there"
+
+
 def _write(path: str) -> Outcome:
     """Whether the file is really there then is seen outside: inside may be another /tmp."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -270,6 +278,7 @@ def _live(path: str) -> NoReturn:
 VERBS: dict[str, Callable[..., Outcome]] = {
     "read": _read,
     "list": _list,
+    "same": _same,
     "write": _write,
     "open_to_write": _open_to_write,
     "change_mode": _change_mode,

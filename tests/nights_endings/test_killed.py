@@ -1,0 +1,94 @@
+"""SIGKILL of one of the night's processes: the others put the checkout back, in the same job."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.nights_endings.test_signals import MESS, hanging
+from tests.support.agent import hang, plays
+from tests.support.shop import GOOD
+from tests.support.trees import processes_in, wait_for
+from tests.support.world import Process, World, ended, world
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[World]:
+    """Starts are real ones: a start by fork has no process that waits."""
+    with world(tmp_path, GOOD) as made:
+        made.python = Path(sys.executable)
+        yield made
+
+
+def started(shop: World, reached: Callable[[], Any]) -> tuple[Process, int]:
+    """A night that has come so far, and the process that runs the command."""
+    process = shop.start("run")
+    wait_for(lambda: reached() or process.poll() is not None, "the night to come so far")
+    assert process.poll() is None, process.communicate()
+    [command] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return process, int(command)
+
+
+def memory(pid: int) -> int:
+    """What the kernel goes by where memory runs out."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def test_the_command_is_killed(shop: World) -> None:
+    """As where memory runs out: all that was begun is undone before the job's script goes on, and
+    what the night had found is there."""
+    for bead in ("analyze", "implement", "verify", "mr"):
+        process, command = started(shop, hanging(shop, plays(GOOD, {bead: [MESS, hang()]})))
+        assert memory(process.pid) * 2 < memory(command)
+        os.kill(command, signal.SIGKILL)
+        done = ended(process)
+        assert done.exit_status == -signal.SIGKILL, bead
+        assert done.stderr == (
+            "nightshift: killed by SIGKILL, perhaps for lack of memory; the checkout is put back\n"
+        )
+        assert b'"run_started"' in shop.products()["events.jsonl"], bead
+        shop.assert_put_back()
+
+
+def test_the_process_that_waits_is_killed(shop: World) -> None:
+    process, _ = started(shop, hanging(shop, plays(GOOD, {"implement": [MESS, hang()]})))
+    process.kill()
+    done = ended(process)  # its output ends with the last process
+    assert done.exit_status == -signal.SIGKILL
+    wait_for(lambda: not processes_in(shop.folder), "the command to end")
+    assert shop.result["error_code"] == "E_TERMINATED"
+    shop.assert_put_back()
+
+
+def test_the_agent_is_killed(shop: World) -> None:
+    """A failed bead, and the night goes on."""
+    script = plays(GOOD, {"implement-tests-1": [MESS, hang()]})
+    process, _ = started(shop, hanging(shop, script))
+    agents = [pid for pid in processes_in(shop.folder) if "claude" in pid]
+    assert agents
+    os.kill(int(agents[-1].split()[0]), signal.SIGKILL)
+    done = ended(process)
+    assert (done.exit_status, done.stderr) == (0, ""), done.log
+    shop.assert_put_back()
+
+
+def test_signals_reach_the_command_once_or_twice(shop: World) -> None:
+    """A runner sends them to the group, or to the first process alone."""
+    argv = [sys.executable, "-m", "gitlab_nightshift", "run"]
+    quiet = subprocess.DEVNULL
+    for send in (os.kill, os.killpg):
+        reached = hanging(shop, plays(GOOD, {"analyze": [MESS, hang()]}))
+        process = subprocess.Popen(
+            argv, cwd=shop.checkout, env=shop.env, start_new_session=True, stdout=quiet
+        )
+        wait_for(reached, "the bead to hang")
+        send(process.pid, signal.SIGTERM)
+        assert process.wait(300) == 143
+        assert shop.result["error_code"] == "E_TERMINATED"
+        shop.assert_put_back()
