@@ -105,6 +105,7 @@ def test_rows_for_a_person() -> None:
 def test_a_price_that_is_missing_is_told(tmp_path: Path) -> None:
     program(tmp_path, "codex", "echo 1")
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "OPENAI_API_KEY": KEY}
-    row = rows(env)["codex"]
+    own = {"models.mr": "mine"}
+    row = rows(env, **own)["codex"]
     assert (row.usable, row.missing.partition(" for ")[0]) == (False, "prices: none is known")
-    assert rows(env, max_tokens="1000")["codex"].usable
+    assert rows(env, **own, max_tokens="1000")["codex"].usable

@@ -97,7 +97,6 @@ def test_an_endpoint_that_is_no_use_ends_the_run(tmp_path: Path) -> None:
         assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
         assert result["reason"].startswith("unexpected status 404 Not Found: no gpt-9")
         assert [bead["status"] for bead in result["beads"]] == ["unavailable"]
-        assert "no price is known for gpt-6.1-sol" in done.log
         shop.assert_put_back()
 
 

@@ -21,28 +21,28 @@ def fault(own: Mapping[str, str], env: Mapping[str, str] = {}) -> str:
     return ""
 
 
-def test_the_models_of_claude_have_prices() -> None:
+def test_the_models_of_claude_and_codex_have_prices() -> None:
     assert fault({"agent": "claude_code"}) == ""
+    assert fault({"agent": "codex"}) == ""
     assert fault({"agent": "claude_code", "models.analyze": "claude-opus-4-6[1m]"}) == ""
 
 
 def test_a_model_without_a_price_is_named_with_what_to_do() -> None:
-    assert fault({"agent": "codex"}) == (
-        "prices: none is known for gpt-6-luna, gpt-6.1-sol, so max_budget_usd cannot hold: set it"
-        " in USD per million tokens, such as prices: {gpt-6-luna: {input: 1.25, output: 10}},"
+    own = {"agent": "codex", "models.mr": "mine", "models.verify": "other"}
+    assert fault(own) == (
+        "prices: none is known for mine, other, so max_budget_usd cannot hold: set it"
+        " in USD per million tokens, such as prices: {mine: {input: 1.25, output: 10}},"
         " or set max_tokens"
     )
-    one = '{"gpt-6-luna": {"input": 1, "output": 2}}'
-    assert fault({"agent": "codex", "prices": one}).startswith(
-        "prices: none is known for gpt-6.1-sol, so"
-    )
+    one = '{"mine": {"input": 1, "output": 2}}'
+    assert fault({**own, "prices": one}).startswith("prices: none is known for other, so")
     assert "none is known for local," in fault({"agent": "patch", "models.implement": "local"})
 
 
 @pytest.mark.parametrize(
     "own",
     [
-        {"agent": "codex", "max_tokens": "1000"},
+        {"agent": "codex", "models.mr": "mine", "max_tokens": "1000"},
         {"agent": "patch", "models.implement": "m", "prices": '{"m": {"input": 0, "output": 0}}'},
         {"agent": "replay", "replay_dir": "recorded", "models.analyze": "m"},
         {"agent": "patch"},

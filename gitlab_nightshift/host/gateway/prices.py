@@ -60,6 +60,14 @@ def _claude(input_usd: float, output_usd: float) -> Rates:
     return Rates(input_usd, output_usd, 1.25 * input_usd, 2 * input_usd, 0.1 * input_usd)
 
 
+def _gpt(input_usd: float, output_usd: float, cached_usd: float) -> Rates:
+    """OpenAI's: 1.25 of the input price to write; from 272,000 tokens of input on, all of a request
+    costs twice as much to read and half as much again to answer."""
+    rates = Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, cached_usd)
+    long = Rates(2 * input_usd, 1.5 * output_usd, 2.5 * input_usd, 2.5 * input_usd, 2 * cached_usd)
+    return replace(rates, long_above=272_000, long=long)
+
+
 def _plain(input_usd: float, output_usd: float) -> Rates:
     """Elsewhere what goes into the cache costs up to 1.25 of the input price, for any time."""
     return Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, input_usd)
@@ -74,8 +82,10 @@ KNOWN: Mapping[str, Rates] = {
     "claude-sonnet-5-5": _claude(2, 10),
     "claude-haiku-4-5": _claude(1, 5),
     "claude-haiku-5-5": replace(_claude(0.1, 0.5), long_above=100_000, long=_claude(0.5, 2.5)),
+    "gpt-6.1-sol": _gpt(2, 10, 0.1),
+    "gpt-6-luna": _gpt(0.1, 0.5, 0.01),
 }
-"""Anthropic's price list of November 2026."""
+"""Anthropic's price list and, for codex's own models, OpenAI's, both of November 2026."""
 
 
 def all_rates(prices: Mapping[str, Price]) -> dict[str, Rates]:

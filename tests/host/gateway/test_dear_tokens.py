@@ -172,6 +172,17 @@ def test_reasoning_and_writes_of_other_providers_are_counted() -> None:
     assert told(kept) == Tokens(input=10, output=5, written=60, cached=30)
 
 
+def test_codexs_own_models_have_the_prices_of_their_list() -> None:
+    cost = KNOWN["gpt-6.1-sol"].cost
+    million = 1_000_000
+    assert cost(Tokens(input=272_000)) == about(0.544)
+    assert cost(Tokens(output=million)) == about(10)
+    assert cost(Tokens(input=million, output=million)) == about(4 + 15)
+    assert cost(Tokens(written=million)) == about(5)
+    assert cost(Tokens(cached=million)) == about(0.2)
+    assert KNOWN["gpt-6-luna"].cost(Tokens(input=1000, cached=1000)) == about(0.00011)
+
+
 def test_a_long_input_has_a_price_of_its_own() -> None:
     price = Price(input=2, output=10, long=LongPrice(above=200_000, input=4, output=15))
     rates = all_rates({"gpt": price})
