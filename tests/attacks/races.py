@@ -36,12 +36,12 @@ def rewriting(shared: mmap.mmap, at: int, *values: bytes) -> Callable[[], int]:
     return beside(rewrite)
 
 
-def tries(least: int, done: Callable[[], int]) -> Iterator[int]:
+def tries(least: int, done: Callable[[], int]) -> Iterator[None]:
     """So many tries, and more until the other side has gone on in MOVES of them: who tries a
     thousand times while it waits for its turn has seen one state only. Ends after LONG_S."""
     until = time.monotonic() + LONG_S
     number, moves, before = 0, 0, done()
     while (number < least or moves < MOVES) and time.monotonic() < until:
-        yield (number := number + 1)
+        yield
         now = done()
-        moves, before = moves + (now != before), now
+        number, moves, before = number + 1, moves + (now != before), now

