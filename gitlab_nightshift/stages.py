@@ -11,7 +11,7 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.host.sandbox.system import Look, look_ahead, look_at_system
+from gitlab_nightshift.host.sandbox.system import Look, look_ahead
 from gitlab_nightshift.host.signals import shield
 from gitlab_nightshift.host.space import is_full_disk, no_space
 from gitlab_nightshift.plan.facts import CheckoutFacts
@@ -106,7 +106,7 @@ def preview(session: Session, made: Plan) -> dict[str, str]:
     return prompts_preview(work_place(session), made)
 
 
-def work(session: Session, made: Plan, look: Look = look_at_system) -> Bundle:
+def work(session: Session, made: Plan, look: Look | None = None) -> Bundle:
     """The work stage; writes the bundle and the logs."""
     with taken_up(session, made.request) as there:
         place = work_place(there, made.request, look)
@@ -143,7 +143,7 @@ def _three_stages(session: Session, done: _Done) -> None:
     """Without a token it stops before anything is spent, unless it is a dry run."""
     if not session.secrets.gitlab_token and not session.settings.dry_run:
         raise no_token()
-    look = look_ahead() if session.settings.isolation != "none" else look_at_system
+    look = look_ahead(session.own_places) if session.settings.isolation != "none" else None
     begun = _begin(session)
     done.request = begun.start.request
     with taken_up(session, done.request) as there:

@@ -24,7 +24,7 @@ PUBLISH_NEEDS_S = 300.0
 
 
 def work_place(
-    session: Session, request: Request | None = None, look: Look = look_at_system
+    session: Session, request: Request | None = None, look: Look | None = None
 ) -> WorkPlace:
     """Everything that the work stage is given; no GitLab credential is in it."""
     settings = chosen(session.settings, session.env).settings
@@ -50,7 +50,7 @@ def work_place(
         redact=session.redact,
         emit=session.emit,
         named=folders_of(session.env, session.checkout),
-        look=look,
+        look=look or functools.partial(look_at_system, session.own_places),
     )
 
 

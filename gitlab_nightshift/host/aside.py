@@ -24,6 +24,8 @@ from gitlab_nightshift.host.signals import shield
 
 VERSION = 2
 SUFFIX = ".nightshift"
+BESIDE = (".tmp", SUFFIX)
+"""How the names end of what the runner and this program keep beside a checkout."""
 SAVED, COPIES, OWNERS = "saved.json", "copies", "owners.json"
 
 

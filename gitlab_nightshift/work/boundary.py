@@ -196,7 +196,7 @@ def _told(
         accepted=accepted,
         mounts=checkout.mounts,
     )
-    for text in _closed(sandbox.machine, read_only):
+    for text in _closed(sandbox.machine, (*read_only, search.checkout)):
         emit(text)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
     if closed := {f for f in folders if not boundary.opens(Path(f).resolve())}:
@@ -221,7 +221,8 @@ def _chosen(search: Search, sandbox: Sandbox) -> BoundaryChosen:
 
 def _closed(machine: System, opened: Sequence[Path]) -> Iterator[Note]:
     """What a build may miss: private places outside of ``/etc``, and files of tools."""
-    closed = [path for path in machine.private if not _lies_in(Path(path), opened)]
+    others = (path for path in machine.private if path not in machine.own)
+    closed = [path for path in others if not _lies_in(Path(path), opened)]
     for path in machine.cut:
         if path in closed:
             yield Note(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, config_error
 from gitlab_nightshift.events import Emit, Note
+from gitlab_nightshift.host.aside import BESIDE
 from gitlab_nightshift.host.sandbox.attempts import PRIVATE_FILES
 from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.settings import Settings
@@ -30,16 +31,12 @@ class Ground:
 
     def closed(self) -> tuple[Path, ...]:
         """Places that no setting opens, with all that lies above them."""
-        beside = (self.checkout.with_name(f"{self.checkout.name}.{end}") for end in _BESIDE)
+        beside = (self.checkout.with_name(f"{self.checkout.name}{end}") for end in BESIDE)
         return (self.home, *beside, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL)))
 
     def credentials(self) -> tuple[Path, ...]:
         """Files and folders of the home that usually hold credentials, as far as they are there."""
         return tuple(p for name in HOME_FILES if os.path.lexists(p := self.home / name))
-
-
-_BESIDE = ("tmp", "nightshift")
-"""What the runner and this program keep beside a checkout."""
 
 
 def tool_folders(settings: Settings, env: Mapping[str, str], ground: Ground) -> tuple[Path, ...]:

@@ -4,6 +4,7 @@ Each attack is shown to succeed without a boundary, so that none fails for anoth
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -102,6 +103,18 @@ def test_a_hostile_agent_gets_nothing(open_folder: Path, tier: str) -> None:
         assert IN_GIT not in str(found)
         assert not (shop.checkout.parent / "planted").exists()
         assert not (shop.checkout / "alive").exists(), "what it left behind is ended"
+        shop.assert_put_back()
+
+
+@pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="needs to write in /opt")
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_job_whose_home_checkout_and_files_are_below_opt(tier: str) -> None:
+    """There everybody may read, so what is the job's own is hidden by name."""
+    with tools.open_folder(Path("/opt")) as folder, world(folder) as shop:
+        found, _ = attacked(shop, tier_or_skip(tier))
+        opened = [name for name, text in found.items() if text.startswith("open")]
+        assert set(opened) <= {"daemon", "ancestors", str(shop.checkout / ".git/config")}
+        assert not any(secret in str(found) for secret in (*SECRETS, IN_GIT))
         shop.assert_put_back()
 
 

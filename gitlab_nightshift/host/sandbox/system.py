@@ -31,7 +31,8 @@ class System:
 
     ``readable`` are the largest parts of them without anything private, ``listable`` folders that
     hold such parts and may be listed themselves. Of what is private ``credentials`` are files that
-    everybody may read (path → tool), ``cut`` is too large to be looked through.
+    everybody may read (path → tool), ``cut`` is too large to be looked through, ``own`` are the
+    job's own places, which may not be there yet.
     """
 
     folders: tuple[str, ...]
@@ -40,6 +41,7 @@ class System:
     listable: tuple[str, ...] = ()
     credentials: Mapping[str, str] = field(default_factory=dict)
     cut: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
 
     def shows(self, path: Path) -> bool:
         """True where an agent may read this; a link in its last place is not followed."""
@@ -57,14 +59,19 @@ def is_within(path: str, tops: Iterable[str]) -> bool:
     return any(path == top or path.startswith(f"{top}/") for top in tops)
 
 
-def look_at_system() -> System:
+def look_at_system(own: Collection[Path] = ()) -> System:
     """Walk through the system's folders once. Raises nothing: what cannot be read is private, or
-    closed to an agent as well."""
+    closed to an agent as well.
+
+    ``own`` are places of the job that are private also where they lie in these folders, are made
+    later, or hold what everybody may read: a HOME in ``/opt``.
+    """
     folders = [folder for folder in (*FOLDERS, SETTINGS) if Path(folder).is_dir()]
     tops = _outermost({os.path.realpath(folder) for folder in folders})
     found, credentials = _found(tops), credential_files()
     secrets = (path for path in SYSTEM_SECRETS if os.path.lexists(path))
-    named = {path for path in (*secrets, *credentials) if is_within(path, tops)}
+    ours = [path for path in map(os.path.realpath, own) if not _holds_system(path, tops)]
+    named = {path for path in (*secrets, *credentials, *ours) if is_within(path, tops)}
     private = _outermost({*found.paths, *found.cut, *named})
     readable, listable = list(KERNEL), list[str]()
     for top in tops:
@@ -76,13 +83,14 @@ def look_at_system() -> System:
         listable=tuple(listable),
         credentials=credentials,
         cut=found.cut,
+        own=tuple(ours),
     )
 
 
-def look_ahead() -> Look:
+def look_ahead(own: Collection[Path] = ()) -> Look:
     """Begin to look while there is other work; what is returned waits for the end."""
     with_one = ThreadPoolExecutor(1)
-    found = with_one.submit(look_at_system)
+    found = with_one.submit(look_at_system, own)
     with_one.shutdown(wait=False)
     return found.result
 
@@ -90,6 +98,11 @@ def look_ahead() -> Look:
 def _outermost(paths: Collection[str]) -> list[str]:
     """The paths that do not lie in another one."""
     return sorted(path for path in paths if not is_within(os.path.dirname(path), paths))
+
+
+def _holds_system(path: str, tops: Iterable[str]) -> bool:
+    """True for ``/usr`` or ``/usr/local`` as a HOME: hidden, no program would be left."""
+    return any(is_within(each, (path,)) for each in (*tops, LOCAL, *PACKAGES))
 
 
 def _found(tops: list[str]) -> Private:

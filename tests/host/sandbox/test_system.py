@@ -93,6 +93,27 @@ def test_a_credential_file_is_private_though_everybody_may_read_it(machine: Path
     assert found.credentials == {str(machine / "etc/pip.conf"): "pip"}
 
 
+def test_places_of_the_job_are_private_also_in_opt(machine: Path) -> None:
+    """A HOME in ``/opt`` as some images have it, and what is made there only after the look."""
+    plant(machine / "opt/app/home/.npmrc")
+    plant(machine / "opt/app/bin/tool")
+    plant(machine / "opt/builds/shop/file")
+    assert look_at_system().shows(machine / "opt/app/home/.npmrc"), "without being named"
+    own = (machine / "opt/app/home", machine / "opt/builds/shop.nightshift")
+    found = look_at_system(own)
+    assert below(machine, found.private) == {"opt/app/home", "opt/builds/shop.nightshift"}
+    allowed = {path for path in below(machine, found.readable) if path.startswith("opt")}
+    assert allowed == {"opt/app/bin", "opt/builds/shop"}
+    assert below(machine, found.own) == below(machine, found.private)
+
+
+@pytest.mark.parametrize("name", ["", "usr", "usr/local", "usr/bin", "bin"])
+def test_a_home_that_holds_the_system_hides_nothing(machine: Path, name: str) -> None:
+    plant(machine / "usr/bin/sh", 0o755)
+    found = look_at_system([machine / name])
+    assert (found.private, found.own) == ((), ())
+
+
 def test_a_file_among_the_packages_is_found_in_the_upper_levels(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

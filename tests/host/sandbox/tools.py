@@ -110,9 +110,9 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 @contextlib.contextmanager
-def open_folder() -> Iterator[Path]:
+def open_folder(parent: Path = Path("/tmp")) -> Iterator[Path]:
     """A folder that another user may enter, which pytest's own are not."""
-    root = Path(tempfile.mkdtemp(prefix="nightshift-test-", dir="/tmp"))
+    root = Path(tempfile.mkdtemp(prefix="nightshift-test-", dir=parent))
     root.chmod(0o755)
     try:
         yield root
