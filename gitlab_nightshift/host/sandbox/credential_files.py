@@ -11,7 +11,6 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.secret_texts import (
@@ -116,6 +115,7 @@ MOST_IN_A_FOLDER = 200
 MOST_VALUES = 100
 MIXED = frozenset(("pip", "uv", "conda", "npm", "yarn", "Maven"))
 """Tools whose credentials stand among their settings."""
+_PRIVATE_KEY = "PRIVATE KEY-----"
 _COMMENT = re.compile(r"<!--.*?-->|<\?.*?\?>", re.DOTALL)
 _SHIPPED = re.compile(
     r"<mirror>\s*<id>maven-default-http-blocker</id>\s*<mirrorOf>external:http:\*</mirrorOf>\s*"
@@ -142,20 +142,20 @@ def credential_files() -> dict[str, str]:
 
 def machine_values(env: Mapping[str, str]) -> tuple[str, ...]:
     """What is secret in these files, and in those of the job's own HOME: a text that leaves may
-    hold it."""
-    home = Path(env.get("HOME", "/"))
+    hold it. ``MOST_VALUES`` at most, of every file the first ones."""
+    home = env.get("HOME", "/")
     mixed = [path for path, _ in _there(SETTINGS)]
-    mixed += [str(home / name) for name in HOME_FILES if (home / name).is_file()]
-    found = [value for path in mixed for value in _values(path, mixed=True)]
-    for path, tool in _there(CREDENTIALS):
-        found += _values(path, mixed=tool in MIXED)
-    return tuple(dict.fromkeys(found))[:MOST_VALUES]
+    mixed += [path for name in HOME_FILES for path in _files(os.path.join(home, name))]
+    found = [_values(path, mixed=True) for path in mixed]
+    found += [_values(path, mixed=tool in MIXED) for path, tool in _there(CREDENTIALS)]
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*found))
+    return tuple(dict.fromkeys(filter(None, in_turn)))[:MOST_VALUES]
 
 
 def _values(path: str, *, mixed: bool) -> list[str]:
     """Among settings what is called a secret, not every long word: one may be a memory option."""
     text = _text(path) or ""
-    if mixed and len(text.split()) > 1:
+    if mixed and len(text.split()) > 1 and _PRIVATE_KEY not in text:
         return [each for each in named_secrets(text) if len(each) >= SHORTEST]
     return secrets_in(text)
 

@@ -8,6 +8,7 @@ import pytest
 from gitlab_nightshift.host.sandbox import credential_files as module
 from gitlab_nightshift.host.sandbox.credential_files import (
     CREDENTIALS,
+    MOST_VALUES,
     SETTINGS,
     credential_files,
     machine_values,
@@ -138,12 +139,28 @@ def test_what_is_secret_in_them_is_known(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / ".gradle").mkdir()
     options = "org.gradle.jvmargs=-XX:MaxMetaspaceSize=512m\nrepoPassword=gradle-77\n"
     (tmp_path / ".gradle/gradle.properties").write_text(options)
-    (tmp_path / ".ssh").mkdir()
+    for folder in (".ssh", ".aws"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / ".aws/credentials").write_text("[me]\naws_secret_access_key = Aws/Secret77\n")
+    key = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUA"
+    frame = "-----{} OPENSSH PRIVATE KEY-----\n"
+    (tmp_path / ".ssh/id").write_text(f"{frame.format('BEGIN')}{key}\n{frame.format('END')}")
+    (tmp_path / ".ssh/known_hosts").write_text(f"gitlab ssh-ed25519 {key[:-3]}123\n" * 200)
     monkeypatch.setattr(module, "CREDENTIALS", {"pip": (f"{tmp_path}/pip.conf",)})
     monkeypatch.setattr(module, "SETTINGS", {"git": (f"{tmp_path}/gitconfig",)})
     found = machine_values({"HOME": str(tmp_path)})
     words = {"s3cret-word", "abcdef123", "at-home-77", "hvs.CAESIabcdefgh1234", "gradle-77"}
+    words |= {"Aws/Secret77", key}
     assert set(found) == words, "a mirror's address and a memory option are no secrets"
+
+
+def test_a_file_with_many_passwords_leaves_room_for_others(tmp_path: Path) -> None:
+    lines = (f"machine host{n} login me password word-no-{n:04d}\n" for n in range(300))
+    (tmp_path / ".netrc").write_text("".join(lines))
+    (tmp_path / ".npmrc").write_text("//npm/:_authToken=npm_last_of_all\n")
+    found = machine_values({"HOME": str(tmp_path)})
+    assert {"npm_last_of_all", "word-no-0000"} <= set(found)
+    assert len(found) <= MOST_VALUES
 
 
 def test_the_table_names_places_of_the_system() -> None:
