@@ -11,7 +11,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import config_error
 from gitlab_nightshift.events import Emit, JsonLines, Note, to_all
 from gitlab_nightshift.host import git as git_verbs
-from gitlab_nightshift.host.aside import BESIDE, places_of
+from gitlab_nightshift.host.aside import own_places, places_of
 from gitlab_nightshift.host.checkout import refuse_tracked
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.git import Git, GitError
@@ -80,10 +80,8 @@ class Session:
 
     @property
     def own_places(self) -> tuple[Path, ...]:
-        """What no agent may see wherever it lies: the home, the folder for temporary files, what
-        the runner and this program keep beside the checkout."""
-        beside = (self.checkout.with_name(f"{self.checkout.name}{end}") for end in BESIDE)
-        return (Path(self.env.get("HOME") or "/"), self.private.parent, *beside)
+        """What no agent may see wherever it lies."""
+        return own_places(Path(self.env.get("HOME", "/")), self.private, self.checkout)
 
     @property
     def logs(self) -> Logs:

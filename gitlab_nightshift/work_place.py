@@ -7,7 +7,7 @@ from pathlib import Path
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.environment import NETWORK, allowed
 from gitlab_nightshift.host.sandbox.own_code import folders_of
-from gitlab_nightshift.host.sandbox.system import Look, look_at_system
+from gitlab_nightshift.host.sandbox.system import Look
 from gitlab_nightshift.plan.trigger import test_command
 from gitlab_nightshift.records import Request
 from gitlab_nightshift.records.asked import Asked
@@ -50,7 +50,7 @@ def work_place(
         redact=session.redact,
         emit=session.emit,
         named=folders_of(session.env, session.checkout),
-        look=look or functools.partial(look_at_system, session.own_places),
+        look=look,
     )
 
 

@@ -24,8 +24,6 @@ from gitlab_nightshift.host.signals import shield
 
 VERSION = 2
 SUFFIX = ".nightshift"
-BESIDE = (".tmp", SUFFIX)
-"""How the names end of what the runner and this program keep beside a checkout."""
 SAVED, COPIES, OWNERS = "saved.json", "copies", "owners.json"
 
 
@@ -78,6 +76,17 @@ def use_of(git_dir: Path) -> str:
         except OSError:
             found.append(f"{name} -")
     return ", ".join(found)
+
+
+def own_places(home: Path, private: Path, checkout: Path) -> tuple[Path, ...]:
+    """What no agent may see wherever it lies: the home, the folder for temporary files that a run's
+    ``private`` one is in, what the runner and this program keep beside the checkout."""
+    return (home, private.parent, *kept_beside(checkout))
+
+
+def kept_beside(checkout: Path) -> tuple[Path, ...]:
+    """What the runner and this program keep beside a checkout."""
+    return tuple(checkout.with_name(f"{checkout.name}{end}") for end in (".tmp", SUFFIX))
 
 
 # --- where it stands ------------------------------------------------------------------------------

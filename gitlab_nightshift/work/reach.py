@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, config_error
 from gitlab_nightshift.events import Emit, Note
-from gitlab_nightshift.host.aside import BESIDE
+from gitlab_nightshift.host.aside import kept_beside
 from gitlab_nightshift.host.sandbox.attempts import PRIVATE_FILES
 from gitlab_nightshift.host.sandbox.places import HOME_FILES
 from gitlab_nightshift.settings import Settings
@@ -31,7 +31,7 @@ class Ground:
 
     def closed(self) -> tuple[Path, ...]:
         """Places that no setting opens, with all that lies above them."""
-        beside = (self.checkout.with_name(f"{self.checkout.name}{end}") for end in BESIDE)
+        beside = kept_beside(self.checkout)
         return (self.home, *beside, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL)))
 
     def credentials(self) -> tuple[Path, ...]:

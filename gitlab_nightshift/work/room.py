@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.events import Emit, Note
+from gitlab_nightshift.host.aside import own_places
 from gitlab_nightshift.host.checkout import Checkout, open_checkout
 from gitlab_nightshift.host.environment import build_bead_env, search_path
 from gitlab_nightshift.host.logs import Logs
@@ -28,7 +29,7 @@ class Site:
     ``env`` is the part of the job's environment that agents may be given, ``model_env`` what the
     way to the model and to open hosts needs; ``places`` are what an agent's CLI is and needs;
     ``left_s`` gives the seconds that are left (None: no deadline), ``look`` what is private on this
-    machine.
+    machine (None: it is looked for).
     """
 
     settings: Settings
@@ -42,7 +43,7 @@ class Site:
     places: tuple[Path, ...]
     left_s: Callable[[], float | None]
     emit: Emit
-    look: Look = look_at_system
+    look: Look | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def open_room(site: Site) -> Iterator[Room]:
     Raises NightshiftError E_CONFIG, E_POLICY_DENY, E_WORKSPACE_DIRTY.
     """
     path = search_path(site.env, site.checkout)
+    own = own_places(site.home, site.private, site.checkout)
     search = Search(
         settings=site.settings,
         checkout=site.checkout,
@@ -84,7 +86,7 @@ def open_room(site: Site) -> Iterator[Room]:
         places=site.places,
         tools=tool_folders(site.settings, site.env, _ground(site)),
         path=path,
-        look=site.look,
+        look=site.look or functools.partial(look_at_system, own),
     )
     opener = functools.partial(
         open_checkout,

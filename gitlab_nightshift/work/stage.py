@@ -12,7 +12,7 @@ from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.host.environment import search_path
 from gitlab_nightshift.host.logs import Logs
 from gitlab_nightshift.host.pipeline import pipeline_files
-from gitlab_nightshift.host.sandbox.system import Look, look_at_system
+from gitlab_nightshift.host.sandbox.system import Look
 from gitlab_nightshift.prompts import BEADS, bead_prompt, load_bead_prompt
 from gitlab_nightshift.records import Bundle, Outcome, Plan, write_record
 from gitlab_nightshift.redaction import Redactor
@@ -66,7 +66,7 @@ class WorkPlace:
     emit: Emit
     secrets: tuple[Path, ...] = ()
     named: tuple[Path, ...] = ()
-    look: Look = look_at_system
+    look: Look | None = None
 
 
 @dataclass(frozen=True)
