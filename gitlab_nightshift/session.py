@@ -25,6 +25,7 @@ from gitlab_nightshift.host.sandbox.credential_files import machine_values
 from gitlab_nightshift.host.secrecy import close_to_others
 from gitlab_nightshift.host.space import no_space
 from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.report.files import move_logs
 from gitlab_nightshift.report.joblog import JobLog
 from gitlab_nightshift.settings import (
     FILE_NAME,
@@ -269,6 +270,8 @@ def _recover(private: Path) -> None:
     with contextlib.suppress(OSError):
         output = Path(os.fsdecode((private / _OUTPUT).read_bytes()))
         if not os.path.lexists(output):
+            with contextlib.suppress(OSError):
+                move_logs(private / "logs", private / _RESULTS / "logs")
             _place(private, output)
 
 

@@ -26,7 +26,7 @@ def told(seen: Examined, *, verbose: bool, colour: bool) -> str:
         *((Hold.PARTIAL, note.text) for note in seen.notes if note.warning),
         *(_evidence(seen) if verbose else ()),
         *(() if seen.risks is None else ((None, _risks(seen.risks, verbose)),)),
-        (Hold.BROKEN if seen.refused else Hold.HELD, verdict(seen)),
+        (_standing(seen), verdict(seen)),
     ]
     lines = ((state, one_line(text, WIDTH)) for state, text in rows)
     return "\n".join(_painted(state, text) if colour else text for state, text in lines)
@@ -93,6 +93,12 @@ def _risk(risk: Risk, verbose: bool) -> str:
     more = f" and {len(risk.names) - len(shown)} more" if len(shown) < len(risk.names) else ""
     given = f"; agent_env gives {', '.join(risk.given)} to agents" if risk.given else ""
     return f"{', '.join(shown)}{more} ({risk.what}{given})"
+
+
+def _standing(seen: Examined) -> Hold:
+    if seen.refused:
+        return Hold.BROKEN
+    return Hold.PARTIAL if seen.chosen and seen.chosen.tier == Tier.NONE else Hold.HELD
 
 
 def verdict(seen: Examined) -> str:

@@ -59,6 +59,13 @@ def test_evidence_and_all_names_come_with_verbose() -> None:
     assert any("GIT_CONFIG_KEY_6" in line for line in more)
 
 
+def test_a_night_without_a_sandbox_is_not_shown_in_green() -> None:
+    colours = {tier: told(seen(tier=tier), verbose=False, colour=True) for tier in ("uid", "none")}
+    ends = {tier: text.rpartition("\n")[2] for tier, text in colours.items()}
+    assert ends["uid"].startswith("\x1b[32m")
+    assert ends["none"].startswith("\x1b[33m")
+
+
 def test_the_verdict_is_one_sentence_for_every_end() -> None:
     assert verdict(seen(WEAKER)) == (
         "A night would start here with network only partly held, as accept_partial accepts."

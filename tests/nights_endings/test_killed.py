@@ -52,7 +52,10 @@ def test_the_command_is_killed(shop: World) -> None:
         assert done.stderr == (
             "nightshift: killed by SIGKILL, perhaps for lack of memory; the checkout is put back\n"
         )
-        assert b'"run_started"' in shop.products()["events.jsonl"], bead
+        products = shop.products()
+        assert b'"run_started"' in products["events.jsonl"], bead
+        told = products["logs/01-analyze-tests-1.out"]
+        assert bool(told) == (bead != "analyze"), "the raw logs of what had ended"
         shop.assert_put_back()
 
 
