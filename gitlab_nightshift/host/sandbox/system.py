@@ -2,6 +2,7 @@
 
 # ruff: noqa: PTH120 - strings: there are thousands of them
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -121,14 +122,15 @@ def _found(tops: list[str]) -> Private:
 def _open_around(
     folder: str, private: Iterable[str], readable: list[str], listable: list[str]
 ) -> None:
-    """Add the parts of a folder that hold nothing private; a link grants nothing by itself."""
+    """Add the parts of a folder that hold nothing private; a link grants nothing by itself, nor
+    does a folder that this user may not list, or that is gone."""
     below = [path for path in private if is_within(path, (folder,))]
     if not below:
         readable.append(folder)
     elif folder not in below:
         if not any(Path(path).is_dir() for path in below):
             listable.append(folder)
-        with os.scandir(folder) as entries:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_symlink():
                     _open_around(entry.path, below, readable, listable)

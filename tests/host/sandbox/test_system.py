@@ -1,5 +1,6 @@
 """What of the system is shown: all but what is private, in rules and in mounts."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,25 @@ def test_places_of_the_job_are_private_also_in_opt(machine: Path) -> None:
     allowed = {path for path in below(machine, found.readable) if path.startswith("opt")}
     assert allowed == {"opt/app/bin", "opt/builds/shop"}
     assert below(machine, found.own) == below(machine, found.private)
+
+
+def test_a_place_of_the_job_in_a_folder_that_cannot_be_listed(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root lists everything, so the refusal is made here."""
+    closed = machine / "opt/closed"
+    plant(closed / "home/x")
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if path == str(closed):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    found = look_at_system([closed / "home"])
+    assert below(machine, found.private) == {"opt/closed/home"}
+    assert not any(path.startswith("opt") for path in below(machine, found.readable))
 
 
 @pytest.mark.parametrize("name", ["", "usr", "usr/local", "usr/bin", "bin"])
