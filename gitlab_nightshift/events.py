@@ -1,25 +1,18 @@
 """What happens during a run, as typed events. Steps emit; only a sink prints or writes."""
 
-import contextlib
 import dataclasses
-import errno
 import json
-import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.promises import Strength, TriedRow
 from gitlab_nightshift.records import BeadResult, CommandResult, RunResult, Usage
-
-MOST_EVENT_BYTES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -225,46 +218,6 @@ def to_line(event: Event, now: datetime) -> str:
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
     data: dict[str, Any] = {"time": now.isoformat(timespec="milliseconds"), "event": name}
     return json.dumps({**data, **dataclasses.asdict(event)})
-
-
-class JsonLines:
-    """A sink that appends every event to a file as it happens.
-
-    The file is bounded, but for the last event of all. What a full disk does not take is left out
-    and counted: the next event that can be written says how many are missing.
-    """
-
-    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
-        self._path, self._redact = path, redact
-        self._size = self._missing = 0
-
-    def __call__(self, event: Event) -> None:
-        if self._size >= MOST_EVENT_BYTES and not isinstance(event, RunEnded):
-            self._missing += 1
-            return
-        lines = _line(redacted(event, self._redact))
-        if self._missing:
-            text = f"{self._missing} events are missing here: full disk, or more than is kept"
-            lines = _line(Note(text, warning=True)) + lines
-        self._append(lines)
-
-    def _append(self, lines: bytes) -> None:
-        try:
-            with self._path.open("ab", buffering=0) as file:
-                if file.write(lines) < len(lines):
-                    raise OSError(errno.ENOSPC, "no space left")
-        except OSError as error:
-            if not is_disk_full(error):
-                raise
-            self._missing += 1
-            with contextlib.suppress(FileNotFoundError):
-                os.truncate(self._path, self._size)  # half a line is no JSON
-        else:
-            self._size, self._missing = self._size + len(lines), 0
-
-
-def _line(event: Event) -> bytes:
-    return to_line(event, datetime.now(UTC)).encode() + b"\n"
 
 
 def to_all(sinks: Iterable[Emit]) -> Emit:

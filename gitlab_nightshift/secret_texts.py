@@ -36,7 +36,7 @@ _SECRET_NAME = re.compile(
 _NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", "SSH_AUTH_SOCK"})
 
 
-def is_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """True where the name of a variable or of a key says that its value is a secret."""
     return name not in _NO_SECRETS and _SECRET_NAME.search(name) is not None
 
@@ -98,7 +98,7 @@ def _random(line: str) -> Iterator[str]:
 
 def _secret_pair(line: str) -> re.Match[str] | None:
     pair = _PAIR.fullmatch(line)
-    return pair if pair and is_secret(pair[1].replace("-", "_")) else None
+    return pair if pair and is_secret_name(pair[1].replace("-", "_")) else None
 
 
 def _value(text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import config_error
-from gitlab_nightshift.events import Emit, JsonLines, Note, to_all
+from gitlab_nightshift.events import Emit, Note, to_all
 from gitlab_nightshift.host import git as git_verbs
 from gitlab_nightshift.host.aside import own_places, places_of
 from gitlab_nightshift.host.checkout import refuse_tracked
@@ -25,6 +25,7 @@ from gitlab_nightshift.host.sandbox.credential_files import machine_values
 from gitlab_nightshift.host.secrecy import close_to_others
 from gitlab_nightshift.host.space import no_space
 from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.report.event_file import EventFile
 from gitlab_nightshift.report.files import move_logs
 from gitlab_nightshift.report.joblog import JobLog
 from gitlab_nightshift.settings import (
@@ -167,7 +168,7 @@ def _session(call: Call, checkout: Path, private: Path, git: Git) -> Session:
         private=private,
         results=results,
         redact=redact,
-        emit=to_all((log, JsonLines(results / "events.jsonl", redact))),
+        emit=to_all((log, EventFile(results / "events.jsonl", redact))),
     )
 
 

@@ -4,9 +4,6 @@ import dataclasses
 import json
 import typing
 from datetime import UTC, datetime
-from pathlib import Path
-
-import pytest
 
 from gitlab_nightshift.events import (
     ArtifactWritten,
@@ -20,7 +17,6 @@ from gitlab_nightshift.events import (
     GateApproved,
     GateDenied,
     GateRequired,
-    JsonLines,
     Note,
     PhaseEnd,
     PhaseStart,
@@ -46,7 +42,6 @@ from gitlab_nightshift.records import (
     Verdict,
 )
 from gitlab_nightshift.redaction import Redactor
-from tests.support.disks import fill, small_disk
 from tests.support.tables import each
 
 NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
@@ -92,51 +87,6 @@ def test_an_event_is_one_line_of_json(event: Event) -> None:
     assert data.pop("time") == "2025-11-24T02:00:00.123+00:00"
     assert data.pop("event").replace("_", "") == type(event).__name__.lower()
     assert data == json.loads(json.dumps(dataclasses.asdict(event)))
-
-
-def test_events_are_appended_as_they_happen_without_secrets(tmp_path: Path) -> None:
-    file = tmp_path / "events.jsonl"
-    secret = 'two\nlines "quoted" ü'
-    emit = JsonLines(file, Redactor((secret,)))
-    emit(Note(f"it is {secret}!"))
-    assert json.loads(file.read_text())["text"] == "it is [redacted]!"
-    emit(RunEnded(RunResult("1", Outcome.FAILED, beads=(dataclasses.replace(BEAD, error=secret),))))
-    names = [json.loads(line)["event"] for line in file.read_text().splitlines()]
-    assert names == ["note", "run_ended"]
-    assert "quoted" not in file.read_text()
-
-
-def told(file: Path) -> list[str]:
-    return [json.loads(line).get("text", "the end") for line in file.read_text().splitlines()]
-
-
-def test_the_file_is_bounded_but_for_the_last_event(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gitlab_nightshift.events.MOST_EVENT_BYTES", 1000)
-    file = tmp_path / "events.jsonl"
-    emit = JsonLines(file, str)
-    for number in range(1000):
-        emit(Note(f"{number} {'x' * 400}"))
-    emit(RunEnded(RunResult("1", Outcome.FAILED)))
-    *some, missing, end = told(file)
-    assert ([text[0] for text in some], end) == (["0", "1", "2"], "the end")
-    assert missing.startswith("997 events are missing here")
-
-
-def test_a_full_disk_costs_events_and_no_night(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk") as disk:
-        file = disk / "events.jsonl"
-        emit = JsonLines(file, str)
-        emit(Note("before"))
-        filling = fill(disk)
-        for _ in range(20):
-            emit(Note("x" * 1000))
-        filling.unlink()
-        emit(Note("after"))
-        before, *some, missing, after = told(file)
-        assert (before, after) == ("before", "after")
-        assert missing.startswith(f"{20 - len(some)} events are missing here")
 
 
 def test_to_all_passes_each_event_to_each_sink() -> None:

@@ -1,2 +1,1 @@
-"""Commands by hand that need more than one hall: ``patch``, ``execute``,
-``providers``, ``doctor``."""
+"""Commands for people: ``patch``, ``execute``, ``providers``, ``doctor``."""

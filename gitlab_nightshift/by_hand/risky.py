@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.sealed import lies_in
-from gitlab_nightshift.secret_texts import is_secret
+from gitlab_nightshift.secret_texts import is_secret_name
 
 CODE = "runs code"
 OUTSIDE = "opens a machine or a cluster"
@@ -85,7 +85,7 @@ def _kind(name: str, value: str, checkout: Path) -> str:
         return ""
     if Redactor(())(value) != value:
         return TOKEN
-    return UNMASKED if is_secret(name) and not _HARMLESS.fullmatch(value) else ""
+    return UNMASKED if is_secret_name(name) and not _HARMLESS.fullmatch(value) else ""
 
 
 def _leads_into(value: str, checkout: Path) -> bool:

@@ -161,7 +161,7 @@ class JobLog:
     def _(self, event: BoundaryProven) -> None:
         count = sum(row.attempts for row in event.rows)
         through = [row.title for row in event.rows if row.state is Hold.BROKEN]
-        told = f"through: {', '.join(through)}" if through else "nothing got through that is closed"
+        told = f"through: {', '.join(through)}" if through else "it holds what it promises"
         self._print(f"  the sandbox was tried from inside in {count} ways: {told}")
 
     @_show.register

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from gitlab_nightshift.secret_texts import (
     LARGEST,
     SHORTEST,
-    is_secret,
+    is_secret_name,
     plain_file,
     secrets_in,
     without_public,
@@ -33,7 +33,7 @@ def file_values(env: Mapping[str, str]) -> list[str]:
         if name == TRIGGER_PAYLOAD:
             continue
         text = without_public(_content(path))
-        if is_secret(name) and len(text) <= LARGEST_WHOLE:
+        if is_secret_name(name) and len(text) <= LARGEST_WHOLE:
             found[text] = None
         found |= dict.fromkeys(secrets_in(text))
     return [each for each in found if len(each) >= SHORTEST][:MOST_VALUES]

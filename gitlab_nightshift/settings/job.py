@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.secret_texts import IN_ADDRESS, is_secret, plain_file
+from gitlab_nightshift.secret_texts import IN_ADDRESS, is_secret_name, plain_file
 from gitlab_nightshift.settings.file_values import TRIGGER_PAYLOAD, file_values, file_variables
 
 MODEL_KEYS = (
@@ -129,7 +129,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     token = env.get("GITLAB_TOKEN", "").strip()
     files, in_files = file_variables(env), file_values(env)
     plain = {name: value for name, value in env.items() if name not in files}
-    named = {value.strip() for name, value in plain.items() if is_secret(name)}
+    named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
     guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}

@@ -183,7 +183,7 @@ def _told(
     refuse_weaker(sandbox.tier, chosen.guarantees, accepted)
     if chosen.hosts:
         hosts = ", ".join(chosen.hosts)
-        emit(Note(f"  network: beside that policy.egress_hosts, each a way out: {hosts}"))
+        emit(Note(f"network: beside that policy.egress_hosts, each a way out: {hosts}"))
     there = tuple(path for path in checkout.objects if path.exists())
     # A place that is shown anyway would show what is private in it, too.
     places = (place for place in search.places if not sandbox.machine.shows(place))
@@ -237,7 +237,7 @@ def _closed(machine: System, opened: Sequence[Path]) -> Iterator[Note]:
     ]
     if told:
         more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-        yield Note(f"  private, so hidden: {', '.join(told[:MOST_TOLD])}{more} ({_NAMED})")
+        yield Note(f"private, so hidden: {', '.join(told[:MOST_TOLD])}{more} ({_NAMED})")
 
 
 def proven(

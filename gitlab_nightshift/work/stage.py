@@ -41,12 +41,11 @@ class WorkPlace:
     """Where and with what the work is done; no GitLab credential is in it.
 
     ``env`` is the part of the job's environment that agents may be given, ``model_env`` what the
-    way to the model needs, the key among it; ``config_folder`` is
-    where relative template paths start; ``home`` this machine's own (git settings);
-    ``private`` a folder no part of the checkout, ``logs``
-    in it; ``seconds`` what the work may take (None: no deadline); ``secrets`` are files beside
-    the checkout's own that no agent may read, ``named`` folders of the checkout that the job's
-    variables name, ``look`` tells what is private on this machine.
+    way to the model needs, the key among it; ``config_folder`` is where relative template paths
+    start; ``home`` this machine's own (git settings); ``private`` a folder no part of the checkout,
+    ``logs`` in it; ``seconds`` what the work may take (None: no deadline); ``secrets`` are files
+    beside the checkout's own that no agent may read, ``named`` folders of the checkout that the
+    job's variables name, ``look`` tells what is private on this machine.
     """
 
     settings: Settings

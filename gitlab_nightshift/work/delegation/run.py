@@ -14,7 +14,6 @@ from gitlab_nightshift.events import (
     Emit,
     GateApproved,
     GateRequired,
-    JsonLines,
     Note,
     now_s,
     to_all,
@@ -29,6 +28,7 @@ from gitlab_nightshift.policy import to_approve
 from gitlab_nightshift.records import write_record
 from gitlab_nightshift.records.delegation import DelegationResult, Diagnostics, Payload
 from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.report.event_file import EventFile
 from gitlab_nightshift.settings import read_job, read_secrets
 from gitlab_nightshift.work.delegation.choice import FALLBACK, fallback, may_fall_back
 from gitlab_nightshift.work.delegation.desk import Desk, Known
@@ -98,7 +98,7 @@ def _desk(call: Call, payload: Payload) -> Iterator[Desk]:
     values = (*read_secrets(call.env).values, *machine_values(call.env))
     job, redact = read_job(call.env), Redactor(values)
     with own_folder(parent, folder) as private, tempfile.TemporaryDirectory(dir=private) as results:
-        sinks: list[Emit] = [JsonLines(Path(results) / "events.jsonl", redact)]
+        sinks: list[Emit] = [EventFile(Path(results) / "events.jsonl", redact)]
         sinks += [call.log(redact)] if call.log else []
         emit = to_all(sinks)
         yield Desk(

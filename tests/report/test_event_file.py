@@ -1,0 +1,59 @@
+"""``events.jsonl``: redacted, bounded, and no loss of a night where the disk is full."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.events import Note, RunEnded
+from gitlab_nightshift.records import BeadResult, BeadStatus, Outcome, RunResult, Usage
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.report.event_file import EventFile
+from tests.support.disks import fill, small_disk
+
+SECRET = 'two\nlines "quoted" ü'
+BEAD = BeadResult("verify", "tests", 1, "m", BeadStatus.OK, Usage(), 1.0, SECRET)
+
+
+def test_events_are_appended_as_they_happen_without_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    emit = EventFile(file, Redactor((SECRET,)))
+    emit(Note(f"it is {SECRET}!"))
+    assert json.loads(file.read_text())["text"] == "it is [redacted]!"
+    emit(RunEnded(RunResult("1", Outcome.FAILED, beads=(BEAD,))))
+    names = [json.loads(line)["event"] for line in file.read_text().splitlines()]
+    assert names == ["note", "run_ended"]
+    assert "quoted" not in file.read_text()
+
+
+def told(file: Path) -> list[str]:
+    return [json.loads(line).get("text", "the end") for line in file.read_text().splitlines()]
+
+
+def test_the_file_is_bounded_but_for_the_last_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitlab_nightshift.report.event_file.MOST_BYTES", 1000)
+    file = tmp_path / "events.jsonl"
+    emit = EventFile(file, str)
+    for number in range(1000):
+        emit(Note(f"{number} {'x' * 400}"))
+    emit(RunEnded(RunResult("1", Outcome.FAILED)))
+    *some, missing, end = told(file)
+    assert ([text[0] for text in some], end) == (["0", "1", "2"], "the end")
+    assert missing.startswith("997 events are missing here")
+
+
+def test_a_full_disk_costs_events_and_no_night(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        file = disk / "events.jsonl"
+        emit = EventFile(file, str)
+        emit(Note("before"))
+        filling = fill(disk)
+        for _ in range(20):
+            emit(Note("x" * 1000))
+        filling.unlink()
+        emit(Note("after"))
+        before, *some, missing, after = told(file)
+        assert (before, after) == ("before", "after")
+        assert missing.startswith(f"{20 - len(some)} events are missing here")
