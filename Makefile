@@ -11,10 +11,10 @@ PART :=
 WORKERS := $(shell expr 2 \* $$(nproc))
 PARTS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 # The parts that run the agents' CLIs or a pipeline; without PART all of them are run.
-NODE_PARTS := ci delegation demo host nights_agents work
+NODE_PARTS := agents ci delegation demo gateway nights_agents report sandbox work
 NEEDED := $(if $(PART),$(if $(filter $(NODE_PARTS),$(firstword $(subst /, ,$(PART)))),$(NODE_TOOLS)),$(NODE_TOOLS))
 
-.PHONY: help demo test lint types imports unit quality installed lock clean
+.PHONY: help demo test lint types imports unit docs quality bundle site installed lock clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,15 +33,29 @@ lint: $(VENV)/installed-dev ## Ruff: rules and format
 types: $(VENV)/installed-dev ## mypy, strict
 	@$(BIN)/mypy
 
-imports: $(VENV)/installed-dev ## The layout's directions, the token boundary among them
+imports: $(VENV)/installed-dev ## The layers of imports, the token boundary among them
 	@$(BIN)/lint-imports --no-logo > $(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 
 unit: $(VENV)/installed-dev $(NEEDED) ## The tests, in parallel
 	@tests/in_memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal \
 		$(addprefix tests/,$(PART))
 
+docs: $(VENV)/installed-dev ## Hold the tables of docs/configuration.md to the settings
+	@$(BIN)/python -m tests.support.settings_table
+
 quality: $(VENV)/installed-dev ## What the red flags find, and what they take for a cheat though it is none
 	@$(BIN)/python -m tests.support.quality
+
+bundle: $(VENV)/installed ## dist/: the wheel, and one archive that runs in any Linux image (x86_64)
+	@rm -rf dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@$(BIN)/python ci/bundle/build_bundle.py dist/*.whl requirements.lock \
+		dist/nightshift-$$($(BIN)/nightshift --version | cut -d' ' -f2)-x86_64.tar.gz
+	@cp requirements.lock dist/
+	@cd dist && sha256sum -- * > SHA256SUMS && cat SHA256SUMS
+
+site: $(VENV)/installed-dev ## public/: the documentation as a site, with pages made from the code and from a demo
+	@PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "public/index.html"
 
 installed: $(VENV)/installed-dev $(NODE_TOOLS) ## What the checks need, without running them
 
@@ -52,7 +66,7 @@ lock: ## Pin the newest dependencies that pyproject.toml allows (needs uv)
 		--generate-hashes --no-emit-index-url --no-header -q -U -o requirements-dev.lock
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) tests/node/node_modules nightshift
+	rm -rf $(VENV) dist public tests/node/node_modules nightshift
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

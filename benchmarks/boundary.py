@@ -12,16 +12,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from gitlab_nightshift.host.process import Limits, stream
-from gitlab_nightshift.host.sandbox.attempts import Targets
-from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
-from gitlab_nightshift.host.sandbox.ownership import give
-from gitlab_nightshift.host.sandbox.probe import survey
-from gitlab_nightshift.host.sandbox.proof import prove
-from gitlab_nightshift.host.sandbox.records import Confinement
+from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
+from gitlab_nightshift.sandbox.probes import ProbeTargets
+from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.tier_choice import probe_tiers
+from gitlab_nightshift.sandbox.tiers import Confinement
+from gitlab_nightshift.sandbox.tree_ownership import give
+from gitlab_nightshift.system.process import ProcessLimits, stream
 
 
-def timed(scratch: Path, confined: Confined | None) -> float:
+def timed(scratch: Path, confined: ProcessBoundary | None) -> float:
     """Milliseconds from start to the last descendant's end."""
     began = time.perf_counter()
     with (scratch / "out").open("wb") as out, (scratch / "err").open("wb") as err:
@@ -32,7 +32,7 @@ def timed(scratch: Path, confined: Confined | None) -> float:
             stdin=b"",
             stdout=out,
             stderr=err,
-            limits=Limits(timeout_s=30),
+            limits=ProcessLimits(timeout_s=30),
             on_line=lambda _: False,
             confined=confined,
         )
@@ -42,7 +42,7 @@ def timed(scratch: Path, confined: Confined | None) -> float:
 def proven(scratch: Path, sandbox: Sandbox) -> float:
     """Milliseconds of the proof."""
     began = time.perf_counter()
-    assert prove(sandbox, Confinement(scratch, (scratch,)), Targets()).held
+    assert prove(sandbox, Confinement(scratch, (scratch,)), ProbeTargets()).held
     return (time.perf_counter() - began) * 1000
 
 
@@ -53,11 +53,11 @@ def main(runs: int) -> None:
         scratch = private / "scratch"
         scratch.mkdir()
         private.chmod(0o711)
-        tiers = [row for row in survey(private) if isinstance(row, Sandbox)]
+        tiers = [row for row in probe_tiers(private) if isinstance(row, Sandbox)]
         for sandbox in tiers:
             if sandbox.identity:
                 give(scratch, (sandbox.identity.uid, sandbox.identity.gid))
-            confined = Confined(sandbox, Confinement(scratch, (scratch,)))
+            confined = ProcessBoundary(sandbox, Confinement(scratch, (scratch,)))
             pairs = [(timed(scratch, None), timed(scratch, confined)) for _ in range(runs)]
             bare, inside = (statistics.median(column) for column in zip(*pairs, strict=True))
             added = statistics.median(b - a for a, b in pairs)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gitlab_nightshift.desk.check import Asked, check
+from gitlab_nightshift.commands.change_check import CheckRequest, check
 
 ROUNDS = 5
 _GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "gc.auto=0")
@@ -25,11 +25,11 @@ def main(count: int) -> None:
         _repository(top, count)
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": folder}
         print(f"{count} files, {_change(top)} changed lines")
-        _row("working tree", lambda: check(Asked(top, env)))
+        _row("working tree", lambda: check(CheckRequest(top, env)))
         _row("working tree, command", lambda: _command(top))
         _git(top, "add", "-A")
         _git(top, "commit", "-q", "-m", "change")
-        _row("commit", lambda: check(Asked(top, env, "HEAD")))
+        _row("commit", lambda: check(CheckRequest(top, env, "HEAD")))
         _row("commit, command", lambda: _command(top, "HEAD"))
         _row("python -c pass", lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
 

@@ -192,7 +192,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
 
 
 def _located(checkout: Path, faults: list[Fault]) -> dict[Fault, Spot]:
-    """Where the faults are now; one whose function is gone is told and left out."""
+    """Where the faults are now; one whose function is gone is named and left out."""
     modules = {fault.module for fault in faults}
     every = {
         spot.fault: spot
@@ -333,8 +333,8 @@ def _judged(
         begun = time.monotonic()
         found = bool(tests) and _is_found(args.checkout, spots[fault], tests)
         seconds = round(time.monotonic() - begun)
-        told = {"tests": len(tests), "seconds": seconds, "found": found}
-        verdicts[str(number)] = {**asdict(fault), **told}
+        outcome = {"tests": len(tests), "seconds": seconds, "found": found}
+        verdicts[str(number)] = {**asdict(fault), **outcome}
         file.write_text(json.dumps(verdicts, indent=1))
         word = "found" if found else "MISSED"
         print(number, word, fault.module, fault.function, f"{seconds} s", flush=True)

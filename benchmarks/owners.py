@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from gitlab_nightshift.host.sandbox.ownership import give, owners_of, take_back
-from gitlab_nightshift.host.sandbox.records import Identity
-from gitlab_nightshift.host.tree import scan
+from gitlab_nightshift.repository.tree_snapshot import scan
+from gitlab_nightshift.sandbox.tiers import SandboxUser
+from gitlab_nightshift.sandbox.tree_ownership import give, read_owners, take_back
 
-AGENT = Identity(60999, 60999, -1)
+AGENT = SandboxUser(60999, 60999, -1)
 ROUNDS = 5
 FILES_IN_A_FOLDER = 40
 
@@ -35,7 +35,7 @@ def round_trip(root: Path) -> tuple[float, float, float, float]:
     start = time.perf_counter()
     scan(root)
     began = time.perf_counter()
-    owners = owners_of(root, AGENT)
+    owners = read_owners(root, AGENT)
     looked = time.perf_counter()
     give(root, owners.user)
     given = time.perf_counter()

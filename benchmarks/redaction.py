@@ -142,7 +142,7 @@ def _best_s(work: Callable[[], object], times: int = 5) -> float:
 
 
 def _streamed(redact: Redactor, text: bytes) -> int:
-    stream, size = redact.stream(), 0
+    stream, size = redact.build_stream(), 0
     for start in range(0, len(text), 65536):
         size += len(stream.feed(text[start : start + 65536]))
     return size + len(stream.finish())

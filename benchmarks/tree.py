@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitlab_nightshift.host.checkout import open_checkout
+from gitlab_nightshift.repository.checkout import open_checkout
 
 PER_FOLDER = 100
 Times = dict[str, list[float]]
@@ -58,17 +58,17 @@ def run(root: Path, private: Path, times: Times) -> None:
         opened = open_checkout(
             root, output_dir="nightshift", private=private, search_path=path, run_id="1", warn=print
         )
-        with timed(times, "save, cover"):
+        with timed(times, "save, mask .git"):
             checkout = stack.enter_context(opened)
         changed.write_text("agent = True\n")
-        with timed(times, "change"):
-            captured = checkout.change()
+        with timed(times, "capture"):
+            captured = checkout.capture()
         assert len(captured.files) == 1
-        with timed(times, "lay"):
-            checkout.lay(captured)
+        with timed(times, "apply"):
+            checkout.apply_change(captured)
         with timed(times, "put back"):
             checkout.put_back()
-        with timed(times, "put back, uncover"):
+        with timed(times, "put back, .git too"):
             stack.close()
 
 

@@ -10,19 +10,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from gitlab_nightshift.errors import EXIT_STATUS, Code
-from gitlab_nightshift.events import Emit
-from gitlab_nightshift.host.sealed_child import run_sealed
-from gitlab_nightshift.host.secrecy import close_to_others
-from gitlab_nightshift.records.delegation import DelegationResult
-from gitlab_nightshift.redaction import Redactor
-from gitlab_nightshift.report.joblog import JobLog
-from gitlab_nightshift.work.delegation.payload import LARGEST, schemas
-from gitlab_nightshift.work.delegation.run import Call, refused, run_delegation
+from gitlab_nightshift.errors import EXIT_STATUS, Code, NightshiftError
+from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
+from gitlab_nightshift.supervisor.delegation_run import (
+    OUTPUT_DIR,
+    DelegationCall,
+    supervise_delegation,
+)
+from gitlab_nightshift.system.sealed_child import run_sealed
+from gitlab_nightshift.system.secrecy import close_to_others
+from gitlab_nightshift.work.delegation.payload import LARGEST, build_schemas
 
 NOT_HERE = "agents run on Linux only"
 
-__all__ = ["as_json", "delegate", "delegate_file", "exit_status", "schemas"]
+__all__ = ["as_json", "build_schemas", "delegate", "delegate_file", "exit_status"]
 
 
 def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
@@ -31,22 +32,25 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
     Never raises for what is wrong: ``ok`` is false then, and ``diagnostics.error_code`` is one of
     docs/errors.md. ``env`` is all of the environment that counts: PATH, HOME, the model's key,
     ``NIGHTSHIFT_*``. Artifacts are put below the current folder. The work is done by a child, so
-    that nothing of the caller's import path or environment is in reach of what an agent writes; the
-    caller's process is closed to others of its user from then on (Linux).
+    that what an agent writes has no access to the caller's import path or environment; the caller's
+    process is closed to others of its user from then on (Linux).
     """
     try:
         raw = json.dumps(payload).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        return as_json(refused(Code.CONFIG, f"payload: not JSON: {error}"))
+        return as_json(build_refused_result(Code.CONFIG, f"payload: not JSON: {error}"))
     if sys.platform != "linux":
-        return as_json(refused(Code.CONFIG, NOT_HERE))
+        return as_json(build_refused_result(Code.CONFIG, NOT_HERE))
     close_to_others()  # this process holds the keys, too
-    done = run_sealed(["delegate"], env, raw)
+    try:
+        done = run_sealed(["delegate"], env, raw)
+    except OSError as error:  # the current folder is gone, no memory for a process
+        return as_json(build_refused_result(Code.CONFIG, f"it cannot be started: {error}"))
     try:
         result: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         text = f"its process ended with exit status {done.exit_status} and without a result"
-        return as_json(refused(Code.INTERNAL, text))
+        return as_json(build_refused_result(Code.INTERNAL, text))
     return result
 
 
@@ -62,15 +66,25 @@ def delegate_file(
             with Path(name).open("rb") as file:
                 raw = file.read(LARGEST + 1)
     except OSError as error:
-        return refused(Code.CONFIG, f"--payload: {name}: {error.strerror}")
-    colour = log.isatty() and not env.get("NO_COLOR")
+        return build_refused_result(Code.CONFIG, f"--payload: {name}: {error.strerror}")
     if sys.platform != "linux":
-        return refused(Code.CONFIG, NOT_HERE)
+        return build_refused_result(Code.CONFIG, NOT_HERE)
+    colour = log.isatty() and not env.get("NO_COLOR")
+    return supervise_delegation(DelegationCall(raw, env, Path.cwd(), log.fileno(), colour))
 
-    def open_log(redact: Redactor) -> Emit:
-        return JobLog(False, colour, redact, stream=log)
 
-    return run_delegation(Call(raw, env, Path.cwd(), open_log))
+def show_delegation(name: str, env: Mapping[str, str], *, cancel: bool) -> dict[str, Any]:
+    """The status of a run below the current folder, or with ``cancel`` its result once it has
+    ended. Raises NightshiftError ``E_CONFIG``."""
+    if sys.platform != "linux":
+        raise NightshiftError(Code.CONFIG, NOT_HERE)
+    from gitlab_nightshift.supervisor.delegation_status import cancel_run, read_status
+
+    place = (name, Path.cwd(), env.get(OUTPUT_DIR))
+    if not cancel:
+        return dataclasses.asdict(read_status(*place))
+    why = "the run was killed, or stopped before there was anything to keep"
+    return cancel_run(*place) or as_json(build_refused_result(Code.TERMINATED, why))
 
 
 def as_json(result: DelegationResult) -> dict[str, Any]:

@@ -1,331 +1,118 @@
-"""The front door: commands → stages.
+"""The command line: its parser, its start and its exit statuses. Commands are in ``commands/``.
 
-The only place where an error becomes an exit status. ``env`` is the job's environment as data; this
-process's own holds a few named variables of it (``sealed.py``).
+``env`` is the job's environment as data; this process's own holds a few named variables of it
+(``sealed_start.py``).
 """
 
 import argparse
-import contextlib
 import os
+import signal
 import sys
-import tempfile
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from gitlab_nightshift import sealed
-from gitlab_nightshift.arguments import parser
-from gitlab_nightshift.errors import (
-    EXIT_STATUS,
-    Code,
-    Interrupted,
-    NightshiftError,
-    config_error,
-    is_disk_full,
-)
+from gitlab_nightshift import __version__
+from gitlab_nightshift.commands import COMMANDS
+from gitlab_nightshift.commands.options import build_formatter
 
+TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
-    from gitlab_nightshift.desk.check import Asked, Judgement
-    from gitlab_nightshift.events import Event
-    from gitlab_nightshift.records import RunResult
-    from gitlab_nightshift.session import Call
+    from typing import NoReturn
 
-Env = Mapping[str, str]
-Command = Callable[[argparse.Namespace, Env], int]
+DESCRIPTION = """\
+One small, proven merge request a night, or none, with the reason.
+
+A coding agent looks for the best small improvement of today's category, makes it, another one
+checks it, and this program opens the merge request. The agent never has the GitLab token."""
+
+EXAMPLES = """\
+examples:
+  nightshift demo                            see a whole night on this machine, no account needed
+  nightshift config show                     every setting and where its value came from
+  nightshift plan --prompts                  what a night would try, and the prompts it would send
+  nightshift run --dry-run --category docs   everything but the merge request
+  nightshift run                             a night, as the scheduled job does it
+  nightshift check --base main               the red flags of your own change
+  nightshift providers                       which agents are here, and what each can do
+  nightshift doctor --boundary               would a night start here, and in which sandbox
+  nightshift publish nightshift/bundle       go on after a failed publish; no token of a model spent
+
+exit status: 0 also for a quiet night; 2 settings, 5 agent or key, 6 deadline, 11 changed checkout,
+12 publish, 13 half a night, 130 and 143 signals; all of them in docs/errors.md"""
+
+
+class ReportingParser(argparse.ArgumentParser):
+    """A parser that reports a mistake as its command reports everything."""
+
+    def error(self, message: str) -> "NoReturn":
+        """One line on stderr, exit status 2; of ``delegate`` the JSON object on stdout, too."""
+        _refuse(message)
+        super().error(message)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line; ``run`` of its result is the function that runs the command."""
+    parser = ReportingParser(
+        prog="nightshift",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=build_formatter,
+    )
+    parser.add_argument("--version", action="version", version=f"nightshift {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.register(commands)
+    return parser
 
 
 def main() -> int:
     """Check the command line, then run it with a sealed start, where there is one."""
+    # Whoever runs the command handles them (``run``): until then they wait.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     arguments = sys.argv[1:]
-    parser().parse_args(arguments)
+    beside_agents = build_parser().parse_args(arguments).beside_agents
+    # Not for --help: pathlib and json are a third of it.
+    from gitlab_nightshift import sealed_start
+
     if sys.platform != "linux":
         return run(arguments, os.environ)
-    start = sealed.prepare_start(arguments, os.environ)
-    for name in start.left_out:
-        text = f"nightshift: {name} leads into the checkout, where agents write: not used"
-        print(text, file=sys.stderr)
-    sealed.become(start)
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:  # stdin, stdout or stderr is closed
+        os.set_inheritable(opened, True)  # else what is opened next would be taken for it
+    os.close(opened)
+    try:
+        os.getcwd()  # noqa: PTH109 - light
+    except FileNotFoundError:
+        text = "the current folder is gone: change to one that is there"
+        print(f"nightshift: E_CONFIG: {text}", file=sys.stderr)
+        _refuse(text)
+        return 2
+    start = sealed_start.prepare_start(arguments, os.environ)
+    if beside_agents and (text := sealed_start.describe_open_import_path(os.environ)):
+        print(f"nightshift: {text}", file=sys.stderr)
+    for text in start.left_out:
+        print(f"nightshift: {text}", file=sys.stderr)
+    sealed_start.become(start)
 
 
-def run(arguments: Sequence[str], env: Env) -> int:
-    """Run a command and return its exit status: the one place where errors become one."""
+def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
+    """Run a command and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    args = parser().parse_args(arguments)
-    try:
-        return _guarded(args, env)
-    except NightshiftError as error:
-        for line in error.lines:
-            print(f"nightshift: {error.code}: {line}", file=sys.stderr)
-        return error.exit_status
-    except Interrupted as stop:
-        print(f"nightshift: {stop.code}: stopped by a signal", file=sys.stderr)
-        return EXIT_STATUS[stop.code]
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        return _full_disk() if isinstance(error, OSError) and is_disk_full(error) else _defect(env)
+    from gitlab_nightshift.exit_status import run_guarded  # not for the start that is replaced
 
+    args = build_parser().parse_args(arguments)
 
-def _guarded(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift.host.signals import cancellable
+    def run_command() -> int:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
+        return int(args.run(args, env))
 
-    with cancellable():
-        return COMMANDS[args.command](args, env)
+    return run_guarded(run_command, env)
 
 
-def _full_disk() -> int:
-    text = "no space left on a disk: free some (TMPDIR, or that of the checkout)"
-    print(f"nightshift: {Code.CONFIG}: {text}", file=sys.stderr)
-    return EXIT_STATUS[Code.CONFIG]
+def _refuse(text: str) -> None:
+    """Say it on stdout, where the command is one that answers in JSON whatever happens."""
+    if sys.argv[1:2] == ["delegate"]:
+        from gitlab_nightshift.errors import Code
+        from gitlab_nightshift.records.delegation_records import render_refusal
 
-
-def _defect(env: Env) -> int:
-    """A defect of this program: the traceback goes into a file, one line to the user."""
-    folder = Path("nightshift/logs")
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    place = folder if folder.is_dir() and os.access(folder, os.W_OK) else None
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="traceback-", suffix=".txt", dir=place, delete=False
-    ) as file:
-        file.write(_redacted(traceback.format_exc(), env))
-    kind = type(sys.exception()).__name__
-    text = (
-        f"nightshift: {Code.INTERNAL}: a defect of nightshift ({kind}); please report {file.name}"
-    )
-    print(text, file=sys.stderr)
-    return EXIT_STATUS[Code.INTERNAL]
-
-
-def _redacted(text: str, env: Env) -> str:
-    try:
-        from gitlab_nightshift.redaction import Redactor
-        from gitlab_nightshift.settings import read_secrets
-    except Exception as error:  # an installation so broken that not even this can be imported
-        return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
-    return Redactor(read_secrets(env).values)(text)
-
-
-# --- commands -----------------------------------------------------------------------------------
-
-
-def _plan(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift import stages
-    from gitlab_nightshift.session import opened
-
-    with opened(_call(args, env)) as session:
-        made = stages.plan(session)
-        prompts = stages.preview(session, made) if args.prompts else {}
-    for bead, text in prompts.items():
-        print(f"\n===== {bead} =====\n{text}")
-    return 0
-
-
-def _work(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift import publishing, stages
-    from gitlab_nightshift.session import opened
-
-    _linux_only()
-    with opened(_call(args, env)) as session:
-        made = stages.read_plan(session, args.plan)
-        stages.started(session)
-        return _status(publishing.ended(session, stages.work(session, made), None))
-
-
-def _publish(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift import publishing
-    from gitlab_nightshift.session import opened
-
-    with opened(_call(args, env)) as session:
-        done = publishing.publish_again(session, args.bundle, args.from_job, approved=args.approved)
-        return _status(done)
-
-
-def _run(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift import stages
-    from gitlab_nightshift.session import opened
-
-    _linux_only()
-    with opened(_call(args, env)) as session:
-        return _status(stages.run(session))
-
-
-def _config_show(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift.show import settings_table
-
-    print(settings_table(_call(args, env)))
-    return 0
-
-
-def _config_schema(_args: argparse.Namespace, _env: Env) -> int:
-    import json
-
-    from gitlab_nightshift.settings.load import schema
-
-    print(json.dumps(schema(), indent=2))
-    return 0
-
-
-def _doctor(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift.by_hand.doctor import examine
-    from gitlab_nightshift.by_hand.doctor_text import told
-
-    if not args.boundary:
-        raise config_error("doctor: so far only --boundary can be examined")
-    _linux_only()
-    seen = examine(_call(args, env))
-    colour = _colour(env) or (env.get("GITLAB_CI") == "true" and not env.get("NO_COLOR"))
-    print(told(seen, verbose=args.verbose, colour=colour))
-    return seen.exit_status
-
-
-def _check(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift.desk.check import Asked, as_json, as_text, check
-
-    asked = Asked(
-        folder=Path.cwd() / args.folder,
-        env=env,
-        commit=args.commit,
-        base=args.base,
-        staged=args.staged,
-        category=args.category or "",
-        selected=tuple(args.selected or ()),
-        recent=args.recent,
-    )
-    judgement = _judged_by_running(asked) if args.run else check(asked)
-    print(as_json(judgement) if args.json else as_text(judgement, _colour(env)))
-    return EXIT_STATUS[Code.TEST_FAILED] if judgement.failed else 0
-
-
-def _judged_by_running(asked: "Asked") -> "Judgement":
-    from gitlab_nightshift.checking import check_and_run
-
-    _linux_only()
-    return check_and_run(asked, _progress)
-
-
-def _progress(event: "Event") -> None:
-    """What takes time, on stderr: stdout is the result's."""
-    from gitlab_nightshift.events import StepEnded, StepStarted
-
-    if isinstance(event, StepStarted):
-        print(event.title, file=sys.stderr)
-    elif isinstance(event, StepEnded):
-        print(f"  {event.text}", file=sys.stderr)
-
-
-def _demo(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift import stages
-    from gitlab_nightshift.demo.night import OPENING, demo_night
-    from gitlab_nightshift.demo.view import reader_view
-    from gitlab_nightshift.session import Call, opened
-
-    os.environ["no_proxy"] = "127.0.0.1"  # requests would ask a proxy for our own loopback
-    with demo_night(Path(args.folder), env) as demo:
-        print(OPENING)
-        call = Call(demo.env, demo.checkout, None, {}, _colour(env))
-        with opened(call) as session:
-            status = _status(stages.run(session))
-        print(reader_view(demo, _colour(env)))
-    return status
-
-
-def _by_hand(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift.by_hand.commands import run
-
-    out, told = run(_call(args, env), args)
-    sys.stderr.write(told)
-    sys.stdout.write(out)
-    return 0
-
-
-def _delegate(args: argparse.Namespace, env: Env) -> int:
-    import json
-
-    from gitlab_nightshift import api
-
-    if args.schema:
-        print(json.dumps(api.schemas(), indent=2))
-        return 0
-    result = api.delegate_file(args.payload, sys.stdin.buffer, env, sys.stderr)
-    print(json.dumps(api.as_json(result)))
-    return api.exit_status(result)
-
-
-def _chat(args: argparse.Namespace, env: Env) -> int:
-    from gitlab_nightshift.desk.chat.configuration import (
-        read_address,
-        read_application,
-        read_chat_settings,
-    )
-
-    if args.register:
-        application = read_application(env)
-        from gitlab_nightshift.desk.chat.server import register
-
-        register(application)
-        print("/coder is registered")
-        return 0
-    settings, address = read_chat_settings(env), read_address(args.listen)
-    from gitlab_nightshift.desk.chat.server import serve
-
-    serve(settings, address, lambda line: print(line, file=sys.stderr, flush=True))
-    return 0
-
-
-COMMANDS: dict[str, Command] = {
-    "plan": _plan,
-    "work": _work,
-    "publish": _publish,
-    "run": _run,
-    "config show": _config_show,
-    "config schema": _config_schema,
-    "doctor": _doctor,
-    "check": _check,
-    "demo": _demo,
-    "patch": _by_hand,
-    "execute": _by_hand,
-    "providers": _by_hand,
-    "chat discord": _chat,
-    "delegate": _delegate,
-}
-
-
-# --- the pieces they share ------------------------------------------------------------------------
-
-
-def _call(args: argparse.Namespace, env: Env) -> "Call":
-    from gitlab_nightshift.session import Call
-
-    overrides = dict(_pair(text) for text in args.set or ())
-    if getattr(args, "category", None):
-        overrides["category"] = args.category
-    if getattr(args, "dry_run", False):
-        overrides["dry_run"] = "true"
-    return Call(env, Path.cwd(), args.config, overrides, _colour(env))
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not sign:
-        raise config_error(f"--set {text}: KEY=VALUE is expected")
-    return key.strip(), value
-
-
-def _colour(env: Env) -> bool:
-    return sys.stdout.isatty() and not env.get("NO_COLOR")
-
-
-def _status(result: "RunResult") -> int:
-    """The code may come from the bundle of a job that agents ran in, and need not exist."""
-    known = {"": 0, **{code.value: status for code, status in EXIT_STATUS.items()}}
-    return known.get(result.error_code, EXIT_STATUS[Code.PARSE_ERROR])
-
-
-def _linux_only() -> None:
-    if sys.platform != "linux":
-        raise config_error("agents run on Linux only; here demo, config and check work")
+        print(render_refusal(Code.CONFIG, text))

@@ -1,17 +1,19 @@
 """The stable error codes and the exit status of each.
 
-An error that a user can mend is one line: what is wrong, where, and what to do.
+An error that a user can fix is one line: what is wrong, where, and what to do.
 """
 
 import errno
 from enum import StrEnum
+
+from gitlab_nightshift.printable_text import make_printable
 
 MOST_LINES, LONGEST_LINE = 100, 2_000
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Code(StrEnum):
-    """Error codes, as they stand in ``result.json`` and in the documentation."""
+    """Error codes, as ``result.json`` and the documentation show them."""
 
     CONFIG = "E_CONFIG"
     POLICY_DENY = "E_POLICY_DENY"
@@ -24,6 +26,7 @@ class Code(StrEnum):
     PARSE_ERROR = "E_PARSE_ERROR"
     WORKSPACE_DIRTY = "E_WORKSPACE_DIRTY"
     PUBLISH = "E_PUBLISH"
+    INCOMPLETE = "E_INCOMPLETE"
     INTERNAL = "E_INTERNAL"
     INTERRUPTED = "E_INTERRUPTED"
     TERMINATED = "E_TERMINATED"
@@ -41,6 +44,7 @@ EXIT_STATUS: dict[Code, int] = {
     Code.PARSE_ERROR: 10,
     Code.WORKSPACE_DIRTY: 11,
     Code.PUBLISH: 12,
+    Code.INCOMPLETE: 13,
     Code.INTERNAL: 70,
     Code.INTERRUPTED: 130,
     Code.TERMINATED: 143,
@@ -65,12 +69,10 @@ class NightshiftError(Exception):
         """The message as it is printed: bounded, and without control characters, since a name in
         it may be an agent's."""
         lines = self.message.splitlines()[:MOST_LINES]
-        return [
-            "".join(c if c.isprintable() else " " for c in line[:LONGEST_LINE]) for line in lines
-        ]
+        return [make_printable(line[:LONGEST_LINE]) for line in lines]
 
 
-class Interrupted(BaseException):
+class Interruption(BaseException):
     """SIGINT or SIGTERM arrived: agents are ended and the checkout is put back on the way out.
 
     Not an ``Exception``, so that no handler for failures takes it for one.
@@ -81,7 +83,7 @@ class Interrupted(BaseException):
         self.code = code
 
 
-def config_error(message: str) -> NightshiftError:
+def build_config_error(message: str) -> NightshiftError:
     """A mistake in the settings or in how the command was called (exit status 2)."""
     return NightshiftError(Code.CONFIG, message)
 
@@ -89,3 +91,16 @@ def config_error(message: str) -> NightshiftError:
 def is_disk_full(error: OSError) -> bool:
     """True where a disk or a quota had no space, or no file, left."""
     return error.errno in _FULL
+
+
+def is_failure(code: str) -> bool:
+    """Whether a result's error code says that the run failed; ``E_INCOMPLETE`` stands beside what
+    was reached."""
+    return code not in ("", Code.INCOMPLETE.value)
+
+
+def to_exit_status(code: str) -> int:
+    """That of a result's error code, "" for none. The code may come from a job that agents ran in,
+    and need not exist."""
+    known = {"": 0, **{each.value: status for each, status in EXIT_STATUS.items()}}
+    return known.get(code, EXIT_STATUS[Code.PARSE_ERROR])

@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, TypeVar, cast
 
-from gitlab_nightshift.promises import Strength, TriedRow
 from gitlab_nightshift.records import BeadResult, CommandResult, RunResult, Usage
+from gitlab_nightshift.sandbox_guarantees import ProbeSummary, Strength
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Note:
 class BoundaryChosen:
     """The sandbox of a run, before anything runs in it: the ``tier`` that ``isolation`` leads to,
     stronger ones with why they do not work here, and what was asked of it: the agent, files and
-    folders of its CLI (``places``) and of ``agent_paths`` (``tools``), open ``hosts``."""
+    folders of its CLI (``places``) and of ``agent_paths`` (``tools``), allowed ``hosts``."""
 
     isolation: str
     tier: str
@@ -93,7 +93,7 @@ class BoundaryProven:
     """What was tried from inside, before the first agent, and how the guarantees are kept then."""
 
     guarantees: tuple[Strength, ...]
-    rows: tuple[TriedRow, ...]
+    rows: tuple[ProbeSummary, ...]
 
 
 @dataclass(frozen=True)
@@ -198,26 +198,32 @@ Emit = Callable[[Event], None]
 Record = TypeVar("Record")
 
 
-def redacted(record: Record, redact: Callable[[str], str]) -> Record:
+def redact_record(record: Record, redact: Callable[[str], str]) -> Record:
     """A record or event with every text in it redacted, before it is cut, escaped or joined."""
     done: Any = record
     if isinstance(record, str) and not isinstance(record, Enum):
         done = redact(record)
     elif isinstance(record, tuple):
-        done = tuple(redacted(part, redact) for part in record)
+        done = tuple(redact_record(part, redact) for part in record)
     elif dataclasses.is_dataclass(record) and not isinstance(record, type):
         parts = {
-            f.name: redacted(getattr(record, f.name), redact) for f in dataclasses.fields(record)
+            f.name: redact_record(getattr(record, f.name), redact)
+            for f in dataclasses.fields(record)
         }
         done = dataclasses.replace(record, **parts)
     return cast(Record, done)
 
 
-def to_line(event: Event, now: datetime) -> str:
+def to_line(event: Event, now: datetime, run_id: str) -> str:
     """An event as one line of ``events.jsonl``."""
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
-    data: dict[str, Any] = {"time": now.isoformat(timespec="milliseconds"), "event": name}
-    return json.dumps({**data, **dataclasses.asdict(event)})
+    time = now.isoformat(timespec="milliseconds")
+    head = {"time": time, "run_id": run_id, "event": format_event_name(type(event))}
+    return json.dumps({**head, **dataclasses.asdict(event)})
+
+
+def format_event_name(kind: type[Any]) -> str:
+    """The name of a kind of event: ``run_started``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def to_all(sinks: Iterable[Emit]) -> Emit:
@@ -232,33 +238,33 @@ def to_all(sinks: Iterable[Emit]) -> Emit:
     return write
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """Seconds as ``m:ss`` or ``h:mm:ss``."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def cost(usage: Usage) -> str:
+def format_cost(usage: Usage) -> str:
     """Cost and tokens in words that fit a log line. Unknown stays unknown; where a part is assumed
     the sums are what was used at most."""
     most = "at most " if usage.assumed_tokens else ""
     money = "cost unknown" if usage.cost_usd is None else f"{most}${usage.cost_usd:.2f}"
     if usage.tokens is None:
         return money
-    told = f"{money}, {'' if money.startswith(most) else most}{_count(usage.tokens)}"
+    text = f"{money}, {'' if money.startswith(most) else most}{_format_tokens(usage.tokens)}"
     if not most:
-        return told
-    guess = _count(usage.assumed_tokens)
+        return text
+    guess = _format_tokens(usage.assumed_tokens)
     if usage.cost_usd is not None:
         guess = f"${usage.assumed_usd:.2f}"
-    return f"{told} ({guess} of it assumed: the end of an answer was not seen)"
+    return f"{text} ({guess} of it assumed: the end of an answer was not seen)"
 
 
-def _count(tokens: int) -> str:
+def _format_tokens(tokens: int) -> str:
     return f"{tokens / 1000:.0f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
 
 
-def now_s() -> float:
+def read_clock() -> float:
     """Monotonic seconds, for durations."""
     return time.monotonic()

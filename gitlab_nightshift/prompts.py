@@ -1,18 +1,16 @@
 """Load, check and render prompt templates. The preamble is code: no setting moves it."""
 
 import difflib
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.errors import config_error
-from gitlab_nightshift.guidance import INJECTION_MITIGATION_PREAMBLE
+from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
+from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.settings.values import PLACEHOLDERS
+from gitlab_nightshift.settings.notations import PLACEHOLDER, PLACEHOLDERS
 
 BEADS = ("analyze", "implement", "verify", "mr")
 SEPARATOR = "\n---\n\n"
-_MARK = re.compile(r"\\\{\{|\{\{([a-z][a-z0-9_]*)\}\}")
 LARGEST_TEMPLATE = 200_000
 
 
@@ -23,37 +21,37 @@ def load_bead_prompt(bead: str, settings: Settings, folder: Path) -> str:
     text, and for an unknown placeholder.
     """
     own = getattr(settings.prompts, bead)
-    path = folder / own if own else packaged_folder() / f"{bead}.md"
+    path = folder / own if own else find_packaged_folder() / f"{bead}.md"
     where = f"prompts.{bead}: {path}"
-    text = _text(path, where)
+    text = _read_template(path, where)
     check_placeholders(text, {*PLACEHOLDERS, *settings.variables}, where)
     return text
 
 
-def _text(path: Path, where: str) -> str:
+def _read_template(path: Path, where: str) -> str:
     if not path.exists():
-        raise config_error(f"{where}: no such template")
+        raise build_config_error(f"{where}: no such template")
     if not path.is_file():
-        raise config_error(f"{where}: not a file")
+        raise build_config_error(f"{where}: not a file")
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_TEMPLATE + 1)
         text = data.decode("utf-8")
     except OSError as error:
-        raise config_error(f"{where}: cannot be read: {error.strerror}") from None
+        raise build_config_error(f"{where}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise config_error(f"{where}: not UTF-8 text") from None
+        raise build_config_error(f"{where}: not UTF-8 text") from None
     if len(data) > LARGEST_TEMPLATE:
-        raise config_error(f"{where}: larger than {LARGEST_TEMPLATE} bytes")
+        raise build_config_error(f"{where}: larger than {LARGEST_TEMPLATE} bytes")
     if "\0" in text:
-        raise config_error(f"{where}: not UTF-8 text")
+        raise build_config_error(f"{where}: not UTF-8 text")
     return text
 
 
 def check_placeholders(text: str, known: Collection[str], where: str) -> None:
     """Raise ``E_CONFIG`` for placeholders that are not known, a line each, with the nearest."""
     unknown: list[str] = []
-    for match in _MARK.finditer(text):
+    for match in PLACEHOLDER.finditer(text):
         name = match[1]
         if name is not None and name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -61,7 +59,7 @@ def check_placeholders(text: str, known: Collection[str], where: str) -> None:
             line = text.count("\n", 0, match.start()) + 1
             unknown.append(f"{where}:{line}: unknown placeholder {{{{{name}}}}}{hint}")
     if unknown:
-        raise config_error("\n".join(unknown))
+        raise build_config_error("\n".join(unknown))
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
@@ -69,15 +67,23 @@ def render(template: str, values: Mapping[str, str]) -> str:
 
     A placeholder that has no value yet is empty.
     """
-    return _MARK.sub(lambda m: "{{" if m[1] is None else values.get(m[1], ""), template)
+    return PLACEHOLDER.sub(lambda m: "{{" if m[1] is None else values.get(m[1], ""), template)
 
 
-def bead_prompt(template: str, values: Mapping[str, str]) -> str:
-    """The whole prompt: preamble, separator, rendered template."""
-    return INJECTION_MITIGATION_PREAMBLE + SEPARATOR + render(template, values)
+def render_bead_prompt(
+    template: str, values: Mapping[str, str], brief: str = "", last: str = ""
+) -> str:
+    """The whole prompt: the shared beginning, separator, rendered template, and what varies last:
+    a provider's prompt cache serves what is the same from the first character on."""
+    return render_shared_beginning(brief) + SEPARATOR + render(template, values) + last
 
 
-def packaged_folder() -> Path:
+def render_shared_beginning(brief: str) -> str:
+    """What all prompts of a run begin with: the preamble, and below it the brief as data."""
+    return INJECTION_MITIGATION_PREAMBLE + (f"\n{brief}" if brief else "")
+
+
+def find_packaged_folder() -> Path:
     """The folder of the packaged templates: inside the wheel, or at the root of a source tree."""
     package = Path(__file__).parent
     installed = package / "_prompts"

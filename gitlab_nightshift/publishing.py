@@ -1,43 +1,54 @@
 """The publish stage as a session runs it: at the end of a run, or from an earlier job's bundle."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from gitlab_nightshift.errors import Code, Interrupted, NightshiftError, config_error
+from gitlab_nightshift.comment_runs import (
+    TriggerContext,
+    find_begun_upkeep,
+    start,
+    take_up_request,
+    tell_ended,
+)
+from gitlab_nightshift.dashboard_runs import update_dashboard
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.events import GateApproved, RunEnded, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.host.checkout import refuse_changed
-from gitlab_nightshift.host.environment import NETWORK
-from gitlab_nightshift.host.space import told_where_full
-from gitlab_nightshift.plan.facts import CheckoutFacts, read_facts
-from gitlab_nightshift.plan.trigger import Declined, Ignored
-from gitlab_nightshift.publish.approval import approver
-from gitlab_nightshift.publish.desk import Desk, Source, read_source
-from gitlab_nightshift.publish.fetch import fetch_bundle
-from gitlab_nightshift.publish.stage import publish as do_publish
+from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, read_facts
+from gitlab_nightshift.plan.earlier_nights import find_last_outcome
+from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger
+from gitlab_nightshift.publish.approval import find_approver
+from gitlab_nightshift.publish.bundle_download import fetch_bundle
+from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
+from gitlab_nightshift.publish.publish_stage import publish as do_publish
 from gitlab_nightshift.records import (
     Bundle,
     Outcome,
-    Published,
-    Request,
+    Publication,
     RunResult,
+    TaskRequest,
     read_record,
     write_record,
 )
-from gitlab_nightshift.report.files import write_results
-from gitlab_nightshift.report.result import run_result
-from gitlab_nightshift.session import Session, product
-from gitlab_nightshift.triggered import Start, start, taken_up, tell_ended
+from gitlab_nightshift.report.annotations import build_report_url
+from gitlab_nightshift.report.outcome_message import CHANGES
+from gitlab_nightshift.report.report_files import read_patch, write_results
+from gitlab_nightshift.report.run_result import build_run_result
+from gitlab_nightshift.repository.taken_checkout import refuse_changed
+from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.system.disk_space import report_full_disk
 
 
 def publish(
     session: Session,
     folder: Path,
-    source: Source,
+    source: SourceCheckout,
     recent: frozenset[str],
     approved_by: str = "",
-    request: Request | None = None,
-) -> Published:
+    request: TaskRequest | None = None,
+) -> Publication:
     """The publish stage; writes ``published.json``. A failure is an outcome, the bundle stays.
 
     ``source`` and ``recent`` (files that are refused) were read before any agent ran;
@@ -46,45 +57,38 @@ def publish(
     """
     session.emit(StepStarted("publish", "Publish"))
     try:
-        desk = replace(_desk(session, source, recent), approved_by=approved_by, request=request)
-        published = do_publish(folder, desk)
-    except (NightshiftError, Interrupted) as error:
+        context = replace(
+            _build_context(session, source, recent), approved_by=approved_by, request=request
+        )
+        published = do_publish(folder, context)
+    except (NightshiftError, Interruption) as error:
         resume = f"nightshift publish {session.settings.output_dir}/bundle"
         stopped = f"stopped by a signal. Go on with: {resume}"
         reason = error.message if isinstance(error, NightshiftError) else stopped
-        published = Published(session.job.run_id, Outcome.FAILED, reason, error.code.value)
+        published = Publication(session.job.run_id, Outcome.FAILED, reason, error.code.value)
     text = published.mr_url or published.reason
     session.emit(StepEnded("publish", not published.error_code, text))
     write_record(session.results / "published.json", published)
     return published
 
 
-def source_of(session: Session) -> Source:
+def read_source_checkout(session: Session) -> SourceCheckout:
     """What publish needs of the checkout, the machine's git identity among it."""
     return read_source(session.machine_git, session.checkout)
 
 
-def facts_of(session: Session) -> CheckoutFacts:
+def read_checkout_facts(session: Session) -> CheckoutFacts:
     """What plan and publish need to know of the checkout; a night can start from it."""
     refuse_changed(session.machine_git, session.checkout)
     return read_facts(session.git, session.checkout, session.settings, session.job)
 
 
-def _desk(session: Session, source: Source, recent: frozenset[str]) -> Desk:
+def _build_context(
+    session: Session, source: SourceCheckout, recent: frozenset[str]
+) -> PublishContext:
     job, token = session.job, session.secrets.gitlab_token
-    return Desk(
-        settings=session.settings,
-        job=job,
-        project=open_project(job.server_url, job.project_id, token),
-        token=token,
-        git=session.git,
-        source=source,
-        private=session.private,
-        redact=session.redact,
-        emit=session.emit,
-        recent_files=recent,
-        network={name: session.env[name] for name in NETWORK if session.env.get(name)},
-    )
+    project = open_project(job.server_url, job.project_id, token)
+    return PublishContext(session, project, source, recent)
 
 
 def publish_again(
@@ -94,79 +98,140 @@ def publish_again(
 
     ``approved`` says that a person has started this job to approve it, which is checked first.
     """
-    approved_by = _approver(session) if approved else ""
-    folder = _bundle_of(session, from_job) if from_job else product(session, given, "bundle")
+    approved_by = _check_approver(session) if approved else ""
+    try:
+        folder = (
+            _fetch_job_bundle(session, from_job)
+            if from_job
+            else locate_product(session, given, "bundle")
+        )
+    except NightshiftError as error:
+        if error.code is not Code.PUBLISH:
+            raise
+        _report_missing_bundle(session, from_job or "", error)
+        raise
     bundle = read_record(Bundle, folder / "bundle.json")
     if from_job:
         if bundle.run_id != session.job.run_id:
             raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
         # Its logs stay where they are, in that job's artifacts.
         bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
-    begun = start(session) if session.job.trigger_payload else Start()
-    if why := _not_for(bundle, begun):
-        return ended(session, replace(bundle, outcome=Outcome.SKIPPED, reason=why), None)
-    with taken_up(session, begun.request) as there:
+    triggered = bool(session.job.trigger_payload)
+    begun = start(session) if triggered else find_begun_upkeep(session, bundle)
+    if why := _find_skip_reason(bundle, begun):
+        skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
+        return finish_run(session, folder, skipped, None)
+    with take_up_request(session, begun.request) as there:
         dry = there.settings.dry_run
-        published = None if dry else _now(there, folder, approved_by, begun.request)
-    return ended(session, bundle, published, begun.request)
+        published = None if dry else _publish_now(there, folder, approved_by, begun.request)
+    return finish_run(session, folder, bundle, published, begun.request)
 
 
-def _not_for(bundle: Bundle, begun: Start) -> str:
+def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
+    """Report a night whose work left no bundle: its job failed before, or never began."""
+    made = Bundle(
+        run_id=session.job.run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        base_sha=session.job.commit_sha,
+        target_branch=session.settings.target_branch or session.job.default_branch,
+        outcome=Outcome.FAILED,
+        reason=f"the job {job} left nothing that can be published: {error.message}",
+        error_code=error.code.value,
+    )
+    finish_run(session, session.results / "bundle", made, None)
+
+
+def _find_skip_reason(bundle: Bundle, begun: TriggerContext) -> str:
     """Why the comment that triggered this pipeline leaves nothing to publish; "" where it does."""
-    if isinstance(begun.heard, Declined | Ignored):
+    if isinstance(begun.heard, DeclinedRequest | IgnoredTrigger):
         return begun.heard.why
     moved = begun.request and begun.request.head and begun.request.head != bundle.base_sha
     return "the branch of the merge request has moved since" if moved else ""
 
 
-def _now(session: Session, folder: Path, approved_by: str, request: Request | None) -> Published:
+def _publish_now(
+    session: Session, folder: Path, approved_by: str, request: TaskRequest | None
+) -> Publication:
     if not session.secrets.gitlab_token:
-        raise no_token()
-    facts = facts_of(session)
+        raise build_missing_token_error()
+    facts = read_checkout_facts(session)
     recent = frozenset(facts.recent_files if facts.recent_enforced else ())
-    return publish(session, folder, source_of(session), recent, approved_by, request)
+    return publish(session, folder, read_source_checkout(session), recent, approved_by, request)
 
 
-def _approver(session: Session) -> str:
+def _check_approver(session: Session) -> str:
     job, token = session.job, session.secrets.gitlab_token
     if not token:
-        raise no_token()
-    login = approver(open_project(job.server_url, job.project_id, token), job)
+        raise build_missing_token_error()
+    login = find_approver(open_project(job.server_url, job.project_id, token), job)
     session.emit(GateApproved("write", f"{login}, who started this job"))
     return login
 
 
-def _bundle_of(session: Session, name: str) -> Path:
+def _fetch_job_bundle(session: Session, name: str) -> Path:
     """The bundle of another job of this pipeline."""
     job, token = session.job, session.secrets.gitlab_token
     if not token:
-        raise no_token()
+        raise build_missing_token_error()
     if not session.env.get("CI_PIPELINE_ID"):
-        raise config_error("--from-job: works in a job of a GitLab pipeline only")
+        raise build_config_error("--from-job: works in a job of a GitLab pipeline only")
     folder = session.results / "bundle"
     project = open_project(job.server_url, job.project_id, token)
     fetch_bundle(project, job.run_id, name, f"{session.settings.output_dir}/bundle", folder)
     return folder
 
 
-def no_token() -> NightshiftError:
+def build_missing_token_error() -> NightshiftError:
     """What to do where there is no token."""
-    return config_error(
+    return build_config_error(
         "GITLAB_TOKEN is not set: add it as a masked CI variable (a project access token with the "
         "role Developer and the scopes api and write_repository); --dry-run works without"
     )
 
 
-def ended(
-    session: Session, bundle: Bundle, published: Published | None, request: Request | None = None
+def finish_run(
+    session: Session,
+    folder: Path,
+    bundle: Bundle,
+    published: Publication | None,
+    request: TaskRequest | None = None,
 ) -> RunResult:
-    """Write what the run leaves, answer who asked for it, and say the last line."""
-    result = run_result(bundle, published)
+    """Write what the run leaves, answer who asked for it, and say the last line. ``folder`` holds
+    the bundle."""
+    job = session.job
+    result = build_run_result(bundle, published, job.project_path, job.pipeline_url)
     session.logs.reserve.release()
     try:
-        with told_where_full(session.results):
-            write_results(session.results, result, bundle, session.redact)
+        with report_full_disk(session.results):
+            url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
+            write_results(session.results, result, read_patch(folder), session.redact, url)
     finally:
         tell_ended(session, request, result, bundle, published)
+        update_dashboard(session, result)
         session.emit(RunEnded(result))
     return result
+
+
+def build_notify_request(session: Session) -> dict[str, Any]:
+    """What the process that tells people of this run has to know, without the values of variables.
+
+    {} where nobody is told that way: a comment is answered where it was written, and a rehearsal is
+    no night.
+    """
+    settings = session.settings
+    if not settings.notify or settings.rehearse or session.job.trigger_payload:
+        return {}
+    before = _find_outcome_before(session) if CHANGES in settings.notify_on else ""
+    return {
+        "addresses": list(settings.notify),
+        "on": list(settings.notify_on),
+        "before": before,
+    }
+
+
+def _find_outcome_before(session: Session) -> str:
+    job, token = session.job, session.secrets.gitlab_token
+    if not token or not job.project_id:
+        return ""
+    project = open_project(job.server_url, job.project_id, token)
+    return find_last_outcome(project, job, session.settings.output_dir)

@@ -1,14 +1,17 @@
 """For all tests: nothing is left of one that failed, and generated examples have no deadline."""
 
+import fcntl
+import gc
 from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-from gitlab_nightshift.host.descendants import subreaper
+from gitlab_nightshift.system.descendants import become_subreaper
 from tests.support import kept
 from tests.support.leftovers import end_processes, living, unmount_all
+from tests.support.stages import start_by_forks
 
 pytest.register_assert_rewrite("tests.support.trees", "tests.support.world")
 
@@ -16,12 +19,36 @@ hypothesis.settings.register_profile(
     "nightshift", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("nightshift")
-subreaper()
+become_subreaper()
+start_by_forks()
+gc.disable()  # until all is collected: it lives as long as the process
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kept_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _kept_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> None:
     kept.folder = tmp_path_factory.mktemp("kept")
+    own = tmp_path_factory.getbasetemp()
+    kept.shared = own if worker_id == "master" else own.parent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """The first worker compiles the tests' modules, which takes longer than to read them; the
+    others wait for its cache."""
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    with Path(__file__).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        return (yield)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)  # a look at all objects costs more than a small test
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

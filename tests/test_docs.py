@@ -1,18 +1,27 @@
-"""The documentation names what there is: every key, every code, every command."""
+"""The documentation names what there is: every key, code, command, module and function."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from gitlab_nightshift.arguments import parser
+import pytest
+
+from gitlab_nightshift.cli import build_parser
 from gitlab_nightshift.errors import EXIT_STATUS
 from gitlab_nightshift.records import Outcome
-from gitlab_nightshift.settings import load_settings, waits_for
+from gitlab_nightshift.settings import find_missing_feature, load_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = (*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md")
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
 ERRORS = (DOCS / "errors.md").read_text(encoding="utf-8")
+ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
+PACKAGE = ROOT / "gitlab_nightshift"
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+IN_CODE = re.compile(r"((?:\w+/)*\w+\.py|(?:\w+/)+)(?:: (\w+))?")
+"""A module or a folder, and what is defined there."""
 
 
 def is_documented(key: str) -> bool:
@@ -20,11 +29,11 @@ def is_documented(key: str) -> bool:
     rows = [line for line in CONFIGURATION.splitlines() if line.startswith(f"| `{key}` |")]
     after = CONFIGURATION.partition("## Accepted, not yet in force")[2]
     said = [("Not yet in force" in row or row in after) for row in rows]
-    return said == [bool(waits_for(key))]
+    return said == [bool(find_missing_feature(key))]
 
 
 def test_every_key_is_documented_with_whether_it_is_in_force() -> None:
-    keys = load_settings({}).values()
+    keys = load_settings({}).flatten_values()
     assert [key for key in keys if not is_documented(key)] == []
     assert keys
 
@@ -44,9 +53,17 @@ def test_every_named_command_exists() -> None:
         for page in PAGES
         for match in re.finditer(r"`nightshift ([a-z]+)", page.read_text(encoding="utf-8"))
     }
-    known = set(re.findall(r"^    (\w+)(?: |$)", parser().format_help(), re.MULTILINE))
     assert words
-    assert words <= known
+    assert words <= list_commands()
+
+
+def test_the_readme_has_every_command() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in list_commands() if f"`nightshift {name}" not in readme] == []
+
+
+def list_commands() -> set[str]:
+    return set(re.findall(r"^    (\w+)(?: |$)", build_parser().format_help(), re.MULTILINE))
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -57,3 +74,55 @@ def test_every_link_leads_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert links == []
+
+
+# --- modules and functions ------------------------------------------------------------------------
+
+
+def find_wrong_names(text: str, *, every: bool) -> Iterator[str]:
+    """What a page says is in the repository and is not. ``every``: no path is a user's own, such as
+    ``vendor/``; else one counts that has a folder and a module, or what is defined there."""
+    for span in re.findall(r"`([^`]+)`", FENCED.sub("", text)):
+        named = IN_CODE.fullmatch(" ".join(span.split()))
+        if not named or not (every or re.match(r"gitlab_nightshift/|\w+/.*\.py|.*: ", named[0])):
+            continue
+        found = [base / named[1] for base in (PACKAGE, ROOT) if (base / named[1]).exists()]
+        if not found or (named[2] and named[2] not in list_definitions(found[0])):
+            yield named[0]
+
+
+def list_definitions(module: Path) -> set[str]:
+    """The names of a module's functions, classes and values."""
+    found = set[str]()
+    for node in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_every_named_module_and_function_is_there(page: Path) -> None:
+    every = page.name in {"architecture.md", "CONTRIBUTING.md"}
+    assert list(find_wrong_names(page.read_text(encoding="utf-8"), every=every)) == []
+
+
+def test_a_wrong_name_is_found() -> None:
+    text = "`host/git.py`, `work/night.py`, `work/night.py:\nimplement`, `work/night.py: run_day`"
+    assert list(find_wrong_names(text, every=False)) == ["host/git.py", "work/night.py: run_day"]
+    assert list(find_wrong_names("`outlets/`, `output/`", every=True)) == ["outlets/"]
+    assert list(find_wrong_names("`vendor/`, `cart.py`", every=False)) == []
+
+
+def test_the_layout_has_every_part_of_the_package_and_no_other() -> None:
+    [layout, *_] = FENCED.findall(ARCHITECTURE)
+    named = set(re.findall(r"(?<![*\w])\w+(?:/|\.py\b)", layout))
+    parts = {
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in PACKAGE.iterdir()
+        if not path.name.startswith("_") and (path.is_dir() or path.suffix == ".py")
+    }
+    assert parts - named == set()
+    assert [name for name in named if not next(PACKAGE.rglob(name.rstrip("/")), None)] == []

@@ -1,6 +1,12 @@
 """The codes and exit statuses of the contract, "Errors"."""
 
-from gitlab_nightshift.errors import EXIT_STATUS, Code, Interrupted, NightshiftError, config_error
+from gitlab_nightshift.errors import (
+    EXIT_STATUS,
+    Code,
+    Interruption,
+    NightshiftError,
+    build_config_error,
+)
 from tests.support.tables import each
 
 CONTRACT = {
@@ -15,6 +21,7 @@ CONTRACT = {
     "E_PARSE_ERROR": 10,
     "E_WORKSPACE_DIRTY": 11,
     "E_PUBLISH": 12,
+    "E_INCOMPLETE": 13,
     "E_INTERNAL": 70,
     "E_INTERRUPTED": 130,
     "E_TERMINATED": 143,
@@ -38,11 +45,11 @@ def test_an_error_knows_its_status_and_text(code: Code) -> None:
 
 
 def test_a_mistake_of_the_user_is_a_config_error() -> None:
-    assert config_error("x").code is Code.CONFIG
+    assert build_config_error("x").code is Code.CONFIG
 
 
 def test_no_handler_for_failures_takes_an_interruption_for_one() -> None:
-    assert not issubclass(Interrupted, Exception)
+    assert not issubclass(Interruption, Exception)
 
 
 def test_what_is_printed_of_a_message_is_bounded_and_plain() -> None:

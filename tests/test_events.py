@@ -6,72 +6,24 @@ import typing
 from datetime import UTC, datetime
 
 from gitlab_nightshift.events import (
-    ArtifactWritten,
-    BeadEnded,
-    BoundaryChosen,
-    BoundaryProven,
-    CmdEnd,
-    CmdStart,
-    CommandEnded,
     Event,
-    GateApproved,
-    GateDenied,
-    GateRequired,
-    Note,
-    PhaseEnd,
-    PhaseStart,
-    Progress,
-    RunEnded,
-    RunStarted,
-    StepEnded,
-    StepStarted,
-    cost,
-    elapsed,
-    redacted,
+    format_cost,
+    format_elapsed,
+    redact_record,
     to_all,
     to_line,
 )
-from gitlab_nightshift.promises import Hold, Strength, TriedRow
 from gitlab_nightshift.records import (
-    BeadResult,
-    BeadStatus,
-    CommandResult,
     Outcome,
     RunResult,
     Usage,
     Verdict,
 )
 from gitlab_nightshift.redaction import Redactor
+from tests.support.samples import BEAD, EVENTS
 from tests.support.tables import each
 
 NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
-ODD = "two\nlines \u2028 \x1b[31m \ud800 ü"
-BEAD = BeadResult(
-    "verify", "tests", 1, "m", BeadStatus.OK, Usage(None, 5), 1.0, ODD, Verdict(True, ODD), (ODD,)
-)
-EVENTS: list[Event] = [
-    RunStarted("acme/shop", (ODD,)),
-    StepStarted("plan", ODD),
-    StepEnded("plan", True, ODD),
-    Progress(ODD, 1.5, None, 7),
-    BeadEnded(BEAD),
-    CommandEnded(CommandResult("make test", None, 1.0, ODD)),
-    Note(ODD, warning=True),
-    BoundaryChosen(
-        *("auto", "uid", ((ODD, ODD),), (Strength("files", Hold.PARTIAL, ODD),), ODD),
-        *((ODD,), (ODD,), (ODD,)),
-    ),
-    BoundaryProven((), (TriedRow(ODD, 2, Hold.BROKEN, ODD),)),
-    RunEnded(RunResult("1", Outcome.FAILED, reason=ODD, beads=(BEAD,))),
-    PhaseStart("Apply", 2),
-    PhaseEnd("Apply", False, ODD),
-    CmdStart(ODD),
-    CmdEnd(ODD, None, 1.0),
-    ArtifactWritten("patch_file", ODD),
-    GateRequired("write", ODD),
-    GateApproved("network", ODD),
-    GateDenied("exec", ODD),
-]
 
 
 def test_every_event_is_tried() -> None:
@@ -80,11 +32,12 @@ def test_every_event_is_tried() -> None:
 
 @each("event", EVENTS)
 def test_an_event_is_one_line_of_json(event: Event) -> None:
-    line = to_line(event, NOW)
+    line = to_line(event, NOW, "7")
     assert line.isascii()
     assert line.isprintable()
     data = json.loads(line)
     assert data.pop("time") == "2025-11-24T02:00:00.123+00:00"
+    assert data.pop("run_id") == "7"
     assert data.pop("event").replace("_", "") == type(event).__name__.lower()
     assert data == json.loads(json.dumps(dataclasses.asdict(event)))
 
@@ -106,7 +59,9 @@ def test_a_record_is_redacted_to_its_depth() -> None:
     bead = dataclasses.replace(
         BEAD, handoff=Verdict(True, "hunter2", ("cat hunter2",)), denied=("hunter2",)
     )
-    clean = redacted(dataclasses.replace(result, beads=(bead,)), Redactor(("hunter2", "FAILED")))
+    clean = redact_record(
+        dataclasses.replace(result, beads=(bead,)), Redactor(("hunter2", "FAILED"))
+    )
     assert "hunter2" not in str(clean)
     assert clean.outcome is Outcome.FAILED, "a word of ours is no secret"
     assert clean.beads[0].handoff == Verdict(True, "[redacted]", ("cat [redacted]",))
@@ -121,7 +76,7 @@ def test_a_record_is_redacted_to_its_depth() -> None:
     [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3661, "1:01:01"), (90000, "25:00:00")],
 )
 def test_elapsed(seconds: float, text: str) -> None:
-    assert elapsed(seconds) == text
+    assert format_elapsed(seconds) == text
 
 
 @each(
@@ -138,11 +93,14 @@ def test_elapsed(seconds: float, text: str) -> None:
 def test_unknown_cost_is_said_to_be_unknown(
     usd: float | None, tokens: int | None, text: str
 ) -> None:
-    assert cost(Usage(usd, tokens)) == text
+    assert format_cost(Usage(usd, tokens)) == text
 
 
 def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
-    told = "(${} of it assumed: the end of an answer was not seen)"
-    assert cost(Usage(1.5, 1500, 0.48, 900)) == f"at most $1.50, 2k tokens {told.format('0.48')}"
-    unknown = cost(Usage(None, 1500, 0.0, 900))
+    assumed = "(${} of it assumed: the end of an answer was not seen)"
+    assert (
+        format_cost(Usage(1.5, 1500, 0.48, 900))
+        == f"at most $1.50, 2k tokens {assumed.format('0.48')}"
+    )
+    unknown = format_cost(Usage(None, 1500, 0.0, 900))
     assert unknown.startswith("cost unknown, at most 2k tokens (900 tokens of it assumed")

@@ -1,20 +1,30 @@
-"""What a change may touch, and the sentences that tell the next attempt."""
+"""What a change may touch, and the sentences for the next attempt."""
 
+import re
 from typing import Any
 
+from pathspec import GitIgnoreSpec
+
+from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles, follow
 from gitlab_nightshift.policy import (
-    NO_INCLUDES,
-    ChangeView,
-    CiFiles,
-    follow,
-    gated,
+    DEPENDENCY_FILES,
+    SENSITIVE,
+    find_violations,
+    list_gated_files,
     matches,
     to_approve,
-    violations,
     within,
 )
+from gitlab_nightshift.policy.manifest_files import DEPENDENCY_GROUPS
+from gitlab_nightshift.policy.path_patterns import find_matching
+from gitlab_nightshift.policy.sensitive_files import HARMLESS, PIPELINE
+from gitlab_nightshift.records import ChangeSummary
 from gitlab_nightshift.settings import Settings
 from tests.support.tables import each
+
+
+def change_of(*paths: str, lines: int = 1) -> ChangeSummary:
+    return ChangeSummary("a" * 40, paths, lines, 0)
 
 
 def found(
@@ -24,8 +34,8 @@ def found(
     ci_config: str = ".gitlab-ci.yml",
     **settings: object,
 ) -> tuple[str, ...]:
-    change = ChangeView(paths, lines)
-    return violations(change, Settings.model_validate(settings), recent, ci_config)
+    change = change_of(*paths, lines=lines)
+    return find_violations(change, Settings.model_validate(settings), recent, ci_config)
 
 
 def test_an_ordinary_change_breaks_nothing() -> None:
@@ -39,13 +49,45 @@ def test_exactly_the_limit_is_allowed(lines: int, limit: int, ok: bool) -> None:
 
 def test_every_violation_is_told_in_a_sentence() -> None:
     paths = ("lib/a.py", "src/package.json", ".gitlab-ci.yml", "src/b.py")
-    told = found(*paths, lines=150, recent=("src/b.py", "src/c.py"), paths=["src/"])
-    assert told == (
+    sentences = found(*paths, lines=150, recent=("src/b.py", "src/c.py"), paths=["src/"])
+    assert sentences == (
         "The diff has 150 added and deleted lines; at most 100 are allowed. Make a smaller change.",
         "src/package.json is a dependency manifest or lock file.",
         "src/b.py was changed by a recent commit and is left alone.",
         "lib/a.py is outside the paths of this night.",
         ".gitlab-ci.yml is outside the paths of this night.",
+    )
+
+
+def test_each_pattern_with_a_wildcard_has_its_example() -> None:
+    sensitive = [group for kind in (PIPELINE, *SENSITIVE) for group in kind.groups]
+    for group in (*DEPENDENCY_GROUPS, *sensitive):
+        patterns = [pattern for pattern in group.patterns if "*" in pattern.replace("**/", "")]
+        assert group.name and group.patterns and len(patterns) == len(group.examples), group
+        for pattern, example in zip(patterns, group.examples, strict=True):
+            assert matches(example, (pattern,)), (group.name, pattern, example)
+
+
+def test_what_is_harmless_about_access() -> None:
+    for name, pattern, example in HARMLESS:
+        alone = [other for other, each, _ in HARMLESS if re.search(each, example)]
+        assert alone == [name], (pattern, example)
+        assert matches(example, next(k.patterns for k in SENSITIVE if k.name == "auth"))
+
+
+def test_patterns_match_as_git_ignores() -> None:
+    """Most of them are never compiled: the texts in them rule them out first."""
+    patterns = [pattern for kind in SENSITIVE for pattern in kind.patterns]
+    patterns += [*DEPENDENCY_FILES, "src/**/*.py", "*", "**", "/a?c", "!a/keep", "[ab]*.c"]
+    patterns += ["a\\*b"]
+    paths = """jenkinsfile.old x/k8s/y .env.local a/docker-compose.dev.yml src/a/b.py abc a/keep
+        b1.c a*b lib/auth_x.py requirements/dev.txt go.mod x/go.mod/y
+        .github/workflows/ci.yml""".split()
+    for pattern in patterns:
+        known = list(GitIgnoreSpec.from_lines([pattern]).match_files(paths))
+        assert find_matching(paths, [pattern]) == known, pattern
+    assert find_matching(paths, patterns) == list(
+        GitIgnoreSpec.from_lines(patterns).match_files(paths)
     )
 
 
@@ -123,7 +165,7 @@ def decided(
 ) -> str:
     """What the write gate does with one changed file."""
     settings = Settings.model_validate({"policy": policy})
-    found = gated(ChangeView((path,), 1, ci), settings, config)
+    found = list_gated_files(change_of(path), settings, config, ci)
     return found[0].decision if found else "allow"
 
 
@@ -225,19 +267,19 @@ def test_own_sensitive_paths_and_own_prompts() -> None:
     assert decided("billing/tax.py", sensitive_paths=["billing/"]) == "draft"
     assert decided("billing/tax.py", sensitive_paths=["tax"]) == "allow"
     own = Settings.model_validate({"prompts": {"verify": "./prompts/verify.md"}})
-    [told] = gated(ChangeView(("prompts/verify.md", "prompts/other.md"), 1), own, "")
-    assert str(told) == "prompts/verify.md is a prompt of this night shift."
+    [sentences] = list_gated_files(change_of("prompts/verify.md", "prompts/other.md"), own, "")
+    assert str(sentences) == "prompts/verify.md is a prompt of this night shift."
 
 
 def test_what_to_approve_is_one_line() -> None:
     paths = tuple(f".gitlab/ci/{n}.yml" for n in range(7))
-    gates = gated(ChangeView((*paths, "Dockerfile"), 1), Settings(), "")
+    gates = list_gated_files(change_of(*paths, "Dockerfile"), Settings(), "")
     text = to_approve(gates)
     assert "\n" not in text
     assert text.startswith(".gitlab/ci/0.yml is pipeline configuration, which GitLab runs before")
     assert text.endswith("; and 2 more files")
     assert "Dockerfile" not in text
-    assert to_approve(gated(ChangeView(("Dockerfile",), 1), Settings(), "")) == ""
+    assert to_approve(list_gated_files(change_of("Dockerfile"), Settings(), "")) == ""
 
 
 # --- what GitLab reads as configuration -----------------------------------------------------------

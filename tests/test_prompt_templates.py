@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gitlab_nightshift import guidance, records
+from gitlab_nightshift import categories, records
 from tests.support.tables import each
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
@@ -40,12 +40,14 @@ PLACEHOLDERS = {
     "deadline",
     "reviewer",
     "short_description",
+    "evidence",
+    "last_patch_file",
 }
 NEVER_EMPTY = {  # in the beads whose templates put them inside a sentence
-    "analyze": {"category", "handoff_file"},
+    "analyze": set(),
     "implement": set(),
-    "verify": {"base_sha", "handoff_file"},
-    "mr": {"base_sha", "category", "handoff_file"},
+    "verify": {"base_sha"},
+    "mr": {"base_sha", "category"},
 }
 RULES = {
     "there is no minimum": ("analyze", "implement", "verify"),
@@ -70,6 +72,12 @@ RULES = {
     "in doubt it is false": ("verify",),
     "the checkout has been put back": ("implement",),
     "an honest no is a good result": ("analyze",),
+    "3: somebody gets a wrong result, loses data or is exposed": ("analyze",),
+    "2: it costs the team time every week": ("analyze",),
+    "1: nicer": ("analyze",),
+    "a candidate whose quotation is not in the file is dropped": ("analyze",),
+    "an honest no: `{": ("analyze",),
+    "call tools at most": ("analyze", "implement"),
     "without a prefix": ("mr",),
     "no trailers": ("mr",),
     "@mentions": ("mr",),
@@ -79,11 +87,11 @@ RULES = {
 }
 NEEDED = {
     "analyze": {"category_guidance", "recent_files", "open_merge_requests", "rejected_ideas"}
-    | {"max_diff_lines", "allowed_commands", "verify_commands", "deadline", "handoff_file"},
+    | {"max_diff_lines", "allowed_commands", "verify_commands", "deadline"},
     "implement": {"short_description", "analysis_file", "verify_error", "max_diff_lines"}
     | {"allowed_commands", "build_commands", "recent_files", "deadline"},
-    "verify": {"short_description", "analysis_file", "base_sha", "build_commands", "handoff_file"},
-    "mr": {"short_description", "analysis_file", "base_sha", "handoff_file"},
+    "verify": {"short_description", "analysis_file", "base_sha", "build_commands"},
+    "mr": {"short_description", "analysis_file", "base_sha"},
 }
 
 
@@ -125,22 +133,21 @@ def test_says_what_the_bead_needs(bead: str) -> None:
 
 
 @each("bead", REPORTING)
-def test_reports_by_tool_or_to_the_handoff_file(bead: str) -> None:
-    text = flat(template(bead))
-    assert "report by the structured output tool if you have one" in text
-    assert "otherwise write exactly one json object of this shape to {{handoff_file}}" in text
-    assert "read it, then replace it whole" in text, "claude refuses to write over a file not read"
+def test_shows_the_report_and_leaves_the_way_of_it_to_the_program(bead: str) -> None:
+    assert "## report one json object of this shape:" in flat(template(bead))
+    assert "handoff_file" not in used(template(bead))
+    assert "structured output" not in flat(template(bead)), "one way, and not every agent's"
 
 
 def test_implement_reports_nothing() -> None:
-    assert "handoff_file" not in used(template("implement"))
     assert "end with one plain sentence" in flat(template("implement"))
 
 
 @each(("bead", "kind"), REPORTING.items())
 def test_example_is_a_whole_handoff(bead: str, kind: type[Any]) -> None:
     data = example(bead)
-    assert set(data) == {field.name for field in dataclasses.fields(kind)}
+    names = {field.name for field in dataclasses.fields(kind)}
+    assert set(data) == names - {"answers"}, "that one is asked for below the template"
     TypeAdapter(kind).validate_python(data)
 
 
@@ -168,7 +175,7 @@ def test_states_the_rule(rule: str, bead: str) -> None:
 
 @each("bead", BEADS)
 def test_reads_well_when_all_values_are_empty(bead: str) -> None:
-    prompt = guidance.INJECTION_MITIGATION_PREAMBLE + "\n---\n\n" + render(template(bead), {})
+    prompt = categories.INJECTION_MITIGATION_PREAMBLE + "\n---\n\n" + render(template(bead), {})
     assert "\n\n\n" not in prompt
 
 
@@ -183,14 +190,14 @@ def test_a_value_that_may_be_empty_ends_its_line(bead: str) -> None:
 def test_short_plain_text(bead: str) -> None:
     text = template(bead)
     assert text.isascii()
-    assert 35 <= len(text.splitlines()) <= 110
+    assert 35 <= len(text.splitlines()) <= 125
     assert "pull request" not in text.lower()
     shouted = set(re.findall(r"\b[A-Z]{4,}\b", text))
     assert shouted <= {"CONTRIBUTING", "CODEOWNERS", "JSON", "HTML", "IMPROVEMENT", "FOUND"}
 
 
 def test_preamble() -> None:
-    preamble = guidance.INJECTION_MITIGATION_PREAMBLE
+    preamble = categories.INJECTION_MITIGATION_PREAMBLE
     text = flat(preamble)
     assert len(preamble.splitlines()) < 20
     assert preamble.endswith(".\n")
@@ -211,8 +218,8 @@ def test_preamble() -> None:
 
 
 def test_fallback_order_is_fixed() -> None:
-    assert guidance.FALLBACK_ORDER == ("tests", "refactoring", "docs", "security", "performance")
-    assert tuple(guidance.CATEGORY_GUIDANCE) == guidance.FALLBACK_ORDER
+    assert categories.FALLBACK_ORDER == ("tests", "refactoring", "docs", "security", "performance")
+    assert tuple(categories.CATEGORY_GUIDANCE) == categories.FALLBACK_ORDER
 
 
 @each(
@@ -230,13 +237,13 @@ def test_fallback_order_is_fixed() -> None:
     ],
 )
 def test_guidance_names_what_the_contract_names_in_its_order(category: str, words: str) -> None:
-    text = guidance.CATEGORY_GUIDANCE[category].lower()
+    text = categories.CATEGORY_GUIDANCE[category].lower()
     places = [text.find(word) for word in words.split("|")]
     assert -1 not in places
     assert places == sorted(places)
 
 
-@each("text", guidance.CATEGORY_GUIDANCE.values())
+@each("text", categories.CATEGORY_GUIDANCE.values())
 def test_guidance_is_one_plain_paragraph(text: str) -> None:
     assert text.isascii()
     assert "\n" not in text
@@ -246,4 +253,4 @@ def test_guidance_is_one_plain_paragraph(text: str) -> None:
 
 def test_guidance_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
-        guidance.CATEGORY_GUIDANCE["tests"] = "anything"  # type: ignore[index]
+        categories.CATEGORY_GUIDANCE["tests"] = "anything"  # type: ignore[index]

@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.guidance import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.prompts import (
     BEADS,
     LARGEST_TEMPLATE,
-    bead_prompt,
     check_placeholders,
+    find_packaged_folder,
     load_bead_prompt,
-    packaged_folder,
     render,
+    render_bead_prompt,
 )
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.settings.parts import Prompts
-from gitlab_nightshift.settings.values import PLACEHOLDERS
+from gitlab_nightshift.settings.notations import PLACEHOLDERS
+from gitlab_nightshift.settings.setting_groups import Prompts
 from tests.support.tables import each
 
 CONTRACT = """category, category_guidance, date, repo_url, project_path, default_branch, base_sha,
     handoff_file, analysis_file, verify_error, allowed_commands, build_commands, verify_commands,
     recent_files, open_merge_requests, rejected_ideas, max_diff_lines, deadline, reviewer,
-    short_description"""
+    short_description, evidence, last_patch_file"""
 
 
 def own(path: str | Path, **others: object) -> Settings:
@@ -47,17 +47,26 @@ def test_the_placeholders_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize("bead", BEADS)
 def test_a_bead_has_a_packaged_template(bead: str, tmp_path: Path) -> None:
     text = load_bead_prompt(bead, Settings(), tmp_path)
-    assert text == (packaged_folder() / f"{bead}.md").read_text()
+    assert text == (find_packaged_folder() / f"{bead}.md").read_text()
     assert set(Prompts.model_fields) == set(BEADS)
 
 
 @given(st.text(), st.dictionaries(st.sampled_from(sorted(PLACEHOLDERS)), st.text()))
 def test_the_preamble_is_always_first(template: str, values: dict[str, str]) -> None:
-    prompt = bead_prompt(template, values)
+    prompt = render_bead_prompt(template, values)
     assert prompt.startswith(f"{INJECTION_MITIGATION_PREAMBLE}\n---\n\n")
     assert prompt.removeprefix(f"{INJECTION_MITIGATION_PREAMBLE}\n---\n\n") == render(
         template, values
     )
+
+
+@given(st.text(), st.text(min_size=1), st.text())
+def test_the_brief_is_below_the_preamble_and_above_the_line(
+    template: str, brief: str, last: str
+) -> None:
+    prompt = render_bead_prompt(template, {}, brief, last)
+    beginning = f"{INJECTION_MITIGATION_PREAMBLE}\n{brief}"
+    assert prompt == f"{beginning}\n---\n\n{render(template, {})}{last}"
 
 
 @pytest.mark.parametrize("name", sorted(PLACEHOLDERS))

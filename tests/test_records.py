@@ -12,21 +12,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records import (
-    VERSION,
+    RESULT_VERSION,
     AnalysisCandidate,
     AnalysisResult,
-    BeadResult,
     BeadStatus,
     Bundle,
-    Change,
     CommandResult,
     Draft,
-    LeftOut,
-    OpenMergeRequest,
     Outcome,
     Plan,
-    Proposal,
-    Published,
     RunResult,
     Usage,
     Verdict,
@@ -34,37 +28,17 @@ from gitlab_nightshift.records import (
     to_json,
     write_record,
 )
-from tests.support.tables import each
-
-SELECTED = AnalysisCandidate(("src/a.py", "bä.py", "odd\\xff"), "Fold the rule", 1, "It is twice.")
-ANALYSIS = AnalysisResult("IMPROVEMENT_FOUND", "tests", "", 12, (SELECTED,), SELECTED)
-VERDICT = Verdict(True, "", ("make test",))
-DRAFT = Draft("Fold", "Why", "fold", "Fold\n\nBody", "Rank", "- one", ("Rename",))
-BEADS = (
-    BeadResult("analyze", "tests", 1, "opus", BeadStatus.OK, Usage(0.5, 10), 1.5, handoff=ANALYSIS),
-    BeadResult("verify", "tests", 1, "m", BeadStatus.OK, Usage(None, 3), 2.0, handoff=VERDICT),
-    BeadResult("mr", "tests", 1, "m", BeadStatus.OK, Usage(0.1, None), 2.0, handoff=DRAFT),
-    BeadResult("implement", "tests", 2, "m", BeadStatus.IDLE, Usage(), 9.0, "no output", None,
-               ("curl x",), ("logs/1.out", "logs/1.err")),
-)  # fmt: skip
-PROPOSAL = Proposal(
-    Change("a" * 40, ("src/a.py",), 3, 4), "tests", False, ANALYSIS, DRAFT, VERDICT,
-    (CommandResult("make test", 0, 1.0), CommandResult("x", None, 1.0, "timeout")), ("a note",),
-)  # fmt: skip
-PLAN = Plan(
-    "4711", "Monday 2025-11-24", "b" * 40, "main", "tests", ("tests", "docs"),
-    (LeftOut("security", "public"),), "", (OpenMergeRequest(7, "T", "https://g/7", "docs", "n/x"),),
-    ("an idea",), ("src/b.py",), False, ("a note",), ("open merge requests",), 50, 2.5, 1000,
-)  # fmt: skip
-BUNDLE = Bundle(
-    "4711", "2025-11-24T02:00:00+00:00", "b" * 40, "main", Outcome.MR_READY, "ready", "", "sum",
-    "tests", False, 12, PROPOSAL, Usage(None, 13), 14.5, "none", BEADS,
-)  # fmt: skip
-PUBLISHED = Published(
-    "4711", Outcome.MR_CREATED, "", "", "https://g/7", 7, "n/x", "c" * 40, "T", ("w",)
+from tests.support.samples import (
+    ANALYSIS,
+    BEADS,
+    BUNDLE,
+    PLAN,
+    PROPOSAL,
+    PUBLISHED,
+    QUIET,
+    RESULT,
 )
-RESULT = RunResult("4711", Outcome.FAILED, "E_PUBLISH", "why\nnot", beads=BEADS)
-QUIET = Bundle("4711", "2025", "b" * 40, "main", Outcome.NO_IMPROVEMENT, "All tried")
+from tests.support.tables import each
 
 
 @pytest.mark.parametrize("record", [PLAN, BUNDLE, QUIET, PUBLISHED, RESULT])
@@ -78,11 +52,27 @@ def test_a_record_survives_its_file(record: Any, tmp_path: Path) -> None:
 
 def test_result_json_has_the_keys_of_the_contract() -> None:
     names = """run_id outcome error_code reason summary task mr_url branch base_sha commit_sha
-        category_used is_fallback files_scanned total_cost_usd total_tokens
-        assumed_cost_usd assumed_tokens total_duration_s isolation beads version""".split()
+        category_used is_fallback files_scanned files_scanned_at_least total_cost_usd total_tokens
+        assumed_cost_usd assumed_tokens total_duration_s isolation beads
+        project pipeline_url started_at scheduled title change commands evidence flags gates notes
+        attempts said version""".split()
     data = json.loads(to_json(RESULT))
     assert list(data) == names
-    assert data["version"] == VERSION
+    assert data["version"] == RESULT_VERSION == 2
+
+
+def test_a_result_of_version_1_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    old = json.loads(to_json(RESULT))
+    new = """project pipeline_url started_at scheduled title change commands evidence flags gates
+        notes attempts said""".split()
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps({key: old[key] for key in old if key not in new} | {"version": 1}))
+    read = read_record(RunResult, file)
+    assert (read.outcome, read.beads, read.version) == (RESULT.outcome, RESULT.beads, 2)
+    assert (read.project, read.change, read.said) == ("", None, None)
+    file.write_text(json.dumps({**old, "version": 3}))
+    with pytest.raises(NightshiftError, match="not a version 2 runresult"):
+        read_record(RunResult, file)
 
 
 def test_outcomes_are_those_of_the_contract() -> None:

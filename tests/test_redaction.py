@@ -18,10 +18,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gitlab_nightshift.redaction import REDACTED, Redactor, Stream
-from gitlab_nightshift.redaction.escapes import escaped_spans
-from gitlab_nightshift.redaction.finder import Finder, windows
-from gitlab_nightshift.redaction.tokens import lookaheads, token_places
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.redaction import REDACTED, Redactor, Stream, refuse_secrets, token_patterns
+from gitlab_nightshift.redaction.escapes import find_escaped_spans
+from gitlab_nightshift.redaction.needle_finder import Finder, find_windows
+from gitlab_nightshift.redaction.token_patterns import (
+    TokenKind,
+    list_lookaheads,
+    list_token_places,
+)
 
 X = REDACTED
 ALNUM = string.ascii_letters + string.digits
@@ -211,11 +216,29 @@ TOKENS = (
 )
 
 
+def test_what_is_no_password_stays() -> None:
+    for name, pattern, text in token_patterns.PLACEHOLDERS:
+        url = b"https://u:" + text + b"@host/x"
+        known = [kind for kind, each, _ in token_patterns.PLACEHOLDERS if re.fullmatch(each, text)]
+        assert (TOKENS_ALONE(url), known) == (url, [name]), pattern
+        assert TOKENS_ALONE(url.replace(b"@", b"!@")) == f"https://u:{X}@host/x".encode(), name
+
+
 AROUND = (
     *(("", ""), (" ", " "), ('"', '"'), ("token=", "&"), ("TOKEN: ", "\n"), ("(", ")")),
     *(("\\n", "\\n"), ("%3D", "%26"), ("\\u003d", "\\u0026"), ("https://", "@host/")),
     ("é", "é"),
 )
+
+
+def test_each_kind_of_token_finds_its_own_example() -> None:
+    kinds = [kind for kind in token_patterns.TOKENS if isinstance(kind, TokenKind)]
+    assert len({kind.name for kind in kinds}) == len(kinds) == 14
+    for kind in kinds:
+        start = min((at for a in kind.anchors if (at := kind.example.find(a)) >= 0), default=0)
+        [(first, last)] = kind.find_spans(kind.example, start)
+        assert last == len(kind.example), kind.name
+        assert TOKENS_ALONE(kind.example) == kind.example[:first] + X.encode(), kind.name
 
 
 def test_tokens_go_whatever_their_value() -> None:
@@ -317,7 +340,7 @@ def test_redacting_twice_changes_nothing() -> None:
 
 
 def _streamed(redact: Redactor, *chunks: bytes | str) -> bytes:
-    stream = redact.stream()
+    stream = redact.build_stream()
     return b"".join([*map(stream.feed, chunks), stream.finish()])
 
 
@@ -381,13 +404,13 @@ def test_what_left_before_still_counts() -> None:
     """A cut does not make a word begin where none begins."""
     for word, shift in itertools.product(("risk-", "xAKIA", "_eyJ"), range(110)):
         text = f"{'.' * shift}{word}{BODY[:16].upper()}{BODY}.eyJ{BODY} ".encode()
-        stream = Stream(TOKENS_ALONE.spans, 100)
+        stream = Stream(TOKENS_ALONE.find_spans, 100)
         out = [stream.feed(text[at : at + 1]) for at in range(len(text))]
         assert b"".join((*out, stream.finish())) == text, (word, shift)
 
 
 def test_a_stream_takes_str_and_can_be_used_again() -> None:
-    stream = REDACT.stream()
+    stream = REDACT.build_stream()
     for _ in range(2):
         assert stream.feed("hunt") + stream.feed("er2 ü".encode()) == b""
         assert stream.finish() == X.encode() + " ü".encode()
@@ -487,7 +510,7 @@ def test_a_value_stands_in_a_change() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    stream, chunk = REDACT.stream(), os.urandom(500_000).hex().encode()
+    stream, chunk = REDACT.build_stream(), os.urandom(500_000).hex().encode()
     stream.feed(chunk)
     tracemalloc.start()
     try:
@@ -515,11 +538,11 @@ HOSTILE = (
 
 def test_nothing_is_looked_at_again_and_again() -> None:
     """Work grows with the text, not with its square: a hostile agent prints what it likes."""
-    finder = Finder((), lookaheads(), token_places())
+    finder = Finder((), list_lookaheads(), list_token_places())
     failures = {}
     for text in HOSTILE:
         data = (text * (20_000 // len(text))).encode()
-        found = sum(end - start for start, end in finder.spans(data))
+        found = sum(end - start for start, end in finder.find_spans(data))
         if found > 2 * len(data):
             failures[text] = found / len(data)
     assert failures == {}
@@ -532,7 +555,7 @@ class Literal:
     anchors: tuple[bytes]
     once: bool = False
 
-    def spans(self, text: bytes, at: int) -> list[tuple[int, int]]:
+    def find_spans(self, text: bytes, at: int) -> list[tuple[int, int]]:
         (anchor,) = self.anchors
         return [(at, at + len(anchor))] if text.startswith(anchor, at) else []
 
@@ -544,7 +567,7 @@ LETTERS = st.lists(st.sampled_from(b"abc\xd8\xdf\0"), min_size=3, max_size=9).ma
 @example({b"abcabca", b"cabcabc"}, b"abcabcabcabc")
 @example({b"abcdef", b"cdefgh"}, b"abcdefgh")
 def test_all_needles_are_found(needles: set[bytes], text: bytes) -> None:
-    found = Finder(Literal((needle,)) for needle in needles).spans(text)
+    found = Finder(Literal((needle,)) for needle in needles).find_spans(text)
     expected = {
         (at, at + len(needle))
         for needle in needles
@@ -558,13 +581,27 @@ def test_a_window_around_an_escape_does_not_begin_a_word() -> None:
     def find(text: bytes) -> list[tuple[int, int]]:
         return [(0, 3), (1, 4)]
 
-    assert list(escaped_spans(b"0123456789%41", find, 4)) == [(7, 10)]
-    assert list(escaped_spans(b"0123456789%41", find, 10)) == [(0, 3), (1, 4)]
+    assert list(find_escaped_spans(b"0123456789%41", find, 4)) == [(7, 10)]
+    assert list(find_escaped_spans(b"0123456789%41", find, 10)) == [(0, 3), (1, 4)]
 
 
 @given(st.binary(min_size=3, max_size=40))
 def test_an_anchor_has_a_window_at_even_and_odd_places(anchor: bytes) -> None:
-    for odd, (offset, key) in enumerate(windows(anchor)):
+    for odd, (offset, key) in enumerate(find_windows(anchor)):
         assert offset % 2 == odd
         assert len(key) in {2, 4, 6}
         assert anchor[offset : offset + len(key)] == key
+
+
+def test_a_patch_holds_no_secret_but_in_lines_of_its_base() -> None:
+    """What was there before is no news; text beside the change would be published as well."""
+    secret = "correct-horse-battery"
+    known = (f" {secret}", f"-{secret}", f"@@ -1 +1 @@ {secret}")
+    for line in (f"+{secret}", secret, f"diff --git a/{secret} b/x", f"\t{secret}", *known):
+        patch = f"diff --git a/x b/x\n@@ -1 +1 @@\n{line}\n".encode()
+        try:
+            refuse_secrets(patch, (secret,))
+            refused = False
+        except NightshiftError:
+            refused = True
+        assert refused == (line not in known), line

@@ -1,4 +1,4 @@
-"""The stand-in's REST front: who asks, what may they, which endpoint answers."""
+"""The stand-in's REST API: who asks, what they may do, which endpoint answers."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,29 +8,33 @@ from urllib.parse import unquote, urlencode
 
 from gitlab_nightshift.demo.standin_state import (
     REPORTER,
-    Answer,
     Credential,
-    Project,
+    StandinAnswer,
+    StandinProject,
+    StandinToken,
     State,
-    Token,
 )
 
 PREFIX = "/api/v4/"
 READ, WRITE = ("api", "read_api"), ("api",)
 PAGING = {"page", "per_page", "pagination", "order_by", "sort"}
 DEFAULT_PAGE, LARGEST_PAGE = 20, 100
+_ENDED = {
+    "expired": "is expired. You can either do re-authorization or token refresh",
+    "revoked": "was revoked. You have to re-authorize from the user",
+}
 
 
-class ApiError(Exception):
+class StandinApiError(Exception):
     """Ends a request with this answer."""
 
     def __init__(self, status: int, body: dict[str, Any]) -> None:
         super().__init__(body)
-        self.answer = Answer(status, body)
+        self.answer = StandinAnswer(status, body)
 
 
 @dataclass(frozen=True)
-class Request:
+class StandinRequest:
     """A REST request without its transport; ``path`` as sent, still encoded."""
 
     method: str
@@ -41,24 +45,24 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Call:
+class StandinCall:
     """A request that may be answered; ``values`` are the decoded parts of the path."""
 
     state: State
-    request: Request
-    token: Token | None
+    request: StandinRequest
+    token: StandinToken | None
     values: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def project(self) -> Project:
+    def project(self) -> StandinProject:
         """The project of the path."""
         return find_project(self.state, self.values["id"])
 
     @property
-    def caller(self) -> Token:
+    def caller(self) -> StandinToken:
         """The token, where the endpoint wants one."""
         if self.token is None:
-            raise ApiError(401, {"message": "401 Unauthorized"})
+            raise StandinApiError(401, {"message": "401 Unauthorized"})
         return self.token
 
 
@@ -66,12 +70,13 @@ class Call:
 class Endpoint:
     """One method of one path: the scopes (one of them) and the role that it asks for.
 
-    ``access`` None stands for an endpoint outside a project. Job tokens reach what says so.
+    ``access`` None stands for an endpoint outside a project. A job token may call it where
+    ``job_token`` is true.
     """
 
     method: str
     path: str
-    answer: Callable[[Call], Answer]
+    answer: Callable[[StandinCall], StandinAnswer]
     access: int | None = None
     scopes: tuple[str, ...] | None = READ
     job_token: bool = False
@@ -87,56 +92,60 @@ class Endpoint:
         return {k: unquote(v) for k, v in found.groupdict().items()} if found else None
 
 
-def answer(state: State, endpoints: Sequence[Endpoint], request: Request) -> Answer:
+def answer(state: State, endpoints: Sequence[Endpoint], request: StandinRequest) -> StandinAnswer:
     """Answer one request; a fault of the stand-in itself is a 500 and noted in ``errors``."""
     try:
         with state.lock:
-            endpoint, values = _route(endpoints, request)
+            endpoint, values = _find_endpoint(endpoints, request)
             token = _authenticate(state, request.credentials, endpoint)
-            call = Call(state, request, token, values)
+            call = StandinCall(state, request, token, values)
             _authorize(call, endpoint)
             return endpoint.answer(call)
-    except ApiError as error:
+    except StandinApiError as error:
         return error.answer
     except Exception as error:
         state.errors.append(error)
-        return Answer(500, {"message": "500 Internal Server Error"})
+        return StandinAnswer(500, {"message": "500 Internal Server Error"})
 
 
-def find_project(state: State, name: str) -> Project:
+def find_project(state: State, name: str) -> StandinProject:
     """A project by number or path; 404 where there is none."""
     for project in state.projects:
         if name in (str(project.id), project.path):
             return project
-    raise ApiError(404, {"message": "404 Project Not Found"})
+    raise StandinApiError(404, {"message": "404 Project Not Found"})
 
 
-def not_found(what: str) -> ApiError:
+def build_not_found(what: str) -> StandinApiError:
     """GitLab's 404 for a thing inside a project."""
-    return ApiError(404, {"message": f"404 {what} Not Found"})
+    return StandinApiError(404, {"message": f"404 {what} Not Found"})
 
 
-def required(body: Any, *names: str) -> dict[str, Any]:
+def require_fields(body: Any, *names: str) -> dict[str, Any]:
     """The body as an object that holds these names; else GitLab's 400."""
     given = body if isinstance(body, dict) else {}
     missing = [f"{name} is missing" for name in names if given.get(name) is None]
     if missing:
-        raise ApiError(400, {"error": ", ".join(missing)})
+        raise StandinApiError(400, {"error": ", ".join(missing)})
     return given
 
 
-def known_filters(request: Request, *names: str) -> dict[str, str]:
+def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:
     """The query. 501 for a filter that is not built: ignored, it would answer too much."""
     unknown = sorted(set(request.query) - PAGING - set(names))
     if unknown:
-        raise ApiError(501, {"message": f"the stand-in has no filter {', '.join(unknown)}"})
+        raise StandinApiError(501, {"message": f"the stand-in has no filter {', '.join(unknown)}"})
     return dict(request.query)
 
 
-def one_page(call: Call, items: Sequence[Any], show: Callable[[Any], Any]) -> Answer:
+def build_page(
+    call: StandinCall, items: Sequence[Any], show: Callable[[Any], Any]
+) -> StandinAnswer:
     """The page that is asked for, with GitLab's headers; only what is on it is shown."""
-    page = max(1, _number(call.request.query.get("page", "1")))
-    size = min(LARGEST_PAGE, max(1, _number(call.request.query.get("per_page", DEFAULT_PAGE))))
+    page = max(1, _parse_number(call.request.query.get("page", "1")))
+    size = min(
+        LARGEST_PAGE, max(1, _parse_number(call.request.query.get("per_page", DEFAULT_PAGE)))
+    )
     last = max(1, -(-len(items) // size))
     headers = {
         "X-Total": str(len(items)),
@@ -145,12 +154,14 @@ def one_page(call: Call, items: Sequence[Any], show: Callable[[Any], Any]) -> An
         "X-Per-Page": str(size),
         "X-Next-Page": str(page + 1) if page < last else "",
         "X-Prev-Page": str(page - 1) if page > 1 else "",
-        "Link": ", ".join(_links(call, page, last, size)),
+        "Link": ", ".join(_build_links(call, page, last, size)),
     }
-    return Answer(200, [show(item) for item in items[(page - 1) * size : page * size]], headers)
+    return StandinAnswer(
+        200, [show(item) for item in items[(page - 1) * size : page * size]], headers
+    )
 
 
-def _links(call: Call, page: int, last: int, size: int) -> Iterator[str]:
+def _build_links(call: StandinCall, page: int, last: int, size: int) -> Iterator[str]:
     neighbours = {"prev": page - 1, "next": page + 1, "first": 1, "last": last}
     for name, number in neighbours.items():
         if 1 <= number <= last:
@@ -158,27 +169,29 @@ def _links(call: Call, page: int, last: int, size: int) -> Iterator[str]:
             yield f'<{call.state.url}{call.request.path}?{urlencode(query)}>; rel="{name}"'
 
 
-def _number(text: str | int) -> int:
+def _parse_number(text: str | int) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ApiError(400, {"error": "page is invalid"}) from None
+        raise StandinApiError(400, {"error": "page is invalid"}) from None
 
 
-def _route(endpoints: Sequence[Endpoint], request: Request) -> tuple[Endpoint, dict[str, str]]:
+def _find_endpoint(
+    endpoints: Sequence[Endpoint], request: StandinRequest
+) -> tuple[Endpoint, dict[str, str]]:
     path = request.path.removeprefix(PREFIX)
     found = [(each, values) for each in endpoints if (values := each.match(path)) is not None]
     for endpoint, values in found:
         if endpoint.method == request.method:
             return endpoint, values
     if found:
-        raise ApiError(405, {"error": "405 Not Allowed"})
-    raise ApiError(404, {"error": "404 Not Found"})
+        raise StandinApiError(405, {"error": "405 Not Allowed"})
+    raise StandinApiError(404, {"error": "404 Not Found"})
 
 
 def _authenticate(
     state: State, credentials: Sequence[Credential], endpoint: Endpoint
-) -> Token | None:
+) -> StandinToken | None:
     offered = [each for each in credentials if each.kind != "basic"]
     if not offered:
         return None
@@ -187,15 +200,18 @@ def _authenticate(
         if (token.value, token.kind) == (offered[0].secret, kind):
             if token.kind == "job" and not endpoint.job_token:
                 break
+            if token.ended:
+                why = f"Token {_ENDED[token.ended]}."
+                raise StandinApiError(401, {"error": "invalid_token", "error_description": why})
             return token
-    raise ApiError(401, {"message": "401 Unauthorized"})
+    raise StandinApiError(401, {"message": "401 Unauthorized"})
 
 
-def _authorize(call: Call, endpoint: Endpoint) -> None:
+def _authorize(call: StandinCall, endpoint: Endpoint) -> None:
     """Scope first, then whether the project may be seen, then the role on it."""
     token, reading = call.token, call.request.method == "GET"
     if token is None and not (reading and endpoint.access is not None):
-        raise ApiError(401, {"message": "401 Unauthorized"})
+        raise StandinApiError(401, {"message": "401 Unauthorized"})
     if token and token.kind == "personal" and endpoint.scopes is not None:
         _check_scope(token, endpoint.scopes)
     if endpoint.access is None:
@@ -204,20 +220,20 @@ def _authorize(call: Call, endpoint: Endpoint) -> None:
     if visible_to(call.project, token):
         role = max(role, REPORTER) if reading else role
     elif not role:
-        raise ApiError(404, {"message": "404 Project Not Found"})
+        raise StandinApiError(404, {"message": "404 Project Not Found"})
     if role < endpoint.access:
-        raise ApiError(403, {"message": "403 Forbidden"})
+        raise StandinApiError(403, {"message": "403 Forbidden"})
 
 
-def visible_to(project: Project, token: Token | None) -> bool:
+def visible_to(project: StandinProject, token: StandinToken | None) -> bool:
     """Whether the project's visibility alone lets the caller read it."""
     return project.visibility == "public" or (
         project.visibility == "internal" and token is not None
     )
 
 
-def _check_scope(token: Token, scopes: tuple[str, ...]) -> None:
+def _check_scope(token: StandinToken, scopes: tuple[str, ...]) -> None:
     if not token.scopes.intersection(scopes):
         description = "The request requires higher privileges than provided by the access token."
         body = {"error": "insufficient_scope", "error_description": description}
-        raise ApiError(403, {**body, "scope": " ".join(scopes)})
+        raise StandinApiError(403, {**body, "scope": " ".join(scopes)})

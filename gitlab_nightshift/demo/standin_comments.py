@@ -1,16 +1,18 @@
 """The stand-in's issues, and comments on issues and merge requests."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from gitlab_nightshift.demo.standin_state import User
 
 
 @dataclass(frozen=True)
-class Note:
-    """A comment; those of one ``thread`` belong together."""
+class StandinNote:
+    """A comment; those of one ``thread`` belong together. ``resolvable`` is one of a thread that
+    can be resolved, ``position`` where in the diff it stands."""
 
     id: int
     body: str
@@ -19,6 +21,9 @@ class Note:
     system: bool = False
     internal: bool = False
     thread: str = field(default_factory=lambda: secrets.token_hex(20))
+    resolvable: bool = False
+    resolved: bool = False
+    position: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -32,10 +37,11 @@ class Issue:
     title: str
     description: str | None = None
     confidential: bool = False
-    notes: list[Note] = field(default_factory=list)
+    state: str = "opened"
+    notes: list[StandinNote] = field(default_factory=list)
 
 
-class Commented(Protocol):
+class StandinNoteable(Protocol):
     """What can be commented on: an issue or a merge request."""
 
     @property
@@ -47,5 +53,5 @@ class Commented(Protocol):
         """Its number in the project."""
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[StandinNote]:
         """The comments, oldest first."""

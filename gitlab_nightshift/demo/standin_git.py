@@ -1,6 +1,5 @@
 """Who may clone from and push to the stand-in over HTTP, in GitLab's words."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,13 +8,14 @@ from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     REPORTER,
     Credential,
-    Project,
+    StandinProject,
+    StandinToken,
     State,
-    Token,
 )
-from gitlab_nightshift.host.http_backend import BackendRequest
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.repository.http_backend import BackendRequest
 
-GIT_PATH = re.compile(
+GIT_PATH = compile_lazily(
     r"/(?P<project>.+?)\.git/(?P<what>info/refs|git-upload-pack|git-receive-pack)"
 )
 JOB_USER = "gitlab-ci-token"
@@ -65,7 +65,7 @@ class GitCall:
         return self.query.get("service", "") if what == "info/refs" else what
 
 
-def permitted(state: State, call: GitCall) -> BackendRequest:
+def authorize_call(state: State, call: GitCall) -> BackendRequest:
     """The request for the backend. Raises GitRefusedError where GitLab would not serve it."""
     found = GIT_PATH.fullmatch(call.path)
     name = found["project"] if found else ""
@@ -80,10 +80,10 @@ def permitted(state: State, call: GitCall) -> BackendRequest:
         _check_push(token)
     else:
         _check_read(project, token)
-    return _backend_request(call, project, token)
+    return _build_backend_request(call, project, token)
 
 
-def _authenticate(state: State, credentials: tuple[Credential, ...]) -> Token | None:
+def _authenticate(state: State, credentials: tuple[Credential, ...]) -> StandinToken | None:
     offered = next((each for each in credentials if each.kind == "basic"), None)
     if offered is None:
         return None
@@ -95,11 +95,11 @@ def _authenticate(state: State, credentials: tuple[Credential, ...]) -> Token | 
     raise GitRefusedError(401, ACCESS_DENIED)
 
 
-def _may_see(project: Project, token: Token | None) -> bool:
+def _may_see(project: StandinProject, token: StandinToken | None) -> bool:
     return visible_to(project, token) or (token is not None and token.access_level > 0)
 
 
-def _check_push(token: Token | None) -> None:
+def _check_push(token: StandinToken | None) -> None:
     if token is None:
         raise GitRefusedError(401, ACCESS_DENIED)
     if token.kind == "job" or not token.scopes & PUSH_SCOPES:
@@ -108,7 +108,7 @@ def _check_push(token: Token | None) -> None:
         raise GitRefusedError(403, NO_PUSH)
 
 
-def _check_read(project: Project, token: Token | None) -> None:
+def _check_read(project: StandinProject, token: StandinToken | None) -> None:
     if visible_to(project, token) or token is None:
         return
     scoped = token.kind == "job" or token.scopes & READ_SCOPES
@@ -116,7 +116,9 @@ def _check_read(project: Project, token: Token | None) -> None:
         raise GitRefusedError(403, NO_DOWNLOAD)
 
 
-def _backend_request(call: GitCall, project: Project, token: Token | None) -> BackendRequest:
+def _build_backend_request(
+    call: GitCall, project: StandinProject, token: StandinToken | None
+) -> BackendRequest:
     bare = project.bare_repository
     return BackendRequest(
         root=bare.parent,

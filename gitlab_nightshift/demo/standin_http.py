@@ -14,16 +14,22 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gitlab_nightshift.demo import standin_api as api
 from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
-from gitlab_nightshift.demo.standin_git import GIT_PATH, GitCall, GitRefusedError, permitted
-from gitlab_nightshift.demo.standin_state import Answer, Credential, Fault, Recorded, State
-from gitlab_nightshift.host.http_backend import BackendAnswer, http_backend
+from gitlab_nightshift.demo.standin_git import GIT_PATH, GitCall, GitRefusedError, authorize_call
+from gitlab_nightshift.demo.standin_state import (
+    Credential,
+    Fault,
+    RecordedRequest,
+    StandinAnswer,
+    State,
+)
+from gitlab_nightshift.repository.http_backend import BackendResponse, run_http_backend
 
 CHUNK = 64 * 1024
 TOKEN_PARAMETERS = {"private_token", "access_token", "job_token"}
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="GitLab"'}
 
 
-class Server(ThreadingHTTPServer):
+class StandinServer(ThreadingHTTPServer):
     """Knows its open connections, so that closing it waits for nobody."""
 
     daemon_threads = False
@@ -51,7 +57,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is nobody's fault; the rest is kept for whoever looks."""
+        """Ignore a client that hung up; keep any other error in ``State.errors``."""
         error = sys.exception()
         if error and not isinstance(error, ConnectionError):
             self.state.errors.append(error)
@@ -69,28 +75,28 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: Server
+    server: StandinServer
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: what was asked is in ``State.requests``."""
 
     def respond(self) -> None:
         """Answer one request, whatever it is; its body is read to the end in any case."""
-        self.body = self._body()
+        self.body = self._read_body()
         url = urlsplit(self.path)
-        credentials = tuple(_credentials(self.headers.get))
+        credentials = tuple(_read_credentials(self.headers.get))
         self.server.state.credentials_seen.extend(credentials)
         fault = self.server.state.take_fault(self.command, url.path)
         if GIT_PATH.fullmatch(unquote(url.path)):
-            self._git(url.path, url.query, credentials, fault)
+            self._answer_git(url.path, url.query, credentials, fault)
         else:
-            self._api(url.path, url.query, credentials, fault)
+            self._answer_api(url.path, url.query, credentials, fault)
         for _ in self.body:
             pass
 
     do_GET = do_POST = do_PUT = do_DELETE = respond  # noqa: N815
 
-    def _api(
+    def _answer_api(
         self, path: str, query: str, credentials: tuple[Credential, ...], fault: Fault | None
     ) -> None:
         text = b"".join(self.body)
@@ -98,48 +104,51 @@ class Handler(BaseHTTPRequestHandler):
             body = json.loads(text) if text else None
         except ValueError:
             body = text.decode(errors="replace")
-        request = api.Request(self.command, path, _query(query), body, credentials)
+        state = self.server.state
+        request = api.StandinRequest(self.command, path, _parse_query(query), body, credentials)
         if fault and fault.answer:
             answer = fault.answer
         else:
-            answer = api.answer(self.server.state, ENDPOINTS, request)
+            answer = api.answer(state, (*ENDPOINTS, *state.more_endpoints), request)
         self._record(path, query, body, answer.status)
         self._finish(answer, dropped=bool(fault and not fault.answer))
 
-    def _git(
+    def _answer_git(
         self, path: str, query: str, credentials: tuple[Credential, ...], fault: Fault | None
     ) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        call = GitCall(self.command, unquote(path), _query(query), query, headers, credentials)
+        call = GitCall(
+            self.command, unquote(path), _parse_query(query), query, headers, credentials
+        )
         state = self.server.state
         if fault and fault.answer:
             self._record(path, query, None, fault.answer.status)
             self._finish(fault.answer)
             return
         try:
-            request = permitted(state, call)
+            request = authorize_call(state, call)
         except GitRefusedError as refused:
             self._record(path, query, None, refused.status)
             challenge = CHALLENGE if refused.status == 401 else {}
-            self._finish(Answer(refused.status, refused.text, challenge), "text/plain")
+            self._finish(StandinAnswer(refused.status, refused.text, challenge), "text/plain")
             return
-        with http_backend(state.git, request, self.body) as answer:
+        with run_http_backend(state.git, request, self.body) as answer:
             self._record(path, query, None, answer.status)
             self._stream(answer, dropped=fault is not None)
 
     def _record(self, path: str, query: str, body: Any, status: int) -> None:
-        recorded = Recorded(self.command, path, _query(query), body, status)
+        recorded = RecordedRequest(self.command, path, _parse_query(query), body, status)
         self.server.state.requests.append(recorded)
 
     def _finish(
-        self, answer: Answer, text_type: str = "text/html", *, dropped: bool = False
+        self, answer: StandinAnswer, text_type: str = "text/html", *, dropped: bool = False
     ) -> None:
         if dropped:
             self.close_connection = True
             return
         is_text = isinstance(answer.body, str)
         is_file = isinstance(answer.body, bytes)
-        content = answer.body if is_file else _encoded(answer.body)
+        content = answer.body if is_file else _encode_body(answer.body)
         text_type = "application/octet-stream" if is_file else text_type
         self.send_response(answer.status)
         self.send_header("Content-Type", text_type if is_text or is_file else "application/json")
@@ -149,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _stream(self, answer: BackendAnswer, *, dropped: bool) -> None:
+    def _stream(self, answer: BackendResponse, *, dropped: bool) -> None:
         if dropped:
             self.close_connection = True
             for _ in answer.chunks:
@@ -163,18 +172,18 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")
 
-    def _body(self) -> Iterator[bytes]:
+    def _read_body(self) -> Iterator[bytes]:
         """The body in pieces. Raises ConnectionError where the client stops within it."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
-                yield from self._piece(size)
+                yield from self._read_piece(size)
                 self.rfile.readline()
             while self.rfile.readline().strip():
                 pass
         else:
-            yield from self._piece(int(self.headers.get("Content-Length") or 0))
+            yield from self._read_piece(int(self.headers.get("Content-Length") or 0))
 
-    def _piece(self, size: int) -> Iterator[bytes]:
+    def _read_piece(self, size: int) -> Iterator[bytes]:
         while size:
             data = self.rfile.read(min(size, CHUNK))
             if not data:
@@ -183,11 +192,11 @@ class Handler(BaseHTTPRequestHandler):
             yield data
 
 
-def _encoded(body: Any) -> bytes:
+def _encode_body(body: Any) -> bytes:
     return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
-def _query(text: str) -> dict[str, str]:
+def _parse_query(text: str) -> dict[str, str]:
     """The query without tokens; ``name[]`` given several times becomes one comma list."""
     values: dict[str, list[str]] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
@@ -196,7 +205,7 @@ def _query(text: str) -> dict[str, str]:
     return {name: ",".join(value) for name, value in values.items()}
 
 
-def _credentials(header: Any) -> Iterator[Credential]:
+def _read_credentials(header: Any) -> Iterator[Credential]:
     if token := header("PRIVATE-TOKEN"):
         yield Credential("private-token", "", token)
     if token := header("JOB-TOKEN"):

@@ -1,26 +1,31 @@
 """How GitLab writes its things as JSON (API v4), as far as a client of the stand-in reads them."""
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.demo.standin_comments import Commented, Issue, Note
+from gitlab_nightshift.demo.standin_comments import Issue, StandinNote, StandinNoteable
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
-    Label,
-    MergeRequest,
     PipelineJob,
-    Project,
-    Token,
+    StandinLabel,
+    StandinMergeRequest,
+    StandinProject,
+    StandinToken,
     User,
 )
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.demo.standin_pipelines import StandinPipeline
 
 Json = dict[str, Any]
 
-DRAFT = re.compile(r"^\s*(\[draft\]|\(draft\)|draft:)", re.IGNORECASE)
+DRAFT = compile_lazily(r"^\s*(\[draft\]|\(draft\)|draft:)", re.IGNORECASE)
 
 
-def user_json(user: User, url: str) -> Json:
+def build_user_json(user: User, url: str) -> Json:
     """An account as others see it."""
     return {
         "id": user.id,
@@ -33,24 +38,46 @@ def user_json(user: User, url: str) -> Json:
     }
 
 
-def own_user_json(user: User, url: str) -> Json:
+def build_own_user_json(user: User, url: str) -> Json:
     """An account as its owner sees it."""
     email = f"{user.username}@noreply.gitlab.invalid"
-    return {**user_json(user, url), "bot": user.bot, "email": email, "commit_email": email}
+    return {**build_user_json(user, url), "bot": user.bot, "email": email, "commit_email": email}
 
 
-def job_json(job: PipelineJob, url: str) -> Json:
+def build_job_json(job: PipelineJob, url: str) -> Json:
     """A job as the API shows it."""
     return {
         "id": job.id,
         "name": job.name,
         "status": job.status,
+        "allow_failure": job.allow_failure,
+        **({"failure_reason": job.failure_reason} if job.status == "failed" else {}),
         "pipeline": {"id": job.pipeline},
-        "user": user_json(job.user, url) if job.user else None,
+        "user": build_user_json(job.user, url) if job.user else None,
     }
 
 
-def token_json(token: Token) -> Json:
+def build_pipeline_json(pipeline: "StandinPipeline", project: StandinProject) -> Json:
+    """A pipeline; its status follows from its jobs."""
+    jobs = [job for job in project.jobs if job.pipeline == pipeline.id]
+    return {
+        "id": pipeline.id,
+        "project_id": project.id,
+        "ref": pipeline.ref,
+        "sha": pipeline.sha,
+        "status": _find_status(jobs),
+        "source": pipeline.source,
+        "web_url": pipeline.web_url,
+    }
+
+
+def _find_status(jobs: Sequence[PipelineJob]) -> str:
+    found = {"success" if job.allow_failure else job.status for job in jobs}
+    ranked = ("running", "pending", "created", "failed", "canceled", "success", "manual")
+    return next((each for each in ranked if each in found), "created")
+
+
+def build_token_json(token: StandinToken) -> Json:
     """A token as ``personal_access_tokens/self`` shows it."""
     return {
         "id": token.id,
@@ -59,11 +86,11 @@ def token_json(token: Token) -> Json:
         "user_id": token.user.id,
         "active": True,
         "revoked": False,
-        "expires_at": None,
+        "expires_at": token.expires_at,
     }
 
 
-def project_json(project: Project, token: Token | None) -> Json:
+def build_project_json(project: StandinProject, token: StandinToken | None) -> Json:
     """A project; ``permissions`` only for a token."""
     namespace, _, name = project.path.rpartition("/")
     shown = {
@@ -77,16 +104,18 @@ def project_json(project: Project, token: Token | None) -> Json:
         "visibility": project.visibility,
         "web_url": project.web_url,
         "http_url_to_repo": project.http_url,
-        "archived": False,
-        "merge_requests_enabled": True,
+        "archived": project.archived,
+        "merge_requests_enabled": project.merge_requests_enabled,
     }
     if token is None:
         return shown
     access = {"access_level": token.access_level} if token.access_level else None
+    if token.access_level >= MAINTAINER:
+        shown["ci_push_repository_for_job_token_allowed"] = project.job_token_pushes
     return {**shown, "permissions": {"project_access": access, "group_access": None}}
 
 
-def label_json(label: Label) -> Json:
+def build_label_json(label: StandinLabel) -> Json:
     """A project's label."""
     return {
         "id": label.id,
@@ -97,7 +126,7 @@ def label_json(label: Label) -> Json:
     }
 
 
-def protected_branch_json(name: str, number: int) -> Json:
+def build_protected_branch_json(name: str, number: int) -> Json:
     """A protected branch or wildcard, open to Maintainers as GitLab protects by default."""
     maintainers = [{"access_level": MAINTAINER, "access_level_description": "Maintainers"}]
     return {
@@ -109,7 +138,7 @@ def protected_branch_json(name: str, number: int) -> Json:
     }
 
 
-def branch_json(project: Project, name: str, commit: Json, access_level: int) -> Json:
+def build_branch_json(project: StandinProject, name: str, commit: Json, access_level: int) -> Json:
     """A branch and its commit."""
     protected = project.is_protected(name)
     return {
@@ -122,26 +151,28 @@ def branch_json(project: Project, name: str, commit: Json, access_level: int) ->
     }
 
 
-def note_json(note: Note, on: Commented, url: str) -> Json:
+def build_note_json(note: StandinNote, on: StandinNoteable, url: str) -> Json:
     """A comment on an issue or a merge request."""
     return {
         "id": note.id,
-        "type": None,
+        "type": "DiffNote" if note.position else "DiscussionNote" if note.resolvable else None,
         "body": note.body,
-        "author": user_json(note.author, url),
+        "author": build_user_json(note.author, url),
         "created_at": note.created_at,
         "updated_at": note.created_at,
         "system": note.system,
         "noteable_id": on.id,
         "noteable_type": "Issue" if isinstance(on, Issue) else "MergeRequest",
         "noteable_iid": on.iid,
-        "resolvable": False,
+        "resolvable": note.resolvable,
+        **({"resolved": note.resolved} if note.resolvable else {}),
+        **({"position": note.position} if note.position else {}),
         "confidential": note.internal,
         "internal": note.internal,
     }
 
 
-def issue_json(issue: Issue, project: Project, url: str) -> Json:
+def build_issue_json(issue: Issue, project: StandinProject, url: str) -> Json:
     """An issue."""
     return {
         "id": issue.id,
@@ -149,25 +180,27 @@ def issue_json(issue: Issue, project: Project, url: str) -> Json:
         "project_id": project.id,
         "title": issue.title,
         "description": issue.description,
-        "state": "opened",
+        "state": issue.state,
         "confidential": issue.confidential,
-        "author": user_json(issue.author, url),
+        "author": build_user_json(issue.author, url),
         "labels": [],
         "user_notes_count": len(issue.notes),
         "web_url": issue.web_url,
     }
 
 
-def merge_request_json(request: MergeRequest, project: Project, url: str) -> Json:
-    """A merge request; source and target are the same project."""
-    assignees = [user_json(user, url) for user in request.assignees]
+def build_merge_request_json(
+    request: StandinMergeRequest, project: StandinProject, url: str
+) -> Json:
+    """A merge request."""
+    assignees = [build_user_json(user, url) for user in request.assignees]
     draft = bool(DRAFT.match(request.title))
     short = f"!{request.iid}"
     return {
         "id": request.id,
         "iid": request.iid,
         "project_id": project.id,
-        "source_project_id": project.id,
+        "source_project_id": request.source_project_id or project.id,
         "target_project_id": project.id,
         "title": request.title,
         "description": request.description,
@@ -178,14 +211,16 @@ def merge_request_json(request: MergeRequest, project: Project, url: str) -> Jso
         "target_branch": request.target_branch,
         "sha": request.sha,
         "labels": sorted(request.labels),
-        "author": user_json(request.author, url),
+        "author": build_user_json(request.author, url),
         "assignee": assignees[0] if assignees else None,
         "assignees": assignees,
-        "reviewers": [user_json(user, url) for user in request.reviewers],
+        "reviewers": [build_user_json(user, url) for user in request.reviewers],
         "force_remove_source_branch": request.remove_source_branch,
         "should_remove_source_branch": None,
         "squash": request.squash,
-        "user_notes_count": len(request.notes),
+        "user_notes_count": sum(not note.system for note in request.notes),
+        "merge_when_pipeline_succeeds": request.auto_merge,
+        "blocking_discussions_resolved": True,  # as in a project that does not ask for it
         "references": {"short": short, "relative": short, "full": f"{project.path}{short}"},
         "web_url": request.web_url,
         "created_at": request.created_at,

@@ -4,21 +4,29 @@ No runner is behind them: a pipeline gets the jobs of ``Project.pipeline_jobs``,
 them on by :func:`settle`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from gitlab_nightshift.demo.standin_api import WRITE, ApiError, Call, Endpoint, required
-from gitlab_nightshift.demo.standin_json import job_json
-from gitlab_nightshift.demo.standin_repository import heads
+from gitlab_nightshift.demo.standin_api import (
+    WRITE,
+    Endpoint,
+    StandinApiError,
+    StandinCall,
+    build_page,
+    check_filters,
+    require_fields,
+)
+from gitlab_nightshift.demo.standin_json import build_job_json, build_pipeline_json
+from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
     REPORTER,
-    Answer,
     PipelineJob,
-    Project,
+    StandinAnswer,
+    StandinProject,
+    State,
     User,
 )
 
@@ -34,7 +42,7 @@ NO_JOBS = (
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class StandinPipeline:
     """A pipeline as it was asked for; ``variables`` as they were sent."""
 
     id: int
@@ -43,9 +51,12 @@ class Pipeline:
     web_url: str
     user: User
     variables: Mapping[str, str]
+    source: str = "api"
 
 
-def settle(project: Project, name: str, status: str, artifacts: Path | None = None) -> PipelineJob:
+def settle(
+    project: StandinProject, name: str, status: str, artifacts: Path | None = None
+) -> PipelineJob:
     """Move the newest job of this name on; the job as it is then."""
     number = max(n for n, job in enumerate(project.jobs) if job.name == name)
     job = project.jobs[number]
@@ -53,66 +64,90 @@ def settle(project: Project, name: str, status: str, artifacts: Path | None = No
     return project.jobs[number]
 
 
-def _create(call: Call) -> Answer:
-    body, project = required(call.request.body, "ref"), call.project
-    variables = {each["key"]: each["value"] for each in body.get("variables") or ()}
-    sha = heads(project.git, project.bare_repository).get(body["ref"])
-    if sha is None:
-        raise _refused("Reference not found")
-    if project.is_protected(body["ref"]) and call.caller.access_level < MAINTAINER:
-        raise _refused(NOT_ALLOWED.format(body["ref"]))
-    if variables and call.caller.access_level < project.variables_role:
-        raise _refused(NO_VARIABLES)
-    if not project.pipeline_jobs:
-        raise _refused(NO_JOBS)
-    number = call.state.next_id("pipeline")
+def add_pipeline(
+    state: State, project: StandinProject, branch: str, jobs: Sequence[PipelineJob]
+) -> StandinPipeline:
+    """A pipeline of a branch's head, as a push starts it; the jobs get their numbers here."""
+    number = state.allocate_id("pipeline")
+    sha = read_heads(project.git, project.bare_repository)[branch]
     address = f"{project.web_url}/-/pipelines/{number}"
-    made = Pipeline(number, body["ref"], sha, address, call.caller.user, variables)
+    made = StandinPipeline(number, branch, sha, address, state.users[0], {}, "push")
+    project.pipelines.append(made)
+    project.jobs += [replace(each, id=state.allocate_id("job"), pipeline=number) for each in jobs]
+    return made
+
+
+def _create(call: StandinCall) -> StandinAnswer:
+    body, project = require_fields(call.request.body, "ref"), call.project
+    variables = {each["key"]: each["value"] for each in body.get("variables") or ()}
+    sha = read_heads(project.git, project.bare_repository).get(body["ref"])
+    if sha is None:
+        raise _build_refusal("Reference not found")
+    if project.is_protected(body["ref"]) and call.caller.access_level < MAINTAINER:
+        raise _build_refusal(NOT_ALLOWED.format(body["ref"]))
+    if variables and call.caller.access_level < project.variables_role:
+        raise _build_refusal(NO_VARIABLES)
+    if not project.pipeline_jobs:
+        raise _build_refusal(NO_JOBS)
+    number = call.state.allocate_id("pipeline")
+    address = f"{project.web_url}/-/pipelines/{number}"
+    made = StandinPipeline(number, body["ref"], sha, address, call.caller.user, variables)
     project.pipelines.append(made)
     for name, status in project.pipeline_jobs.items():
         nowhere = call.state.root / "no-artifacts"
-        job = PipelineJob(call.state.next_id("job"), number, name, nowhere, made.user, status)
+        job = PipelineJob(call.state.allocate_id("job"), number, name, nowhere, made.user, status)
         project.jobs.append(job)
-    return Answer(201, _json(made, project))
+    return StandinAnswer(201, build_pipeline_json(made, project))
 
 
-def _show(call: Call) -> Answer:
+def _show(call: StandinCall) -> StandinAnswer:
     for pipeline in call.project.pipelines:
         if str(pipeline.id) == call.values["pipeline"]:
-            return Answer(200, _json(pipeline, call.project))
-    raise ApiError(404, {"message": "404 Not found"})
+            return StandinAnswer(200, build_pipeline_json(pipeline, call.project))
+    raise StandinApiError(404, {"message": "404 Not found"})
 
 
-def _play(call: Call) -> Answer:
+def _list(call: StandinCall) -> StandinAnswer:
+    query = check_filters(call.request, "source", "ref", "order_by", "sort")
+    if (query.pop("order_by", "id"), query.pop("sort", "desc")) != ("id", "desc"):
+        raise StandinApiError(501, {"message": "the stand-in lists the newest first"})
+    wanted = {name: query[name] for name in ("source", "ref") if name in query}
+    found = [
+        each
+        for each in sorted(call.project.pipelines, key=lambda each: each.id, reverse=True)
+        if all(getattr(each, name) == value for name, value in wanted.items())
+    ]
+    return build_page(call, found, lambda each: build_pipeline_json(each, call.project))
+
+
+def _play(call: StandinCall) -> StandinAnswer:
     jobs = call.project.jobs
     for number, job in enumerate(jobs):
         if str(job.id) == call.values["job"]:
             if job.status != "manual":
-                raise ApiError(400, {"message": "400 Bad request - Unplayable Job"})
+                raise StandinApiError(400, {"message": "400 Bad request - Unplayable Job"})
             jobs[number] = replace(job, status="pending", user=call.caller.user)
-            return Answer(200, job_json(jobs[number], call.state.url))
-    raise ApiError(404, {"message": "404 Not found"})
+            return StandinAnswer(200, build_job_json(jobs[number], call.state.url))
+    raise StandinApiError(404, {"message": "404 Not found"})
 
 
-def _refused(why: str) -> ApiError:
-    return ApiError(400, {"message": {"base": [why]}})
+def _send_log(call: StandinCall) -> StandinAnswer:
+    """GET jobs/:id/trace: plain text."""
+    for job in call.project.jobs:
+        if str(job.id) == call.values["job"]:
+            return StandinAnswer(200, job.log.encode())
+    raise StandinApiError(404, {"message": "404 Not found"})
 
 
-def _json(pipeline: Pipeline, project: Project) -> dict[str, Any]:
-    return {
-        "id": pipeline.id,
-        "project_id": project.id,
-        "ref": pipeline.ref,
-        "sha": pipeline.sha,
-        "status": "created",
-        "source": "api",
-        "web_url": pipeline.web_url,
-    }
+def _build_refusal(why: str) -> StandinApiError:
+    return StandinApiError(400, {"message": {"base": [why]}})
 
 
 PIPELINES = "projects/{id}/pipelines"
 ENDPOINTS = (
     Endpoint("POST", "projects/{id}/pipeline", _create, DEVELOPER, WRITE),
+    Endpoint("GET", PIPELINES, _list, REPORTER),
     Endpoint("GET", f"{PIPELINES}/{{pipeline}}", _show, REPORTER),
+    Endpoint("GET", "projects/{id}/jobs/{job}/trace", _send_log, DEVELOPER),
     Endpoint("POST", "projects/{id}/jobs/{job}/play", _play, DEVELOPER, WRITE),
 )

@@ -1,12 +1,13 @@
 """The stand-in's bare repositories: how they are made, what GitLab refuses, what they hold."""
 
 import re
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.host.git import Git, GitError
+from gitlab_nightshift.repository.git import Git, GitError
 
 PUSH_LOG = "standin-pushes"
 COMMIT_FORMAT = "%x00".join(
@@ -55,6 +56,7 @@ POST_RECEIVE = f"""#!/bin/sh
 [ -n "$STANDIN_ACCESS_LEVEL" ] || exit 0
 while read -r old new ref; do
   echo "$old $new $ref"
+  printf 'user %s\\n' "$REMOTE_USER"
   count=0
   while [ $count -lt "${{GIT_PUSH_OPTION_COUNT:-0}}" ]; do
     eval "option=\\$GIT_PUSH_OPTION_$count"
@@ -67,12 +69,14 @@ done >> {PUSH_LOG}
 
 @dataclass(frozen=True)
 class Push:
-    """One ref as it was pushed; ``old`` or ``new`` is all zeros for a created or deleted one."""
+    """One ref as it was pushed; ``old`` or ``new`` is all zeros for a created or deleted one.
+    ``user`` is the login of who pushed it."""
 
     old: str
     new: str
     ref: str
     options: tuple[str, ...] = ()
+    user: str = ""
 
 
 def create_bare(git: Git, path: Path, default_branch: str) -> None:
@@ -96,18 +100,28 @@ def read_pushes(bare: Path) -> list[Push]:
     for line in log.read_text().splitlines() if log.exists() else []:
         if line.startswith("option "):
             last = pushes.pop()
-            pushes.append(Push(last.old, last.new, last.ref, (*last.options, line[7:])))
+            pushes.append(replace(last, options=(*last.options, line[7:])))
+        elif line.startswith("user "):
+            pushes.append(replace(pushes.pop(), user=line[5:]))
         else:
             old, new, ref = line.split(" ", 2)
             pushes.append(Push(old, new, ref))
     return pushes
 
 
-def heads(git: Git, bare: Path) -> dict[str, str]:
+def read_heads(git: Git, bare: Path) -> dict[str, str]:
     """Every branch and its commit."""
     form = "--format=%(objectname) %(refname:lstrip=2)"
     lines = git.run("for-each-ref", form, "refs/heads", cwd=bare).decode().splitlines()
     return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
+
+
+def read_blob(git: Git, bare: Path, ref: str, path: str) -> bytes | None:
+    """A file at a ref; None where there is none."""
+    try:
+        return git.run("cat-file", "blob", f"{ref}:{path}", cwd=bare)
+    except GitError:
+        return None
 
 
 def resolve(git: Git, bare: Path, ref: str) -> str | None:
@@ -121,7 +135,7 @@ def resolve(git: Git, bare: Path, ref: str) -> str | None:
     return None
 
 
-def merge_base(git: Git, bare: Path, old: str, new: str) -> str:
+def find_merge_base(git: Git, bare: Path, old: str, new: str) -> str:
     """Where ``new`` left ``old``; ``old`` itself where they have nothing in common."""
     try:
         return git.run("merge-base", old, new, cwd=bare).decode().strip()
@@ -129,14 +143,40 @@ def merge_base(git: Git, bare: Path, old: str, new: str) -> str:
         return old
 
 
-def commits(git: Git, bare: Path, *revisions: str) -> list[dict[str, Any]]:
+def has_conflict(git: Git, bare: Path, target: str, source: str) -> bool:
+    """Whether git alone cannot merge two commits."""
+    try:
+        git.run("merge-tree", "--write-tree", target, source, cwd=bare)
+    except GitError:
+        return True
+    return False
+
+
+def rebase(git: Git, bare: Path, branch: str, onto: str, user: str) -> str | None:
+    """Put a branch onto another commit; its new commit, None where git alone cannot."""
+    with tempfile.TemporaryDirectory(dir=bare.parent) as folder:
+        tree = Path(folder) / "tree"
+        git.run("worktree", "add", "--quiet", "--detach", str(tree), branch, cwd=bare)
+        identity = ("-c", f"user.name={user}", "-c", f"user.email={user}@noreply.gitlab.invalid")
+        try:
+            git.run(*identity, "rebase", "--quiet", onto, cwd=tree)
+            made = git.run("rev-parse", "HEAD", cwd=tree).decode().strip()
+        except GitError:
+            return None
+        finally:
+            git.run("worktree", "remove", "--force", str(tree), cwd=bare)
+    git.run("update-ref", f"refs/heads/{branch}", made, cwd=bare)
+    return made
+
+
+def read_commits(git: Git, bare: Path, *revisions: str) -> list[dict[str, Any]]:
     """Commits as the API shows them, oldest first; ``revisions`` as ``git log`` takes them."""
     form = f"--format={COMMIT_FORMAT}%x00%x00"
     text = git.run("log", "--reverse", form, *revisions, cwd=bare).decode(errors="replace")
-    return [_commit(entry.lstrip("\n")) for entry in text.split("\0\0\n") if entry.strip()]
+    return [_parse_commit(entry.lstrip("\n")) for entry in text.split("\0\0\n") if entry.strip()]
 
 
-def _commit(entry: str) -> dict[str, Any]:
+def _parse_commit(entry: str) -> dict[str, Any]:
     full, short, parents, author, author_mail, authored, *rest = entry.split("\0")
     committer, committer_mail, committed, title, message = rest
     return {
@@ -155,16 +195,16 @@ def _commit(entry: str) -> dict[str, Any]:
     }
 
 
-def diffs(git: Git, bare: Path, old: str, new: str) -> list[dict[str, Any]]:
+def read_diffs(git: Git, bare: Path, old: str, new: str) -> list[dict[str, Any]]:
     """The files that differ between two commits, as the API shows them."""
     raw = git.run("diff", "--raw", "-z", "-M", "--no-abbrev", old, new, cwd=bare)
     patch = git.run("diff", "-M", "--no-color", old, new, cwd=bare)
     texts = re.split(r"(?m)^diff --git ", patch.decode(errors="replace"))[1:]
-    entries = _raw_entries(raw.decode(errors="replace"))
-    return [_diff(entry, text) for entry, text in zip(entries, texts, strict=True)]
+    entries = _parse_raw_entries(raw.decode(errors="replace"))
+    return [_build_diff(entry, text) for entry, text in zip(entries, texts, strict=True)]
 
 
-def _raw_entries(raw: str) -> Iterator[tuple[str, str, str, str, str]]:
+def _parse_raw_entries(raw: str) -> Iterator[tuple[str, str, str, str, str]]:
     fields = iter(raw.split("\0"))
     for head in fields:
         if not head:
@@ -175,7 +215,7 @@ def _raw_entries(raw: str) -> Iterator[tuple[str, str, str, str, str]]:
         yield old_mode, new_mode, status[0], old_path, new_path
 
 
-def _diff(entry: tuple[str, str, str, str, str], text: str) -> dict[str, Any]:
+def _build_diff(entry: tuple[str, str, str, str, str], text: str) -> dict[str, Any]:
     old_mode, new_mode, status, old_path, new_path = entry
     start = re.search(r"(?m)^(@@|Binary files )", text)
     return {

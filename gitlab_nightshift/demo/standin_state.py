@@ -1,4 +1,4 @@
-"""What the GitLab stand-in knows: users, tokens, projects, merge requests, and what was asked."""
+"""The GitLab stand-in's state: users, tokens, projects, merge requests, and the requests it got."""
 
 import itertools
 import re
@@ -9,13 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gitlab_nightshift.demo.standin_comments import Issue, Note
+from gitlab_nightshift.demo.standin_comments import Issue, StandinNote
 from gitlab_nightshift.demo.standin_repository import Push, create_bare, read_pushes
-from gitlab_nightshift.host.git import Git
-from gitlab_nightshift.host.http_backend import server_git
+from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.repository.http_backend import build_server_git
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.demo.standin_pipelines import Pipeline
+    from gitlab_nightshift.demo.standin_api import Endpoint
+    from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
+    from gitlab_nightshift.demo.standin_pipelines import StandinPipeline
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 DEFAULT_SCOPES = ("api", "write_repository")
@@ -46,11 +48,12 @@ class User:
 
 
 @dataclass(frozen=True)
-class Token:
+class StandinToken:
     """What a client shows: ``personal`` by PRIVATE-TOKEN or Bearer, ``job`` by JOB-TOKEN.
 
     ``access_level`` is the role on every project: 0 none, 10 Guest, 20 Reporter, 30 Developer,
-    40 Maintainer, 50 Owner.
+    40 Maintainer, 50 Owner. ``expires_at`` is a date, None for never; ``ended`` is how GitLab calls
+    a token that holds no longer, "" for one that does.
     """
 
     id: int
@@ -59,6 +62,8 @@ class Token:
     scopes: frozenset[str]
     access_level: int
     kind: Literal["personal", "job"] = "personal"
+    expires_at: str | None = None
+    ended: Literal["", "expired", "revoked"] = ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class Credential:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRequest:
     """A request as it came, without its credentials, and the status of its answer."""
 
     method: str
@@ -82,7 +87,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StandinAnswer:
     """A body that is a string or bytes is sent as it is, everything else as JSON."""
 
     status: int
@@ -101,7 +106,7 @@ class Fault:
     method: str
     path: re.Pattern[str]
     times: int
-    answer: Answer | None
+    answer: StandinAnswer | None
 
     def matches(self, method: str, path: str) -> bool:
         """Whether this request is one that goes wrong."""
@@ -109,7 +114,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Label:
+class StandinLabel:
     """A project's label."""
 
     id: int
@@ -119,8 +124,9 @@ class Label:
 
 
 @dataclass
-class MergeRequest:
-    """A merge request within one project; ``sha`` is the source branch's last known commit."""
+class StandinMergeRequest:
+    """A merge request, of a fork where ``source_project_id`` is set; ``sha`` is the source branch's
+    last known commit."""
 
     id: int
     iid: int
@@ -137,7 +143,12 @@ class MergeRequest:
     assignees: list[User] = field(default_factory=list)
     remove_source_branch: bool | None = None
     squash: bool = False
-    notes: list[Note] = field(default_factory=list)
+    notes: list[StandinNote] = field(default_factory=list)
+    thumbs_down: list[User] = field(default_factory=list)
+    source_project_id: int = 0
+    approved_by: list[User] = field(default_factory=list)
+    auto_merge: bool = False
+    merge_error: str | None = None
     created_at: str = ""
     updated_at: str = ""
     closed_at: str | None = None
@@ -145,7 +156,7 @@ class MergeRequest:
 
     def settle(self, state: MergeRequestState) -> None:
         """Close, merge (the record only, no commit is made) or reopen it."""
-        now = timestamp()
+        now = build_timestamp()
         self.state, self.updated_at = state, now
         self.closed_at = now if state == "closed" else None
         self.merged_at = now if state == "merged" else None
@@ -153,7 +164,8 @@ class MergeRequest:
 
 @dataclass(frozen=True)
 class PipelineJob:
-    """A job; ``artifacts`` is the folder of what it has uploaded, ``user`` who started it."""
+    """A job; ``artifacts`` is the folder of what it has uploaded, ``user`` who started it, ``log``
+    what it has printed."""
 
     id: int
     pipeline: int
@@ -161,13 +173,17 @@ class PipelineJob:
     artifacts: Path
     user: User | None = None
     status: str = "success"
+    log: str = ""
+    failure_reason: str = "script_failure"
+    allow_failure: bool = False
 
 
 @dataclass
-class Project:
+class StandinProject:
     """A project with its bare repository. ``protected_branches`` are names and wildcards,
     ``members`` the roles of users by their ids, ``pipeline_jobs`` the jobs of a new pipeline and
-    their first status, ``variables_role`` who may give it variables (50: nobody here)."""
+    their first status, ``variables_role`` who may give it variables (50: nobody here).
+    ``variables`` are the project's own as the API shows them, ``push_rule`` likewise."""
 
     id: int
     path: str
@@ -177,14 +193,21 @@ class Project:
     protected_branches: list[str]
     bare_repository: Path
     git: Git
-    labels: list[Label] = field(default_factory=list)
-    merge_requests: list[MergeRequest] = field(default_factory=list)
+    labels: list[StandinLabel] = field(default_factory=list)
+    merge_requests: list[StandinMergeRequest] = field(default_factory=list)
     jobs: list[PipelineJob] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
     members: dict[int, int] = field(default_factory=dict)
-    pipelines: list["Pipeline"] = field(default_factory=list)
+    pipelines: list["StandinPipeline"] = field(default_factory=list)
     pipeline_jobs: dict[str, str] = field(default_factory=dict)
     variables_role: int = DEVELOPER
+    approval_rules: list[dict[str, Any]] = field(default_factory=list)
+    schedules: list["StandinSchedule"] = field(default_factory=list)
+    variables: list[dict[str, Any]] = field(default_factory=list)
+    push_rule: dict[str, Any] = field(default_factory=dict)
+    archived: bool = False
+    merge_requests_enabled: bool = True
+    job_token_pushes: bool = False
 
     @property
     def http_url(self) -> str:
@@ -209,24 +232,28 @@ class State:
 
     def __init__(self, root: Path, url: str, *, paid_tier: bool) -> None:
         self.root, self.url, self.paid_tier = root, url, paid_tier
-        self.git = server_git(root / "home")
+        self.git = build_server_git(root / "home")
         self.lock = threading.RLock()
         self.users: list[User] = []
-        self.tokens: list[Token] = []
-        self.projects: list[Project] = []
-        self.requests: list[Recorded] = []
+        self.blocked: set[int] = set()
+        self.busy: set[int] = set()
+        self.groups: dict[str, dict[int, int]] = {}
+        self.tokens: list[StandinToken] = []
+        self.projects: list[StandinProject] = []
+        self.requests: list[RecordedRequest] = []
         self.credentials_seen: list[Credential] = []
         self.faults: list[Fault] = []
         self.errors: list[BaseException] = []
+        self.more_endpoints: list[Endpoint] = []
         self._ids = {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
 
-    def next_id(self, kind: str) -> int:
+    def allocate_id(self, kind: str) -> int:
         """A fresh id; kinds have ranges of their own, so that one never passes for another."""
         return next(self._ids[kind])
 
     def add_user(self, username: str, name: str, *, bot: bool = False) -> User:
         """A new account."""
-        user = User(self.next_id("user"), username, name, bot)
+        user = User(self.allocate_id("user"), username, name, bot)
         self.users.append(user)
         return user
 
@@ -238,9 +265,20 @@ class State:
         access_level: int = DEVELOPER,
         *,
         kind: Literal["personal", "job"] = "personal",
-    ) -> Token:
+        expires_at: str | None = None,
+        ended: Literal["", "expired", "revoked"] = "",
+    ) -> StandinToken:
         """A token of a user, with its scopes and its role on every project."""
-        made = Token(self.next_id("token"), token, user, frozenset(scopes), access_level, kind)
+        made = StandinToken(
+            self.allocate_id("token"),
+            token,
+            user,
+            frozenset(scopes),
+            access_level,
+            kind,
+            expires_at,
+            ended,
+        )
         self.tokens.append(made)
         return made
 
@@ -250,12 +288,12 @@ class State:
         default_branch: str = "main",
         visibility: Visibility = "private",
         protected_branches: Iterable[str] = ("main",),
-    ) -> Project:
+    ) -> StandinProject:
         """A new project, ``group/name``, with an empty repository to push to."""
         bare = self.root / "repositories" / f"{path}.git"
         create_bare(self.git, bare, default_branch)
-        project = Project(
-            id=self.next_id("project"),
+        project = StandinProject(
+            id=self.allocate_id("project"),
             path=path,
             web_url=f"{self.url}/{path}",
             default_branch=default_branch,
@@ -277,11 +315,11 @@ class State:
         *,
         times: int = 1,
     ) -> None:
-        """Answer the next requests so instead of performing them.
+        """Answer the next matching requests with this instead of performing them.
 
         ``path_pattern`` is searched (a regular expression) in the path as sent, without the query.
         """
-        answer = Answer(status, body, dict(headers or {}))
+        answer = StandinAnswer(status, body, dict(headers or {}))
         self.faults.append(Fault(method, re.compile(path_pattern), times, answer))
 
     def drop_next(self, method: str, path_pattern: str, *, times: int = 1) -> None:
@@ -289,7 +327,7 @@ class State:
         self.faults.append(Fault(method, re.compile(path_pattern), times, None))
 
     def take_fault(self, method: str, path: str) -> Fault | None:
-        """The fault that this request meets, used up by one; at most one."""
+        """The fault for this request, if there is one, counted as used once."""
         with self.lock:
             fault = next((fault for fault in self.faults if fault.matches(method, path)), None)
             if fault:
@@ -298,6 +336,6 @@ class State:
             return fault
 
 
-def timestamp() -> str:
+def build_timestamp() -> str:
     """Now, as GitLab writes it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

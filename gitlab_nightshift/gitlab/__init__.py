@@ -1,17 +1,16 @@
 """GitLab: the only code that uses python-gitlab. Importing this package loads none of it."""
 
 from gitlab_nightshift.gitlab.access import DEVELOPER, Access
-from gitlab_nightshift.gitlab.errors import ApiError
-from gitlab_nightshift.gitlab.jobs import Started
-from gitlab_nightshift.gitlab.marker import Marker, fingerprint, read_marker, write_marker
+from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.job_starter import JobStart
+from gitlab_nightshift.gitlab.marker import Marker, compute_fingerprint, read_marker, write_marker
 from gitlab_nightshift.gitlab.project import Project, open_project
-from gitlab_nightshift.gitlab.retry import Clock, Patience, transient
-from gitlab_nightshift.gitlab.things import (
+from gitlab_nightshift.gitlab.resources import (
     NIGHT_LABEL,
-    Facts,
     Label,
     MergeRequest,
     NewMergeRequest,
+    ProjectFacts,
 )
 
 __all__ = [
@@ -19,16 +18,14 @@ __all__ = [
     "NIGHT_LABEL",
     "Access",
     "ApiError",
-    "Clock",
-    "Facts",
+    "JobStart",
     "Label",
     "Marker",
     "MergeRequest",
     "NewMergeRequest",
-    "Patience",
     "Project",
-    "Started",
-    "fingerprint",
+    "ProjectFacts",
+    "compute_fingerprint",
     "open_project",
     "read_marker",
     "transient",

@@ -1,17 +1,28 @@
 """Who a token is and whether it may do what a night needs."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal
 
-from gitlab_nightshift.errors import NightshiftError, config_error
-from gitlab_nightshift.gitlab.errors import ApiError
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-DEVELOPER = 30
+DEVELOPER, PAGE = 30, 100
 WANTED = "role Developer, scopes api and write_repository"
+AccessFact = Literal["token", "scopes", "project", "role"]
+"""What a token is judged by, in this order."""
+_KINDS = {
+    compile_lazily(r"project_\d+_bot"): "project access token",
+    compile_lazily(r"group_\d+_bot"): "group access token",
+    compile_lazily(r"service_account"): "access token of a service account",
+}
+_ENDED = {"expired": "it has expired", "revoked": "it was revoked"}
+"""GitLab's own words for a token that was valid once."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +30,8 @@ class Access:
     """A token's user and rights.
 
     ``scopes`` is None where GitLab does not tell (no personal, project or group access token);
-    ``level`` is GitLab's number of the role (30 is Developer), None for an administrator.
+    ``level`` is GitLab's number of the role (30 is Developer), None for an administrator;
+    ``expires_on`` the day at whose start (UTC) it ends, None for none or one that is not known.
     """
 
     user_id: int
@@ -28,70 +40,135 @@ class Access:
     email: str
     level: int | None
     scopes: tuple[str, ...] | None
+    expires_on: date | None = None
+
+    @property
+    def kind(self) -> str:
+        """What the token is, as far as GitLab tells: by the names that it gives to bots."""
+        if self.scopes is None:
+            return "neither a personal nor a project or group access token (perhaps OAuth)"
+        kinds = (kind for names, kind in _KINDS.items() if names.match(self.login))
+        return next(kinds, "personal access token")
 
 
-def read_access(client: "Client", project: str) -> Access:
-    """Ask GitLab about the token. Raises ``E_CONFIG`` for one that a night cannot work with."""
-    scopes = _scopes(client)
-    user = _user(client)
-    if scopes is not None and "api" not in scopes:
-        raise _no_api_scope(client)
-    level = _level(client, project, user)
+class AccessRefusal(NightshiftError):
+    """``E_CONFIG`` for a token that a night cannot work with: ``fact`` is what is wrong with it,
+    ``known`` what GitLab had told before, None for nothing."""
+
+    def __init__(self, message: str, fact: AccessFact, known: Access | None = None) -> None:
+        super().__init__(Code.CONFIG, message)
+        self.fact, self.known = fact, known
+
+
+def read_access(
+    client: "Client", project: str, read_project: Callable[[], Mapping[str, Any]]
+) -> Access:
+    """Ask GitLab about the token. Raises :class:`AccessRefusal` for one that a night cannot work
+    with.
+
+    ``read_project`` has what GitLab says of the project, the token's permissions among it.
+    """
+    token = _read_token(client)
+    user = _read_user(client, token)
+    known = _build_access(token, user)
+    if known.scopes is not None and "api" not in known.scopes:
+        raise _build_scope_error(client, known)
+    level = _read_level(client, project, read_project, user, known)
     if level is not None and level < DEVELOPER:
-        raise config_error(
+        raise AccessRefusal(
             f"the token's user {user['username']} has less than the role Developer on {project}: "
-            f"give GITLAB_TOKEN a token with {WANTED}"
+            f"give GITLAB_TOKEN a token with {WANTED}",
+            "role",
+            known,
         )
+    return replace(known, level=level)
+
+
+def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> Access:
+    """What is known before the role."""
+    login = user.get("username") or ""
     return Access(
-        user_id=user["id"],
-        login=user["username"],
-        name=user.get("name") or user["username"],
+        user_id=user.get("id") or 0,
+        login=login,
+        name=user.get("name") or login,
         email=user.get("commit_email") or user.get("email") or "",
-        level=level,
-        scopes=scopes,
+        level=0,
+        scopes=None if token is None else tuple(token.get("scopes") or ()),
+        expires_on=_parse_day(token and token.get("expires_at")),
     )
 
 
-def _user(client: "Client") -> Mapping[str, Any]:
+def find_developers(client: "Client", project: str, users: Iterable[int]) -> frozenset[int]:
+    """Those of the users (ids, 0 for nobody) who are Developers or more, by groups too."""
+    asked = sorted(set(users) - {0})[:PAGE]
+    if not asked:
+        return frozenset()
+    query = {"user_ids[]": asked, "per_page": PAGE, "page": 1}
+    path = f"/projects/{_encode_project(project)}/members/all"
+    found = client.http_list(path, query_data=query, get_all=False)
+    return frozenset(
+        int(each["id"])
+        for each in found
+        if int(each.get("access_level") or 0) >= DEVELOPER and each.get("state") == "active"
+    )
+
+
+def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str, Any]:
     try:
         return _get(client, "/user")
     except ApiError as error:
         if error.status == 403:
-            raise _no_api_scope(client) from None
-        raise _refused(error, client) from None
+            raise _build_scope_error(client, _build_access(token, {})) from None
+        raise _explain_refusal(error, client) from None
 
 
-def _scopes(client: "Client") -> tuple[str, ...] | None:
+def _parse_day(text: object) -> date | None:
     try:
-        return tuple(_get(client, "/personal_access_tokens/self").get("scopes") or ())
+        return date.fromisoformat(str(text)[:10])
+    except ValueError:
+        return None
+
+
+def _read_token(client: "Client") -> Mapping[str, Any] | None:
+    """What the token says of itself; None where GitLab does not tell."""
+    try:
+        return _get(client, "/personal_access_tokens/self")
     except ApiError as error:
         if error.status in (400, 403, 404):
             return None
-        raise _refused(error, client) from None
+        raise _explain_refusal(error, client) from None
 
 
-def _level(client: "Client", project: str, user: Mapping[str, Any]) -> int | None:
+def _read_level(
+    client: "Client",
+    project: str,
+    read_project: Callable[[], Mapping[str, Any]],
+    user: Mapping[str, Any],
+    known: Access,
+) -> int | None:
     try:
-        granted = _get(client, f"/projects/{_encoded(project)}").get("permissions") or {}
+        granted = read_project().get("permissions") or {}
     except ApiError as error:
         if error.status not in (403, 404):
             raise
-        raise config_error(
+        raise AccessRefusal(
             f"the token cannot see project {project} on {client.server}: it does not exist, or the "
-            f"token's user is no member of it"
+            f"token's user is no member of it",
+            "project",
+            known,
         ) from None
     levels = [each["access_level"] for each in granted.values() if each]
     if not levels:
-        levels = _shared_level(client, project, user["id"])
+        levels = _read_shared_levels(client, project, user["id"])
     if not levels and user.get("is_admin"):
         return None
     return max(levels, default=0)
 
 
-def _shared_level(client: "Client", project: str, user_id: int) -> list[int]:
-    """The role that comes by an invited group: the project itself does not show that one."""
+def _read_shared_levels(client: "Client", project: str, user_id: int) -> list[int]:
+    """Roles through invited groups: the project's own members do not show them."""
     try:
-        member = _get(client, f"/projects/{_encoded(project)}/members/all/{user_id}")
+        member = _get(client, f"/projects/{_encode_project(project)}/members/all/{user_id}")
     except ApiError as error:
         if error.status in (403, 404):
             return []
@@ -104,22 +181,29 @@ def _get(client: "Client", path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _encoded(project: str) -> str:
+def _encode_project(project: str) -> str:
     from urllib.parse import quote
 
     return quote(project, safe="")
 
 
-def _refused(error: ApiError, client: "Client") -> NightshiftError:
+def _explain_refusal(error: ApiError, client: "Client") -> NightshiftError:
     if error.status != 401:
         return error
-    return config_error(
-        f"GitLab at {client.server} refuses GITLAB_TOKEN: it is mistyped, expired or revoked, or a "
-        f"job token. Make a project access token with {WANTED}"
+    why = next(
+        (why for word, why in _ENDED.items() if word in error.reason.lower()),
+        "it is mistyped, expired or revoked, or a job token",
+    )
+    return AccessRefusal(
+        f"GitLab at {client.server} refuses GITLAB_TOKEN: {why}. Make a project access token with "
+        f"{WANTED}",
+        "token",
     )
 
 
-def _no_api_scope(client: "Client") -> NightshiftError:
-    return config_error(
-        f"GITLAB_TOKEN lacks the scope api on {client.server}: make a token with {WANTED}"
+def _build_scope_error(client: "Client", known: Access) -> NightshiftError:
+    return AccessRefusal(
+        f"GITLAB_TOKEN lacks the scope api on {client.server}: make a token with {WANTED}",
+        "scopes",
+        known,
     )

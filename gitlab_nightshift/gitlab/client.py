@@ -1,11 +1,10 @@
-"""python-gitlab, with one deadline, one kind of error and no surprise: nobody else imports it."""
+"""python-gitlab, with one deadline and one kind of error; no other module imports it."""
 
 import contextlib
 import json
 import re
 import ssl
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,8 +13,9 @@ import requests
 import urllib3.exceptions
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.gitlab.errors import ApiError
-from gitlab_nightshift.gitlab.retry import Patience, not_performed, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
+from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.retry import RetryPolicy, parse_retry_after
 
 LONGEST_REASON = 300
 CHUNK = 64 * 1024
@@ -29,12 +29,12 @@ class Client(gitlab.Gitlab):
     """
 
     def __init__(
-        self, server_url: str, token: str, *, timeout_s: float, patience: Patience
+        self, server_url: str, token: str, *, timeout_s: float, patience: RetryPolicy
     ) -> None:
         session = requests.Session()
         # A redirect would carry the token to another address.
         session.max_redirects = 0
-        session.hooks["response"].append(self._note_pause)
+        session.hooks["response"].append(self._read_retry_after)
         self.server = urlsplit(server_url).netloc
         self.patience = patience
         self._secret, self._retry_after_s = token, 0.0
@@ -52,26 +52,65 @@ class Client(gitlab.Gitlab):
         kwargs |= {"obey_rate_limit": False, "max_retries": 0}
         again = transient if verb == "get" else not_performed
 
-        def once() -> requests.Response:
-            with self._errors(verb, path):
+        def send_once() -> requests.Response:
+            with self._convert_errors(verb, path):
                 response = super(Client, self).http_request(verb, path, *args, **kwargs)
-                return self._checked(response)
+                return self._check_json(response)
 
-        return self.patience.tries(once, again)
+        return self.patience.call_with_retries(send_once, again)
 
     def download(self, path: str, most: int) -> bytes:
         """The bytes of a file, at most ``most`` of them; a longer one is an error."""
 
-        def once() -> bytes:
-            with self._errors("get", path):
+        def download_once() -> bytes:
+            with self._convert_errors("get", path):
                 options: dict[str, Any] = {"obey_rate_limit": False, "max_retries": 0}
                 response = super(Client, self).http_request("get", path, streamed=True, **options)
                 with contextlib.closing(response):
-                    return self._bounded(response, path, most)
+                    return self._read_bounded(response, path, most)
 
-        return self.patience.tries(once, transient)
+        return self.patience.call_with_retries(download_once, transient)
 
-    def _bounded(self, response: requests.Response, path: str, most: int) -> bytes:
+    def read_tail(self, path: str, size: int, most: int) -> bytes:
+        """The last ``size`` bytes of what may be a long text; no more than ``most`` are read."""
+
+        def read_once() -> bytes:
+            with self._convert_errors("get", path):
+                options: dict[str, Any] = {"obey_rate_limit": False, "max_retries": 0}
+                response = super(Client, self).http_request("get", path, streamed=True, **options)
+                tail, seen = b"", 0
+                with contextlib.closing(response):
+                    for chunk in response.iter_content(CHUNK):
+                        tail, seen = (tail + chunk)[-size:], seen + len(chunk)
+                        if seen > most:
+                            break
+                return tail
+
+        return self.patience.call_with_retries(read_once, transient)
+
+    def send_query(self, text: str, values: Mapping[str, Any]) -> Any:
+        """What GraphQL answers to a query; its errors are an :class:`ApiError` that lasts.
+
+        A query only reads: it may be repeated, unlike what else is posted."""
+
+        def ask_once() -> Any:
+            with self._convert_errors("post", "graphql"):
+                return super(Client, self).http_request(
+                    "post",
+                    f"{self.url}/api/graphql",
+                    post_data={"query": text, "variables": dict(values)},
+                    obey_rate_limit=False,
+                    max_retries=0,
+                )
+
+        answer = self._check_json(self.patience.call_with_retries(ask_once, transient)).json()
+        if not isinstance(answer, dict) or answer.get("errors") or not answer.get("data"):
+            errors = answer.get("errors") if isinstance(answer, dict) else None
+            reason = self._format_reason(errors or "no data")
+            raise ApiError(f"GitLab's GraphQL refused the query: {reason}", lasting=True)
+        return answer["data"]
+
+    def _read_bounded(self, response: requests.Response, path: str, most: int) -> bytes:
         data = bytearray()
         for chunk in response.iter_content(CHUNK):
             data += chunk
@@ -81,13 +120,13 @@ class Client(gitlab.Gitlab):
         return bytes(data)
 
     @contextlib.contextmanager
-    def _errors(self, verb: str, path: str) -> Iterator[None]:
+    def _convert_errors(self, verb: str, path: str) -> Iterator[None]:
         """The library's exceptions as :class:`ApiError`, without a trace of the token."""
         self._retry_after_s = 0.0
         try:
             yield
         except gitlab.GitlabError as error:
-            reason = self._plain(error.error_message)
+            reason = self._format_reason(_find_description(error) or error.error_message)
             where = f"{verb.upper()} {path.rpartition('/api/v4/')[2].lstrip('/')}"
             raise ApiError(
                 f"GitLab at {self.server} answered {error.response_code} to {where}: {reason}",
@@ -96,19 +135,23 @@ class Client(gitlab.Gitlab):
                 retry_after_s=self._retry_after_s,
             ) from None
         except requests.TooManyRedirects as error:
-            to = self._plain(error.response.headers.get("Location", "")) if error.response else ""
-            raise self._unreachable(
+            to = (
+                self._format_reason(error.response.headers.get("Location", ""))
+                if error.response
+                else ""
+            )
+            raise self._build_unreachable_error(
                 f"it redirects to {to}; use the final address", lasting=True
             ) from None
         except requests.RequestException as error:
-            why, lasting = _why(error, self.timeout)
-            raise self._unreachable(why, lasting=lasting) from None
+            why, lasting = _describe_failure(error, self.timeout)
+            raise self._build_unreachable_error(why, lasting=lasting) from None
 
-    def _unreachable(self, why: str, *, lasting: bool) -> ApiError:
+    def _build_unreachable_error(self, why: str, *, lasting: bool) -> ApiError:
         text = f"GitLab at {self.server} cannot be reached: {why}"
         return ApiError(text, reason=why, lasting=lasting)
 
-    def _checked(self, response: requests.Response) -> requests.Response:
+    def _check_json(self, response: requests.Response) -> requests.Response:
         try:
             response.json()
         except ValueError:
@@ -116,26 +159,34 @@ class Client(gitlab.Gitlab):
             raise ApiError(text, status=response.status_code, lasting=True) from None
         return response
 
-    def _note_pause(self, response: requests.Response, *_args: Any, **_kwargs: Any) -> None:
-        with contextlib.suppress(ValueError):
-            self._retry_after_s = float(response.headers.get("Retry-After", 0))
+    def _read_retry_after(self, response: requests.Response, *_args: Any, **_kwargs: Any) -> None:
+        self._retry_after_s = parse_retry_after(response.headers.get("Retry-After", ""))
 
-    def _plain(self, words: Any) -> str:
+    def _format_reason(self, words: Any) -> str:
         """GitLab's own words as one short line."""
         if isinstance(words, bytes):
             words = words.decode(errors="replace")
         text = words if isinstance(words, str) else json.dumps(words)
         if text.lstrip().startswith("<"):
             text = " ".join(re.findall(r"<title>([^<]*)", text)[:1]) or "a page instead of JSON"
-        text = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text)
+        text = make_printable(text)
         text = " ".join(text.replace(self._secret, "[token]").split())
         return text[:LONGEST_REASON] or "no reason given"
 
 
-def _why(error: BaseException, timeout_s: float | None) -> tuple[str, bool]:
-    """Why there was no answer, and whether it is for good. No text of the exception itself: it may
-    quote what was sent."""
-    chain = list(_causes(error))
+def _find_description(error: gitlab.GitlabError) -> str:
+    """GitLab's sentence beside an OAuth error code; the library passes on the code alone."""
+    try:
+        body = json.loads(error.response_body or b"")
+    except ValueError:
+        return ""
+    return str(body.get("error_description") or "") if isinstance(body, dict) else ""
+
+
+def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[str, bool]:
+    """Why there was no answer, and whether that is final. The exception's own text is not used: it
+    may quote what was sent."""
+    chain = list(_list_causes(error))
     kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...] = (
         (requests.Timeout, f"no answer within {timeout_s:.0f} s", False),
         (
@@ -155,7 +206,7 @@ def _why(error: BaseException, timeout_s: float | None) -> tuple[str, bool]:
     return "the connection was lost", False
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     waiting = [error]
     while waiting:

@@ -1,30 +1,37 @@
-"""How a merge request of this program is known again: a hidden marker, its title, its idea."""
+"""How a merge request of this program is recognized: a hidden marker, its title, its idea."""
 
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-_MARKER = re.compile(r"<!-- nightshift: (\{[^<>]{0,2000}\}) -->")
-_TITLE = re.compile(r"^(?:draft:\s*)?\[night-shift/([a-z0-9-]{1,40})\]", re.IGNORECASE)
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
+LONGEST_JSON = 2000
+"""Characters."""
+_MARKER = compile_lazily(rf"<!-- nightshift: (\{{[^<>]{{0,{LONGEST_JSON}}}\}}) -->")
+_TITLE = compile_lazily(r"^(?:draft:\s*)?\[night-shift/([a-z0-9-]{1,40})\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Marker:
-    """What the hidden comment at the end of a description says."""
+    """What the hidden comment at the end of a description says: ``idea`` is the fingerprint of the
+    change, ``symbols`` the names of what it touches."""
 
     run_id: str
     category: str
     idea: str
+    symbols: tuple[str, ...] = ()
 
 
 def write_marker(marker: Marker) -> str:
-    """The comment; its JSON cannot end the comment early."""
+    """The comment; its JSON cannot end the comment early. Symbols that do not fit are left out."""
     text = json.dumps(asdict(marker))
     for mark in ("<", ">", "--"):
         text = text.replace(mark, "".join(f"\\u{ord(char):04x}" for char in mark))
+    if len(text) > LONGEST_JSON and marker.symbols:
+        return write_marker(replace(marker, symbols=marker.symbols[:-1]))
     return f"<!-- nightshift: {text} -->"
 
 
@@ -38,10 +45,12 @@ def read_marker(description: str | None) -> Marker | None:
     if not isinstance(data, dict):
         return None
     run_id, category, idea = (str(data.get(key, "")) for key in ("run_id", "category", "idea"))
-    return Marker(run_id, category, idea)
+    symbols = data.get("symbols")
+    names = [each for each in symbols if isinstance(each, str)] if isinstance(symbols, list) else ()
+    return Marker(run_id, category, idea, tuple(names))
 
 
-def category_of(title: str, marker: Marker | None) -> str:
+def find_category(title: str, marker: Marker | None) -> str:
     """The category by marker, else by the title's ``[night-shift/<category>]``, else ""."""
     if marker and marker.category:
         return marker.category
@@ -49,9 +58,9 @@ def category_of(title: str, marker: Marker | None) -> str:
     return match[1].lower() if match else ""
 
 
-def fingerprint(category: str, paths: Iterable[str], idea: str) -> str:
-    """16 hex digits for an idea: category, sorted paths, and the idea's words in any order."""
-    words = re.findall(r"\w{3,}", unicodedata.normalize("NFKC", idea).casefold())
-    parts = (category, "\n".join(sorted(set(paths))), " ".join(sorted(set(words))))
+def compute_fingerprint(category: str, paths: Iterable[str], symbols: Iterable[str]) -> str:
+    """16 hex digits for an idea: the kind of change, and the files and symbols that it touches. Of
+    its words there is nothing: they are other ones each time."""
+    parts = (category, "\n".join(sorted(set(paths))), "\n".join(sorted(set(symbols))))
     digest = hashlib.sha256("\0".join(parts).encode(errors="surrogatepass"))
     return digest.hexdigest()[:16]

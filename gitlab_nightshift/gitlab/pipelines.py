@@ -1,11 +1,12 @@
-"""Pipelines by the API: start one, look at its jobs, play a manual one."""
+"""Pipelines by the API: start one, list its jobs, play a manual one."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.gitlab.errors import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -14,12 +15,12 @@ PAGE = 100
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 """Statuses of a job that will not change by itself."""
 MANUAL = "manual"
-_EXPANDED = re.compile(r"%[A-Za-z_]\w*%", re.ASCII)
+_EXPANDED = compile_lazily(r"%[A-Za-z_]\w*%", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline and where it can be looked at."""
+    """A pipeline and its address."""
 
     id: int
     web_url: str
@@ -51,21 +52,32 @@ class Pipelines:
         they are given."""
         # Not Project.facts: up to Python 3.11 one lock holds up all threads that ask for one.
         ref = ref or str(self._client.projects.get(self._project).default_branch or "")
-        pairs = [{"key": name, "value": literal(value)} for name, value in variables.items()]
+        pairs = [{"key": name, "value": escape_value(value)} for name, value in variables.items()]
         try:
             made = self._remote.pipelines.create({"ref": ref, "variables": pairs})
         except ApiError as error:
-            raise _explained(error, ref) from None
-        return _pipeline(made.attributes)
+            raise _explain_error(error, ref) from None
+        return _read_pipeline(made.attributes)
 
     def get(self, pipeline: int) -> Pipeline:
         """A pipeline of this project."""
-        return _pipeline(self._remote.pipelines.get(pipeline).attributes)
+        return _read_pipeline(self._remote.pipelines.get(pipeline).attributes)
 
-    def jobs(self, pipeline: int) -> tuple[Job, ...]:
-        """The jobs of a pipeline, the last try of each."""
+    def list_scheduled(self, ref: str, most: int) -> tuple[int, ...]:
+        """The ids of the newest pipelines that a schedule has started on a branch."""
+        found = self._remote.pipelines.list(
+            source="schedule", ref=ref, order_by="id", sort="desc", per_page=most, get_all=False
+        )
+        return tuple(int(each.id) for each in found)
+
+    def list_jobs(
+        self, pipeline: int | str, *, retried: bool = False, whole: bool = True
+    ) -> tuple[Job, ...]:
+        """The jobs of a pipeline: the last try of each, with ``retried`` the earlier ones too.
+        Without ``whole`` no more than one request can tell."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
-        found = remote.jobs.list(get_all=True, per_page=PAGE)
+        again = str(retried).lower()
+        found = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
         return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in found)
 
     def play(self, job: int) -> None:
@@ -73,22 +85,22 @@ class Pipelines:
         self._remote.jobs.get(job, lazy=True).play()
 
 
-def literal(value: str) -> str:
-    """A value that stays what it is: GitLab and the runner put the values of other variables, a
-    token's too, in the place of ``$NAME``, ``${NAME}`` and ``%NAME%``.
+def escape_value(value: str) -> str:
+    """A value that arrives unchanged: GitLab and the runner replace ``$NAME``, ``${NAME}`` and
+    ``%NAME%`` by the values of other variables, a token's too.
 
-    The runner makes ``$$`` one again. Nobody does so for ``%%``, so that percent signs are doubled
-    only in a value that has the form of such a name.
+    The runner turns ``$$`` back into ``$``. Nothing does so for ``%%``, so percent signs are
+    doubled only in a value that has the form of such a name.
     """
     value = value.replace("$", "$$")
     return value.replace("%", "%%") if _EXPANDED.search(value) else value
 
 
-def _pipeline(data: Mapping[str, Any]) -> Pipeline:
+def _read_pipeline(data: Mapping[str, Any]) -> Pipeline:
     return Pipeline(int(data["id"]), str(data["web_url"]))
 
 
-def _explained(error: ApiError, ref: str) -> ApiError:
+def _explain_error(error: ApiError, ref: str) -> ApiError:
     """GitLab's refusal with what to do about it."""
     hints = {
         "set pipeline variables": "set Settings > CI/CD > Variables > Minimum role to use pipeline"

@@ -1,4 +1,4 @@
-"""One project on one GitLab, as the halls ask about it and write to it."""
+"""One project on one GitLab, as the stages read it and write to it."""
 
 import itertools
 import re
@@ -6,23 +6,27 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
-from gitlab_nightshift.gitlab.errors import ApiError
-from gitlab_nightshift.gitlab.jobs import Started, read_started
-from gitlab_nightshift.gitlab.marker import category_of
+from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.ci_settings import CiSettings
+from gitlab_nightshift.gitlab.history import HistoryRequest, list_group_projects, read_history
+from gitlab_nightshift.gitlab.issues import Issues
+from gitlab_nightshift.gitlab.job_starter import JobStart, read_job_start
+from gitlab_nightshift.gitlab.memory import Memory, read_memory
+from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import Pipelines
-from gitlab_nightshift.gitlab.retry import Clock, Patience, transient
-from gitlab_nightshift.gitlab.things import (
-    NIGHT_LABEL,
-    Facts,
+from gitlab_nightshift.gitlab.resources import (
     Label,
     MergeRequest,
     NewMergeRequest,
-    merge_request_of,
+    ProjectFacts,
+    read_merge_request,
 )
+from gitlab_nightshift.gitlab.reviews import Reviews
 from gitlab_nightshift.gitlab.threads import Threads
-from gitlab_nightshift.records import OpenMergeRequest
+from gitlab_nightshift.records.history_records import NightHistory
+from gitlab_nightshift.retry import Clock, RetryPolicy
 
 if TYPE_CHECKING:
     from gitlab.v4.objects import Project as Remote
@@ -52,13 +56,13 @@ def open_project(
     Raises ``E_CONFIG`` for a server or a token that cannot be one.
     """
     if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", server_url):
-        raise config_error(f"the GitLab server's address {server_url!r} is no http(s) URL")
+        raise build_config_error(f"the GitLab server's address {server_url!r} is no http(s) URL")
     if not project:
-        raise config_error("the project is not known: set repo_url to its web address")
+        raise build_config_error("the project is not known: set repo_url to its web address")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise config_error("GITLAB_TOKEN is empty, or has a space or line break in it")
+        raise build_config_error("GITLAB_TOKEN is empty, or has a space or line break in it")
     time = clock or Clock()
-    patience = Patience(time.now() + patience_s, time)
+    patience = RetryPolicy(time.now() + patience_s, time)
     return Project(server_url.rstrip("/"), project, token, timeout_s, patience)
 
 
@@ -66,7 +70,7 @@ class Project:
     """A project behind one token. Every method may raise :class:`ApiError` (``E_PUBLISH``)."""
 
     def __init__(
-        self, server_url: str, name: str, token: str, timeout_s: float, patience: Patience
+        self, server_url: str, name: str, token: str, timeout_s: float, patience: RetryPolicy
     ) -> None:
         self.name = name
         self._server_url, self._token, self._timeout_s = server_url, token, timeout_s
@@ -74,84 +78,89 @@ class Project:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def access(self) -> Access:
+    def check_access(self) -> Access:
         """Who the token is. Raises ``E_CONFIG`` for a token that a night cannot work with."""
-        return read_access(self._client, self.name)
+        return self._access
 
     @cached_property
-    def facts(self) -> Facts:
-        """Id, path, visibility and default branch."""
-        data = self._client.projects.get(self.name).attributes
-        return Facts(
+    def _access(self) -> Access:
+        return read_access(self._client, self.name, lambda: self._attributes)
+
+    @cached_property
+    def facts(self) -> ProjectFacts:
+        """Id, path, visibility, default branch, and what is switched on."""
+        data = self._attributes
+        return ProjectFacts(
             id=data["id"],
             path=data["path_with_namespace"],
             visibility=data.get("visibility") or "",
             default_branch=data.get("default_branch") or "",
             http_url=data.get("http_url_to_repo") or "",
+            archived=data.get("archived"),
+            merge_requests=data.get("merge_requests_enabled"),
+            job_token_pushes=data.get("ci_push_repository_for_job_token_allowed"),
         )
 
-    def branch_head(self, branch: str) -> str | None:
+    @cached_property
+    def _attributes(self) -> dict[str, Any]:
+        return self._client.projects.get(self.name).attributes
+
+    def find_branch_head(self, branch: str) -> str | None:
         """The full id of a branch's commit, None where there is no such branch."""
-        found = _unless_missing(lambda: self._remote.branches.get(branch))
+        found = _call_or_none(lambda: self._remote.branches.get(branch))
         return str(found.commit["id"]) if found else None
 
-    def contains(self, branch: str, sha: str) -> bool | None:
+    def has_commit(self, branch: str, sha: str) -> bool | None:
         """Whether a branch has a commit in its history; None where GitLab lacks the commit."""
-        found = _unless_missing(lambda: self._remote.repository_compare(branch, sha))
+        found = _call_or_none(lambda: self._remote.repository_compare(branch, sha))
         return None if found is None else not found["commits"]
 
-    def visibility(self) -> str:
+    def read_visibility(self) -> str:
         """``private``, ``internal`` or ``public``."""
         return self.facts.visibility
 
-    def default_branch(self) -> str:
+    def read_default_branch(self) -> str:
         """The default branch, "" in an empty project."""
         return self.facts.default_branch
 
-    def open_merge_requests(
-        self, branch_prefix: str, label: str = NIGHT_LABEL
-    ) -> tuple[OpenMergeRequest, ...]:
-        """The open merge requests of earlier nights, newest first.
+    def read_memory(self, branch_prefix: str, label: str) -> Memory:
+        """What became of earlier nights' merge requests, and what people work on."""
+        return read_memory(self._client, self.facts, branch_prefix, label)
 
-        They are known by the marker, or by ``label`` and ``branch_prefix`` together, and by a
-        source branch in this very project; never by author, which changes with the token.
-        """
-        found = self._merge_requests(state="opened")
-        return tuple(
-            OpenMergeRequest(
-                iid=each.iid,
-                title=each.title,
-                web_url=each.web_url,
-                category=category_of(each.title, each.marker),
-                source_branch=each.source_branch,
-            )
-            for each in found
-            if each.marker
-            or (label in each.labels and each.source_branch.startswith(branch_prefix))
-        )
+    def read_history(self, wanted: HistoryRequest) -> NightHistory:
+        """Many nights, by merge requests and what is left of results."""
+        return read_history(self._client, self.facts, wanted)
 
-    def merge_request_of_run(self, run_id: str) -> MergeRequest | None:
+    def list_projects_below(self, most: int) -> tuple[str, ...]:
+        """The ids of projects, where the name of this is a group's."""
+        return list_group_projects(self._client, self.name, most)
+
+    def find_merge_request_of_run(self, run_id: str) -> MergeRequest | None:
         """The merge request that a run has opened, whatever its state; the newest of several."""
-        found = self._merge_requests(search=run_id, state="all")
+        found = self._list_merge_requests(search=run_id, state="all")
         return next((each for each in found if each.marker and each.marker.run_id == run_id), None)
 
-    def merge_request_from(self, branch: str, sha: str) -> MergeRequest | None:
+    def find_merge_request_from(self, branch: str, sha: str) -> MergeRequest | None:
         """The merge request from ``branch`` at this commit, an open one first, whatever target."""
         found = [
             each
-            for each in self._merge_requests(source_branch=branch, state="all")
+            for each in self._list_merge_requests(source_branch=branch, state="all")
             if each.sha == sha or each.state == "opened"
         ]
         return min(found, key=lambda each: each.state != "opened", default=None)
 
-    def merge_request(self, iid: int) -> MergeRequest | None:
+    def find_open_merge_request(self, branch: str) -> MergeRequest | None:
+        """The open merge request from a branch of this very project."""
+        return next(self._list_merge_requests(source_branch=branch, state="opened"), None)
+
+    def find_merge_request(self, iid: int) -> MergeRequest | None:
         """A merge request by its number, if its source branch is in this very project."""
-        found = _unless_missing(lambda: self._remote.mergerequests.get(iid))
+        found = _call_or_none(lambda: self._remote.mergerequests.get(iid))
         if found is None or found.attributes.get("source_project_id") != self.facts.id:
             return None
-        return merge_request_of(found.attributes)
+        return read_merge_request(found.attributes)
 
-    def protected_patterns(self) -> tuple[str, ...] | None:
+    def list_protected_patterns(self) -> tuple[str, ...] | None:
         """Names and wildcards of protected branches; None where the token may not know."""
         try:
             found = self._remote.protectedbranches.list(get_all=True, per_page=PAGE)
@@ -161,35 +170,32 @@ class Project:
             raise
         return tuple(str(each.name) for each in found)
 
-    def user_ids(self, names: Iterable[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The ids of users, and a warning for each that cannot be found."""
-        ids: list[int] = []
-        warnings: list[str] = []
-        for name in names:
-            try:
-                found = self._client.users.list(username=name.lstrip("@"), get_all=False)
-            except ApiError as error:
-                warnings.append(f"reviewer {name} could not be looked up: {error}")
-                continue
-            ids += [int(user.id) for user in list(found)[:1]]
-            if not found:
-                warnings.append(f"reviewer {name} is not known to GitLab")
-        return tuple(dict.fromkeys(ids)), tuple(warnings)
+    def has_user(self, name: str) -> bool | None:
+        """Whether GitLab knows a user of this name; None where it does not say."""
+        try:
+            return self.people.find_user(name) is not None
+        except ApiError:
+            return None
 
-    def newest_job(self, pipeline: str, name: str) -> int | None:
+    def find_newest_job(self, pipeline: str, name: str) -> int | None:
         """The id of a pipeline's job of this name, the last try; None where there is none."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
-        found = _unless_missing(lambda: remote.jobs.list(get_all=True, per_page=PAGE))
+        found = _call_or_none(lambda: remote.jobs.list(get_all=True, per_page=PAGE))
         return max((int(each.id) for each in found or () if each.name == name), default=None)
 
-    def started(self, job: str) -> Started | None:
+    def find_job_start(self, job: str) -> JobStart | None:
         """A job and who started it; None where there is no such job."""
-        return read_started(self._client, self.name, job)
+        return read_job_start(self._client, self.name, job)
 
-    def artifact(self, job: int, path: str, most: int) -> bytes:
+    def download_artifact(self, job: int, path: str, most: int) -> bytes:
         """One file out of a job's artifacts; more than ``most`` bytes are an error."""
         project = f"{self._remote.manager.path}/{self._remote.encoded_id}"
         return self._client.download(f"{project}/jobs/{job}/artifacts/{path}", most)
+
+    @cached_property
+    def people(self) -> People:
+        """Who may review."""
+        return People(self._client, self.name)
 
     @cached_property
     def threads(self) -> Threads:
@@ -197,9 +203,24 @@ class Project:
         return Threads(self._client, self.name)
 
     @cached_property
+    def reviews(self) -> Reviews:
+        """Merge requests as they wait for people: conflicts, approvals, pipelines; rebases."""
+        return Reviews(self._client, self.name, self._patience.clock)
+
+    @cached_property
+    def issues(self) -> Issues:
+        """Issues that this program keeps."""
+        return Issues(self._client, self.facts.id)
+
+    @cached_property
     def pipelines(self) -> Pipelines:
-        """Pipelines: started, looked at, let go on."""
+        """Pipelines: start one, list its jobs, play a manual one."""
         return Pipelines(self._client, self.name)
+
+    @cached_property
+    def ci_settings(self) -> CiSettings:
+        """What the project's settings say of pipelines and pushes."""
+        return CiSettings(self._client, self.name)
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -208,7 +229,7 @@ class Project:
         warnings: list[str] = []
         for label in labels:
             try:
-                self._patience.tries(partial(self._create_label, label), transient)
+                self._patience.call_with_retries(partial(self._create_label, label), transient)
             except ApiError as error:
                 if error.status != 409:  # 409: it is there already, here or in the group
                     warnings.append(f"label {label.name} could not be made: {error}")
@@ -228,9 +249,9 @@ class Project:
         appears = clock.now() + BRANCH_APPEARS_S
         first = True
 
-        def attempt() -> MergeRequest:
+        def create_once() -> MergeRequest:
             nonlocal first
-            looked, first = None if first else self._there(new, sha), False
+            looked, first = None if first else self._find_existing(new, sha), False
             return looked or self._create(new, sha)
 
         def again(error: ApiError) -> bool:
@@ -238,7 +259,7 @@ class Project:
                 return clock.now() < appears
             return transient(error)
 
-        return self._patience.tries(attempt, again)
+        return self._patience.call_with_retries(create_once, again)
 
     def _create(self, new: NewMergeRequest, sha: str) -> MergeRequest:
         data: dict[str, Any] = {
@@ -253,15 +274,15 @@ class Project:
         if new.reviewer_ids:
             data |= {"reviewer_ids": list(new.reviewer_ids), "assignee_ids": list(new.reviewer_ids)}
         try:
-            return merge_request_of(self._remote.mergerequests.create(data).attributes)
+            return read_merge_request(self._remote.mergerequests.create(data).attributes)
         except ApiError as error:
-            there = self._there(new, sha) if error.status == 409 else None
+            there = self._find_existing(new, sha) if error.status == 409 else None
             if there is None:
                 raise
             return there
 
-    def _there(self, new: NewMergeRequest, sha: str) -> MergeRequest | None:
-        return self.merge_request_from(new.source_branch, sha)
+    def _find_existing(self, new: NewMergeRequest, sha: str) -> MergeRequest | None:
+        return self.find_merge_request_from(new.source_branch, sha)
 
     # --- python-gitlab ------------------------------------------------------------------------
 
@@ -277,15 +298,15 @@ class Project:
     def _remote(self) -> "Remote":
         return self._client.projects.get(self.name, lazy=True)
 
-    def _merge_requests(self, **filters: str) -> Iterator[MergeRequest]:
+    def _list_merge_requests(self, **filters: str) -> Iterator[MergeRequest]:
         """Merge requests with a source branch in this very project, newest first, bounded."""
         found = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
         for each in itertools.islice(found, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self.facts.id:
-                yield merge_request_of(each.attributes)
+                yield read_merge_request(each.attributes)
 
 
-def _unless_missing(ask: Callable[[], Any]) -> Any:
+def _call_or_none(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except ApiError as error:

@@ -1,14 +1,14 @@
-"""Comments: read one again, who wrote it and where, and answer in its thread."""
+"""Comments: reads one again, with its author and place, and answers in its thread."""
 
 import itertools
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.errors import ApiError
-from gitlab_nightshift.records import Place, Where
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import CommentAddress, Where
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -17,14 +17,22 @@ MOST_THREADS = 2000
 PAGE = 100
 
 Said = Literal["started", "declined", "failed", "done"]
-_REPLY = re.compile(
+_REPLY = compile_lazily(
     r"<!-- nightshift-reply: (started|declined|failed|done) note (\d{1,19}) run ([\w.-]{1,100}) -->"
+)
+
+_UPKEEP = compile_lazily(
+    r"<!-- nightshift-upkeep: (repair|review|conflict) run ([\w.-]{1,100}) -->"
 )
 
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment as GitLab has it. ``internal`` ones are seen by members of the project only."""
+    """A comment as GitLab has it. Only members of the project can see ``internal`` ones.
+
+    ``resolvable`` is one of a thread that people resolve, ``spot`` where in the diff it stands
+    (``src/a.py:3-5``), ``created_at`` its time, ISO 8601.
+    """
 
     id: int
     body: str
@@ -32,6 +40,10 @@ class Comment:
     author_name: str
     system: bool
     internal: bool
+    resolvable: bool = False
+    resolved: bool = False
+    spot: str = ""
+    created_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,8 @@ class Noteable:
     description: str
     web_url: str
     confidential: bool
+    author_id: int = 0
+    source_branch: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,19 @@ class Thread:
 
     id: str
     comments: tuple[Comment, ...]
+
+    @property
+    def open(self) -> bool:
+        """True where people have not resolved it."""
+        return any(each.resolvable and not each.resolved for each in self.comments)
+
+
+@dataclass(frozen=True)
+class UpkeepMark:
+    """What a hidden marker in a comment of this program says: what it did for a merge request."""
+
+    kind: Literal["repair", "review", "conflict"]
+    run_id: str
 
 
 @dataclass(frozen=True)
@@ -75,6 +102,17 @@ def read_reply_marker(body: str) -> Reply | None:
     return Reply(said, int(note), run_id)
 
 
+def write_upkeep_mark(mark: UpkeepMark) -> str:
+    """The hidden comment by which later nights count what was done."""
+    return f"<!-- nightshift-upkeep: {mark.kind} run {mark.run_id} -->"
+
+
+def read_upkeep_mark(body: str) -> UpkeepMark | None:
+    """The last such marker of a comment, None where there is none."""
+    found = _UPKEEP.findall(body)
+    return UpkeepMark(*found[-1]) if found else None
+
+
 class Threads:
     """The comments of one project behind one token. Every method may raise :class:`ApiError`."""
 
@@ -82,14 +120,14 @@ class Threads:
         self._client = client
         self._project = f"/projects/{quote(project, safe='')}"
 
-    def comment(self, place: Place) -> Comment | None:
+    def find_comment(self, place: CommentAddress) -> Comment | None:
         """The comment at a place; None where there is none, or it may not be seen."""
-        found = self._read(f"{self._noteable(place)}/notes/{place.note}")
-        return _comment(found) if found else None
+        found = self._read(f"{self._build_noteable_path(place)}/notes/{place.note}")
+        return _read_comment(found) if found else None
 
-    def noteable(self, place: Place) -> Noteable | None:
+    def find_noteable(self, place: CommentAddress) -> Noteable | None:
         """The issue or merge request that was commented on."""
-        found = self._read(self._noteable(place))
+        found = self._read(self._build_noteable_path(place))
         if not found:
             return None
         return Noteable(
@@ -97,27 +135,48 @@ class Threads:
             description=str(found.get("description") or ""),
             web_url=str(found.get("web_url") or ""),
             confidential=found.get("confidential") is True,
+            author_id=int((found.get("author") or {}).get("id") or 0),
+            source_branch=str(found.get("source_branch") or ""),
         )
 
-    def thread(self, place: Place) -> Thread | None:
-        """The thread that holds the comment; the place's own word for it is only tried first."""
-        at = f"{self._noteable(place)}/discussions"
+    def find_thread(self, place: CommentAddress) -> Thread | None:
+        """The thread that holds the comment; the one that the place names is only tried first."""
+        at = f"{self._build_noteable_path(place)}/discussions"
         if place.thread:
-            thread = _thread(self._read(f"{at}/{quote(place.thread, safe='')}"))
+            thread = _read_thread(self._read(f"{at}/{quote(place.thread, safe='')}"))
             if thread and _holds(thread, place.note):
                 return thread
         listed = self._client.http_list(at, iterator=True, per_page=PAGE)
-        every = (_thread(each) for each in itertools.islice(listed, MOST_THREADS))
+        every = (_read_thread(each) for each in itertools.islice(listed, MOST_THREADS))
         return next((each for each in every if each and _holds(each, place.note)), None)
 
-    def level(self, user: int) -> int:
+    def list_threads(self, where: Where, iid: int) -> tuple[Thread, ...] | None:
+        """All threads, oldest first; None where there are too many to be read."""
+        at = f"{self._project}/{where}/{iid}/discussions"
+        listed = self._client.http_list(at, iterator=True, per_page=PAGE)
+        found = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
+        return tuple(filter(None, found)) if len(found) <= MOST_THREADS else None
+
+    def list_newest(self, place: CommentAddress) -> tuple[Comment, ...]:
+        """The newest hundred comments on an issue or merge request."""
+        query = {"order_by": "created_at", "sort": "desc", "per_page": PAGE, "page": 1}
+        at = f"{self._build_noteable_path(place)}/notes"
+        listed = self._client.http_list(at, query_data=query, get_all=False)
+        return tuple(_read_comment(each) for each in listed)
+
+    def edit_comment(self, place: CommentAddress, note: int, body: str) -> None:
+        """Give a comment of this token's user another text."""
+        at = f"{self._build_noteable_path(place)}/notes/{note}"
+        self._client.http_put(at, post_data={"body": body})
+
+    def read_level(self, user: int) -> int:
         """GitLab's number of a user's role on the project, by groups too; 0 for none."""
         found = self._read(f"{self._project}/members/all/{user}")
         if found.get("state", "active") != "active":
             return 0
         return int(found.get("access_level") or 0)
 
-    def own_id(self) -> int:
+    def read_own_id(self) -> int:
         """The id of the token's own user."""
         return int(self._read("/user").get("id") or 0)
 
@@ -125,23 +184,31 @@ class Threads:
         """Whether an account is one of GitLab's bots: of an access token or a service."""
         return self._read(f"/users/{user}").get("bot") is True
 
-    def reply(self, place: Place, thread: str, body: str) -> None:
+    def reply(self, place: CommentAddress, thread: str, body: str) -> None:
         """Add a comment to a thread; a single comment becomes one by it."""
-        at = f"{self._noteable(place)}/discussions/{quote(thread, safe='')}/notes"
+        at = f"{self._build_noteable_path(place)}/discussions/{quote(thread, safe='')}/notes"
         self._client.http_post(at, post_data={"body": body})
 
-    def remark(self, where: Where, iid: int, body: str) -> None:
+    def add_comment(self, where: Where, iid: int, body: str) -> None:
         """Add a comment of its own to an issue or a merge request."""
         self._client.http_post(f"{self._project}/{where}/{iid}/notes", post_data={"body": body})
 
-    def _noteable(self, place: Place) -> str:
+    def add_comment_once(self, where: Where, iid: int, body: str, mark: str) -> None:
+        """Add a comment unless one of the last hundred has ``mark`` in it."""
+        query = {"order_by": "created_at", "sort": "desc", "per_page": PAGE, "page": 1}
+        at = f"{self._project}/{where}/{iid}/notes"
+        listed = self._client.http_list(at, query_data=query, get_all=False)
+        if not any(mark in str(note.get("body")) for note in listed):
+            self.add_comment(where, iid, f"{body}\n\n{mark}")
+
+    def _build_noteable_path(self, place: CommentAddress) -> str:
         return f"{self._project}/{place.where}/{place.iid}"
 
     def _read(self, path: str) -> Mapping[str, Any]:
-        return _unless_missing(lambda: self._client.http_get(path))
+        return _call_or_empty(lambda: self._client.http_get(path))
 
 
-def _unless_missing(ask: Callable[[], Any]) -> Mapping[str, Any]:
+def _call_or_empty(ask: Callable[[], Any]) -> Mapping[str, Any]:
     """What was found as an object, an empty one for a 404."""
     try:
         found = ask()
@@ -152,17 +219,17 @@ def _unless_missing(ask: Callable[[], Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _thread(data: Mapping[str, Any]) -> Thread | None:
+def _read_thread(data: Mapping[str, Any]) -> Thread | None:
     if not data.get("id"):
         return None
-    return Thread(str(data["id"]), tuple(_comment(note) for note in data.get("notes") or ()))
+    return Thread(str(data["id"]), tuple(_read_comment(note) for note in data.get("notes") or ()))
 
 
 def _holds(thread: Thread, note: int) -> bool:
     return any(comment.id == note for comment in thread.comments)
 
 
-def _comment(data: Mapping[str, Any]) -> Comment:
+def _read_comment(data: Mapping[str, Any]) -> Comment:
     author = data.get("author") or {}
     return Comment(
         id=int(data["id"]),
@@ -171,4 +238,28 @@ def _comment(data: Mapping[str, Any]) -> Comment:
         author_name=str(author.get("name") or ""),
         system=data.get("system") is True,
         internal=data.get("internal") is True or data.get("confidential") is True,
+        resolvable=data.get("resolvable") is True,
+        resolved=data.get("resolved") is True,
+        spot=read_spot(data.get("position")),
+        created_at=str(data.get("created_at") or ""),
     )
+
+
+def read_spot(position: Any) -> str:
+    """``src/a.py:3-5`` for a comment on a diff, "" for another; lines that the change removes have
+    ``(old)``.
+    """
+    if not isinstance(position, dict):
+        return ""
+    path = position.get("new_path") or position.get("old_path")
+    ends = position.get("line_range") or {}
+    lines = [_read_line(ends.get(end)) for end in ("start", "end")] if ends else []
+    lines = [*dict.fromkeys(filter(None, lines))] or [_read_line(position)]
+    return f"{path}:{'-'.join(lines)}".rstrip(":") if path else ""
+
+
+def _read_line(end: Any) -> str:
+    data = end if isinstance(end, dict) else {}
+    if data.get("new_line"):
+        return str(data["new_line"])
+    return f"{data['old_line']} (old)" if data.get("old_line") else ""

@@ -17,17 +17,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
 LARGEST = 2_000_000
 """Characters of a text with blocks."""
 MOST_BLOCKS = 500
 SHORTEST_MARK = 7
-_OPEN = re.compile(r"(<{7,}) (SEARCH|DELETE)")
-_CLOSE = re.compile(r">{7,} (?:REPLACE|DELETE)")
-_MARK = re.compile(r"(<{7,}|>{7,}|={7,})(?: (?:SEARCH|REPLACE|DELETE))?")
-_NO_CHANGE = re.compile(r"^NO CHANGE\b[: ]*(.*)$", re.MULTILINE)
+_OPEN = compile_lazily(r"(<{7,}) (SEARCH|DELETE)")
+_CLOSE = compile_lazily(r">{7,} (?:REPLACE|DELETE)")
+_MARK = compile_lazily(r"(<{7,}|>{7,}|={7,})(?: (?:SEARCH|REPLACE|DELETE))?")
+_NO_CHANGE = compile_lazily(r"^NO CHANGE\b[: ]*(.*)$", re.MULTILINE)
 
 
-class Malformed(Exception):
+class MalformedError(Exception):
     """A text that is not what was asked for; the message is for whoever wrote it."""
 
 
@@ -46,9 +48,9 @@ class Block:
 
 
 def parse(text: str) -> tuple[Block, ...]:
-    """All blocks of a text, in order; what stands around them is left out.
+    """All blocks of a text, in order; the text around them is left out.
 
-    Raises :class:`Malformed`.
+    Raises :class:`MalformedError`.
     """
     _check(text)
     lines = [line.removesuffix("\r") for line in text.split("\n")]
@@ -57,21 +59,21 @@ def parse(text: str) -> tuple[Block, ...]:
     while at < len(lines):
         opening = _OPEN.fullmatch(lines[at].rstrip())
         if opening is None and _CLOSE.fullmatch(lines[at].rstrip()):
-            raise Malformed(
+            raise MalformedError(
                 f"line {at + 1}: {lines[at].strip()[:40]} ends a block that never began"
             )
         if opening:
             number = len(blocks) + 1
             if number > MOST_BLOCKS:
-                raise Malformed(f"more than {MOST_BLOCKS} blocks")
-            path = _path_above(lines, at, number)
-            block, at = _block(lines, at, Block(number, path, delete=opening[2] == "DELETE"))
+                raise MalformedError(f"more than {MOST_BLOCKS} blocks")
+            path = _find_path_above(lines, at, number)
+            block, at = _parse_block(lines, at, Block(number, path, delete=opening[2] == "DELETE"))
             blocks.append(block)
         at += 1
     return tuple(blocks)
 
 
-def no_change(text: str) -> str | None:
+def find_no_change_reason(text: str) -> str | None:
     """The reason of an answer that changes nothing; None for any other."""
     found = _NO_CHANGE.search(text)
     return (found[1].strip() or "no reason given") if found else None
@@ -79,31 +81,33 @@ def no_change(text: str) -> str | None:
 
 def render(blocks: tuple[Block, ...]) -> str:
     """The blocks as a text that :func:`parse` reads as the same."""
-    return "\n".join(line for block in blocks for line in (*_rendered(block), ""))
+    return "\n".join(line for block in blocks for line in (*_render_block(block), ""))
 
 
 def _check(text: str) -> None:
     if len(text) > LARGEST:
-        raise Malformed(f"larger than {LARGEST} characters")
+        raise MalformedError(f"larger than {LARGEST} characters")
     if "\0" in text:
-        raise Malformed("a NUL character: blocks are for text files")
+        raise MalformedError("a NUL character: blocks are for text files")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Malformed("not UTF-8 text") from None
+        raise MalformedError("not UTF-8 text") from None
 
 
-def _path_above(lines: list[str], at: int, number: int) -> str:
+def _find_path_above(lines: list[str], at: int, number: int) -> str:
     above = lines[max(at - 2, 0) : at]
     if above and above[-1].lstrip().startswith("```"):
         above.pop()
     path = above[-1].strip() if above else ""
     if not path or path.startswith("```") or _MARK.fullmatch(path):
-        raise Malformed(f"block {number} (line {at + 1}): the line before it has to be its path")
+        raise MalformedError(
+            f"block {number} (line {at + 1}): the line before it has to be its path"
+        )
     return path
 
 
-def _block(lines: list[str], start: int, block: Block) -> tuple[Block, int]:
+def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int]:
     """The block that begins at ``start``, and the place of its last line."""
     width = len(lines[start].rstrip().partition(" ")[0])
     end_word = "DELETE" if block.delete else "REPLACE"
@@ -112,17 +116,19 @@ def _block(lines: list[str], start: int, block: Block) -> tuple[Block, int]:
     for at in range(start + 1, len(lines)):
         line = lines[at].rstrip()
         if line == end:
-            return _closed(lines, start, middle, at, block), at
+            return _build_block(lines, start, middle, at, block), at
         if line == divider and not block.delete:
             if middle is not None:
-                raise Malformed(
+                raise MalformedError(
                     f"{block}: a second line {divider} (line {at + 1}); where the text itself holds"
                     " such a line, make all three marks of the block longer"
                 )
             middle = at
         elif _is_mark_of(line, width):
-            raise Malformed(f"{block}: {line} (line {at + 1}) before the block's own end {end}")
-    raise Malformed(f"{block}: it has no end; {end} is missing")
+            raise MalformedError(
+                f"{block}: {line} (line {at + 1}) before the block's own end {end}"
+            )
+    raise MalformedError(f"{block}: it has no end; {end} is missing")
 
 
 def _is_mark_of(line: str, width: int) -> bool:
@@ -131,18 +137,18 @@ def _is_mark_of(line: str, width: int) -> bool:
     return bool(mark and len(mark[1]) == width and " " in line)
 
 
-def _closed(lines: list[str], start: int, middle: int | None, end: int, block: Block) -> Block:
+def _build_block(lines: list[str], start: int, middle: int | None, end: int, block: Block) -> Block:
     if block.delete:
         if end != start + 1:
-            raise Malformed(f"{block}: nothing stands between the two marks of a deletion")
+            raise MalformedError(f"{block}: nothing stands between the two marks of a deletion")
         return block
     if middle is None:
-        raise Malformed(f"{block}: no line of = between SEARCH and REPLACE")
+        raise MalformedError(f"{block}: no line of = between SEARCH and REPLACE")
     search, replace = tuple(lines[start + 1 : middle]), tuple(lines[middle + 1 : end])
     return Block(block.number, block.path, search, replace)
 
 
-def _rendered(block: Block) -> Iterator[str]:
+def _render_block(block: Block) -> Iterator[str]:
     content = (*block.search, *block.replace)
     marks = (_MARK.fullmatch(line.rstrip()) for line in content)
     width = max((len(mark[1]) + 1 for mark in marks if mark), default=SHORTEST_MARK)

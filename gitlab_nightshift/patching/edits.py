@@ -1,11 +1,11 @@
-"""What blocks make of files, as pure functions: each SEARCH stands exactly once, or no change."""
+"""Applies blocks to files, as pure functions: each SEARCH occurs exactly once, or no change."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gitlab_nightshift.host.paths import is_dot_git
 from gitlab_nightshift.patching.blocks import Block
+from gitlab_nightshift.system.file_names import is_dot_git
 
 LONGEST_PATH = 1024
 LONGEST_NAME = 255
@@ -13,14 +13,14 @@ _MARK = "\ufeff"
 """What some editors put at the start of a file: kept, and no part of its first line."""
 
 Read = Callable[[str], bytes | None]
-"""The bytes of a file by its path, None where there is none. Raises :class:`Unreadable`."""
+"""The bytes of a file by its path, None where there is none. Raises UnreadableFileError."""
 
 
-class Unreadable(Exception):
+class UnreadableFileError(Exception):
     """A file that no block may touch; the text is the reason."""
 
 
-class NotApplicable(Exception):
+class NotApplicableError(Exception):
     """Blocks that do not fit; ``problems`` names each block and why."""
 
     def __init__(self, problems: Iterable[str]) -> None:
@@ -46,11 +46,11 @@ class Edit:
         return "deleted" if self.after is None else "edited"
 
 
-def planned(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
+def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
     """What the blocks change, in the order of their files.
 
     Every SEARCH is looked for in the files as they are, so that the order of blocks means nothing.
-    Raises :class:`NotApplicable` with every problem that was found.
+    Raises :class:`NotApplicableError` with every problem that was found.
     """
     by_path: dict[str, list[Block]] = {}
     for block in blocks:
@@ -59,14 +59,14 @@ def planned(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
     for path, own in by_path.items():
         try:
             edits.append(_edit(path, own, read))
-        except NotApplicable as error:
+        except NotApplicableError as error:
             problems += error.problems
     if problems:
-        raise NotApplicable(problems)
+        raise NotApplicableError(problems)
     return tuple(edits)
 
 
-def path_problem(path: str) -> str:
+def find_path_problem(path: str) -> str:
     """Why a path names no file of a checkout, "" where it may."""
     parts = path.split("/")
     if path.startswith("/"):
@@ -81,41 +81,45 @@ def path_problem(path: str) -> str:
 
 
 def _edit(path: str, blocks: list[Block], read: Read) -> Edit:
-    if why := path_problem(path):
-        raise NotApplicable(f"{block}: {why}" for block in blocks)
+    if why := find_path_problem(path):
+        raise NotApplicableError(f"{block}: {why}" for block in blocks)
     try:
         before = read(path)
-    except Unreadable as error:
-        raise NotApplicable(f"{block}: {error}" for block in blocks) from None
+    except UnreadableFileError as error:
+        raise NotApplicableError(f"{block}: {error}" for block in blocks) from None
     whole = [block for block in blocks if block.delete or not block.search]
     if whole and len(blocks) > 1:
         names = ", ".join(str(block.number) for block in blocks)
-        raise NotApplicable([f"{whole[0]}: a file is made or deleted by one block alone ({names})"])
+        raise NotApplicableError(
+            [f"{whole[0]}: a file is made or deleted by one block alone ({names})"]
+        )
     if whole:
-        return _whole(whole[0], before)
+        return _edit_whole_file(whole[0], before)
     if before is None:
-        raise NotApplicable(f"{block}: there is no such file" for block in blocks)
+        raise NotApplicableError(f"{block}: there is no such file" for block in blocks)
     if b"\0" in before:
-        raise NotApplicable(f"{block}: a binary file" for block in blocks)
-    return _Text(before).edited(path, blocks)
+        raise NotApplicableError(f"{block}: a binary file" for block in blocks)
+    return _TextFile(before).apply_blocks(path, blocks)
 
 
-def _whole(block: Block, before: bytes | None) -> Edit:
+def _edit_whole_file(block: Block, before: bytes | None) -> Edit:
     """A block that makes or deletes a file."""
     if block.delete:
         if before is None:
-            raise NotApplicable([f"{block}: there is no such file to delete"])
+            raise NotApplicableError([f"{block}: there is no such file to delete"])
         return Edit(block.path, before, None, 0, len(before.splitlines()))
     if before:
-        raise NotApplicable([f"{block}: an empty SEARCH makes a new file, but this one exists"])
+        raise NotApplicableError(
+            [f"{block}: an empty SEARCH makes a new file, but this one exists"]
+        )
     if not block.replace:
-        raise NotApplicable([f"{block}: SEARCH and REPLACE are both empty"])
+        raise NotApplicableError([f"{block}: SEARCH and REPLACE are both empty"])
     after = "".join(f"{line}\n" for line in block.replace).encode()
     return Edit(block.path, before, after, len(block.replace), 0)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Replacement:
     """Lines ``start`` to ``end`` (not included) that become ``lines``, without what stays."""
 
     block: Block
@@ -126,7 +130,7 @@ class _Place:
     lines: tuple[str, ...]
 
 
-class _Text:
+class _TextFile:
     """A text file as lines and their ends; bytes that are no UTF-8 are kept as they are."""
 
     def __init__(self, data: bytes) -> None:
@@ -141,14 +145,14 @@ class _Text:
         if last:
             self._lines.append(last)
             self._ends.append(self._ends[-1] if self._ends else "\n")
-        self._searched = _framed(self._lines) if self._lines else ""
+        self._searched = _frame_lines(self._lines) if self._lines else ""
 
-    def edited(self, path: str, blocks: list[Block]) -> Edit:
-        places, problems = list[_Place](), list[str]()
+    def apply_blocks(self, path: str, blocks: list[Block]) -> Edit:
+        places, problems = list[_Replacement](), list[str]()
         for block in blocks:
             try:
-                places.append(self._place(block))
-            except NotApplicable as error:
+                places.append(self._locate_block(block))
+            except NotApplicableError as error:
                 problems += error.problems
         places.sort(key=lambda place: place.start)
         problems += (
@@ -157,46 +161,48 @@ class _Text:
             if later.start < earlier.end
         )
         if problems:
-            raise NotApplicable(problems)
+            raise NotApplicableError(problems)
         added = sum(len(place.lines) for place in places)
         deleted = sum(place.inner_end - place.inner_start for place in places)
         return Edit(path, self._before, self._with(places), added, deleted)
 
-    def _place(self, block: Block) -> _Place:
+    def _locate_block(self, block: Block) -> _Replacement:
         """Where a block stands, and which of its lines really change."""
         if block.search == block.replace:
-            raise NotApplicable([f"{block}: REPLACE is the same as SEARCH"])
-        start = self._only_start(block)
+            raise NotApplicableError([f"{block}: REPLACE is the same as SEARCH"])
+        start = self._find_only_start(block)
         old, new = block.search, block.replace
-        head = _common(old, new)
-        tail = _common(old[head:][::-1], new[head:][::-1])
+        head = _count_common(old, new)
+        tail = _count_common(old[head:][::-1], new[head:][::-1])
         end = start + len(old)
         kept = new[head : len(new) - tail]
-        return _Place(block, start, end, start + head, end - tail, kept)
+        return _Replacement(block, start, end, start + head, end - tail, kept)
 
-    def _only_start(self, block: Block) -> int:
-        needle = _framed(block.search)
+    def _find_only_start(self, block: Block) -> int:
+        needle = _frame_lines(block.search)
         first = self._searched.find(needle)
         if first < 0:
-            raise NotApplicable([f"{block}: SEARCH does not occur in the file{self._hint(block)}"])
+            raise NotApplicableError(
+                [f"{block}: SEARCH does not occur in the file{self._describe_mismatch(block)}"]
+            )
         if self._searched.find(needle, first + 1) >= 0:
-            raise NotApplicable(
+            raise NotApplicableError(
                 [f"{block}: SEARCH occurs more than once in the file; take more lines around it"]
             )
         return self._searched.count("\n", 0, first)
 
-    def _hint(self, block: Block) -> str:
-        """Where a SEARCH leaves the file, if its first line stands there only once."""
+    def _describe_mismatch(self, block: Block) -> str:
+        """Where a SEARCH stops matching the file, if its first line occurs there only once."""
         if self._lines.count(block.search[0]) != 1:
             return ""
         start = self._lines.index(block.search[0])
         there = self._lines[start : start + len(block.search)]
-        same = _common(tuple(there), block.search)
+        same = _count_common(tuple(there), block.search)
         if start + same >= len(self._lines):
             return f"; it goes on after the file's last line {start + same}"
         return f"; from line {start + same + 1} on the file has {there[same][:200]!a}"
 
-    def _with(self, places: list[_Place]) -> bytes:
+    def _with(self, places: list[_Replacement]) -> bytes:
         lines, ends, at = list[str](), list[str](), 0
         for place in places:
             lines += (*self._lines[at : place.inner_start], *place.lines)
@@ -212,12 +218,12 @@ class _Text:
         return text.encode("utf-8", "surrogateescape")
 
 
-def _framed(lines: Iterable[str]) -> str:
-    """Lines such that whole lines alone are found in others."""
+def _frame_lines(lines: Iterable[str]) -> str:
+    """Lines as one text in which only whole lines can be found."""
     return "\n" + "\n".join(lines) + "\n"
 
 
-def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+def _count_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     """How many lines at the start are the same."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

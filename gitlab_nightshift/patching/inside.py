@@ -1,7 +1,7 @@
 """``python -I -S inside.py SPEC_FILE``: the agent ``patch``, as the sandbox starts it.
 
-Only this package's folder is readable there, and not what lies around it: it is made known by its
-path, without a look at the folder above.
+Only this package's folder is readable there, not the folder above it: so the package is registered
+by its path.
 """
 
 import sys
@@ -12,5 +12,5 @@ if __name__ == "__main__":
     package = type(sys)("gitlab_nightshift")
     package.__path__ = [__file__.rpartition("/patching/")[0]]
     sys.modules["gitlab_nightshift"] = package
-    agent = __import__("gitlab_nightshift.patching.agent", fromlist=["main"])
+    agent = __import__("gitlab_nightshift.patching.patch_agent", fromlist=["main"])
     sys.exit(agent.main(sys.argv[1], os.environ))

@@ -1,1 +1,1 @@
-"""Hall 1: reads GitLab and the checkout before any agent exists. Its product is a plan."""
+"""The plan stage: reads GitLab and the checkout before any agent exists. Its product is a plan."""

@@ -1,16 +1,18 @@
 """Which category is tried today, and which after it. Pure functions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
-from gitlab_nightshift.guidance import FALLBACK_ORDER, TASK
-from gitlab_nightshift.records import LeftOut, OpenMergeRequest
+from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
+from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.plan.throttle import describe_pause, find_throttle_reason, list_pausing
+from gitlab_nightshift.records import KnownMergeRequest, SkippedCategory
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.settings.values import WEEKDAYS
+from gitlab_nightshift.settings.notations import WEEKDAYS
 
 
-def day_of_run(created_at: str, timezone: str, now: datetime) -> date:
+def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
     """The day of the pipeline's creation: a job that starts after midnight keeps its day."""
     try:
         moment = datetime.fromisoformat(created_at)
@@ -31,7 +33,7 @@ def resolve_category(settings: Settings, day: date) -> str:
     return settings.category_schedule.get(WEEKDAYS[day.weekday()], "")
 
 
-def in_order(scheduled: str) -> tuple[str, ...]:
+def order_categories(scheduled: str) -> tuple[str, ...]:
     """The scheduled category, then the others of the fixed five; nothing without a schedule, and
     nothing but itself for a task."""
     if not scheduled or scheduled == TASK:
@@ -39,46 +41,75 @@ def in_order(scheduled: str) -> tuple[str, ...]:
     return (scheduled, *(name for name in FALLBACK_ORDER if name != scheduled))
 
 
-def left_out(
+def find_left_out(
     categories: Iterable[str],
     settings: Settings,
     *,
     public: bool,
-    open_merge_requests: Iterable[OpenMergeRequest],
-) -> tuple[LeftOut, ...]:
+    memory: Memory,
+    day: date,
+) -> tuple[SkippedCategory, ...]:
     """Categories not to try, each with its reason. A task is always tried: somebody asked."""
-    open_ones = tuple(open_merge_requests)
-    rows: list[LeftOut] = []
+    rows: list[SkippedCategory] = []
     for category in categories:
         if category == TASK:
             continue
-        waiting = [mr for mr in open_ones if mr.category == category]
+        waiting = [mr for mr in memory.opened if mr.category == category]
         if category == "security" and public and not settings.security_on_public:
-            rows.append(LeftOut(category, "the project is public: a fix would publish the finding"))
+            rows.append(
+                SkippedCategory(category, "the project is public: a fix would publish the finding")
+            )
         elif len(waiting) >= settings.max_open_mrs.per_category:
             names = ", ".join(f"!{mr.iid}" for mr in waiting) or "none"
             limit = settings.max_open_mrs.per_category
-            rows.append(LeftOut(category, f"open merge requests: {names}; the limit is {limit}"))
+            rows.append(
+                SkippedCategory(category, f"open merge requests: {names}; the limit is {limit}")
+            )
+        elif why := _find_throttle_reason(category, settings, memory, day):
+            rows.append(SkippedCategory(category, why))
     return tuple(rows)
 
 
-def reason_to_skip(
+def _find_throttle_reason(category: str, settings: Settings, memory: Memory, day: date) -> str:
+    """A category that somebody asks for is tried."""
+    throttled = settings.throttle and category != settings.category
+    return find_throttle_reason(category, memory, day) if throttled else ""
+
+
+def find_skip_reason(
     settings: Settings,
     day: date,
     categories: tuple[str, ...],
-    out: tuple[LeftOut, ...],
-    open_count: int,
+    out: tuple[SkippedCategory, ...],
+    memory: Memory,
 ) -> str:
-    """Why the night may be skipped before anything is spent; "" where it may not."""
+    """Why the night is skipped before anything is spent; "" where it is not."""
     if not settings.enabled:
-        return f"enabled is false ({settings.source('enabled')})"
-    if settings.task:
-        return ""
+        return f"enabled is false ({settings.find_source('enabled')})"
+    reasons = _list_skip_reasons(settings, day, categories, out, memory)
+    return "" if settings.task else next(reasons, "")
+
+
+def _list_skip_reasons(
+    settings: Settings,
+    day: date,
+    categories: tuple[str, ...],
+    out: tuple[SkippedCategory, ...],
+    memory: Memory,
+) -> Iterator[str]:
     if day in settings.quiet_dates:
-        return f"{day} is a quiet date"
-    if open_count >= settings.max_open_mrs.total:
+        yield f"{day} is a quiet date"
+    if pausing := find_pausing(settings, memory, day):
+        yield describe_pause(pausing)
+    if len(memory.opened) >= settings.max_open_mrs.total:
         limit = settings.max_open_mrs.total
-        return f"{open_count} night-shift merge requests are open; the limit is {limit}"
+        yield f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
     if categories and len(out) == len(categories):
-        return "every category is left out: " + "; ".join(f"{r.category}: {r.reason}" for r in out)
-    return ""
+        yield "every category is left out: " + "; ".join(f"{r.category}: {r.reason}" for r in out)
+
+
+def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """The ignored merge requests for which nights pause. Somebody who asks for a category, or for
+    a task, is answered all the same."""
+    asked = settings.category or settings.task
+    return list_pausing(memory, day) if settings.throttle and not asked else ()

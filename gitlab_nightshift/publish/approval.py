@@ -1,31 +1,37 @@
 """An approval: a person has started the manual job in which this program runs."""
 
-from gitlab_nightshift.errors import Code, NightshiftError, config_error
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab import DEVELOPER, Project
-from gitlab_nightshift.settings import Job
+from gitlab_nightshift.job import JobFacts
 
 
-def approver(project: Project, job: Job) -> str:
+def find_approver(project: Project, job: JobFacts) -> str:
     """The login of who approves by having started this very job.
 
-    The job's own variables say that it is manual; who started it, and their role, is GitLab's word.
+    The job's own variables say that it is manual; GitLab says who started it, and their role.
     Raises ``E_CONFIG`` outside a job, ``E_POLICY_DENY`` for a job or a user that cannot approve.
     """
     if not job.in_ci or not job.job_id:
-        raise config_error("--approved: works in the job nightshift:approve of a pipeline only")
+        raise build_config_error(
+            "--approved: works in the job nightshift:approve of a pipeline only"
+        )
     if not job.manual:
-        raise _denied("nobody has started this job: it must be one with `when: manual`")
-    started = project.started(job.job_id)
+        raise _build_denial("nobody has started this job: it must be one with `when: manual`")
+    started = project.find_job_start(job.job_id)
     if started is None or (started.pipeline, started.status) != (job.run_id, "running"):
-        raise _denied(f"GitLab knows no running job {job.job_id} in pipeline {job.run_id}")
+        raise _build_denial(f"GitLab knows no running job {job.job_id} in pipeline {job.run_id}")
     if started.login != job.user_login:
-        raise _denied(f"GitLab says that {started.login} started this job, not {job.user_login}")
-    if started.user_id == project.access().user_id:
-        raise _denied(f"{started.login} is the user of GITLAB_TOKEN, which approves nothing itself")
+        raise _build_denial(
+            f"GitLab says that {started.login} started this job, not {job.user_login}"
+        )
+    if started.user_id == project.check_access().user_id:
+        raise _build_denial(
+            f"{started.login} is the user of GITLAB_TOKEN, which approves nothing itself"
+        )
     if started.level < DEVELOPER:
-        raise _denied(f"{started.login} has less than the role Developer on this project")
+        raise _build_denial(f"{started.login} has less than the role Developer on this project")
     return started.login
 
 
-def _denied(why: str) -> NightshiftError:
+def _build_denial(why: str) -> NightshiftError:
     return NightshiftError(Code.POLICY_DENY, f"not approved: {why}")

@@ -3,37 +3,49 @@
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab import MergeRequest
-from gitlab_nightshift.host.repository import Repository
-from gitlab_nightshift.publish.desk import Desk
-from gitlab_nightshift.publish.push import push_on
-from gitlab_nightshift.records import Outcome, Published, Request
+from gitlab_nightshift.publish.branch_push import push_on
+from gitlab_nightshift.publish.publish_context import PublishContext
+from gitlab_nightshift.records import Outcome, Publication, TaskRequest
+from gitlab_nightshift.repository.private_repository import Repository
 
 
 def add_commit(
-    repository: Repository, commit: str, run_id: str, request: Request, desk: Desk
-) -> Published:
+    repository: Repository, commit: str, run_id: str, request: TaskRequest, context: PublishContext
+) -> Publication:
     """Push a commit that was made on the branch's head. What people have pushed since stays: then
     it is ``SKIPPED``. Raises ``E_PUBLISH`` where GitLab refuses, or the merge request is closed."""
-    found = desk.project.merge_request(request.place.iid)
+    found = context.project.find_merge_request(request.place.iid)
     if found is None or found.source_branch != request.branch:
         raise NightshiftError(Code.PUBLISH, "the merge request is gone")
-    head = desk.project.branch_head(request.branch)
+    head = context.project.find_branch_head(request.branch)
     if head == commit:
-        return _added(found, commit, run_id)
+        return _build_added_publication(found, commit, run_id)
     if found.state != "opened":
-        return _skipped(run_id, f"merge request !{found.iid} is {found.state}")
-    if head != desk.base or not push_on(repository, commit, request.branch, desk):
-        return _skipped(run_id, f"branch {request.branch} has moved since the work began")
-    desk.emit(Note(f"Branch {request.branch} has one commit more ({commit[:12]})."))
-    return _added(found, commit, run_id)
+        return _build_skipped_publication(run_id, f"merge request !{found.iid} is {found.state}")
+    if request.upkeep and (why := _find_taken_over(request, context)):
+        return _build_skipped_publication(run_id, why)
+    if head != context.base or not push_on(repository, commit, request.branch, context):
+        return _build_skipped_publication(
+            run_id, f"branch {request.branch} has moved since the work began"
+        )
+    context.session.emit(Note(f"Branch {request.branch} has one commit more ({commit[:12]})."))
+    return _build_added_publication(found, commit, run_id)
 
 
-def _skipped(run_id: str, why: str) -> Published:
-    return Published(run_id, Outcome.SKIPPED, why)
+def _find_taken_over(request: TaskRequest, context: PublishContext) -> str:
+    """Why a merge request that is only looked after is left alone by now; "" where it is not."""
+    reviews, iid = context.project.reviews, request.place.iid
+    if reviews.is_approved(iid):
+        return f"merge request !{iid} was approved meanwhile"
+    return f"merge request !{iid} is set to merge" if reviews.read_state(iid).auto_merge else ""
 
 
-def _added(found: MergeRequest, commit: str, run_id: str) -> Published:
-    return Published(
+def _build_skipped_publication(run_id: str, why: str) -> Publication:
+    return Publication(run_id, Outcome.SKIPPED, why)
+
+
+def _build_added_publication(found: MergeRequest, commit: str, run_id: str) -> Publication:
+    return Publication(
         run_id=run_id,
         outcome=Outcome.MR_CREATED,
         reason=f"one commit was added to merge request !{found.iid}",

@@ -3,22 +3,28 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import MaxLen, MinLen
+from gitlab_nightshift.records.field_bounds import Between, Length
 
-Line = Annotated[str, MaxLen(500)]
-Text = Annotated[str, MaxLen(20_000)]
-FilePath = Annotated[str, MinLen(1), MaxLen(4096)]
-Paths = Annotated[tuple[FilePath, ...], MaxLen(200)]
+Line = Annotated[str, Length(500)]
+Text = Annotated[str, Length(20_000)]
+FilePath = Annotated[str, Length(4096, least=1)]
+Paths = Annotated[tuple[FilePath, ...], Length(200)]
 
 
 @dataclass(frozen=True)
 class AnalysisCandidate:
-    """One possible improvement; ``files`` are paths relative to the checkout."""
+    """One possible improvement; ``files`` are paths relative to the checkout.
+
+    ``value`` is from 3 (somebody gets a wrong result or is exposed) to 1 (nicer), 0 where nothing
+    is said; ``evidence`` are places such as ``src/a.py:12: `the text there` ``.
+    """
 
     files: Paths
-    description: Annotated[str, MinLen(1), MaxLen(20_000)]
+    description: Annotated[str, Length(20_000, least=1)]
     rank: int = 1
     rationale: Text = ""
+    value: int = 0
+    evidence: Annotated[tuple[Text, ...], Length(20)] = ()
 
 
 @dataclass(frozen=True)
@@ -29,30 +35,46 @@ class AnalysisResult:
     category_used: Line = ""
     reason: Text = ""
     files_scanned: int = 0
-    candidates: Annotated[tuple[AnalysisCandidate, ...], MaxLen(5)] = ()
+    candidates: Annotated[tuple[AnalysisCandidate, ...], Length(5)] = ()
     selected: AnalysisCandidate | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What Verify says of a change."""
+    """What Verify says of a change: what it ran, what it checked, what it doubts nevertheless."""
 
     passed: bool
     error_details: Text = ""
-    commands_run: Annotated[tuple[Line, ...], MaxLen(200)] = ()
+    commands_run: Annotated[tuple[Line, ...], Length(200)] = ()
+    checked: Annotated[tuple[Line, ...], Length(50)] = ()
+    doubts: Annotated[tuple[Line, ...], Length(50)] = ()
+
+
+@dataclass(frozen=True)
+class ThreadAnswer:
+    """What is said in one of the threads that a task came from: ``thread`` is its number, from 1,
+    ``files`` are those that were changed for it."""
+
+    thread: Annotated[int, Between(1, 100)]
+    text: Annotated[str, Length(2000, least=1)]
+    files: Paths = ()
+
+
+Answers = Annotated[tuple[ThreadAnswer, ...], Length(100)]
 
 
 @dataclass(frozen=True)
 class Draft:
     """The texts of a merge request as the MR bead wrote them: data, to be checked and escaped."""
 
-    title: Annotated[str, MinLen(1), MaxLen(500)]
-    summary: Annotated[str, MinLen(1), MaxLen(20_000)]
+    title: Annotated[str, Length(500, least=1)]
+    summary: Annotated[str, Length(20_000, least=1)]
     branch_slug: Line = ""
     commit_message: Text = ""
     reasoning: Text = ""
     changes: Text = ""
-    rejected_alternatives: Annotated[tuple[Text, ...], MaxLen(20)] = ()
+    rejected_alternatives: Annotated[tuple[Text, ...], Length(20)] = ()
+    answers: Answers = ()
 
 
 Handoff = AnalysisResult | Verdict | Draft

@@ -6,11 +6,14 @@ from typing import Literal
 Where = Literal["issues", "merge_requests"]
 """What was commented on, as GitLab's API names it."""
 
+UpkeepKind = Literal["", "repair", "review"]
+"""What this program does of its own accord for a merge request that it has opened."""
+
 
 @dataclass(frozen=True)
-class Place:
-    """A comment's address: the number of the issue or merge request, the comment's own id, and the
-    thread that it stands in ("" where that is not known)."""
+class CommentAddress:
+    """A comment's address: the number of the issue or merge request, the comment's own id (0 for
+    no comment), and the thread that it belongs to ("" where that is not known)."""
 
     where: Where
     iid: int
@@ -19,16 +22,17 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Request:
-    """A task of somebody who may give one.
+class TaskRequest:
+    """A task of somebody who may give one, or of this program itself where ``upkeep`` says so.
 
     ``context`` is the text of the issue, quoted: data for the agent. ``author`` is the display name
     of who asks, ``url`` the comment's address. ``provider``, ``model`` and ``test`` (a command of
     ``policy.test_commands`` with its arguments) are "" where the settings decide. ``branch`` and
-    ``head`` (its commit) are those of the merge request to work on; "" for a new one.
+    ``head`` (its commit) are those of the merge request to work on; "" for a new one. ``also`` are
+    further comments that are answered.
     """
 
-    place: Place
+    place: CommentAddress
     task: str
     context: str = ""
     author: str = ""
@@ -39,3 +43,5 @@ class Request:
     test: str = ""
     branch: str = ""
     head: str = ""
+    also: tuple[CommentAddress, ...] = ()
+    upkeep: UpkeepKind = ""

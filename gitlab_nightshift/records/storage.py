@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.stages import VERSION, Bundle, Plan, Published, RunResult
+from gitlab_nightshift.records.products import Bundle, Plan, Publication
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Record = TypeVar("Record", Plan, Bundle, Published, RunResult)
+LARGEST_BUNDLE = 16 * 1024 * 1024
+LARGEST_PATCH = 8 * 1024 * 1024
+"""Bytes. A change of some hundred lines is far below."""
+
+Record = TypeVar("Record", Plan, Bundle, Publication, RunResult)
 
 
 def to_json(record: Any) -> str:
@@ -40,7 +46,7 @@ def write_record(path: Path, record: Any) -> None:
     part.replace(path)
 
 
-def adapter(kind: Any) -> "TypeAdapter[Any]":
+def build_adapter(kind: Any) -> "TypeAdapter[Any]":
     """What checks a kind of record, built once: that takes longer than the check."""
     from pydantic import TypeAdapter
 
@@ -54,26 +60,48 @@ _ADAPTERS: dict[Any, "TypeAdapter[Any]"] = {}
 
 def read_record(kind: type[Record], path: Path) -> Record:
     """Read a record of an earlier stage; :class:`NightshiftError` says what is wrong with it."""
-    from pydantic import ValidationError
-
-    what = kind.__name__.lower()
     try:
         data = json.loads(path.read_bytes())
-        if not isinstance(data, dict) or data.get("version") != VERSION:
-            raise ValueError(f"it is not a version {VERSION} {what}")
-        made: Record = adapter(kind).validate_python(data)
-        return made
     except FileNotFoundError:
-        raise NightshiftError(Code.CONFIG, f"{path}: no such {what}") from None
+        raise NightshiftError(Code.CONFIG, f"{path}: no such {kind.__name__.lower()}") from None
     except OSError as error:
         raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise build_record_error(kind, str(path), str(error)) from None
+    return build_record(kind, data, str(path))
+
+
+def read_own(kind: type[Record], path: Path) -> Record:
+    """Read what this run has written whole (``write_record``), by the standard library alone."""
+    try:
+        return decode_record(kind, path.read_bytes())
+    except OSError as error:
+        raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
+    except InvalidRecordError as error:
+        raise build_record_error(kind, str(path), str(error)) from None
+
+
+def build_record(kind: type[Record], data: Any, place: str) -> Record:
+    """A record of what JSON holds; ``place`` is where that came from. Raises ``E_PARSE_ERROR``.
+
+    What an older version does not have, such as most of a ``RunResult`` of version 1, is as unknown
+    or empty as its default.
+    """
+    from pydantic import ValidationError
+
+    if not isinstance(data, dict) or data.get("version") not in range(1, kind.version + 1):
+        what = kind.__name__.lower()
+        raise build_record_error(kind, place, f"it is not a version {kind.version} {what}")
+    try:
+        made: Record = build_adapter(kind).validate_python({**data, "version": kind.version})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise _unreadable(path, what, f"{place}: {first['msg']}") from None
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(path, what, str(error)) from None
+        field = ".".join(str(part) for part in first["loc"])
+        raise build_record_error(kind, place, f"{field}: {first['msg']}") from None
+    return made
 
 
-def _unreadable(path: Path, what: str, why: str) -> NightshiftError:
-    return NightshiftError(Code.PARSE_ERROR, f"{path}: not a {what} that can be used: {why}")
+def build_record_error(kind: type[Record], place: str, why: str) -> NightshiftError:
+    """What is said of a record that cannot be read."""
+    what = kind.__name__.lower()
+    return NightshiftError(Code.PARSE_ERROR, f"{place}: not a {what} that can be used: {why}")

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-Level = Literal["fail", "warn", "off"]
+from gitlab_nightshift.flag_registry import Level
+
 Decision = Literal["draft", "require_approval", "deny"]
 """What a gate does with a file: shown in a draft, kept until somebody approves, refused."""
 
@@ -24,7 +25,7 @@ class Finding:
         return f"{place}: {self.detail} [{self.name}]" if place else f"{self.detail} [{self.name}]"
 
 
-class Seen(StrEnum):
+class CheckOutcome(StrEnum):
     """What came of a check."""
 
     PASSED = "passed"
@@ -39,12 +40,12 @@ class Check:
     could not be."""
 
     title: str
-    seen: Seen
+    seen: CheckOutcome
     detail: str
 
 
 @dataclass(frozen=True)
-class Gated:
+class GatedFile:
     """A changed file that the write gate does not simply let through; ``why`` goes on after its
     path."""
 

@@ -4,50 +4,57 @@ Encoders leave RFC 3986's unreserved characters alone, so such an escape is rare
 Around each, a text is looked at as it reads without them.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from gitlab_nightshift.redaction.finder import Span
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.redaction.needle_finder import Span
 
-_CODE = rb"(2[dDeE]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aAeE])"
-_PERCENT = re.compile(rb"%" + _CODE)
-_IN_JSON = re.compile(rb"\\{1,8}(?:u00)" + _CODE)
-_ANY = re.compile(rb"(?:%|\\{1,8}u00)([0-7][0-9a-fA-F])")
+_CODE = (
+    rb"(2[dDeE]"  # - .
+    rb"|3[0-9]"  # digits
+    rb"|4[1-9a-fA-F]|5[0-9aA]"  # A to Z
+    rb"|5[fF]"  # _
+    rb"|6[1-9a-fA-F]|7[0-9aA]"  # a to z
+    rb"|7[eE])"  # ~
+)
+_PERCENT = compile_lazily(rb"%" + _CODE)
+_IN_JSON = compile_lazily(rb"\\{1,8}(?:u00)" + _CODE)
+_ANY = compile_lazily(rb"(?:%|\\{1,8}u00)([0-7][0-9a-fA-F])")
 
 Find = Callable[[bytes], Iterable[Span]]
 
 
-def escaped_spans(text: bytes, find: Find, reach: int) -> Iterator[Span]:
-    """What ``find`` finds within ``reach`` bytes of an escape, as spans of the text as it is."""
-    for start, end in _regions(text, reach):
-        plain, origin = _unescaped(text[start:end])
+def find_escaped_spans(text: bytes, find: Find, distance: int) -> Iterator[Span]:
+    """What ``find`` finds within ``distance`` bytes of an escape, as spans of the text as it is."""
+    for start, end in _find_regions(text, distance):
+        plain, origin = _unescape_text(text[start:end])
         for first, last in find(plain):
             if first > 0 or start == 0:
                 yield start + origin(first), start + origin(last)
 
 
-def _regions(text: bytes, reach: int) -> Iterator[Span]:
+def _find_regions(text: bytes, distance: int) -> Iterator[Span]:
     start, end = 0, 0
-    for at in sorted(chain.from_iterable(_places(text))):
-        if at - reach > end:
+    for at in sorted(chain.from_iterable(_find_escapes(text))):
+        if at - distance > end:
             if end:
                 yield start, end
-            start = at - reach
-        end = at + reach
+            start = at - distance
+        end = at + distance
     if end:
         yield start, end
 
 
-def _places(text: bytes) -> Iterator[Iterable[int]]:
+def _find_escapes(text: bytes) -> Iterator[Iterable[int]]:
     if b"%" in text:
         yield (match.start() for match in _PERCENT.finditer(text))
     if b"\\u00" in text:
         yield (match.start() for match in _IN_JSON.finditer(text))
 
 
-def _unescaped(text: bytes) -> tuple[bytes, Callable[[int], int]]:
+def _unescape_text(text: bytes) -> tuple[bytes, Callable[[int], int]]:
     """The text without escapes of ASCII, and where each of its places was."""
     parts: list[bytes] = []
     places, origins = [0], [0]
@@ -61,8 +68,8 @@ def _unescaped(text: bytes) -> tuple[bytes, Callable[[int], int]]:
         length += 1
     parts.append(text[at:])
 
-    def origin(place: int) -> int:
+    def find_origin(place: int) -> int:
         known = bisect_right(places, place) - 1
         return origins[known] + place - places[known]
 
-    return b"".join(parts), origin
+    return b"".join(parts), find_origin

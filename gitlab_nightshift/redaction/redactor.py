@@ -4,11 +4,15 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import AnyStr
 
-from gitlab_nightshift.redaction.escapes import escaped_spans
-from gitlab_nightshift.redaction.finder import Finder, Span
-from gitlab_nightshift.redaction.stream import REDACTED, Stream, merged
-from gitlab_nightshift.redaction.tokens import lookaheads, token_places
-from gitlab_nightshift.redaction.values import line_needles, longest_form, needles
+from gitlab_nightshift.redaction.escapes import find_escaped_spans
+from gitlab_nightshift.redaction.needle_finder import Finder, Span
+from gitlab_nightshift.redaction.secret_values import (
+    build_line_needles,
+    build_needles,
+    measure_longest_form,
+)
+from gitlab_nightshift.redaction.stream import REDACTED, Stream, merge_spans
+from gitlab_nightshift.redaction.token_patterns import list_lookaheads, list_token_places
 
 _LONGEST_TOKEN = 40_000  # bytes: a private key of 32 KiB and its frame
 
@@ -17,51 +21,58 @@ _LONGEST_TOKEN = 40_000  # bytes: a private key of 32 KiB and its frame
 class Redactor:
     """Takes secrets out of texts, bytes and streams; never raises for what they hold.
 
-    ``values`` are the job's secrets; see ``values.usable`` for those too short to be told from
-    ordinary words, and ``tokens`` for what is a secret whoever issued it.
+    ``values`` are the job's secrets; see ``secret_values.select_usable`` for those too short to be
+    told from ordinary words, and ``token_patterns`` for what is a secret whoever issued it.
     """
 
     values: tuple[str, ...]
 
     def __call__(self, text: AnyStr) -> AnyStr:
         """The text with every secret replaced; of secrets that overlap nothing is left."""
+        if not text:
+            return text
         if isinstance(text, bytes):
-            return _without(text, self.spans(text))
+            return _replace_spans(text, self.find_spans(text))
         data = text.encode("utf-8", "surrogatepass")
-        spans = self.spans(data)
-        return _decoded(_without(data, spans)) if spans else text
+        spans = self.find_spans(data)
+        return _decode_text(_replace_spans(data, spans)) if spans else text
 
-    def spans(self, text: bytes) -> list[Span]:
-        """Where secrets stand, in order; those that overlap are one."""
-        find = self._finder.spans
-        return merged([*find(text), *escaped_spans(text, find, longest_form(self.values))])
+    def find_spans(self, text: bytes) -> list[Span]:
+        """Where secrets are, in order; those that overlap are one."""
+        find = self._finder.find_spans
+        return merge_spans([*find(text), *find_escaped_spans(text, find, self._longest)])
 
     def holds_value(self, text: bytes) -> bool:
-        """Whether one of the values stands in the text, whole, in any form; tokens do not count."""
-        find = self._values.spans
-        return bool(find(text)) or any(escaped_spans(text, find, longest_form(self.values)))
+        """Whether the text holds one of the values, whole, in any form; tokens do not count."""
+        find = _build_value_finder(self.values).find_spans
+        return bool(find(text)) or any(find_escaped_spans(text, find, self._longest))
 
-    def stream(self) -> Stream:
+    def build_stream(self) -> Stream:
         """A stream through this redactor: holds back what may be the beginning of a secret."""
-        return Stream(self.spans, max(longest_form(self.values), _LONGEST_TOKEN))
+        return Stream(self.find_spans, max(self._longest, _LONGEST_TOKEN))
 
     @property
     def _finder(self) -> Finder:
-        return _finder(self.values)
+        return _build_finder(self.values)
 
     @cached_property
-    def _values(self) -> Finder:
-        return Finder(needles(self.values))
+    def _longest(self) -> int:
+        return measure_longest_form(self.values)
 
 
 @cache
-def _finder(values: tuple[str, ...]) -> Finder:
+def _build_finder(values: tuple[str, ...]) -> Finder:
     """Built once for the same values: that takes longer than most texts."""
-    own = [*needles(values), *line_needles(values)]
-    return Finder(own, lookaheads(), token_places())
+    own = [*build_needles(values), *build_line_needles(values)]
+    return Finder(own, list_lookaheads(), list_token_places())
 
 
-def _without(text: bytes, spans: list[Span]) -> bytes:
+@cache
+def _build_value_finder(values: tuple[str, ...]) -> Finder:
+    return Finder(build_needles(values))
+
+
+def _replace_spans(text: bytes, spans: list[Span]) -> bytes:
     parts, at = [], 0
     for start, end in spans:
         parts += [text[at:start], REDACTED.encode()]
@@ -69,7 +80,7 @@ def _without(text: bytes, spans: list[Span]) -> bytes:
     return b"".join((*parts, text[at:]))
 
 
-def _decoded(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:  # a value of single bytes that stood inside a character

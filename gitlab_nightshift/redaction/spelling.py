@@ -10,11 +10,12 @@ from functools import cached_property
 from itertools import chain
 from urllib.parse import quote, quote_plus
 
-from gitlab_nightshift.redaction.finder import Span, cost, windows
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.redaction.needle_finder import Span, estimate_cost, find_windows
 
-_RUN = re.compile(rb"[0-9A-Za-z]{7,}")
-_LONG_RUN = re.compile(rb"[0-9A-Za-z]{10,}")
-_UNRESERVED_RUN = re.compile(rb"[0-9A-Za-z_.~-]{5,}")  # RFC 3986, 2.3: never URL-encoded
+_RUN = compile_lazily(rb"[0-9A-Za-z]{7,}")
+_LONG_RUN = compile_lazily(rb"[0-9A-Za-z]{10,}")
+_UNRESERVED_RUN = compile_lazily(rb"[0-9A-Za-z_.~-]{5,}")  # RFC 3986, 2.3: never URL-encoded
 _NEAR = 256  # bytes from the beginning in which an anchor is looked for
 _ANCHOR = 32
 _NAMED = {"\b": b"b", "\t": b"t", "\n": b"n", "\f": b"f", "\r": b"r"}
@@ -25,7 +26,7 @@ _B64 = rb"[0-9A-Za-z+/_-]"
 _WRAPPED = rb"(?:\s|\\{1,4}[rn]){0,4}"
 
 
-class Form:
+class SpellingForm:
     """A way of writing one secret: a pattern, compiled when the first anchor is seen."""
 
     def __init__(self, source: bytes, longest: int) -> None:
@@ -39,29 +40,29 @@ class Form:
 
 
 @dataclass(frozen=True, eq=False)
-class Spelled:
-    """A form and one string that stands in it, ``offset`` bytes from its usual beginning."""
+class SpellingNeedle:
+    """A form and one string in it, ``offset`` bytes from its usual beginning."""
 
-    form: Form
+    form: SpellingForm
     anchor: bytes
     offset: int
     once: bool = False
-    strict: bool = True  # the whole anchor stands in the form, never in two lines
+    strict: bool = True  # the whole anchor is in the form, never split over two lines
 
     @property
     def anchors(self) -> tuple[bytes, ...]:
         """The one anchor."""
         return (self.anchor,)
 
-    def spans(self, text: bytes, at: int) -> list[Span]:
+    def find_spans(self, text: bytes, at: int) -> list[Span]:
         """The occurrence around the anchor, also where what precedes it is longer than usual."""
         if self.strict and not text.startswith(self.anchor, at):
             return []
-        pattern, reach = self.form.pattern, self.form.longest
+        pattern, distance = self.form.pattern, self.form.longest
         usual = pattern.match(text, at - self.offset) if at >= self.offset else None
         if usual:
             return [usual.span()]
-        near = pattern.finditer(text, max(at - reach, 0), at + reach)
+        near = pattern.finditer(text, max(at - distance, 0), at + distance)
         return [match.span() for match in near]
 
 
@@ -73,24 +74,24 @@ def to_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def spellings(value: str) -> list[Spelled]:
+def list_spellings(value: str) -> list[SpellingNeedle]:
     """Every form of a secret value."""
-    raw = raw_spellings(value)
+    raw = list_raw_spellings(value)
     data = to_bytes(value)
-    return [*raw, *_base64_spellings(data), *_hex_spellings(data)]
+    return [*raw, *_list_base64_spellings(data), *_list_hex_spellings(data)]
 
 
-def raw_spellings(value: str) -> list[Spelled]:
+def list_raw_spellings(value: str) -> list[SpellingNeedle]:
     """The value itself, with any of its characters quoted, escaped or URL-encoded."""
-    parts = [_spelled(char) for char in value]
-    form = Form(b"".join(parts), max(13 * len(value), 16))
+    parts = [_build_char_pattern(char) for char in value]
+    form = SpellingForm(b"".join(parts), max(13 * len(value), 16))
     plain = to_bytes(value)
-    runs = _runs(plain, _RUN) or _runs(plain, _UNRESERVED_RUN)
-    anchors = runs or [(each, 0) for each in _renderings(value)]
-    return [Spelled(form, anchor, offset) for anchor, offset in anchors]
+    runs = _find_best_run(plain, _RUN) or _find_best_run(plain, _UNRESERVED_RUN)
+    anchors = runs or [(each, 0) for each in _list_encodings(value)]
+    return [SpellingNeedle(form, anchor, offset) for anchor, offset in anchors]
 
 
-def _spelled(char: str) -> bytes:
+def _build_char_pattern(char: str) -> bytes:
     raw = to_bytes(char)
     if raw.isalnum():
         return raw
@@ -99,11 +100,11 @@ def _spelled(char: str) -> bytes:
     unicode = b"".join(rb"\\{1,8}u(?i:%s)" % unit.encode() for unit in units)
     passed = char.encode("utf-8", "surrogatepass")  # how a str holds it that is no plain text
     plain = [rb"\\{0,8}" + re.escape(each) for each in dict.fromkeys((raw, passed))]
-    ways = [*_special(char), percent, unicode, *plain]  # the longer ones first
+    ways = [*_list_special_spellings(char), percent, unicode, *plain]  # the longer ones first
     return b"(?:%s)" % b"|".join(ways)
 
 
-def _special(char: str) -> list[bytes]:
+def _list_special_spellings(char: str) -> list[bytes]:
     ways = []
     if char in _NAMED:
         ways.append(rb"\\{1,8}" + _NAMED[char])
@@ -120,7 +121,7 @@ def _special(char: str) -> list[bytes]:
     return ways
 
 
-def _renderings(value: str) -> list[bytes]:
+def _list_encodings(value: str) -> list[bytes]:
     """What the usual encoders make of a value in which no run of letters can be an anchor."""
     in_json = [json.dumps(value, ensure_ascii=plain)[1:-1] for plain in (True, False)]
     twice = [json.dumps(each)[1:-1] for each in in_json]
@@ -134,22 +135,24 @@ def _renderings(value: str) -> list[bytes]:
     return [each[:_ANCHOR] for each in dict.fromkeys((*known, passed)) if len(each) >= 3]
 
 
-def _runs(text: bytes, pattern: re.Pattern[bytes], after: int = 0) -> list[tuple[bytes, int]]:
+def _find_best_run(
+    text: bytes, pattern: re.Pattern[bytes], after: int = 0
+) -> list[tuple[bytes, int]]:
     """The best run as an anchor, and where it is; none: an empty list."""
     near = pattern.finditer(text, after, _NEAR)
     found = [(match[0][:_ANCHOR], match.start()) for match in near]
-    return [min(found, key=lambda run: _rarity(run[0]))] if found else []
+    return [min(found, key=lambda run: _estimate_anchor_cost(run[0]))] if found else []
 
 
-def _rarity(anchor: bytes) -> float:
-    return sum(cost(key) for _, key in windows(anchor))
+def _estimate_anchor_cost(anchor: bytes) -> float:
+    return sum(estimate_cost(key) for _, key in find_windows(anchor))
 
 
-def _base64_spellings(data: bytes) -> list[Spelled]:
-    return list(chain.from_iterable(_base64_at(data, shift) for shift in range(3)))
+def _list_base64_spellings(data: bytes) -> list[SpellingNeedle]:
+    return list(chain.from_iterable(_list_shifted_base64(data, shift) for shift in range(3)))
 
 
-def _base64_at(data: bytes, shift: int) -> list[Spelled]:
+def _list_shifted_base64(data: bytes, shift: int) -> list[SpellingNeedle]:
     """Base64 of a text that holds the secret ``shift`` bytes behind a multiple of three.
 
     Of the characters at the edges that hold bits of other bytes too, one on each side goes with
@@ -159,18 +162,21 @@ def _base64_at(data: bytes, shift: int) -> list[Spelled]:
     core = base64.b64encode(bytes(shift) + data)[(shift * 8 + 5) // 6 : bits // 6]
     before = _B64 + b"?" if shift else b""
     after = (_B64 + b"?" if bits % 6 else b"") + rb"(?:=|%3[dD]|\\{1,8}u003[dD]){0,2}"
-    body = _WRAPPED.join(map(_base64_char, core))
-    form = Form(before + body + after, len(core) + 8 * (len(core) // 32 + 4))
+    body = _WRAPPED.join(map(_build_base64_pattern, core))
+    form = SpellingForm(before + body + after, len(core) + 8 * (len(core) // 32 + 4))
     lead = 1 if shift else 0
     urlsafe = core.translate(bytes.maketrans(b"+/", b"-_"))
     whole = [(each[:_ANCHOR], 0) for each in dict.fromkeys((core, urlsafe))]
     # Two anchors, so that one is left whole where the text is wrapped within the other.
-    runs = [*_runs(core, _LONG_RUN), *_runs(core, _LONG_RUN, min(len(core) // 2, 60))]
+    runs = [
+        *_find_best_run(core, _LONG_RUN),
+        *_find_best_run(core, _LONG_RUN, min(len(core) // 2, 60)),
+    ]
     anchors = dict.fromkeys(runs or whole)
-    return [Spelled(form, anchor, offset + lead, strict=False) for anchor, offset in anchors]
+    return [SpellingNeedle(form, anchor, offset + lead, strict=False) for anchor, offset in anchors]
 
 
-def _base64_char(code: int) -> bytes:
+def _build_base64_pattern(code: int) -> bytes:
     if code == ord("+"):
         return rb"(?:[+-]|%2[bB]|\\{1,8}u002[bB])"
     if code == ord("/"):
@@ -178,10 +184,10 @@ def _base64_char(code: int) -> bytes:
     return bytes((code,))
 
 
-def _hex_spellings(data: bytes) -> list[Spelled]:
+def _list_hex_spellings(data: bytes) -> list[SpellingNeedle]:
     """Hex digits of one case, together or in bytes between colons or spaces."""
-    form = Form(b"[ :]?".join(b"(?i:%02x)" % byte for byte in data), 3 * len(data))
+    form = SpellingForm(b"[ :]?".join(b"(?i:%02x)" % byte for byte in data), 3 * len(data))
     head = data[:_ANCHOR]
     written = [head.hex(), head.hex(":"), head.hex(" ")]
     every = dict.fromkeys(chain.from_iterable((each, each.upper()) for each in written))
-    return [Spelled(form, each[: 2 * _ANCHOR].encode(), 0) for each in every]
+    return [SpellingNeedle(form, each[: 2 * _ANCHOR].encode(), 0) for each in every]

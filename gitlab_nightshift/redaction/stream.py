@@ -1,14 +1,14 @@
 """A stream of bytes without secrets, in bounded memory, wherever the chunks are cut."""
 
-import re
 from collections.abc import Callable, Iterable
 
-from gitlab_nightshift.redaction.finder import Span
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.redaction.needle_finder import Span
 
 REDACTED = "[redacted]"
 _BLOCK = 1 << 19  # bytes that are looked at in one go
 _CONTEXT = 64  # bytes before a place that may decide whether a token begins there
-_MORE = re.compile(rb"[\w+/=.~%-]*")
+_MORE = compile_lazily(rb"[\w+/=.~%-]*")
 
 
 class Stream:
@@ -34,33 +34,33 @@ class Stream:
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else bytes(chunk)
         self._waiting.append(data)
         self._size += len(data)
-        return self._flushed(last=False) if self._size >= max(_BLOCK, self._keep) else b""
+        return self._flush(last=False) if self._size >= max(_BLOCK, self._keep) else b""
 
     def finish(self) -> bytes:
         """All that is left; the stream is empty then and may be used again."""
-        ready = self._flushed(last=True)
+        ready = self._flush(last=True)
         self._held, self._seen, self._done, self._open = b"", 0, 0, False
         return ready
 
-    def _flushed(self, last: bool) -> bytes:
+    def _flush(self, last: bool) -> bytes:
         text = b"".join((self._held, *self._waiting))
         self._waiting, self._size = [], 0
-        spans = self._spans(text)
+        spans = self._find_spans(text)
         cut = len(text) if last else max(len(text) - self._keep, self._seen)
-        ready, end = _replaced(text, spans, self._done, cut)
+        ready, end = _replace_spans(text, spans, self._done, cut)
         self._open = end == len(text) > cut
         context = max(cut - _CONTEXT, 0)
         self._held, self._seen, self._done = text[context:], cut - context, end - context
         return ready
 
-    def _spans(self, text: bytes) -> list[Span]:
+    def _find_spans(self, text: bytes) -> list[Span]:
         """The spans that begin in what was not dealt with, and what an earlier one goes on with."""
         found = [span for span in self._find(text) if span[0] >= self._seen]
         more = _MORE.match(text, self._done) if self._open else None
-        return merged([(self._seen, more.end() if more else self._done), *found])
+        return merge_spans([(self._seen, more.end() if more else self._done), *found])
 
 
-def _replaced(text: bytes, spans: Iterable[Span], done: int, cut: int) -> tuple[bytes, int]:
+def _replace_spans(text: bytes, spans: Iterable[Span], done: int, cut: int) -> tuple[bytes, int]:
     """What leaves between ``done`` and ``cut``, and where the last span that began there ends."""
     parts = []
     for start, end in spans:
@@ -73,7 +73,7 @@ def _replaced(text: bytes, spans: Iterable[Span], done: int, cut: int) -> tuple[
     return b"".join(parts), max(done, cut)
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
     """The spans in order; those that overlap are one, those that only touch are not."""
     known: list[Span] = []
     for start, end in sorted(spans):

@@ -8,35 +8,38 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import is_disk_full
-from gitlab_nightshift.events import Event, Note, RunEnded, redacted, to_line
+from gitlab_nightshift.events import Event, Note, RunEnded, redact_record, to_line
+from gitlab_nightshift.system.file_names import open_to_append
 
+EVENTS = "events.jsonl"
 MOST_BYTES = 20_000_000
 
 
 class EventFile:
     """A sink that appends every event to a file as it happens.
 
-    The file is bounded, but for the last event of all. What a full disk does not take is left out
-    and counted: the next event that can be written says how many are missing.
+    Each line has the id of the run. The file is bounded, but for the last event of all. What a full
+    disk does not take is left out and counted: the next event that can be written says how many are
+    missing.
     """
 
-    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
-        self._path, self._redact = path, redact
+    def __init__(self, path: Path, redact: Callable[[str], str], run_id: str) -> None:
+        self._path, self._redact, self._run_id = path, redact, run_id
         self._size = self._missing = 0
 
     def __call__(self, event: Event) -> None:
         if self._size >= MOST_BYTES and not isinstance(event, RunEnded):
             self._missing += 1
             return
-        lines = _line(redacted(event, self._redact))
+        lines = self._encode(redact_record(event, self._redact))
         if self._missing:
             text = f"{self._missing} events are missing here: full disk, or more than is kept"
-            lines = _line(Note(text, warning=True)) + lines
+            lines = self._encode(Note(text, warning=True)) + lines
         self._append(lines)
 
     def _append(self, lines: bytes) -> None:
         try:
-            with self._path.open("ab", buffering=0) as file:
+            with open_to_append(self._path) as file:
                 if file.write(lines) < len(lines):
                     raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
@@ -48,6 +51,5 @@ class EventFile:
         else:
             self._size, self._missing = self._size + len(lines), 0
 
-
-def _line(event: Event) -> bytes:
-    return to_line(event, datetime.now(UTC)).encode() + b"\n"
+    def _encode(self, event: Event) -> bytes:
+        return to_line(event, datetime.now(UTC), self._run_id).encode() + b"\n"

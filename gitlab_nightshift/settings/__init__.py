@@ -1,20 +1,31 @@
-"""The settings of a run: one frozen record that knows where each value came from."""
+"""The settings of a run: one frozen record that knows where each value came from.
 
-from gitlab_nightshift.settings.file import FILE_NAME, ConfigFile
-from gitlab_nightshift.settings.job import Job, Secrets, read_job, read_secrets, read_trigger
-from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.settings.model import NOT_IN_FORCE, Settings, waits_for
+The record takes long to load: a process that needs one small module of this package does not load
+it.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
+    from gitlab_nightshift.settings.load import load_settings
+    from gitlab_nightshift.settings.model import NOT_IN_FORCE, Settings, find_missing_feature
 
 __all__ = [
     "FILE_NAME",
     "NOT_IN_FORCE",
     "ConfigFile",
-    "Job",
-    "Secrets",
     "Settings",
+    "find_missing_feature",
     "load_settings",
-    "read_job",
-    "read_secrets",
-    "read_trigger",
-    "waits_for",
 ]
+_MODULES = {"FILE_NAME": "config_file", "ConfigFile": "config_file", "load_settings": "load"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(name)
+    made = getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'model')}"), name)
+    globals()[name] = made
+    return made

@@ -23,30 +23,32 @@ class Assignment:
     place: str
     node: Any = None
 
-    def place_of(self, loc: Path) -> str:
-        """Where a part of the value stands: for a file, the line of the list item or key."""
+    def find_place(self, loc: Path) -> str:
+        """Where a part of the value is: for a file, the line of the list item or key."""
         node, line = self.node, None
         for name in loc[len(self.path) :]:
-            found = entry_of(node, name)
+            found = find_entry(node, name)
             if found is None:
                 break
             line, node = found[0].start_mark.line + 1, found[1]
         return f"{self.place.rpartition(':')[0]}:{line}" if line else self.place
 
 
-def leaves(a: Assignment, kind: Any) -> Iterator[Assignment]:
+def flatten_assignment(a: Assignment, kind: Any) -> Iterator[Assignment]:
     """The assignment of a group of keys as one for each key."""
     if not isinstance(a.value, dict) or not is_part(kind):
         yield a
         return
     for key, value in a.value.items():
         name = str(key)
-        inner = Settings if (*a.path, name) == (ALIAS,) else inner_kind(kind, name)
+        inner = Settings if (*a.path, name) == (ALIAS,) else find_inner_kind(kind, name)
         whole = (*a.path, name)
-        at = replace(a, place=a.place_of(whole))
+        at = replace(a, place=a.find_place(whole))
         at = replace(at, source=at.place) if a.node else at
-        child = entry_of(a.node, name)
-        yield from leaves(replace(at, path=whole, value=value, node=child and child[1]), inner)
+        child = find_entry(a.node, name)
+        yield from flatten_assignment(
+            replace(at, path=whole, value=value, node=child and child[1]), inner
+        )
 
 
 def is_part(kind: Any) -> bool:
@@ -54,7 +56,7 @@ def is_part(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def inner_kind(kind: Any, name: str) -> Any:
+def find_inner_kind(kind: Any, name: str) -> Any:
     """The type of a key of a group of keys or a mapping; ``None`` where there is no such key."""
     if typing.get_origin(kind) is dict:
         return typing.get_args(kind)[1]
@@ -62,7 +64,7 @@ def inner_kind(kind: Any, name: str) -> Any:
     return field.annotation if field else None
 
 
-def entry_of(node: Any, name: str) -> tuple[Any, Any] | None:
+def find_entry(node: Any, name: str) -> tuple[Any, Any] | None:
     """The nodes of a mapping's key and its value; of a list's item, the item twice."""
     entries = node.value if isinstance(getattr(node, "value", None), list) else []
     if name.isdecimal() and int(name) < len(entries) and not isinstance(entries[0], tuple):

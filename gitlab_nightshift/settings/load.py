@@ -1,4 +1,4 @@
-"""Merge command line, CI variables, the file and the defaults; tell all mistakes in one go."""
+"""Merge command line, CI variables, the file and the defaults; report all mistakes at once."""
 
 import difflib
 import json
@@ -9,17 +9,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gitlab_nightshift.errors import NightshiftError, config_error
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.settings.assignment import (
-    ALIAS,
     Assignment,
     Path,
-    inner_kind,
+    find_inner_kind,
+    flatten_assignment,
     is_part,
-    leaves,
 )
-from gitlab_nightshift.settings.file import ConfigFile, read_file
-from gitlab_nightshift.settings.job import MODEL_KEYS
+from gitlab_nightshift.settings.config_file import ConfigFile, read_file
 from gitlab_nightshift.settings.model import Settings
 
 ENV_PREFIX = "NIGHTSHIFT_"
@@ -27,7 +27,7 @@ TEMPLATE_VARIABLES = frozenset(
     {
         "NIGHTSHIFT_IMAGE",
         "NIGHTSHIFT_VERSION",
-        "NIGHTSHIFT_PACKAGE",
+        "NIGHTSHIFT_SOURCE",
         "NIGHTSHIFT_AGENT_PACKAGE",
         "NIGHTSHIFT_TOOLS",
     }
@@ -50,28 +50,32 @@ def load_settings(
     """
     mistakes: list[str] = []
     in_file = read_file(file, mistakes) if file else []
-    in_env = _from_env(env, _named(env, in_file), mistakes)
-    return _validated([*in_file, *in_env, *_from_command_line(overrides or {}, mistakes)], mistakes)
+    in_env = _from_env(env, _find_named_variables(env, in_file), mistakes)
+    return _validate_settings(
+        [*in_file, *in_env, *_from_command_line(overrides or {}, mistakes)], mistakes
+    )
 
 
-def _validated(assignments: list[Assignment], mistakes: list[str]) -> Settings:
+def _validate_settings(assignments: list[Assignment], mistakes: list[str]) -> Settings:
     values: dict[str, Any] = Settings().model_dump()
     for assignment in assignments:
         _assign(values, assignment.path, assignment.value)
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
-        mistakes += [_told(problem, assignments) for problem in error.errors(include_url=False)]
+        mistakes += [
+            _describe_problem(problem, assignments) for problem in error.errors(include_url=False)
+        ]
     if mistakes:
-        raise _mistakes(mistakes)
-    settings._sources = _sources(assignments)
+        raise _build_mistakes_error(mistakes)
+    settings._sources = _collect_sources(assignments)
     return settings
 
 
-def _mistakes(lines: Iterable[str]) -> NightshiftError:
-    plain = ("".join(c if c.isprintable() else " " for c in line) for line in lines)
+def _build_mistakes_error(lines: Iterable[str]) -> NightshiftError:
+    plain = map(make_printable, lines)
     short = (line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in plain)
-    return config_error("\n".join(dict.fromkeys(short)))
+    return build_config_error("\n".join(dict.fromkeys(short)))
 
 
 def _assign(values: dict[str, Any], path: Path, value: Any) -> None:
@@ -83,7 +87,7 @@ def _assign(values: dict[str, Any], path: Path, value: Any) -> None:
     values[path[-1]] = value
 
 
-def _sources(assignments: Iterable[Assignment]) -> dict[str, str]:
+def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
     """Dotted key → source; a mapping that was set whole has lost its earlier parts."""
     found: dict[Path, str] = {}
     for a in assignments:
@@ -92,13 +96,13 @@ def _sources(assignments: Iterable[Assignment]) -> dict[str, str]:
     return {".".join(path): source for path, source in found.items()}
 
 
-def _told(problem: Mapping[str, Any], assignments: Iterable[Assignment]) -> str:
+def _describe_problem(problem: Mapping[str, Any], assignments: Iterable[Assignment]) -> str:
     text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
     loc = tuple(str(part) for part in problem["loc"] if part != "[key]")
     touching = [a for a in assignments if _touches(a.path, loc)]
-    place = f"{touching[-1].place_of(loc)}: " if touching else ""
+    place = f"{touching[-1].find_place(loc)}: " if touching else ""
     if problem["type"] == "extra_forbidden":
-        text = f"unknown key{_nearest(loc)}"
+        text = f"unknown key{_suggest_key(loc)}"
     return f"{place}{'.'.join(loc)}: {text}"
 
 
@@ -107,12 +111,12 @@ def _touches(path: Path, loc: Path) -> bool:
     return bool(shared) and path[:shared] == loc[:shared]
 
 
-def _nearest(loc: Path) -> str:
+def _suggest_key(loc: Path) -> str:
     if loc[-1].upper() in SECRET_KEYS:
         return "; secrets come from CI variables only"
     part: Any = Settings
     for name in loc[:-1]:
-        part = inner_kind(part, name)
+        part = find_inner_kind(part, name)
     names = list(part.model_fields) if is_part(part) else []
     found = difflib.get_close_matches(loc[-1].lower(), names, 1)
     return f"; did you mean {'.'.join((*loc[:-1], found[0]))}?" if found else ""
@@ -121,7 +125,7 @@ def _nearest(loc: Path) -> str:
 # --- CI variables and the command line ----------------------------------------------------------
 
 
-def _named(env: Mapping[str, str], in_file: Iterable[Assignment]) -> set[str]:
+def _find_named_variables(env: Mapping[str, str], in_file: Iterable[Assignment]) -> set[str]:
     """Variables that a notification URL names: they are no settings, whatever their name."""
     texts = [env.get(f"{ENV_PREFIX}NOTIFY", "")]
     for a in in_file:
@@ -152,14 +156,14 @@ def _from_text(
     """``origin`` is the source and the place."""
     kind: Any = Settings
     for name in path:
-        kind = inner_kind(kind, name)
+        kind = find_inner_kind(kind, name)
     try:
-        yield from leaves(Assignment(path, _parsed(kind, text), *origin), kind)
+        yield from flatten_assignment(Assignment(path, _parse_value(kind, text), *origin), kind)
     except (ValueError, RecursionError) as error:
         mistakes.append(f"{origin[1]}: {'.'.join(path)}: not valid JSON: {error}")
 
 
-def _parsed(kind: Any, text: str) -> Any:
+def _parse_value(kind: Any, text: str) -> Any:
     """A text as the value of a key: mappings are JSON, lists JSON, lines or split at commas."""
     kinds = {typing.get_origin(k) or k for k in (kind, *typing.get_args(kind))}
     is_list = typing.get_origin(kind) is list or {list, type(None)} <= kinds
@@ -169,10 +173,3 @@ def _parsed(kind: Any, text: str) -> Any:
         parts = re.split(r"\n" if "\n" in text.strip() else ",", text)
         return [part.strip() for part in parts if part.strip()]
     return text
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of the configuration file, for editors."""
-    made = Settings.model_json_schema()
-    made["properties"][ALIAS] = {"$ref": "#", "description": "The same keys once more."}
-    return made

@@ -16,10 +16,32 @@ from pydantic import (
     field_validator,
 )
 
-from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
-from gitlab_nightshift.settings.parts import (
-    AGENT_MODELS,
+from gitlab_nightshift.agent_registry import AGENTS
+from gitlab_nightshift.categories import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
+from gitlab_nightshift.settings.notations import (
+    check_allowed_command,
+    check_branch_prefix,
+    check_command,
+    check_instructed_category,
+    check_instructions,
+    check_known_category,
+    check_new_category,
+    check_notification_url,
+    check_passed_variable,
+    check_time_zone,
+    check_variable_name,
+    check_web_address,
+    parse_date,
+    parse_duration,
+    parse_project_address,
+    parse_size,
+    parse_weekday,
+)
+from gitlab_nightshift.settings.reviewer_notation import check_reviewer
+from gitlab_nightshift.settings.setting_groups import (
+    AgentName,
     Glob,
+    LogIssue,
     MaxOpenMrs,
     Models,
     Part,
@@ -27,56 +49,40 @@ from gitlab_nightshift.settings.parts import (
     Price,
     Prompts,
 )
-from gitlab_nightshift.settings.values import (
-    allowed_command,
-    branch_prefix,
-    command,
-    day,
-    duration,
-    known_category,
-    new_category,
-    notification_url,
-    passed_variable,
-    size,
-    time_zone,
-    variable_name,
-    web_address,
-    weekday,
-)
 
 NOT_IN_FORCE: dict[str, str] = {
-    "notify": "notifications",
-    "notify_on": "notifications",
     "confluence_page_id": "the line per night in Confluence",
-    "log_issue": "the line per night in an issue",
-    "throttle": "memory of rejected ideas",
 }
-"""Keys that are read and checked, and what they wait for. Told at every run that sets one."""
+"""Keys that are read and checked, and what they wait for: a note in every run that sets one."""
 
 MAX_IMPLEMENT_RETRIES = 2
 
 Seconds = Annotated[
     float,
-    BeforeValidator(duration, json_schema_input_type=float | str),
+    BeforeValidator(parse_duration, json_schema_input_type=float | str),
     Field(gt=0, le=7 * 24 * 3600),
 ]
-Bytes = Annotated[int, BeforeValidator(size, json_schema_input_type=int | str), Field(gt=0)]
+Bytes = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | str), Field(gt=0)]
 LONGEST_TASK = 20_000
 """Characters; a longer one is a document, not a task."""
 Task = Annotated[str, Field(max_length=LONGEST_TASK), AfterValidator(str.strip)]
-NewCategory = Annotated[str, BeforeValidator(new_category)]
-Category = Annotated[str, AfterValidator(known_category)]
-Weekday = Annotated[str, BeforeValidator(weekday)]
-Variable = Annotated[str, BeforeValidator(variable_name)]
-BranchPrefix = Annotated[str, AfterValidator(branch_prefix)]
-WebAddress = Annotated[str, AfterValidator(web_address)]
-PassedVariable = Annotated[str, BeforeValidator(passed_variable)]
-Command = Annotated[str, BeforeValidator(command)]
+NewCategory = Annotated[str, BeforeValidator(check_new_category)]
+Category = Annotated[str, AfterValidator(check_known_category)]
+InstructedCategory = Annotated[str, AfterValidator(check_instructed_category)]
+Instructions = Annotated[str, AfterValidator(check_instructions)]
+Reviewer = Annotated[str, BeforeValidator(check_reviewer)]
+Weekday = Annotated[str, BeforeValidator(parse_weekday)]
+Variable = Annotated[str, BeforeValidator(check_variable_name)]
+BranchPrefix = Annotated[str, AfterValidator(check_branch_prefix)]
+WebAddress = Annotated[str, AfterValidator(check_web_address)]
+ProjectAddress = Annotated[str, AfterValidator(parse_project_address)]
+PassedVariable = Annotated[str, BeforeValidator(check_passed_variable)]
+Command = Annotated[str, BeforeValidator(check_command)]
 NotifiedOutcome = Literal[
-    "MR_CREATED", "NO_IMPROVEMENT", "MR_READY", "SKIPPED", "APPROVAL_REQUIRED", "FAILED"
+    "MR_CREATED", "NO_IMPROVEMENT", "MR_READY", "SKIPPED", "APPROVAL_REQUIRED", "FAILED", "changes"
 ]
 Promise = Literal["files", "secrets", "network", "lifetime"]
-AllowedCommand = Annotated[Command, BeforeValidator(allowed_command)]
+AllowedCommand = Annotated[Command, BeforeValidator(check_allowed_command)]
 
 
 class Settings(Part):
@@ -84,7 +90,7 @@ class Settings(Part):
 
     enabled: bool = True
     """False stops every night; as a group variable it stops every project."""
-    quiet_dates: list[Annotated[date, BeforeValidator(day)]] = []
+    quiet_dates: list[Annotated[date, BeforeValidator(parse_date)]] = []
     """Days without a night, as YYYY-MM-DD."""
     categories: dict[NewCategory, str] = {}
     """Further categories of your own: name → guidance for the agent."""
@@ -96,7 +102,7 @@ class Settings(Part):
         "fri": "performance",
     }
     """Weekday → category. A weekday that is not listed has no night."""
-    timezone: Annotated[str, AfterValidator(time_zone)] = "UTC"
+    timezone: Annotated[str, AfterValidator(check_time_zone)] = "UTC"
     """Time zone in which the weekday is taken."""
     category: Category | None = None
     """Override for a manual run; wins over the schedule, also on a day without one."""
@@ -109,12 +115,14 @@ class Settings(Part):
     arguments from that test's list."""
     dry_run: bool = False
     """Stop before publish and say what would be pushed."""
+    rehearse: bool = False
+    """Do all of a night that costs no token, and say what is still missing for one."""
     paths: list[Glob] = []
     """Where to look and change; empty is everywhere."""
     exclude_paths: list[Glob] = []
     """What to leave alone, also within `paths`."""
 
-    agent: Literal["auto", "claude_code", "codex", "patch", "replay"] = "auto"
+    agent: AgentName = "auto"
     """The coding agent; `auto` is claude_code where its CLI and key are there, else codex."""
     agent_executable: str | None = None
     """The agent's CLI, where it is not the first on PATH."""
@@ -126,28 +134,31 @@ class Settings(Part):
     """The recorded night that the agent `replay` plays."""
     record_dir: str | None = None
     """Where to record this night, for `replay`."""
-    models: Models = Models()
+    models: Models = Models.model_construct()
     """The model of each bead."""
     model_endpoint: WebAddress | None = None
     """Base URL of the model's API, where it is not the provider's own."""
     prices: dict[str, Price] = {}
     """Model id → USD per million tokens, where it is not built in, or where yours differs."""
-    prompts: Prompts = Prompts()
+    prompts: Prompts = Prompts.model_construct()
     """Own prompt templates."""
     variables: dict[Variable, str] = {}
     """Your own strings for templates."""
+    instructions: dict[InstructedCategory, Instructions] = {}
+    """Your own words for the agent, for a category or `all`, added to the guidance."""
     allowed_commands: list[AllowedCommand] | None = None
     """Commands an agent may run: one word with any arguments, several words exactly so.
     Default: git and what the build files imply."""
     verify_commands: list[Command] = []
-    """Run by this program itself, without a shell; all must exit 0."""
+    """Run by this program itself, without a shell (so no && or |); all must exit 0."""
     baseline: Literal["required", "report"] = "required"
     """`required`: a night is skipped where verify_commands fail on the untouched checkout."""
 
-    reviewer: str | None = None
-    """User name of the reviewer, also assignee."""
-    reviewers: list[str] = []
-    """Several reviewers (a paid tier of GitLab)."""
+    reviewer: Reviewer | None = None
+    """Who reviews, also assignee: a user name, or whom to choose from: `group:PATH`, `code_owners`
+    or `approval_rules`."""
+    reviewers: list[Reviewer] = []
+    """The same for several reviewers (a paid tier of GitLab)."""
     labels: list[str] | None = None
     """Labels of the merge request. Default: night-shift and the category."""
     branch_prefix: BranchPrefix = "night-shift/"
@@ -167,7 +178,7 @@ class Settings(Part):
     """Added plus deleted lines of a change, at most."""
     avoid_recent_commits: int = Field(default=10, ge=0, le=1000)
     """Files touched by the last N commits are left alone."""
-    max_open_mrs: MaxOpenMrs = MaxOpenMrs()
+    max_open_mrs: MaxOpenMrs = MaxOpenMrs.model_construct()
     """How many night-shift merge requests may be open."""
     max_budget_usd: float = Field(default=10.0, gt=0)
     """USD for the whole run: all beads and retries, failed calls too."""
@@ -185,8 +196,8 @@ class Settings(Part):
     """Bytes a bead may print."""
     output_dir: str = Field(default="nightshift", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Folder in the checkout for results and logs."""
-    repo_url: WebAddress | None = None
-    """Web address of the project. Default: from CI."""
+    repo_url: ProjectAddress | None = None
+    """Web address of the project, or the one for SSH. Default: from CI."""
 
     profile: Literal["production", "development"] = "production"
     """`development` permits a delegation more: in_place, gates that are open unasked."""
@@ -194,10 +205,11 @@ class Settings(Part):
     """The sandbox tier."""
     accept_partial: list[Promise] = []
     """Guarantees of the sandbox that may be only partly held; else such a run stops."""
-    policy: Policy = Policy()
+    policy: Policy = Policy.model_construct()
     """Gates, lists and red flags."""
-    notify: list[Annotated[str, BeforeValidator(notification_url)]] = []
-    """Notification URLs; they may name variables as $NAME."""
+    notify: list[Annotated[str, BeforeValidator(check_notification_url)]] = []
+    """Whom to tell of a run: addresses as apprise knows them (ntfy, Discord, Slack, Teams, mail),
+    which may name variables as $NAME."""
     notify_on: list[NotifiedOutcome] = [
         "MR_CREATED",
         "NO_IMPROVEMENT",
@@ -205,19 +217,24 @@ class Settings(Part):
         "APPROVAL_REQUIRED",
         "FAILED",
     ]
-    """Outcomes that are told."""
+    """Outcomes that people are told of; `changes`: a merge request, a failure, the first night that
+    is fine again, and the first that is skipped."""
     confluence_page_id: str | None = Field(default=None, coerce_numbers_to_str=True)
     """Confluence page for a line per night."""
-    log_issue: int | None = None
-    """Issue for a line per night."""
+    log_issue: LogIssue = "off"
+    """Keep a dashboard of the nights in an issue: `auto` finds or opens it, a number names it."""
     throttle: bool = True
-    """Try categories that were rejected less often."""
+    """Try categories whose merge requests are refused or ignored less often, and pause where three
+    in a row are ignored."""
+    upkeep: bool = True
+    """Look after open night-shift merge requests before new work: rebase, repair a failed pipeline,
+    address review threads."""
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     @field_validator("replay_dir")
     @classmethod
-    def _replay_has_recording(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _require_recording(cls, value: str | None, info: ValidationInfo) -> str | None:
         if info.data.get("agent") == "replay" and not value:
             raise ValueError("agent: replay needs the folder of a recorded night here")
         return value
@@ -232,20 +249,22 @@ class Settings(Part):
         """Category → guidance for the agent."""
         return {**CATEGORY_GUIDANCE, TASK: TASK_GUIDANCE, **self.categories}
 
-    def for_agent(self, agent: str) -> Self:
+    def with_agent(self, agent: str) -> Self:
         """These settings with this agent: models that nobody has set are its own defaults, or that
         of Implement where it has none."""
-        own = AGENT_MODELS.get(agent, Models())
-        beads = [b for b in Models.model_fields if self.source(f"models.{b}").startswith("default")]
+        own = Models(**AGENTS[agent].models)
+        beads = [
+            b for b in Models.model_fields if self.find_source(f"models.{b}").startswith("default")
+        ]
         models = self.models.model_copy(update={bead: getattr(own, bead) for bead in beads})
         unnamed = [bead for bead in beads if not getattr(models, bead)]
         models = models.model_copy(update=dict.fromkeys(unnamed, models.implement))
         made = self.model_copy(update={"agent": agent, "models": models})
-        told = {f"models.{bead}": f"default of {agent}" for bead in beads}
-        made._sources = {**self._sources, **told}
+        defaults = {f"models.{bead}": f"default of {agent}" for bead in beads}
+        made._sources = {**self._sources, **defaults}
         return made
 
-    def source(self, key: str) -> str:
+    def find_source(self, key: str) -> str:
         """Where the value of a dotted key came from."""
         touching = (
             source
@@ -254,9 +273,9 @@ class Settings(Part):
         )
         return ", ".join(dict.fromkeys(touching)) or "default"
 
-    def values(self) -> dict[str, Any]:
+    def flatten_values(self) -> dict[str, Any]:
         """Dotted key → value, in the order of the documentation."""
-        return dict(_flat("", self))
+        return dict(_flatten_part("", self))
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -264,7 +283,7 @@ class Settings(Part):
         return tuple(key for key in NOT_IN_FORCE if any(_within(s, key) for s in self._sources))
 
 
-def waits_for(key: str) -> str:
+def find_missing_feature(key: str) -> str:
     """What a dotted key waits for, "" where it is in force."""
     return next((what for name, what in NOT_IN_FORCE.items() if _within(key, name)), "")
 
@@ -273,12 +292,12 @@ def _within(source_key: str, key: str) -> bool:
     return source_key == key or source_key.startswith(f"{key}.")
 
 
-def _flat(prefix: str, part: Part) -> list[tuple[str, Any]]:
+def _flatten_part(prefix: str, part: Part) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = []
     for name in type(part).model_fields:
         value = getattr(part, name)
         rows += (
-            _flat(f"{prefix}{name}.", value)
+            _flatten_part(f"{prefix}{name}.", value)
             if isinstance(value, Part)
             else [(prefix + name, value)]
         )

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gitlab_nightshift.errors import config_error
+from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.settings.model import Settings
 
 
-def overridden(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
+def override_settings(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
     """The same settings but for some dotted keys, checked like all others.
 
     ``source`` is what ``config show`` would say. Raises ``E_CONFIG`` for a value that cannot be.
@@ -27,6 +27,6 @@ def overridden(settings: Settings, values: Mapping[str, Any], source: str) -> Se
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         text = str(first["msg"]).removeprefix("Value error, ")
-        raise config_error(f"{source}: {place}: {text}") from None
+        raise build_config_error(f"{source}: {place}: {text}") from None
     made._sources = {**settings._sources, **dict.fromkeys(values, source)}
     return made

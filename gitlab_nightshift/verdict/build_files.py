@@ -44,28 +44,28 @@ def build_commands(files: Collection[str], read: Read) -> tuple[str, ...]:
     """Commands that build or test, from the files at the root; ``read`` gives a file's bytes."""
     found: list[str] = []
     makefile = next((name for name in ("GNUmakefile", "makefile", "Makefile") if name in files), "")
-    found += _make(read(makefile) if makefile else None)
+    found += _find_make_commands(read(makefile) if makefile else None)
     for name, commands in _BY_FILE.items():
         found += commands if name in files else ()
     npm = next((program for lock, program in _NPM_BY_LOCK.items() if lock in files), "npm")
-    found += _npm(read("package.json") if "package.json" in files else None, npm)
+    found += _find_npm_commands(read("package.json") if "package.json" in files else None, npm)
     if any("/" not in name and name.endswith((".sln", ".csproj", ".fsproj")) for name in files):
         found += ("dotnet build", "dotnet test")
     return tuple(dict.fromkeys(found))
 
 
-def default_allowed_commands(files: Collection[str], read: Read) -> tuple[str, ...]:
+def list_default_allowed_commands(files: Collection[str], read: Read) -> tuple[str, ...]:
     """The default of ``allowed_commands``: git, and what the build files imply."""
     return ("git", *build_commands(files, read))
 
 
-def _make(text: bytes | None) -> list[str]:
+def _find_make_commands(text: bytes | None) -> list[str]:
     rules = re.findall(rb"^([\w.][\w. \t-]*):(?![:=]*=)", text or b"", re.MULTILINE)
     targets = {target for rule in rules for target in rule.split()}
     return [f"make {name}" for name in _MAKE_TARGETS if name.encode() in targets]
 
 
-def _npm(text: bytes | None, program: str) -> list[str]:
+def _find_npm_commands(text: bytes | None, program: str) -> list[str]:
     try:
         scripts = json.loads(text or b"{}").get("scripts", {})
     except (ValueError, AttributeError, RecursionError):

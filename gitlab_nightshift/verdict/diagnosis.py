@@ -2,18 +2,19 @@
 
 import re
 
-from gitlab_nightshift.host.process import NOT_FOUND
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.system.process import NOT_FOUND
 
 CANNOT_RUN = 126
-_PROGRAM = re.compile(
+_PROGRAM = compile_lazily(
     r"(?:^|: )(?:line \d+: |\d+: )?([\w./+-]+): (?:command )?not found$"
     r"|^make(?:\[\d+\])?: ([\w./+-]+): No such file or directory$"
     r"|^bundler: command not found: (\S+)"
     r"|spawn (\S+) ENOENT",
     re.MULTILINE,
 )
-_MODULE = re.compile(
+_MODULE = compile_lazily(
     r"(?:^|: )No module named ['\"]?([\w.]+)"
     r"|Cannot find (?:module|package) '([^./'][^']*)'"
     r"|cannot load such file -- ([\w/.-]+)"
@@ -24,7 +25,7 @@ _MODULE = re.compile(
     r"|Could not resolve (\S+:\S+:\S+?)\.?$",
     re.MULTILINE,
 )
-_NETWORK = re.compile(
+_NETWORK = compile_lazily(
     r"Temporary failure in name resolution|Could not resolve host|getaddrinfo E|EAI_AGAIN"
     r"|dial tcp: lookup|Network is unreachable|UnknownHostException|Failed to establish a new conn"
     r"|in offline mode|No cached version of|failed to download|Could not GET 'http"
@@ -32,7 +33,7 @@ _NETWORK = re.compile(
 )
 
 
-def missing(result: CommandResult, output: str) -> str:
+def describe_missing(result: CommandResult, output: str) -> str:
     """What a failed command lacks here, as a sentence; "" where it simply failed.
 
     ``output`` is the end of what it printed.

@@ -1,1 +1,1 @@
-"""Hall 2: runs agents, holds no GitLab credential. A plan goes in, a bundle comes out."""
+"""The work stage: runs agents, holds no GitLab credential. A plan goes in, a bundle comes out."""

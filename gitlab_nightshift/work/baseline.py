@@ -1,13 +1,24 @@
 """The baseline: what proves a change has to pass on the untouched checkout first."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
-from gitlab_nightshift.host.checkout import Checkout
-from gitlab_nightshift.records import Check, CommandResult, Seen
-from gitlab_nightshift.verdict.commands import Runner, failure_text, run_commands
-from gitlab_nightshift.verdict.diagnosis import missing
+from gitlab_nightshift.records import Check, CheckOutcome, CommandResult
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.system.process import NOT_FOUND
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.collection.reported_cases import Collection
+from gitlab_nightshift.verdict.diagnosis import describe_missing
+from gitlab_nightshift.verdict.proof_commands import (
+    CommandRun,
+    Runner,
+    format_failure,
+    run_and_collect,
+)
+from gitlab_nightshift.work.command_lookup import find_missing_programs
 
 NOTHING_TO_RUN = "no command is known that would test this project: set verify_commands"
 _TITLE = "The untouched checkout"
@@ -15,7 +26,7 @@ _TITLE = "The untouched checkout"
 
 @dataclass(frozen=True)
 class Commands:
-    """What is to be run. ``implied``: the build files say so, not the settings."""
+    """The commands to run. ``implied``: the build files say so, not the settings."""
 
     commands: tuple[str, ...]
     implied: bool
@@ -23,34 +34,48 @@ class Commands:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What came of it.
+    """The result of the baseline.
 
-    ``skip`` is why there is no night, "" where there is one; ``commands`` are those that are run on
-    a change; ``red``: they failed already, so that they prove nothing; ``checks`` are what the
-    merge request says of it.
+    ``skip`` is why there is no night, "" where there is one; ``incomplete`` why commands that were
+    asked for could not run; ``commands`` are those that are run on a change; ``red``: they failed
+    already, so they prove nothing; ``checks`` are what the merge request says of it; ``results``
+    are the commands that ran, ``collections`` the tests that each of them ran. ``unasked``: whoever
+    delegated the task asked for no test.
     """
 
     skip: str = ""
+    incomplete: str = ""
     commands: tuple[str, ...] = ()
     red: bool = False
     checks: tuple[Check, ...] = ()
+    results: tuple[CommandResult, ...] = ()
+    collections: tuple[Collection, ...] = ()
+    unasked: bool = False
 
 
 @dataclass(frozen=True)
-class _Ran:
+class _BaselineRun:
     """The commands that could run here, and why others could not."""
 
-    results: tuple[CommandResult, ...]
+    runs: tuple[CommandRun, ...]
     failed: str
     lacks: str
     left_out: tuple[Check, ...] = ()
+
+    @property
+    def results(self) -> tuple[CommandResult, ...]:
+        return tuple(run.result for run in self.runs)
+
+    @property
+    def collections(self) -> tuple[Collection, ...]:
+        return tuple(run.collection for run in self.runs)
 
     @property
     def commands(self) -> tuple[str, ...]:
         return tuple(result.command for result in self.results)
 
 
-def baseline(
+def run_baseline(
     wanted: Commands,
     mode: Literal["required", "report"],
     checkout: Checkout,
@@ -59,74 +84,119 @@ def baseline(
 ) -> Baseline:
     """Run the commands on the untouched checkout, before a token is spent.
 
-    A program or dependency that is missing here is told apart from a failing test: what only the
-    build files imply is left out then, what the settings name ends the night.
+    A missing program or dependency is not a failing test: a command that only the build files imply
+    is then left out. Of one that the settings name, a missing program is a mistake (``E_CONFIG``),
+    and a missing dependency makes the night incomplete.
     """
     if not wanted.commands:
-        return Baseline(checks=(_not_checked(NOTHING_TO_RUN),))
+        return Baseline(checks=(_build_not_checked(NOTHING_TO_RUN),))
     source = "the build files' tests" if wanted.implied else "verify_commands"
-    emit(StepStarted("baseline", f"Baseline · {source} on the untouched checkout"))
-    ran = _each(wanted, checkout, runner) if wanted.implied else _all(wanted, checkout, runner)
+    emit(StepStarted("baseline", f"Baseline: {source} on the untouched checkout"))
+    ran = (
+        _run_each(wanted, checkout, runner)
+        if wanted.implied
+        else _run_all(wanted, checkout, runner)
+    )
     checkout.put_back(keep_watched=True)
-    judged = _judged(wanted, mode, ran)
+    judged = _judge_baseline(wanted, mode, ran)
     good = sum(result.ok for result in ran.results)
     text = f"{good} of {len(wanted.commands)} commands passed"
     emit(StepEnded("baseline", good == len(wanted.commands), text))
     for check in judged.checks:
-        if check.seen is not Seen.PASSED:
+        if check.seen is not CheckOutcome.PASSED:
             emit(Note(f"{check.title}: {check.detail}", warning=True))
     return judged
 
 
-def _all(wanted: Commands, checkout: Checkout, runner: Runner) -> _Ran:
-    results = run_commands(runner, wanted.commands, "baseline", checkout.put_back)
-    failed = failure_text(runner, results, "baseline").partition("\n")[0]
-    lacks = missing(results[-1], runner.tail(f"baseline-{len(results)}")) if failed else ""
-    return _Ran(results, failed, lacks)
+def _run_all(wanted: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+    # Of one command alone its run says the same.
+    several = len(wanted.commands) > 1
+    if missing := find_missing_programs(runner, wanted.commands) if several else ():
+        raise _build_unusable_error(f"not found where commands run: {', '.join(missing)}")
+    read = build_text_reader(checkout.repository, checkout.base_sha)
+    runs = run_and_collect(runner, wanted.commands, "baseline", checkout.put_back, read)
+    results = tuple(run.result for run in runs)
+    last = results[-1]
+    if last.exit_status == NOT_FOUND and last.error:
+        raise _build_unusable_error(f"{shlex.split(last.command)[0]} {last.error}")
+    failed = format_failure(runner, results, "baseline").partition("\n")[0]
+    lacks = (
+        describe_missing(results[-1], runner.read_tail(f"baseline-{len(results)}"))
+        if failed
+        else ""
+    )
+    return _BaselineRun(runs, failed, lacks)
 
 
-def _each(wanted: Commands, checkout: Checkout, runner: Runner) -> _Ran:
+def _run_each(wanted: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
     """One by one: what cannot run here was never asked for, and is left out."""
-    results: list[CommandResult] = []
+    read = build_text_reader(checkout.repository, checkout.base_sha)
+    runs: list[CommandRun] = []
     left_out: list[Check] = []
     for number, command in enumerate(wanted.commands, 1):
         name = f"baseline-{number}"
-        (result,) = run_commands(runner, [command], name, checkout.put_back)
-        if lacks := missing(result, runner.tail(f"{name}-1")):
-            left_out.append(_not_checked(f"`{command}` cannot run in this job: {lacks}"))
+        (run,) = run_and_collect(runner, [command], name, checkout.put_back, read)
+        result = run.result
+        if lacks := describe_missing(result, runner.read_tail(f"{name}-1")):
+            left_out.append(_build_not_checked(f"`{command}` cannot run in this job: {lacks}"))
             continue
-        results.append(result)
+        if result.ok and run.ran_nothing:
+            left_out.append(_build_not_checked(f"`{command}` found none"))
+            continue
+        runs.append(run)
         if not result.ok:
-            first = failure_text(runner, [result], name).partition("\n")[0]
-            return _Ran(tuple(results), first, "", tuple(left_out))
-    return _Ran(tuple(results), "", "", tuple(left_out))
+            first = format_failure(runner, [result], name).partition("\n")[0]
+            return _BaselineRun(tuple(runs), first, "", tuple(left_out))
+    return _BaselineRun(tuple(runs), "", "", tuple(left_out))
 
 
-def _judged(wanted: Commands, mode: str, ran: _Ran) -> Baseline:
+def _judge_baseline(wanted: Commands, mode: str, ran: _BaselineRun) -> Baseline:
     if not ran.results:
         return Baseline(checks=ran.left_out)
     if not ran.failed:
-        return Baseline(commands=ran.commands, checks=(_passed(ran.results), *ran.left_out))
+        empty = bool(ran.runs) and all(run.ran_nothing for run in ran.runs)
+        return Baseline(
+            incomplete=f"{', '.join(ran.commands)} passed without running a test" if empty else "",
+            commands=ran.commands,
+            checks=(_build_passed_check(ran.results), *ran.left_out),
+            results=ran.results,
+            collections=ran.collections,
+        )
     what = "the project's tests" if wanted.implied else "verify_commands"
     if ran.lacks:
         command = ran.results[-1].command
-        told = f"{what}: `{command}` cannot run in this job, which is no failing test: {ran.lacks}."
+        text = f"{what}: `{command}` cannot run in this job, which is no failing test: {ran.lacks}."
         mend = "Install it in before_script"
     else:
-        told, mend = f"{what} fail on the untouched checkout: {ran.failed}", "Mend that first"
+        text, mend = f"{what} fail on the untouched checkout: {ran.failed}", "Mend that first"
     if mode == "required":
-        return Baseline(skip=f"{told} {mend}, or set baseline: report.")
-    check = Check(_TITLE, Seen.FAILED, f"{told} So they prove nothing here.")
-    return Baseline(commands=wanted.commands, red=True, checks=(check, *ran.left_out))
+        skip = f"{text} {mend}, or set baseline: report."
+        return Baseline(skip=skip, incomplete=skip if ran.lacks else "")
+    check = Check(_TITLE, CheckOutcome.FAILED, f"{text} So they prove nothing here.")
+    return Baseline(
+        incomplete=text.rstrip(".") if ran.lacks else "",
+        commands=wanted.commands,
+        red=True,
+        checks=(check, *ran.left_out),
+        results=ran.results,
+        collections=ran.collections,
+    )
 
 
-def _passed(results: tuple[CommandResult, ...]) -> Check:
+def _build_unusable_error(why: str) -> NightshiftError:
+    return build_config_error(
+        f"verify_commands: {why}. Correct the name, or install it in before_script; a tool outside "
+        "the system's folders needs agent_paths"
+    )
+
+
+def _build_passed_check(results: tuple[CommandResult, ...]) -> Check:
     flaky = ", ".join(f"`{result.command}`" for result in results if result.flaky)
     if flaky:
         text = f"passed, but {flaky} failed at first and passed when run again (flaky)"
-        return Check(_TITLE, Seen.TOLD, text)
-    return Check(_TITLE, Seen.PASSED, "the same commands passed before the change")
+        return Check(_TITLE, CheckOutcome.TOLD, text)
+    return Check(_TITLE, CheckOutcome.PASSED, "the same commands passed before the change")
 
 
-def _not_checked(why: str) -> Check:
-    return Check("Tests", Seen.NOT_CHECKED, f"this program ran no test: {why}.")
+def _build_not_checked(why: str) -> Check:
+    return Check("Tests", CheckOutcome.NOT_CHECKED, f"this program ran no test: {why}.")

@@ -5,149 +5,162 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
-from gitlab_nightshift.events import BeadEnded, Emit, Note, now_s
-from gitlab_nightshift.host.environment import TRUSTING, build_bead_env
-from gitlab_nightshift.host.logs import Logs
-from gitlab_nightshift.host.openat import remove_tree
-from gitlab_nightshift.host.process import End, Ended, Limits, NotStarted, stream
-from gitlab_nightshift.host.space import Disks, told_where_full
-from gitlab_nightshift.policy.night import any_command
-from gitlab_nightshift.prompts import bead_prompt
+from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.events import BeadEnded, Note, read_clock
+from gitlab_nightshift.policy.night_gates import any_command
 from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome
-from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.access import BeadAccess, ModelAccess
-from gitlab_nightshift.work.agents.base import BeadTask, Provider, Report
+from gitlab_nightshift.system.disk_space import Disks, report_full_disk
+from gitlab_nightshift.system.environment import build_bead_env
+from gitlab_nightshift.system.openat import remove_tree
+from gitlab_nightshift.system.process import (
+    EndReason,
+    ProcessLimits,
+    ProgramEnd,
+    ProgramStartError,
+    stream,
+)
+from gitlab_nightshift.work.bead_prompt import (
+    BeadPrompt,
+    build_bead_prompt,
+    format_hand_over,
+    format_last_sections,
+)
+from gitlab_nightshift.work.bead_scratch import Scratch, make_scratch
+from gitlab_nightshift.work.bead_watch import Watch
 from gitlab_nightshift.work.boundary import Boundary
-from gitlab_nightshift.work.handoff import KINDS, HandoffError, read_handoff, schema, write_stub
-from gitlab_nightshift.work.ledger import Ledger, Stop
-from gitlab_nightshift.work.watch import Watch
+from gitlab_nightshift.work.handoff import (
+    KINDS,
+    HandoffError,
+    build_schema,
+    read_handoff,
+    write_stub,
+)
+from gitlab_nightshift.work.model_access import BeadAccess, ModelAccess
+from gitlab_nightshift.work.run_budget import Ledger, Stop
+from gitlab_nightshift.work.tool_use import merge_calls
+from gitlab_nightshift.work.work_context import WorkContext
 
 STDERR_TAIL = 2_000
 MOST_DENIED = 100
 LONGEST_TEXT = 4_000
-"""What a result tells of an agent's own words: commands that were denied, characters of a text."""
+"""What a result quotes of an agent: how many denied commands, how many characters of a text."""
 
 
 @dataclass(frozen=True)
-class Bench:
+class BeadContext:
     """Where beads run and with what: the same for all beads of a run.
 
-    ``env`` is the part of the job's environment that agents may be given; ``keep`` records a bead
-    that has ended.
+    ``keep`` records a bead that has ended; ``brief`` is what every prompt says of the repository.
     """
 
-    settings: Settings
+    work: WorkContext
     provider: Provider
     templates: Mapping[str, str]
-    allowed_commands: tuple[str, ...]
-    env: Mapping[str, str]
-    checkout: Path
-    logs: Logs
     ledger: Ledger
     access: ModelAccess
     boundary: Boundary
-    emit: Emit
-    keep: Callable[[BeadTask, Ended, Path], None]
+    keep: Callable[[BeadTask, ProgramEnd, Path], None]
+    brief: str = ""
 
     @property
     def disks(self) -> Disks:
-        """Those that an agent can fill."""
-        return Disks((self.boundary.scratch, self.checkout, self.logs.folder))
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """A bead's own folders: a fresh HOME and TMPDIR, and the hand-off's."""
-
-    home: Path
-    tmp: Path
-    handoff: Path
-
-    @property
-    def handoff_file(self) -> Path:
-        """Where the agent reports."""
-        return self.handoff / "handoff.json"
-
-    @property
-    def analysis_file(self) -> Path:
-        """Where the agent finds what Analyze selected."""
-        return self.handoff / "analysis.json"
+        """The disks that an agent can fill."""
+        return Disks((self.boundary.scratch, self.work.checkout, self.work.logs.folder))
 
 
 def run_bead(
-    bench: Bench,
+    bead_context: BeadContext,
     bead: str,
     category: str,
     attempt: int,
     values: Mapping[str, str],
     analysis: str = "",
+    sections: Mapping[str, str] = MappingProxyType({}),
+    last_patch: bytes = b"",
 ) -> BeadResult:
     """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
 
-    ``values`` are those of the placeholders, ``analysis`` the JSON of what Analyze selected.
+    ``values`` are the placeholders' values, ``analysis`` the JSON of what Analyze selected,
+    ``sections`` what stands below the template, ``last_patch`` what the last attempt had changed.
     Raises :class:`Stop` where the run is over: budget, deadline, provider that cannot be used;
     :class:`NightshiftError` where the CLI cannot be started or the disk is full.
     """
-    bench.ledger.check()
-    bench.disks.check()  # what an agent before has filled is empty again
-    bench.logs.reserve.hold()
-    name = f"{len(bench.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
-    folder = bench.boundary.scratch / name
+    bead_context.ledger.check()
+    bead_context.disks.check()  # what an earlier agent filled is empty again
+    bead_context.work.logs.reserve.hold()
+    name = f"{len(bead_context.ledger.results) + 1:02}-{bead}-{category}-{attempt}"
+    folder = bead_context.boundary.scratch / name
     try:
-        with told_where_full(*bench.disks.places):
-            scratch = _scratch(folder)
+        with report_full_disk(*bead_context.disks.places):
+            scratch = make_scratch(folder)
             scratch.analysis_file.write_text(analysis, encoding="utf-8")
+            scratch.write_patch(last_patch)
             write_stub(bead, scratch.handoff_file)
-            task = _task(bench, bead, category, attempt, scratch)
-            for file, text in bench.provider.files(task).items():
+            task = _build_task(bead_context, bead, category, attempt, scratch)
+            for file, text in bead_context.provider.build_files(task).items():
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
-            bench.boundary.hand_over(folder)
-            result = _run(bench, task, name, scratch, values)
+            bead_context.boundary.hand_over(folder)
+            prompt = _render_prompt(bead_context, task, scratch, values, sections)
+            result = _run(bead_context, task, name, scratch, prompt)
     finally:
         remove_tree(folder)
-    bench.ledger.results.append(result)
-    bench.emit(BeadEnded(result))
-    _stop_where_over(bench, result)
+    bead_context.ledger.results.append(result)
+    bead_context.work.emit(BeadEnded(result))
+    _stop_where_over(bead_context, result)
     return result
 
 
-def _scratch(folder: Path) -> Scratch:
-    scratch = Scratch(folder / "home", folder / "tmp", folder / "handoff")
-    for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
-        part.mkdir(mode=0o700)
-    (scratch.home / ".gitconfig").write_text(TRUSTING)
-    return scratch
-
-
-def _task(bench: Bench, bead: str, category: str, attempt: int, scratch: Scratch) -> BeadTask:
+def _build_task(
+    bead_context: BeadContext, bead: str, category: str, attempt: int, scratch: Scratch
+) -> BeadTask:
     return BeadTask(
         bead=bead,
         category=category,
         attempt=attempt,
-        model=getattr(bench.settings.models, bead),
-        checkout=bench.checkout,
+        model=getattr(bead_context.work.settings.models, bead),
+        checkout=bead_context.work.checkout,
         handoff_file=scratch.handoff_file,
-        schema=schema(bead),
-        allowed_commands=bench.allowed_commands,
-        budget_usd=bench.ledger.left_usd(),
-        any_command=any_command(bench.settings),
+        schema=build_schema(bead),
+        allowed_commands=bead_context.work.allowed_commands,
+        budget_usd=bead_context.ledger.compute_left_usd(),
+        any_command=any_command(bead_context.work.settings),
     )
 
 
-def _run(
-    bench: Bench, task: BeadTask, name: str, scratch: Scratch, values: Mapping[str, str]
-) -> BeadResult:
+def _render_prompt(
+    bead_context: BeadContext,
+    task: BeadTask,
+    scratch: Scratch,
+    values: Mapping[str, str],
+    sections: Mapping[str, str],
+) -> BeadPrompt:
+    file = str(scratch.handoff_file)
     places = {
-        "handoff_file": str(scratch.handoff_file),
+        "handoff_file": file,
         "analysis_file": str(scratch.analysis_file),
+        "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
     }
-    prompt = bead_prompt(bench.templates[task.bead], {**values, **places})
-    left = bench.ledger.left_tokens()
-    with bench.access.bead(name, task.model, task.budget_usd, left) as access:
+    report_by = bead_context.provider.about.report_by
+    hand_over = format_hand_over(report_by, file) if task.schema else ""
+    last = format_last_sections(bead_context.ledger, sections, hand_over)
+    template = bead_context.templates[task.bead]
+    return build_bead_prompt(template, {**values, **places}, bead_context.brief, last)
+
+
+def _run(
+    bead_context: BeadContext,
+    task: BeadTask,
+    name: str,
+    scratch: Scratch,
+    prompt: BeadPrompt,
+) -> BeadResult:
+    left = bead_context.ledger.compute_left_tokens()
+    with bead_context.access.open_bead(name, task.model, task.budget_usd, left) as access:
         task = dataclasses.replace(task, base_url=access.base_url)
-        process = _Process(bench, task, name, scratch, access)
+        process = _Process(bead_context, task, name, scratch, access)
         return process.run(prompt)
 
 
@@ -155,92 +168,112 @@ class _Process:
     """One agent process: what it is given, how it is watched, what came of it."""
 
     def __init__(
-        self, bench: Bench, task: BeadTask, name: str, scratch: Scratch, access: BeadAccess
+        self,
+        bead_context: BeadContext,
+        task: BeadTask,
+        name: str,
+        scratch: Scratch,
+        access: BeadAccess,
     ) -> None:
-        self._bench, self._task, self._scratch, self._access = bench, task, scratch, access
+        self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
         self._name = name
-        self._reader = bench.provider.reader()
-        self._watch = Watch(bench, self._reader, access)
+        self._reader = bead_context.provider.build_reader()
+        self._watch = Watch(bead_context, self._reader, access)
 
-    def run(self, prompt: str) -> BeadResult:
-        started = now_s()
+    def run(self, prompt: BeadPrompt) -> BeadResult:
+        started = read_clock()
         try:
-            ended = self._stream(prompt)
-            return self._judged(ended)
-        except NotStarted as error:
+            ended = self._run_process(prompt)
+            return self._finish_bead(ended)
+        except ProgramStartError as error:
             reason = f"the agent's CLI cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
-        except (Interrupted, OSError) as stop:  # what it has cost counts all the same
-            ended = Ended(End.STOPPED, -signal.SIGTERM, now_s() - started)
-            report = self._reader.report(ended, b"")
+        except (Interruption, OSError) as stop:  # what it has cost counts all the same
+            ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
+            report = self._reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
-            self._bench.ledger.results.append(self._result(report, ended, left_s=0))
+            self._context.ledger.results.append(self._settle_result(report, ended, left_s=0))
             raise
 
-    def _judged(self, ended: Ended) -> BeadResult:
-        logs = self._bench.logs
-        self._bench.keep(self._task, ended, logs.path(f"{self._name}.out"))
-        last = logs.tail(f"{self._name}.err", STDERR_TAIL)
-        report = self._watch.judged(self._reader.report(ended, last))
+    def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
+        logs = self._context.work.logs
+        self._context.keep(self._task, ended, logs.find_log(f"{self._name}.out"))
+        last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
+        report = self._watch.override_report(self._reader.build_report(ended, last))
         if report.note:
-            self._bench.emit(Note(f"{self._task.bead}: {report.note}"))
-        return self._result(report, ended, self._bench.ledger.left_s())
+            self._context.work.emit(Note(f"{self._task.bead}: {report.note}"))
+        return self._settle_result(report, ended, self._context.ledger.compute_left_s())
 
-    def _stream(self, prompt: str) -> Ended:
-        env = _environment(self._bench, self._scratch, self._access)
-        with self._bench.logs.opened(f"{self._name}.out", f"{self._name}.err") as (out, err):
+    def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
+        env = _build_environment(self._context, self._scratch, self._access)
+        logs = self._context.work.logs
+        with logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err):
             return stream(
-                self._bench.provider.build_bead_args(self._task, self._bench.env.get("PATH", "")),
+                self._context.provider.build_bead_args(
+                    self._task, self._context.work.env.get("PATH", "")
+                ),
                 cwd=self._task.checkout,
                 env=env,
-                stdin=prompt.encode(),
+                stdin=self._context.provider.build_stdin(prompt.shared, prompt.rest),
                 stdout=out,
                 stderr=err,
-                limits=_limits(self._bench),
-                on_line=self._watch.line,
+                limits=_build_limits(self._context),
+                on_line=self._watch.handle_line,
                 on_tick=self._watch.tick,
-                confined=self._bench.boundary.around(
+                confined=self._context.boundary.build_confinement(
                     self._task.checkout, self._scratch.home.parent
                 ),
             )
 
-    def _result(self, report: Report, ended: Ended, left_s: float | None) -> BeadResult:
-        if usage := self._access.settled(left_s):
+    def _settle_result(self, report: Report, ended: ProgramEnd, left_s: float | None) -> BeadResult:
+        if usage := self._access.settle_usage(left_s):
             report = dataclasses.replace(report, usage=usage)
-        files = (self._bench.logs.path(f"{self._name}.{kind}") for kind in ("out", "err"))
-        logs = tuple(path.name for path in files)
-        return _result(self._task, report, ended, self._scratch, logs)
+        find_log = self._context.work.logs.find_log
+        logs = tuple(find_log(f"{self._name}.{kind}").name for kind in ("out", "err"))
+        trusted = not self._context.provider.about.program
+        tools = merge_calls(self._access.list_calls(), report.calls, trusted=trusted)
+        result = _build_result(self._task, report, ended, self._scratch, logs)
+        return dataclasses.replace(result, tools=tools)
 
 
-def _environment(bench: Bench, scratch: Scratch, access: BeadAccess) -> dict[str, str]:
+def _build_environment(
+    bead_context: BeadContext, scratch: Scratch, access: BeadAccess
+) -> dict[str, str]:
     env = build_bead_env(
-        bench.env,
-        bench.settings.agent_env,
+        bead_context.work.env,
+        bead_context.work.settings.agent_env,
         home=scratch.home,
         tmp=scratch.tmp,
-        checkout=bench.checkout,
+        checkout=bead_context.work.checkout,
     )
-    env |= {"PATH": bench.boundary.agent_path(env["PATH"]), **bench.boundary.git_env()}
-    return {**env, **bench.provider.settings_env(), **access.env}
+    env |= {
+        "PATH": bead_context.boundary.build_agent_path(env["PATH"]),
+        **bead_context.boundary.build_git_env(),
+    }
+    return {**env, **bead_context.provider.build_settings_env(), **access.env}
 
 
-def _limits(bench: Bench) -> Limits:
-    times = [t for t in (bench.settings.bead_timeout, bench.ledger.left_s()) if t is not None]
-    return Limits(
+def _build_limits(bead_context: BeadContext) -> ProcessLimits:
+    times = [
+        t
+        for t in (bead_context.work.settings.bead_timeout, bead_context.ledger.compute_left_s())
+        if t is not None
+    ]
+    return ProcessLimits(
         timeout_s=min(times, default=None),
-        idle_s=bench.settings.idle_timeout,
-        output_bytes=bench.settings.max_output,
+        idle_s=bead_context.work.settings.idle_timeout,
+        output_bytes=bead_context.work.settings.max_output,
     )
 
 
-def _result(
-    task: BeadTask, report: Report, ended: Ended, scratch: Scratch, logs: tuple[str, ...]
+def _build_result(
+    task: BeadTask, report: Report, ended: ProgramEnd, scratch: Scratch, logs: tuple[str, ...]
 ) -> BeadResult:
     status, error, handoff = report.status, report.error, None
     if status is BeadStatus.OK and task.bead in KINDS:
-        status, error, handoff = _handed_off(task.bead, report, scratch)
-    denied = (*report.denied, *(f"sandbox: {what}" for what in ended.refused))
+        status, error, handoff = _accept_handoff(task.bead, report, scratch)
+    denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
     return BeadResult(
         bead=task.bead,
         category=task.category,
@@ -253,10 +286,12 @@ def _result(
         handoff=handoff,
         denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
         logs=tuple(f"logs/{name}" for name in logs),
+        said=report.said[: LONGEST_TEXT + 1],
+        missing=report.missing,
     )
 
 
-def _handed_off(
+def _accept_handoff(
     bead: str, report: Report, scratch: Scratch
 ) -> tuple[BeadStatus, str, Handoff | None]:
     try:
@@ -266,10 +301,10 @@ def _handed_off(
         return status, str(error), None
 
 
-def _stop_where_over(bench: Bench, result: BeadResult) -> None:
+def _stop_where_over(bead_context: BeadContext, result: BeadResult) -> None:
     if result.status is BeadStatus.UNAVAILABLE:
         raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
     if result.status is BeadStatus.BUDGET:
-        raise bench.ledger.budget_reached()
-    if result.status is BeadStatus.TIMEOUT and bench.ledger.late():
-        raise bench.ledger.deadline_reached()
+        raise bead_context.ledger.build_budget_stop()
+    if result.status is BeadStatus.TIMEOUT and bead_context.ledger.late():
+        raise bead_context.ledger.build_deadline_stop()

@@ -7,34 +7,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.allowed_hosts import parse_egress_host
 from gitlab_nightshift.events import (
     BoundaryChosen,
-    BoundaryProven,
     Emit,
     Note,
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.host.checkout import Checkout
-from gitlab_nightshift.host.git import with_machine_config
-from gitlab_nightshift.host.owners import OwnersRefused
-from gitlab_nightshift.host.paths import short_parent
-from gitlab_nightshift.host.private import SCRATCH, own_folder
-from gitlab_nightshift.host.sandbox import uid
-from gitlab_nightshift.host.sandbox.attempts import Targets
-from gitlab_nightshift.host.sandbox.credential_files import SETTINGS as SETTINGS_OF_TOOLS
-from gitlab_nightshift.host.sandbox.launch import Confined, Sandbox
-from gitlab_nightshift.host.sandbox.ownership import give
-from gitlab_nightshift.host.sandbox.places import HOME_FILES, SETTINGS
-from gitlab_nightshift.host.sandbox.probe import Missing, choose
-from gitlab_nightshift.host.sandbox.proof import prove
-from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Mount, Tier
-from gitlab_nightshift.host.sandbox.strength import judge, refuse_weaker
-from gitlab_nightshift.host.sandbox.system import Look, System, is_within, look_at_system
-from gitlab_nightshift.promises import Hold
-from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.settings.hosts import egress_host
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.owners import OwnershipError
+from gitlab_nightshift.sandbox import uid_tier
+from gitlab_nightshift.sandbox.credential_files import SETTINGS as SETTINGS_OF_TOOLS
+from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
+from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
+from gitlab_nightshift.sandbox.system_paths import SETTINGS
+from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
+from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
+from gitlab_nightshift.sandbox.tree_ownership import give
+from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
+from gitlab_nightshift.sandbox_guarantees import GuaranteeState
+from gitlab_nightshift.system.file_names import choose_short_parent
+from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+from gitlab_nightshift.work.sandbox_fit import fit
+from gitlab_nightshift.work.work_context import WorkContext
 
 GIT_FILES = SETTINGS_OF_TOOLS["git"]
 MOST_TOLD = 8
@@ -47,61 +43,66 @@ Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
 @dataclass(frozen=True)
 class Boundary:
     """One sandbox for a whole run. ``scratch`` is where agents' own folders are made, ``read_only``
-    what they may read beside the system, ``hosts`` what they may reach through the proxy,
-    ``fence`` the folder of the programs that agents find by name (None: all of PATH), ``accepted``
-    what may be only partly held."""
+    what they may read besides the system, ``hosts`` what they may connect to through the proxy,
+    ``allowlist`` the folder of the programs that agents find by name (None: all of PATH),
+    ``accepted`` the guarantees that may hold only in part."""
 
     sandbox: Sandbox
     scratch: Path
     read_only: tuple[Path, ...]
     gates: tuple[Gate, ...] = ()
     hosts: tuple[str, ...] = ()
-    fence: Path | None = None
+    allowlist: Path | None = None
     mounts: tuple[Mount, ...] = ()
     accepted: tuple[str, ...] = ()
 
-    def around(self, checkout: Path, scratch: Path) -> Confined:
+    def build_confinement(self, checkout: Path, scratch: Path) -> ProcessBoundary:
         """The confinement of one process: it may write in the checkout and in ``scratch``."""
         writable = (checkout, scratch)
         confinement = Confinement(checkout, writable, self.read_only, self.gates, self.mounts)
-        return Confined(self.sandbox, confinement)
+        return ProcessBoundary(self.sandbox, confinement)
 
     def hand_over(self, folder: Path) -> None:
-        """Make a scratch folder with what this program has put there the agents'."""
+        """Give the agents a scratch folder, with all that this program has put there."""
         if identity := self.sandbox.identity:
             give(folder, (identity.uid, identity.gid))
 
-    def search_path(self, path: str) -> str:
+    def build_search_path(self, path: str) -> str:
         """The folders of PATH that are readable inside: a shell stops at the first program that it
-        sees, also where it may not run it."""
+        finds, even one that it may not run."""
         if self.sandbox.tier is Tier.NONE:
             return path
-        folders = [Path(f) for f in path.split(os.pathsep) if self.opens(Path(f).resolve())]
-        return os.pathsep.join(str(f if self.opens(f) else f.resolve()) for f in folders)
+        folders = [Path(f) for f in path.split(os.pathsep) if self.is_readable(Path(f).resolve())]
+        return os.pathsep.join(str(f if self.is_readable(f) else f.resolve()) for f in folders)
 
-    def agent_path(self, path: str) -> str:
-        """PATH of an agent: behind the fence, where there is one."""
-        return str(self.fence) if self.fence else self.search_path(path)
+    def build_agent_path(self, path: str) -> str:
+        """PATH of an agent: the program allowlist, where there is one."""
+        return str(self.allowlist) if self.allowlist else self.build_search_path(path)
 
-    def opens(self, path: Path) -> bool:
+    def is_readable(self, path: Path) -> bool:
         """True where a process inside may read this outside the checkout; links resolved."""
         if self.sandbox.tier is Tier.NONE:
             return True
         return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
 
-    def git_env(self) -> dict[str, str]:
-        """git ends where the machine's settings are there and closed: then it is not to look."""
+    def build_git_env(self) -> dict[str, str]:
+        """Keep git from the machine's settings where they exist and are hidden: it would fail."""
         hidden = [
             p for p in GIT_FILES if is_within(os.path.realpath(p), self.sandbox.machine.private)
         ]
-        return {"GIT_CONFIG_NOSYSTEM": "1"} if any(not self.opens(Path(p)) for p in hidden) else {}
+        return (
+            {"GIT_CONFIG_NOSYSTEM": "1"}
+            if any(not self.is_readable(Path(p)) for p in hidden)
+            else {}
+        )
 
     def __str__(self) -> str:
-        """The tier, and how its promises are kept here."""
+        """The tier, and how well its guarantees hold here."""
         if self.sandbox.tier is Tier.NONE:
             return "none"
         kept = ", ".join(
-            f"{each.name} {each.state}{' as accepted' if each.state is Hold.PARTIAL else ''}"
+            f"{each.name} {each.state}"
+            f"{' as accepted' if each.state is GuaranteeState.PARTIAL else ''}"
             for each in judge(self.sandbox.guarantees)
         )
         hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""
@@ -113,16 +114,14 @@ def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
 
 
 @dataclass(frozen=True)
-class Search:
-    """What a boundary is sought for.
+class BoundarySearch:
+    """What the choice of a boundary depends on.
 
-    ``places`` are what the agent's CLI is and needs, ``tools`` what ``agent_paths`` opens, ``path``
-    is where programs are looked up, ``look`` tells what is private on this machine.
+    ``places`` are the files of the agent's CLI and what it needs, ``tools`` what ``agent_paths``
+    names, ``path`` is where programs are looked up, ``look`` finds what is private on this machine.
     """
 
-    settings: Settings
-    checkout: Path
-    private: Path
+    work: WorkContext
     places: tuple[Path, ...]
     tools: tuple[Path, ...]
     path: str
@@ -130,41 +129,59 @@ class Search:
 
 
 @contextlib.contextmanager
-def enclosed(search: Search, opener: Opener, emit: Emit) -> Iterator[tuple[Checkout, Boundary]]:
-    """The checkout, opened for the boundary that the settings ask for, which is told in the log.
+def open_boundary(
+    search: BoundarySearch, opener: Opener, emit: Emit
+) -> Iterator[tuple[Checkout, Boundary]]:
+    """Open the checkout for the boundary that the settings ask for, and log the boundary.
 
     Raises NightshiftError: ``E_CONFIG`` where a tier that is asked for by name does not work,
-    ``E_POLICY_DENY`` where none does, or a guarantee is only partly held and not accepted; and as
-    ``opener``.
+    ``E_POLICY_DENY`` where none does, or a guarantee holds only in part and is not accepted; and
+    what ``opener`` raises.
     """
-    parent = short_parent(search.private.parent)
-    with own_folder(parent, search.checkout, SCRATCH) as scratch:
-        scratch.chmod(0o711)  # another user has to pass through
-        with _opened(search, scratch, opener) as (sandbox, checkout):
-            yield checkout, _told(search, sandbox, checkout, scratch, emit)
+    with (
+        _open_scratch(search) as scratch,
+        _open_sandbox(search, scratch, opener) as (sandbox, checkout),
+    ):
+        if search.work.own:
+            search.work.own.complete()
+        yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
 
 
 @contextlib.contextmanager
-def _opened(search: Search, scratch: Path, opener: Opener) -> Iterator[tuple[Sandbox, Checkout]]:
-    """Choose, then open; once more where the checkout cannot be another user's after all."""
+def _open_scratch(search: BoundarySearch) -> Iterator[Path]:
+    if search.work.prepared:
+        yield search.work.prepared.scratch
+        return
+    parent = choose_short_parent(search.work.private.parent)
+    with open_private_folder(parent, search.work.checkout, SCRATCH) as scratch:
+        scratch.chmod(0o711)  # another user has to pass through
+        yield scratch
+
+
+@contextlib.contextmanager
+def _open_sandbox(
+    search: BoundarySearch, scratch: Path, opener: Opener
+) -> Iterator[tuple[Sandbox, Checkout]]:
+    """Choose a tier, then open the checkout; again where it cannot be another user's after all."""
     programs = [place for place in (*search.places, *search.tools) if os.access(place, os.X_OK)]
     choice = functools.partial(
         choose,
-        search.settings.isolation,
+        search.work.settings.isolation,
         scratch,
         programs,
-        search.checkout.resolve(),
+        search.work.checkout.resolve(),
         look=search.look,
     )
     with contextlib.ExitStack() as stack:
-        sandbox = choice()
+        sandbox = fit(search.work.own, choice)
         if sandbox.identity:
-            stack.callback(uid.release, sandbox.identity)
+            stack.callback(uid_tier.release, sandbox.identity)
         try:
             checkout = stack.enter_context(_open(opener, sandbox))
-        except OwnersRefused as refused:
+        except OwnershipError as refused:
             passed_over = (*sandbox.passed_over, (Tier.UID, str(refused)))
-            sandbox = choice(known=[Missing(tier, why) for tier, why in passed_over])
+            known = [UnavailableTier(tier, why) for tier, why in passed_over]
+            sandbox = fit(search.work.own, choice, known)
             checkout = stack.enter_context(_open(opener, sandbox))
         yield sandbox, checkout
 
@@ -173,13 +190,13 @@ def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager
     return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
 
 
-def _told(
-    search: Search, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
+def _build_boundary(
+    search: BoundarySearch, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
 ) -> Boundary:
-    emit(StepStarted("boundary", "Boundary · what agents and commands can reach"))
-    chosen = _chosen(search, sandbox)
+    emit(StepStarted("boundary", "Boundary: what agents and commands can reach"))
+    chosen = _build_choice_event(search, sandbox)
     emit(chosen)
-    accepted = tuple(search.settings.accept_partial)
+    accepted = tuple(search.work.settings.accept_partial)
     refuse_weaker(sandbox.tier, chosen.guarantees, accepted)
     if chosen.hosts:
         hosts = ", ".join(chosen.hosts)
@@ -196,88 +213,47 @@ def _told(
         accepted=accepted,
         mounts=checkout.mounts,
     )
-    for text in _closed(sandbox.machine, (*read_only, search.checkout)):
+    for text in _describe_hidden_places(sandbox.machine, (*read_only, search.work.checkout)):
         emit(text)
     folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
-    if closed := {f for f in folders if not boundary.opens(Path(f).resolve())}:
+    if closed := {f for f in folders if not boundary.is_readable(Path(f).resolve())}:
         names = ", ".join(sorted(closed))
-        emit(Note(f"  not readable: {names} (agent_paths opens tool folders)"))
+        emit(Note(f"not readable: {names} (agent_paths opens tool folders)"))
     emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
     return boundary
 
 
-def _chosen(search: Search, sandbox: Sandbox) -> BoundaryChosen:
+def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryChosen:
     return BoundaryChosen(
-        isolation=search.settings.isolation,
+        isolation=search.work.settings.isolation,
         tier=sandbox.tier,
         passed_over=tuple((tier.value, why) for tier, why in sandbox.passed_over),
         guarantees=judge(sandbox.guarantees),
-        agent=search.settings.agent,
+        agent=search.work.settings.agent,
         places=tuple(map(str, search.places)),
         tools=tuple(map(str, search.tools)),
-        hosts=tuple(str(egress_host(host)) for host in search.settings.policy.egress_hosts),
+        hosts=tuple(
+            str(parse_egress_host(host)) for host in search.work.settings.policy.egress_hosts
+        ),
     )
 
 
-def _closed(machine: System, opened: Sequence[Path]) -> Iterator[Note]:
+def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
     """What a build may miss: private places outside of ``/etc``, and files of tools."""
     others = (path for path in machine.private if path not in machine.own)
-    closed = [path for path in others if not _lies_in(Path(path), opened)]
+    closed = [path for path in others if not _lies_in(Path(path), shown)]
     for path in machine.cut:
         if path in closed:
             yield Note(
                 f"{path} is too large to be searched for private files, so it is hidden; {_NAMED}",
                 warning=True,
             )
-    told = [
+    listed = [
         f"{path} ({machine.credentials[path]})" if path in machine.credentials else path
         for path in closed
         if path not in machine.cut
         and (path in machine.credentials or not is_within(path, (SETTINGS,)))
     ]
-    if told:
-        more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-        yield Note(f"private, so hidden: {', '.join(told[:MOST_TOLD])}{more} ({_NAMED})")
-
-
-def proven(
-    boundary: Boundary,
-    checkout: Checkout,
-    private: Path,
-    home: Path,
-    named: Sequence[Path],
-    path: str,
-    emit: Emit,
-) -> None:
-    """Try to get through, in the same confinement that agents get; and whether this program would
-    load what they write, in the checkout and its ``named`` folders. ``path`` is where git is.
-
-    Raises ``E_POLICY_DENY`` with the names of the holes.
-    """
-    if boundary.sandbox.tier is Tier.NONE:
-        return
-    scratch = boundary.scratch / "proof"
-    scratch.mkdir(mode=0o700)
-    boundary.hand_over(scratch)
-    secrets = (
-        *checkout.secrets,
-        checkout.path.with_name(f"{checkout.path.name}.tmp"),
-        *(home / name for name in HOME_FILES),
-        private / "results",
-        private / "logs",
-    )
-    confined = boundary.around(checkout.path, scratch)
-    targets = Targets(
-        secrets=tuple(path for path in secrets if path.exists()),
-        outside=(private / "logs",),
-        written=tuple(dict.fromkeys((checkout.path, *named))),
-        git=with_machine_config(private / "proof-git", path, home),
-    )
-    proof = prove(boundary.sandbox, confined.confinement, targets)
-    strengths = judge(boundary.sandbox.guarantees, proof.findings)
-    emit(BoundaryProven(strengths, proof.rows))
-    if proof.trouble:
-        raise NightshiftError(
-            Code.POLICY_DENY, f"the boundary could not be set up here: {proof.trouble}"
-        )
-    refuse_weaker(boundary.sandbox.tier, strengths, boundary.accepted)
+    if listed:
+        more = f" and {len(listed) - MOST_TOLD} more" if len(listed) > MOST_TOLD else ""
+        yield Note(f"private, so hidden: {', '.join(listed[:MOST_TOLD])}{more} ({_NAMED})")

@@ -1,4 +1,4 @@
-"""The hand-off of a bead: its schema, the stub that stands before it, and reading what came.
+"""The hand-off of a bead: its schema, the stub that the agent replaces, and how it is read.
 
 What an agent wrote is hostile data: bounded, validated, and never a pass when in doubt.
 """
@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.host.openat import Refused, read_regular
-from gitlab_nightshift.records import AnalysisResult, Draft, Handoff, Verdict, adapter
+from gitlab_nightshift.records import AnalysisResult, Draft, Handoff, Verdict, build_adapter
+from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
     "analyze": AnalysisResult,
@@ -30,14 +30,14 @@ class HandoffError(Exception):
 
 
 @cache
-def schema(bead: str) -> dict[str, Any] | None:
+def build_schema(bead: str) -> dict[str, Any] | None:
     """The JSON Schema of a bead's hand-off; None for a bead without one."""
     kind = KINDS.get(bead)
-    return adapter(kind).json_schema() if kind else None
+    return build_adapter(kind).json_schema() if kind else None
 
 
 def write_stub(bead: str, file: Path) -> None:
-    """Put the stub where the hand-off will be."""
+    """Write the stub where the hand-off will be."""
     if bead in STUBS:
         file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
 
@@ -54,25 +54,25 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
         raise HandoffError("the hand-off is not a JSON object")
     if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # as escapes
         raise HandoffError(f"the hand-off is larger than {LARGEST} bytes")
-    return _checked(_validated(bead, data))
+    return _check_selected(_validate_handoff(bead, data))
 
 
 def _from_file(file: Path) -> object:
     try:
         return json.loads(read_regular(file.parent, file.name, LARGEST))
-    except Refused as refused:
+    except RefusedFileError as refused:
         raise HandoffError(f"the hand-off file cannot be read: {refused}") from None
     except (ValueError, RecursionError) as error:
         raise HandoffError(f"the hand-off is not JSON: {error}") from None
 
 
-def _validated(bead: str, data: dict[str, Any]) -> Handoff:
+def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
     from pydantic import ValidationError
 
     if bead == "verify" and not isinstance(data.get("passed"), bool):
         raise HandoffError("passed: true or false is expected")
     try:
-        made: Handoff = adapter(KINDS[bead]).validate_python(data)
+        made: Handoff = build_adapter(KINDS[bead]).validate_python(data)
         return made
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -82,7 +82,7 @@ def _validated(bead: str, data: dict[str, Any]) -> Handoff:
         raise HandoffError("the hand-off is nested too deeply") from None
 
 
-def _checked(handoff: Handoff) -> Handoff:
+def _check_selected(handoff: Handoff) -> Handoff:
     if isinstance(handoff, AnalysisResult) and handoff.result == "IMPROVEMENT_FOUND":
         selected = handoff.selected
         if selected is None or not selected.files:

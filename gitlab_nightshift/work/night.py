@@ -1,143 +1,190 @@
-"""The night: for each category analyze → (implement → verify) × n → draft, as contract §3 says.
+"""The night: for each category analyze → (implement → proofs → verify) × n → draft.
 
 What a step returns is a record; only the end of the whole run (:class:`Stop`) is an exception.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from gitlab_nightshift.errors import Code, Interrupted, NightshiftError
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
-from gitlab_nightshift.guidance import TASK
-from gitlab_nightshift.host.checkout import Checkout
 from gitlab_nightshift.policy import to_approve
+from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
 from gitlab_nightshift.records import (
-    AnalysisCandidate,
     AnalysisResult,
     BeadResult,
     BeadStatus,
     Draft,
+    KnownMergeRequest,
     Outcome,
     Plan,
-    Proposal,
 )
+from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.attempt import Bad, Good, step_key, try_change
-from gitlab_nightshift.work.bead import Bench, run_bead
-from gitlab_nightshift.work.context import bead_values
-from gitlab_nightshift.work.draft import draft_from_analysis
-from gitlab_nightshift.work.ending import Ending, Tried, first_line, used
-from gitlab_nightshift.work.ledger import Stop
-from gitlab_nightshift.work.proving import Proof
+from gitlab_nightshift.work.attempt import (
+    ProvenChange,
+    format_step_key,
+    try_until_proven,
+)
+from gitlab_nightshift.work.bead import BeadContext, run_bead
+from gitlab_nightshift.work.citation_check import drop_unfounded
+from gitlab_nightshift.work.earlier_findings import format_earlier
+from gitlab_nightshift.work.fallback_draft import draft_from_analysis
+from gitlab_nightshift.work.night_ending import (
+    CategoryResult,
+    Ending,
+    describe_failed_analyses,
+    format_category,
+    take_first_line,
+)
+from gitlab_nightshift.work.prompt_values import build_bead_values
+from gitlab_nightshift.work.proofs import ProofContext
 from gitlab_nightshift.work.recording import Recorder
+from gitlab_nightshift.work.run_budget import Stop
+from gitlab_nightshift.work.step_input import FIRST_STEP, FailedAttempt, StepInput
+from gitlab_nightshift.work.thread_answers import (
+    QUESTION,
+    format_answer_request,
+    select_answers,
+)
+from gitlab_nightshift.work.tool_use import FilesRead, count_files
 
 _BROKEN = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
+FOUND, ANSWERS = "Found earlier in this run", "Answers"
+"""Titles of sections below a template."""
 _TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "mr": "MR"}
 
 
 @dataclass(frozen=True)
 class Night:
-    """All that a night needs; nothing in it changes but the checkout and the bench's ledger."""
+    """All that a night needs; only the checkout and the bead context's ledger change."""
 
     plan: Plan
-    settings: Settings
-    bench: Bench
+    bead_context: BeadContext
     checkout: Checkout
-    proof: Proof
+    proof: ProofContext
     values: Mapping[str, str]
     recorder: Recorder
 
     @property
     def emit(self) -> Emit:
         """Where events go."""
-        return self.bench.emit
+        return self.bead_context.work.emit
+
+    @property
+    def settings(self) -> Settings:
+        """The run's settings."""
+        return self.bead_context.work.settings
 
 
-def run_night(night: Night) -> Ending:
-    """Try the plan's categories in order until one leads to a proposal; or do the given task."""
-    return _do_task(night) if night.plan.task else _try_categories(night)
-
-
-def _do_task(night: Night) -> Ending:
-    """Nobody has to look for it; somebody waits for it, so that a failure is one."""
-    selected = AnalysisCandidate((), night.plan.task, rationale="Somebody asked for it.")
-    analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
-    try:
-        good = _implement(night, TASK, analysis)
-    except Stop as stop:
-        budget = Code.BUDGET if stop.code is None else stop.code
-        return _stopped(night, Stop(Outcome.FAILED, stop.reason, budget), [], 0)
-    if isinstance(good, Good):
-        return _proposed(night, TASK, analysis, good, [], 0)
-    why = f"the task could not be done: {first_line(good.why)}"
-    return _stopped(night, Stop(Outcome.FAILED, why, good.code), [Tried(TASK, good.why)], 0)
-
-
-def _try_categories(night: Night) -> Ending:
-    tried: list[Tried] = []
-    scanned = 0
+def try_categories(night: Night) -> Ending:
+    """Try the plan's categories in order until one leads to a proposal."""
+    tried: list[CategoryResult] = []
     try:
         for category in night.plan.categories:
-            result, analysis = _analyze(night, category)
-            scanned += analysis.files_scanned if analysis else 0
+            result, analysis = _analyze(night, category, tried)
             if analysis is None or analysis.result == "NO_IMPROVEMENT":
-                tried.append(_not_found(result, analysis))
+                tried.append(_build_no_improvement(result, analysis))
                 continue
-            good = _implement(night, category, analysis)
-            if isinstance(good, Good):
-                return _proposed(night, category, analysis, good, tried, scanned)
-            tried.append(Tried(category, f"verify failed after retries: {first_line(good.why)}"))
+            analysis, repeats = choose_new_idea(category, analysis, night.proof.known)
+            for text in repeats:
+                night.emit(Note(f"{category}: {text}"))
+            if analysis.selected is None:
+                tried.append(CategoryResult(category, f"no new idea: {repeats[0]}"))
+                continue
+            good = implement(night, category, analysis)
+            if isinstance(good, ProvenChange):
+                return propose_change(night, category, analysis, good, tried)
+            tried.append(
+                CategoryResult(
+                    category, f"verify failed after retries: {take_first_line(good.why)}", analysis
+                )
+            )
     except Stop as stop:
-        return _stopped(night, stop, tried, scanned)
-    return _exhausted(night, tried, scanned)
+        return build_stopped_ending(night, stop, tried)
+    return _build_exhausted_ending(night, tried)
 
 
 # --- the four beads ---------------------------------------------------------------------------
 
 
-def _analyze(night: Night, category: str) -> tuple[BeadResult, AnalysisResult | None]:
-    result = _bead(night, "analyze", category)
-    key = step_key("analyze", category, 1)
+def _analyze(
+    night: Night, category: str, tried: list[CategoryResult]
+) -> tuple[BeadResult, AnalysisResult | None]:
+    result = run_night_bead(night, "analyze", category, sections={FOUND: format_earlier(tried)})
+    key = format_step_key("analyze", category, 1)
     night.checkout.put_back()
     analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
+    if analysis is not None:
+        analysis, dropped = drop_unfounded(analysis, night.checkout.path)
+        for why in dropped:
+            night.emit(Note(f"a candidate is dropped: {why}"))
     if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":
         assert analysis.selected is not None
         night.emit(StepEnded(key, True, analysis.selected.description))
     else:
-        night.emit(StepEnded(key, False, _not_found(result, analysis).why))
+        night.emit(StepEnded(key, False, _build_no_improvement(result, analysis).why))
     return result, analysis
 
 
-def _implement(night: Night, category: str, analysis: AnalysisResult) -> Good | Bad:
-    """Up to 1 + ``max_implement_retries`` attempts; the next gets the last one's error.
-
-    After a good one the checkout is left as it is: ``_draft`` puts it back.
-    """
-    last: Bad = Bad("")
-    for attempt in range(1, night.settings.max_implement_retries + 2):
-
-        def bead(name: str, number: int = attempt, error: str = last.why) -> BeadResult:
-            return _bead(night, name, category, number, analysis, error)
-
-        outcome = try_change(night.checkout, night.proof, analysis, bead, night.recorder)
-        if isinstance(outcome, Good):
-            return outcome
-        night.checkout.put_back()
-        last = outcome
-    return last
+def choose_new_idea(
+    category: str, analysis: AnalysisResult, known: Iterable[KnownMergeRequest]
+) -> tuple[AnalysisResult, tuple[str, ...]]:
+    """The analysis with the best candidate that repeats nothing, None as ``selected`` where each
+    does; and one line for each that was refused."""
+    ranked = sorted(analysis.candidates, key=lambda each: each.rank)
+    refused: list[str] = []
+    for candidate in dict.fromkeys((analysis.selected, *ranked)):
+        assert candidate is not None
+        repeated = find_repeated(category, candidate, known)
+        if repeated is None:
+            return dataclasses.replace(analysis, selected=candidate), tuple(refused)
+        told = f"{take_first_line(candidate.description)}: {describe_repetition(repeated)}"
+        refused.append(told)
+    return dataclasses.replace(analysis, selected=None), tuple(refused)
 
 
-def _draft(night: Night, category: str, analysis: AnalysisResult, good: Good) -> Draft:
+def implement(
+    night: Night, category: str, analysis: AnalysisResult
+) -> ProvenChange | FailedAttempt:
+    """Up to 1 + ``max_implement_retries`` attempts. After a good one the checkout is left as it is:
+    ``_draft`` puts it back."""
+
+    def run_step(bead: str, attempt: int, told: StepInput) -> BeadResult:
+        asked = bead == "implement" and night.plan.request
+        sections = {"Questions": QUESTION} if asked else {}
+        return run_night_bead(night, bead, category, attempt, analysis, told, sections)
+
+    def note_failure(failed: FailedAttempt) -> None:
+        night.bead_context.ledger.note_failed_attempt(category, failed.code, failed.why)
+
+    attempts = night.settings.max_implement_retries + 1
+    return try_until_proven(
+        night.checkout,
+        night.proof,
+        analysis,
+        attempts,
+        run_step,
+        night.recorder,
+        note_failure,
+        asked=bool(night.plan.request),
+    )
+
+
+def _draft(night: Night, category: str, analysis: AnalysisResult, good: ProvenChange) -> Draft:
     """The MR bead's texts; whatever happens to it, the verified change keeps a draft.
 
-    It is the last bead: the checkout is put back when it is closed.
+    It is the last bead: closing the checkout puts it back.
     """
-    key = step_key("mr", category, 1)
-    night.checkout.lay(good.captured)
+    key = format_step_key("mr", category, 1)
+    night.checkout.apply_change(good.captured)
+    request = night.plan.request
+    sections = {ANSWERS: format_answer_request(request)} if request else {}
     try:
-        result = _bead(night, "mr", category, 1, analysis)
+        result = run_night_bead(night, "mr", category, 1, analysis, sections=sections)
         draft, why = result.handoff, result.error
     except Stop as stop:
         draft, why = None, stop.reason
@@ -152,46 +199,52 @@ def _draft(night: Night, category: str, analysis: AnalysisResult, good: Good) ->
     return draft_from_analysis(analysis)
 
 
-def _bead(
+def run_night_bead(
     night: Night,
     bead: str,
     category: str,
     attempt: int = 1,
     analysis: AnalysisResult | None = None,
-    verify_error: str = "",
+    step_input: StepInput = FIRST_STEP,
+    sections: Mapping[str, str] = MappingProxyType({}),
 ) -> BeadResult:
+    """Start one bead of a night or a given task, and wait for it; ``sections`` stand below its
+    template. Raises Stop."""
     night.emit(
-        StepStarted(step_key(bead, category, attempt), _step_title(night, bead, category, attempt))
+        StepStarted(
+            format_step_key(bead, category, attempt),
+            _format_step_title(night, bead, category, attempt),
+        )
     )
-    told = night.plan.recent_files_enforced or bead == "analyze"
-    values = bead_values(
-        night.values if told else {**night.values, "recent_files": ""},
+    with_recent = night.plan.recent_files_enforced or bead == "analyze"
+    values = build_bead_values(
+        night.values if with_recent else {**night.values, "recent_files": ""},
         night.settings,
         category,
-        left_s=night.bench.ledger.left_s(),
+        left_s=night.bead_context.ledger.compute_left_s(),
         analysis=analysis,
-        verify_error=verify_error,
+        step_input=step_input,
         context=night.plan.request.context if night.plan.request else "",
     )
     text = json.dumps(dataclasses.asdict(analysis), indent=2) if analysis else ""
-    return run_bead(night.bench, bead, category, attempt, values, text)
+    patch = step_input.patch if bead == "implement" else b""
+    return run_bead(night.bead_context, bead, category, attempt, values, text, sections, patch)
 
 
-def _step_title(night: Night, bead: str, category: str, attempt: int) -> str:
-    again = f" · attempt {attempt}" if bead in {"implement", "verify"} else ""
-    return f"{_TITLES[bead]} · {category}{again} · {getattr(night.settings.models, bead)}"
+def _format_step_title(night: Night, bead: str, category: str, attempt: int) -> str:
+    again = f", attempt {attempt}" if bead in {"implement", "verify"} else ""
+    return f"{_TITLES[bead]}: {category}{again}, by {getattr(night.settings.models, bead)}"
 
 
 # --- endings ----------------------------------------------------------------------------------
 
 
-def _proposed(
+def propose_change(
     night: Night,
     category: str,
     analysis: AnalysisResult,
-    good: Good,
-    tried: list[Tried],
-    scanned: int,
+    good: ProvenChange,
+    tried: list[CategoryResult],
 ) -> Ending:
     needed = to_approve(good.gates)
     reason, stopped = "a verified change is ready to publish", ""
@@ -199,84 +252,88 @@ def _proposed(
         reason += f", once it is approved: {needed}"
     try:
         draft = _draft(night, category, analysis, good)
-    except Interrupted as stop:
+    except Interruption as stop:
         draft = draft_from_analysis(analysis)
         reason, stopped = "stopped by a signal; the verified change is kept", stop.code.value
+    request, changed = night.plan.request, good.captured.build_summary().files
     fallback = category != night.plan.scheduled
-    proposal = Proposal(
-        change=good.captured.summary(),
-        category=category,
-        is_fallback=fallback,
-        analysis=analysis,
-        draft=draft,
-        verdict=good.verdict,
-        commands=good.seen.commands,
-        notes=good.seen.notes,
-        checks=good.seen.checks,
-        findings=good.told,
-        gates=good.gates,
-    )
+    proposal = good.build_proposal(category, analysis, draft, is_fallback=fallback)
     return Ending(
         outcome=Outcome.MR_READY,
         reason=reason,
-        category_used=used(category, night.plan.scheduled),
+        category_used=format_category(category, night.plan.scheduled),
         is_fallback=fallback,
-        files_scanned=scanned,
-        summary=_summary(night, [*tried, Tried(category, draft.title)], scanned),
+        files_read=count_files_read(night),
+        summary=format_summary(night, [*tried, CategoryResult(category, draft.title)]),
         error_code=stopped,
+        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
         proposal=proposal,
         captured=good.captured,
+        answers=select_answers(draft.answers, request, changed) if request else (),
     )
 
 
-def _exhausted(night: Night, tried: list[Tried], scanned: int) -> Ending:
-    if why := _broken(night.bench.ledger.results):
-        return _stopped(night, Stop(Outcome.FAILED, why, Code.PROVIDER_UNAVAILABLE), tried, scanned)
-    results = night.bench.ledger.results
+def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending:
+    if why := _find_cli_failure(night.bead_context.ledger.results):
+        return build_stopped_ending(
+            night, Stop(Outcome.FAILED, why, Code.PROVIDER_UNAVAILABLE), tried
+        )
+    results = night.bead_context.ledger.results
     full = [result for result in results if result.status is BeadStatus.DISK_FULL]
     if results and len(full) == len(results):
         why = f"in every bead ({len(full)}) {full[-1].error}"
-        return _stopped(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried, scanned)
+        return build_stopped_ending(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried)
     reason = f"All categories exhausted. {len(tried)} tried, none led to a verified change."
     return Ending(
         outcome=Outcome.NO_IMPROVEMENT,
         reason=reason,
         category_used=night.plan.scheduled,
-        files_scanned=scanned,
-        summary=_summary(night, tried, scanned),
+        files_read=count_files_read(night),
+        summary=format_summary(night, tried),
+        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
     )
 
 
-def _broken(results: list[BeadResult]) -> str:
-    """Why the agent's CLI is of no use: not one bead came to an end; "" where it is."""
+def _find_cli_failure(results: list[BeadResult]) -> str:
+    """Why the agent's CLI is of no use (not one bead came to an end); "" where one did."""
     if not results or any(result.status not in _BROKEN for result in results):
         return ""
-    said = first_line(results[-1].error)
+    said = take_first_line(results[-1].error)
     return f"the agent's CLI failed in every bead ({len(results)}), last: {said}"
 
 
-def _stopped(night: Night, stop: Stop, tried: list[Tried], scanned: int) -> Ending:
+def build_stopped_ending(night: Night, stop: Stop, tried: list[CategoryResult]) -> Ending:
     night.emit(Note(stop.reason, warning=stop.code is not None))
     return Ending(
         outcome=stop.outcome,
         reason=stop.reason,
         category_used=night.plan.scheduled,
-        files_scanned=scanned,
-        summary=_summary(night, tried, scanned),
+        files_read=count_files_read(night),
+        summary=format_summary(night, tried),
         error_code=stop.code.value if stop.code else "",
+        incomplete=describe_failed_analyses(night.bead_context.ledger.results),
     )
 
 
-def _summary(night: Night, tried: list[Tried], scanned: int) -> str:
+def format_summary(night: Night, tried: list[CategoryResult]) -> str:
     left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
-    return "\n".join([f"{scanned} files scanned", *(str(row) for row in tried), *left_out])
+    return "\n".join([str(count_files_read(night)), *(str(row) for row in tried), *left_out])
 
 
-def _not_found(result: BeadResult, analysis: AnalysisResult | None) -> Tried:
+def count_files_read(night: Night) -> FilesRead:
+    """What all Analyze beads read together, by the tools that they were seen to call."""
+    results = night.bead_context.ledger.results
+    uses = (result.tools for result in results if result.bead == "analyze")
+    return count_files(uses, night.checkout.path, night.checkout.saved.tracked)
+
+
+def _build_no_improvement(result: BeadResult, analysis: AnalysisResult | None) -> CategoryResult:
     if analysis is None:
-        return Tried(
-            result.category, f"analysis failed: {result.status}: {first_line(result.error)}"
+        return CategoryResult(
+            result.category, f"analysis failed: {result.status}: {take_first_line(result.error)}"
         )
-    return Tried(
-        result.category, f"no improvement: {first_line(analysis.reason) or 'no reason given'}"
+    return CategoryResult(
+        result.category,
+        f"no improvement: {take_first_line(analysis.reason) or 'no reason given'}",
+        analysis,
     )

@@ -1,4 +1,4 @@
-"""What attacks on the gateway are aimed at: the endpoint, the gateway, and a careless one.
+"""The targets of attacks on the gateway: the endpoint, the gateway, and a careless gateway.
 
 The endpoint answers everything with a flag. So what comes back through the gateway shows what it
 let through; a gateway that only adds the key shows that the attack itself works.
@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import Event
-from gitlab_nightshift.host.gateway import Gateway, Limits, ModelKey, upstream
-from tests.host.gateway.tools import KEY, MODEL, Play, RawEndpoint, whole
+from gitlab_nightshift.gateway.keys import ModelKey
+from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.gateway.upstream import build_upstream
+from tests.gateway.tools import KEY, MODEL, Play, RawEndpoint, RunningGateway, whole
 
-LIMITS = Limits(body_bytes=1_000_000)
+LIMITS = GatewayLimits(body_bytes=1_000_000)
 _HOST = re.compile(
     rb"^(?:\w+ (?:http://)?(127\.0\.0\.1:\d+)[ /]|.*\r\nhost: (127\.0\.0\.1:\d+))", re.S
 )
@@ -47,11 +49,11 @@ def flagged(flag: str) -> Play:
 
 @contextlib.contextmanager
 def careful(flag: str, path: Path) -> Iterator[Way]:
-    """The gateway, with one bead open and one that is over; it listens on ``path``, too."""
-    told: list[Event] = []
+    """The gateway, with one bead running and one that is over; it listens on ``path``, too."""
+    emitted: list[Event] = []
     with RawEndpoint(flagged(flag)) as endpoint:
-        target = upstream(ModelKey("ANTHROPIC_API_KEY", KEY), endpoint.url, {})
-        with Gateway(target, told.append, limits=LIMITS, socket=path) as gateway:
+        target = build_upstream(ModelKey("ANTHROPIC_API_KEY", KEY), endpoint.url, {})
+        with RunningGateway(target, emitted.append, limits=LIMITS, path=path) as gateway:
             old = gateway.open_bead("analyze", {MODEL}, budget_usd=10)
             gateway.close_bead(old)
             ticket = gateway.open_bead("implement", {MODEL}, budget_usd=10)
@@ -61,7 +63,7 @@ def careful(flag: str, path: Path) -> Iterator[Way]:
 
 @contextlib.contextmanager
 def careless(flag: str) -> Iterator[Way]:
-    """A gateway that passes on everything, wherever it is told to."""
+    """A gateway that passes on everything to wherever the request says."""
     with (
         RawEndpoint(flagged(flag)) as endpoint,
         socket.create_server(("127.0.0.1", 0), backlog=512) as server,

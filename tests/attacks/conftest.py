@@ -1,12 +1,14 @@
-"""Where runs of the corpus in several processes find the lock that keeps them apart."""
+"""The folder of the lock that keeps runs of the corpus in several processes apart."""
 
 from pathlib import Path
 
 import pytest
 
+from tests.support import kept
+
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def shared() -> Path:
     """A folder that all workers of this test run see."""
-    own = tmp_path_factory.getbasetemp()
-    return own if worker_id == "master" else own.parent
+    assert kept.shared
+    return kept.shared

@@ -1,4 +1,4 @@
-"""Run all attacks once, in the place that this runs in: ``python drive.py TASK``.
+"""Run all attacks once, on the machine that this runs on: ``python drive.py TASK``.
 
 The task is JSON: ``root`` (a folder that everybody may enter), ``tier``, ``gateway`` (what of
 :class:`Places` is the gateway's), ``socket`` (the gateway's own). Flags come by the environment, as
@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from gitlab_nightshift.errors import NightshiftError  # noqa: E402
-from gitlab_nightshift.host.sandbox import uid  # noqa: E402
-from gitlab_nightshift.host.sandbox.launch import Sandbox, end_all, launching  # noqa: E402
-from gitlab_nightshift.host.sandbox.probe import choose  # noqa: E402
-from gitlab_nightshift.host.sandbox.records import Confinement, Gate, Tier  # noqa: E402
+from gitlab_nightshift.sandbox import uid_tier  # noqa: E402
+from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch  # noqa: E402
+from gitlab_nightshift.sandbox.tier_choice import choose  # noqa: E402
+from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Tier  # noqa: E402
 from tests.attacks import installed  # noqa: E402
 from tests.attacks.places import LONG_S, Places, state  # noqa: E402
 from tests.attacks.run import attack_of, names  # noqa: E402
@@ -50,17 +50,17 @@ def main(task: dict[str, Any]) -> None:
         places = replace(made, arrives_s=waits_s(sandbox.tier), files=files)
         (root / "places.json").write_text(json.dumps(asdict(places)))
         try:
-            told = _run(root, sandbox, places, Path(task["socket"]), task["names"])
+            refusals = _run(root, sandbox, places, Path(task["socket"]), task["names"])
             found = json.loads(_outcomes(root).read_bytes())
             reasons = _reasons(places) if sandbox.tier is Tier.NONE else {}
             shown = [one for one in found["attacks"] if one[0] not in reasons]
             verdicts = judged(in_the_end(places, sandbox.tier), flags, shown)
         finally:
             end_daemons(Path(places.scratch))
-    rest = {"needed": found["needed"], "cannot": reasons, "told": told}
+    rest = {"needed": found["needed"], "cannot": reasons, "refusals": refusals}
     print(json.dumps({"attacks": verdicts, **rest}))
     if sandbox.identity:
-        uid.release(sandbox.identity)
+        uid_tier.release(sandbox.identity)
 
 
 def _furnish(root: Path, sandbox: Sandbox) -> None:
@@ -86,7 +86,7 @@ def _outcomes(root: Path) -> Path:
 
 
 def _run(root: Path, sandbox: Sandbox, places: Places, gate: Path, wanted: list[str]) -> list[str]:
-    """To its end; what its keeper refused to it."""
+    """Run the attacks to their end; returns what the monitor refused them."""
     runner = str(root / "corpus/tests/attacks/run.py")
     argv = [PYTHON, "-B", runner, str(root / "places.json"), str(_outcomes(root)), *wanted]
     if sandbox.tier is Tier.NONE:
@@ -97,21 +97,21 @@ def _run(root: Path, sandbox: Sandbox, places: Places, gate: Path, wanted: list[
     read_only = (root / "corpus", root / "places.json")
     confinement = Confinement(root / "checkout", writable, read_only, gates)
     env = {"PATH": "/usr/bin:/bin", "HOME": f"{root}/scratch/home", "LANG": "C.UTF-8"}
-    with launching(sandbox, argv, env, confinement) as launch:
+    with prepare_launch(sandbox, argv, env, confinement) as launch:
         process = launch.start()
         try:
             _, err = process.communicate(timeout=LONGEST_S)
         finally:
             _kill(process)
             assert end_all(sandbox)
-        told = launch.told()
-    assert told.ready, told.failed
+        report = launch.read_report()
+    assert report.ready, report.failed
     assert process.returncode == 0, err.decode()
-    return list(told.refused)
+    return list(report.refused)
 
 
 def _run_bare(argv: list[str]) -> None:
-    """As a program is started by whoever thinks of nothing: with everything that is there."""
+    """Start it the careless way: with everything that this process has."""
     ours, theirs = socket.socketpair()
     ours.sendall(os.environ["NIGHT_FLAG"].encode())
     with ours, theirs:
@@ -132,12 +132,12 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def waits_s(tier: str) -> float:
-    """How long an attack waits for its victim: where nothing stops it, until that comes."""
+    """Seconds that an attack waits for its victim: where nothing stops it, until that comes."""
     return LONG_S if tier == Tier.NONE else 0.3
 
 
 def in_the_end(places: Places, tier: str) -> Places:
-    """For who looks afterwards: in a tier nothing more arrives, and everything ends."""
+    """The places as the judge sees them: in a tier nothing more arrives, and everything ends."""
     open_ = tier == Tier.NONE
     return replace(places, arrives_s=LONG_S * open_, ends_s=LONG_S * (not open_))
 
@@ -156,7 +156,7 @@ def judged(
 
 
 def _verdict(places: Places, flags: Flags, name: str, kind: str, text: str) -> tuple[str, str]:
-    """What counts is what is seen from here: a flag of this scene, or what was done to it."""
+    """What counts is what shows out here: a flag of this scene, or what was done to it."""
     attack = attack_of(name)
     if kind == "broken":
         return kind, text
@@ -170,7 +170,7 @@ def _verdict(places: Places, flags: Flags, name: str, kind: str, text: str) -> t
 
 
 def _reasons(places: Places) -> dict[str, str]:
-    """Of the attacks that need something of the machine: why they cannot be shown here."""
+    """For attacks that need something of the machine: why they cannot be shown here."""
     found = {}
     for name in names():
         attack = attack_of(name)

@@ -4,46 +4,49 @@
 tree.
 """
 
+import contextlib
 import dataclasses
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
+from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab import open_project
-from gitlab_nightshift.host.changes import Captured
-from gitlab_nightshift.host.checkout import open_checkout
-from gitlab_nightshift.host.git import pristine
-from gitlab_nightshift.publish import Desk, publish, read_source
+from gitlab_nightshift.job import read_job
+from gitlab_nightshift.publish import PublishContext, SourceCheckout, publish, read_source
 from gitlab_nightshift.records import (
     AnalysisResult,
     Bundle,
     Draft,
     Outcome,
     Proposal,
-    Published,
+    Publication,
     Verdict,
     write_record,
 )
 from gitlab_nightshift.redaction import Redactor
-from gitlab_nightshift.settings import Settings, read_job
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.checkout import Checkout, open_checkout
+from gitlab_nightshift.repository.git import Git, build_isolated_git
 from tests.attacks.git_world import (
     BARE_ENV,
     HONEST,
     ME,
     Gains,
     Game,
-    Places,
+    blob_name,
     configure,
     improve,
     run_git,
 )
-from tests.support.trees import Tree, assert_same, whole_tree
-from tests.support.world import BOT_TOKEN, JOB_TOKEN
+from tests.support.publish_session import build_session
+from tests.support.trees import assert_same, whole_tree
+from tests.support.world import BOT_TOKEN, JOB_TOKEN, World
 
 ANSWERS = '!f() { echo username=oauth2; echo "password=$GITLAB_TOKEN"; }; f'
-Attack = Callable[[Path, Places], None]
 REDACT = Redactor((BOT_TOKEN, JOB_TOKEN))
 
 
@@ -52,75 +55,123 @@ REDACT = Redactor((BOT_TOKEN, JOB_TOKEN))
 
 @dataclass(frozen=True)
 class Defended:
-    """How it went: what was refused, or what was captured and published, and the bytes in the tree
-    at that time."""
+    """One attack on a night: what was captured, or refused, and the bytes in the tree then."""
 
-    captured: Captured
-    published: Published | None
+    game: Game
+    attack: ModuleType
+    captured: CapturedChange
     tree: dict[str, bytes]
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Equal for attacks that lead to the same result but for the name of their game."""
+        patch = self.captured.patch
+        for data in self.tree.values():
+            patch = patch.replace(blob_name(data).encode(), b"a blob")
+        home = whole_tree(self.game.places.home)
+        return patch.replace(self.game.name.encode(), b"a name"), tuple(home.items())
 
-def defended(game: Game, attack: Attack, private: Path) -> Defended:
-    """Open, attack, capture, lay, bundle, publish. Raises NightshiftError where it is refused.
 
-    However it goes, the checkout with its ``.git`` is as before then, byte for byte.
+@dataclass
+class Night:
+    """This program's way over one checkout, which as many agents as one likes attack in turn."""
+
+    world: World
+    private: Path
+    git: Git
+    source: SourceCheckout
+
+    def publish(self, done: Defended) -> Publication:
+        """Bundle and push. Raises NightshiftError where it is refused."""
+        name = done.game.name
+        bundle = self.private / f"bundle-{name}"
+        _write_bundle(done.game, done.captured, bundle)
+        job = read_job({**self.world.env, "CI_PIPELINE_ID": name})
+        context = PublishContext(
+            session=build_session(
+                self.world.checkout,
+                self.private,
+                dataclasses.replace(job, commit_sha=self.world.sha),
+                self.git,
+                lambda _event: None,
+            ),
+            project=open_project(job.server_url, job.project_id, BOT_TOKEN),
+            source=self.source,
+        )
+        move_in(done.game)
+        return publish(bundle, context)
+
+
+def move_in(game: Game) -> None:
+    """Point HOME at what this game's attacker has made of it."""
+    home = Path(os.environ["HOME"])
+    home.unlink(missing_ok=True)
+    home.symlink_to(game.places.home)
+
+
+def defended(
+    games: Iterable[tuple[Game, ModuleType]], world: World, checkout: Path, private: Path
+) -> tuple[Night, list[Defended], list[str]]:
+    """Open once; for each attack: the honest change, the attack, capture, apply. With the failures.
+
+    Each finds the tree and the throw-away ``.git`` put back, as an agent's next bead does. In the
+    end the checkout with its real ``.git`` is as before, byte for byte.
     """
-    before = whole_tree(game.checkout)
-    try:
-        return _defended(game, attack, private, before)
-    finally:
-        assert_same(whole_tree(game.checkout), before)
-
-
-def _defended(game: Game, attack: Attack, private: Path, before: Tree) -> Defended:
+    before = whole_tree(checkout)
     private.mkdir(mode=0o700)
-    git = pristine(private / "home", os.environ["PATH"])
-    source = read_source(git, game.checkout)
+    git = build_isolated_git(private / "home", os.environ["PATH"])
+    night = Night(world, private, git, read_source(git, checkout))
+    done, failures = list[Defended](), list[str]()
     with open_checkout(
-        game.checkout,
+        checkout,
         output_dir="nightshift",
         private=private,
         search_path=os.environ["PATH"],
-        run_id=game.name,
-        warn=print,
-    ) as checkout:
-        improve(game)
-        attack(game.checkout, game.places)
-        captured = checkout.change()
-        tree = bytes_of(game.checkout)
-        checkout.lay(captured)
-    assert_same(whole_tree(game.checkout), before)
-    if captured.refusals:
-        return Defended(captured, None, tree)
-    bundle = private / "bundle"
-    _write_bundle(game, captured, bundle)
-    env = {**game.world.env, "CI_PIPELINE_ID": game.name}
-    job = read_job(env)
-    desk = Desk(
-        settings=Settings.model_validate({}),
-        job=dataclasses.replace(job, commit_sha=game.world.sha),
-        project=open_project(job.server_url, job.project_id, BOT_TOKEN),
-        token=BOT_TOKEN,
-        git=git,
-        source=source,
-        private=private,
-        redact=REDACT,
-        emit=lambda _event: None,
+        run_id="attacked",
+        warn=failures.append,
+    ) as opened:
+        for game, attack in games:
+            with noted(failures, game.name):
+                done.append(_attacked(opened, game, attack))
+    assert_same(whole_tree(checkout), before)
+    return night, done, failures
+
+
+@contextlib.contextmanager
+def noted(failures: list[str], name: str) -> Iterator[None]:
+    """Keep a failure with the attack's name, and go on with the others."""
+    try:
+        yield
+    except (AssertionError, NightshiftError, OSError) as error:
+        failures.append(f"{name}: {error}")
+
+
+def _attacked(checkout: Checkout, game: Game, attack: ModuleType) -> Defended:
+    checkout.put_back()
+    game.evil.seen.clear()
+    move_in(game)
+    improve(game)
+    attack.attack(game.checkout, game.places)
+    captured = checkout.capture()
+    tree = bytes_of(game.checkout)
+    assert checkout.apply_change(captured) == ()
+    assert game.gains().names == frozenset(), game.gains().detail
+    assert captured.refusals or bytes_of(game.checkout) == tree, (
+        "what was applied is not what was captured"
     )
-    published = publish(bundle, desk)
-    return Defended(captured, published, tree)
+    return Defended(game, attack, captured, tree)
 
 
 def bytes_of(checkout: Path) -> dict[str, bytes]:
-    """All plain files but those of ``.git``, as they stand."""
+    """All plain files but those of ``.git``, as they are."""
     files = (p for p in checkout.rglob("*") if p.is_file() and not p.is_symlink())
     named = ((str(path.relative_to(checkout)), path) for path in files)
     return {name: path.read_bytes() for name, path in named if name.split("/")[0] != ".git"}
 
 
-def _write_bundle(game: Game, captured: Captured, folder: Path) -> None:
+def _write_bundle(game: Game, captured: CapturedChange, folder: Path) -> None:
     proposal = Proposal(
-        change=captured.summary(),
+        change=captured.build_summary(),
         category="tests",
         is_fallback=False,
         analysis=AnalysisResult("IMPROVEMENT_FOUND"),
@@ -146,7 +197,7 @@ def _write_bundle(game: Game, captured: Captured, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Careless:
-    """The difference that the program looked at, where it wanted to push, and what stood in the
+    """The difference that the program looked at, where it wanted to push, and what was in the
     tree."""
 
     shown: str
@@ -154,30 +205,39 @@ class Careless:
     tree: dict[str, bytes]
 
 
-def careless(game: Game, attack: Attack, token_by: str) -> Careless:
+def careless(game: Game, attack: ModuleType) -> Gains:
     """The same deed on the real ``.git``, then add, diff, commit and push in the agent's tree.
 
-    ``token_by``: ``helper`` (a credential helper of the program's own) or ``ssh_askpass``.
+    It ends as soon as all is lost that the attack is after.
+
+    ``TOKEN_BY``: ``helper`` (a credential helper of the program's own) or ``ssh_askpass``.
     """
+    refs, also = game.refs(), getattr(attack, "ALSO", ())
     configure(game.checkout, "gc.auto", "0")
     run_git(game.checkout, "config", "--file", ".git/config", "--unset-all", "include.path")
     improve(game)
-    attack(game.checkout, game.places)
+    attack.attack(game.checkout, game.places)
     ask = game.places.loot.parent / "askpass"
     ask.write_text('#!/bin/sh\ncase $1 in U*) echo oauth2 ;; *) echo "$GITLAB_TOKEN" ;; esac\n')
     ask.chmod(0o755)
     env = {**BARE_ENV, "HOME": str(game.places.home), "GITLAB_TOKEN": BOT_TOKEN}
     helper: Sequence[str] = ("-c", f"credential.helper={ANSWERS}")
-    if token_by == "ssh_askpass":
+    if getattr(attack, "TOKEN_BY", "helper") == "ssh_askpass":
         env, helper = {**env, "SSH_ASKPASS": str(ask)}, ()
     branch = f"refs/heads/careless/{game.name}"
-    tree = bytes_of(game.checkout)
-    _careless_git(game, env, "add", "-A")
-    _careless_git(game, env, "status", "--short")
-    shown = _careless_git(game, env, "diff", "--cached")
-    _careless_git(game, env, *ME, "commit", "-q", "-m", "Improve")
-    _careless_git(game, env, *helper, "push", "-q", "origin", f"HEAD:{branch}")
-    return Careless(shown, branch, tree)
+    tree, shown = bytes_of(game.checkout), ""
+    for args in (
+        ("add", "-A"),
+        ("status", "--short"),
+        ("diff", "--cached"),
+        (*ME, "commit", "-q", "-m", "Improve"),
+        (*helper, "push", "-q", "origin", f"HEAD:{branch}"),
+    ):
+        said = _careless_git(game, env, *args)
+        shown = said if "diff" in args else shown
+        if not hasattr(attack, "HELD_BY_GIT") and game.gains().names.issuperset(attack.GAINS):
+            return game.gains()
+    return _all_gains(game, Careless(shown, branch, tree), refs, also)
 
 
 def _careless_git(game: Game, env: dict[str, str], *args: str) -> str:
@@ -189,9 +249,7 @@ def _careless_git(game: Game, env: dict[str, str], *args: str) -> str:
     return os.fsdecode(done.stdout)
 
 
-def careless_gains(
-    game: Game, done: Careless, before: dict[str, str], also: Sequence[str] = ()
-) -> Gains:
+def _all_gains(game: Game, done: Careless, before: dict[str, str], also: Sequence[str]) -> Gains:
     """What a careless program gave away: also other content, or none, under its name."""
     found, refs = game.gains(), game.refs()
     pushed = game.files_of(refs[done.branch]) if done.branch in refs else {}
@@ -207,4 +265,4 @@ def careless_gains(
             "not shown": any(f"+++ b/{path}" not in done.shown for path in pushed),
             "push options": any(push.options for push in pushes),
         }
-    return Gains(found.names | {name for name, holds in true.items() if holds}, found.told)
+    return Gains(found.names | {name for name, holds in true.items() if holds}, found.detail)

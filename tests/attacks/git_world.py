@@ -101,12 +101,12 @@ class Gains:
     """What an attack has gained: names, and what was seen, for the message of a test."""
 
     names: frozenset[str]
-    told: str
+    detail: str
 
 
 @dataclass
 class Game:
-    """One attack: a fresh copy of the checkout, and what the attacker owns."""
+    """One attack: the checkout, and what the attacker owns."""
 
     world: World
     evil: Evil
@@ -154,8 +154,8 @@ class Game:
             "connection": bool(said),
             "token": any(form in loot + said for form in TOKEN_FORMS),
         }
-        told = f"{[path.name for path in self.places.loot.iterdir()]} {self.evil.seen}"
-        return Gains(frozenset(name for name, true in found.items() if true), told)
+        detail = f"{[path.name for path in self.places.loot.iterdir()]} {self.evil.seen}"
+        return Gains(frozenset(name for name, true in found.items() if true), detail)
 
 
 def raw_git(folder: Path, *args: str) -> bytes:
@@ -165,11 +165,16 @@ def raw_git(folder: Path, *args: str) -> bytes:
     ).stdout
 
 
-def new_game(world: World, evil: Evil, folder: Path, name: str) -> Game:
-    """A copy of the world's checkout with new folders for the attacker."""
+def copied_checkout(world: World, folder: Path) -> Path:
+    """A copy of the world's checkout."""
     checkout = folder / "builds" / "shop"
     checkout.parent.mkdir(parents=True)
     subprocess.run(["cp", "-a", world.checkout, checkout], check=True)
+    return checkout
+
+
+def new_game(world: World, evil: Evil, checkout: Path, folder: Path, name: str) -> Game:
+    """A game in that checkout, with new folders for the attacker."""
     places = Places(
         home=folder / "home",
         lair=folder / "lair",
@@ -178,7 +183,7 @@ def new_game(world: World, evil: Evil, folder: Path, name: str) -> Game:
         project=world.project.http_url,
         base=world.sha,
     )
-    places.home.mkdir()
+    places.home.mkdir(parents=True)
     places.loot.mkdir()
     evil.seen.clear()
     world.gitlab.requests.clear()
@@ -189,7 +194,8 @@ def new_game(world: World, evil: Evil, folder: Path, name: str) -> Game:
 def improve(game: Game) -> None:
     """The honest change; each game's has content that the server has not seen before."""
     for name in HONEST:
-        (game.checkout / name).write_text(f"# Of {game.checkout}\n\nimport {name[:4]}\n")
+        text = f"# Of {game.name} in {game.checkout}\n\nimport {name[:4]}\n"
+        (game.checkout / name).write_text(text)
 
 
 # --- deeds that several attacks share -------------------------------------------------------------

@@ -14,15 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from gitlab_nightshift.host.sandbox.records import Tier
+from gitlab_nightshift.sandbox.tiers import Tier
 from tests.attacks import installed
 from tests.attacks.careless import careful, careless
 from tests.attacks.places import MARK
-from tests.host.sandbox.test_proof import DOCKER, PLACES, PLAIN_USER, public_python
-from tests.host.sandbox.tools import open_folder
+from tests.sandbox.test_proof import DOCKER, PLACES, PLAIN_USER, public_python
+from tests.sandbox.tools import open_folder
 
 HERE = Path(__file__).parent
-TIERS = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
 JOB = 'unset JOB_FLAG; "$@"; exit $?'
 """The job's shell: what it was started with stays readable in its environment."""
 Judged = dict[str, tuple[str, str]]
@@ -139,10 +138,10 @@ def _command(place: str, name: str, task: Path) -> list[str]:
 
 
 if __name__ == "__main__":  # python -m tests.attacks.harness TIER [NAME...]
-    told = json.loads(_driven("here", Tier(sys.argv[1]), *sys.argv[2:]))
+    outcomes = json.loads(_driven("here", Tier(sys.argv[1]), *sys.argv[2:]))
     width = shutil.get_terminal_size().columns
-    for one, (kind, how) in sorted(told["attacks"].items()):
+    for one, (kind, how) in sorted(outcomes["attacks"].items()):
         print(f"{one:<28} {kind:<8} {how}"[:width])
-    for one, why in told["cannot"].items():
+    for one, why in outcomes["cannot"].items():
         print(f"{one:<28} cannot be shown here: {why}"[:width])
-    print(*told["told"], sep="\n")
+    print(*outcomes["refusals"], sep="\n")

@@ -2,7 +2,7 @@
 
 Private files in ``/opt`` and ``/usr/local``, and a credential file that everybody may read: in a
 mount namespace of its own, so that no other program of this machine sees them. Each holds the flag
-``$NIGHT_FLAG`` with its name at the end. Where there is no right to mount the command runs without.
+``$NIGHT_FLAG`` with its name at the end. Without the right to mount, the command runs without them.
 """
 
 import ctypes

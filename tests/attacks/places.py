@@ -23,7 +23,7 @@ _FLAG = re.compile(MARK.encode() + rb"-[0-9a-f]{16}-[a-z0-9_]+")
 ENOSYS = 38
 LIVING_S = 600.0
 LONG_S = 60.0
-"""For what is meant to come: a busy machine takes its time."""
+"""Seconds to wait for what is meant to come: a busy machine takes its time."""
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 libc.ptrace.restype = ctypes.c_long
@@ -34,7 +34,8 @@ libc.mmap.restype = ctypes.c_void_p
 class Places:
     """Where everything is. Paths are absolute; ``outside`` is the job's private folder, ``public``
     one that everybody may enter; ``job`` are the processes of the job with their start times;
-    ``arrives_s`` is how long to wait for somebody else's deed, ``ends_s`` for a process to end."""
+    ``own_name`` is no other scene's; ``arrives_s`` is how long to wait for somebody else's deed,
+    ``ends_s`` for a process to end."""
 
     checkout: str
     scratch: str
@@ -54,6 +55,7 @@ class Places:
     sockets: dict[str, str] = field(default_factory=dict)
     own_address: str = ""
     shared_memory: int = 0
+    own_name: str = ""
     gateway: int = 0
     placeholder: str = ""
     old_placeholder: str = ""
@@ -85,7 +87,7 @@ def read(path: str | Path, size: int = 1 << 20) -> bytes:
 
 
 def plant(path: str | Path) -> str:
-    """Put a word into a file; what came of it is seen outside. Raises OSError."""
+    """Put a word into a file; what came of it is judged outside. Raises OSError."""
     with Path(path).open("a") as file:
         file.write("was here\n")
     return f"{path} is written"
@@ -235,7 +237,7 @@ def heard(connection: socket.socket, say: bytes = b"") -> str | None:
     """The flag that a service answers with, on a connection."""
     with connection:
         connection.settimeout(LONG_S)
-        if say:
+        with contextlib.suppress(BrokenPipeError):  # it has answered before it was asked
             connection.sendall(say)
         data = b""
         with contextlib.suppress(TimeoutError):

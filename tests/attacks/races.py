@@ -37,8 +37,8 @@ def rewriting(shared: mmap.mmap, at: int, *values: bytes) -> Callable[[], int]:
 
 
 def tries(least: int, done: Callable[[], int]) -> Iterator[None]:
-    """So many tries, and more until the other side has gone on in MOVES of them: who tries a
-    thousand times while it waits for its turn has seen one state only. Ends after LONG_S."""
+    """At least ``least`` tries, and more until the other side has moved in MOVES of them: a
+    thousand tries while it waits for its turn would meet one state only. Ends after LONG_S."""
     until = time.monotonic() + LONG_S
     number, moves, before = 0, 0, done()
     while (number < least or moves < MOVES) and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""A job as it stands on a machine, full of flags: what attacks are run against.
+"""A job as it runs on a machine, full of flags: what attacks are run against.
 
 Needs nothing but the package's sandbox, so that any Python of the machine can make it.
 """
@@ -8,6 +8,7 @@ import ctypes
 import fcntl
 import os
 import pty
+import secrets
 import signal
 import subprocess
 import termios
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.host.sandbox.inside.numbers import NUMBERS
+from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
 from tests.attacks.places import Places, call, checked, libc, started_at
 from tests.attacks.services import services
 
@@ -99,6 +100,7 @@ def scene(root: Path, flags: Flags, gateway: dict[str, Any]) -> Iterator[Places]
             sockets=sockets,
             own_address=address,
             shared_memory=shared_memory,
+            own_name=secrets.token_hex(8),
             numbers={**NUMBERS, **_more_numbers()},
             **gateway,
         )
@@ -128,7 +130,7 @@ def _planted(outside: Path, public: Path, flags: Flags) -> dict[str, str]:
 
 
 def _repository(git: Path, flags: Flags) -> None:
-    """The real repository, moved aside: a remote with a token, a log, a packed object."""
+    """The real repository, moved away: a remote with a token, a log, a packed object."""
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_DIR": str(git)}
     me = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "core.bare=true")
     url = f"https://oauth2:{flags('git_config')}@gitlab.example/a.git"
@@ -173,7 +175,7 @@ def _chain(pid: int) -> list[int]:
 
 
 def _victim(outside: Path, name: str) -> int:
-    """A copy of this process that does nothing; with all that this one holds."""
+    """A copy of this process that does nothing, but holds all that this one holds."""
     parent = os.getpid()
     if pid := os.fork():
         return pid
@@ -190,9 +192,9 @@ def _victim(outside: Path, name: str) -> int:
 def _telling(flags: Flags) -> Iterator[None]:
     """A program that was told a password the wrong way."""
     command = ["/bin/sh", "-c", "read end", flags("command_line")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as told:
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as program:
         yield
-        told.kill()
+        program.kill()
 
 
 def _end(pids: list[int]) -> None:

@@ -40,13 +40,15 @@ def services(
             sockets[name] = str(public / f"{name}.sock")
             serving.datagram(name, sockets[name])
         address = _own_address()
+        if address:
+            ports["names"] = serving.udp("names", flags("names"), address)
         sockets["called"] = f"\0nightshift-called-{os.getpid()}"
-        told = flags("told_to_a_thief").encode()
+        secret = flags("told_to_a_thief").encode()
         looks = (
-            lambda: _tell(socket.AF_INET, ("127.0.0.1", ports["shared"]), told),
-            lambda: _tell(socket.AF_UNIX, sockets["called"], told),
-            lambda: _drop((address, ports["dropped"]), told),
-            lambda: _drop((address, ports["raced"]), told),
+            lambda: _tell(socket.AF_INET, ("127.0.0.1", ports["shared"]), secret),
+            lambda: _tell(socket.AF_UNIX, sockets["called"], secret),
+            lambda: _drop((address, ports["dropped"]), secret),
+            lambda: _drop((address, ports["raced"]), secret),
             lambda: serving.look("offered", _answers(address, ports["offered"])),
             lambda: serving.look("wanted", _is_taken(sockets["wanted"])),
         )
@@ -80,9 +82,9 @@ class _Services:
             Path(address).chmod(0o777)
         self._streams[listener] = (name, flag)
 
-    def udp(self, name: str, flag: str) -> int:
+    def udp(self, name: str, flag: str, host: str = "127.0.0.1") -> int:
         server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        server.bind(("127.0.0.1", 0))
+        server.bind((host, 0))
         self._datagrams[server] = (name, flag)
         return int(server.getsockname()[1])
 
@@ -143,7 +145,7 @@ class _Services:
 
 
 def _tell(family: int, address: Any, flag: bytes) -> None:
-    """A client of the job: it tells a secret to whoever has the service's address."""
+    """A client of the job: it sends a secret to whoever has the service's address."""
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(1)
         client.connect(address)

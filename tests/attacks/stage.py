@@ -24,10 +24,10 @@ def main(root: Path) -> None:
     with scene(root, flags, NO_GATEWAY) as places:
         (root / "places.json").write_text(json.dumps(asdict(places)))
         print("ready", flush=True)
-        told = json.loads(sys.stdin.readline())
-        there = in_the_end(replace(places, checkout=told["checkout"]), told["tier"])
+        task = json.loads(sys.stdin.readline())
+        there = in_the_end(replace(places, checkout=task["checkout"]), task["tier"])
         try:
-            found = judged(there, flags, told["outcomes"])
+            found = judged(there, flags, task["outcomes"])
         finally:
             end_daemons(Path(places.scratch))
         print(json.dumps(found))

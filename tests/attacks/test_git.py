@@ -9,11 +9,27 @@ from types import ModuleType
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from tests.attacks.git_ways import Defended, careless, careless_gains, defended
-from tests.attacks.git_world import HONEST, Evil, Game, evil_server, new_game, run_git
+from gitlab_nightshift.records import Publication
+from tests.attacks.git_ways import Defended, Night, careless, defended, noted
+from tests.attacks.git_world import (
+    HONEST,
+    Evil,
+    Game,
+    copied_checkout,
+    evil_server,
+    new_game,
+    run_git,
+)
 from tests.support.world import BOT_TOKEN, JOB_TOKEN, World, world
 
 ATTACKS = sorted(path.stem for path in (Path(__file__).parent / "git").glob("[!_]*.py"))
+NONE = ModuleType("none")
+"""Without an attack: so the attacks are what makes a careless program lose."""
+vars(NONE).update(attack=lambda _checkout, _places: None, GAINS=("nothing",))
+
+
+def attack_of(name: str) -> ModuleType:
+    return importlib.import_module(f"tests.attacks.git.{name}")
 
 
 @pytest.fixture(scope="module")
@@ -28,36 +44,44 @@ def evil() -> Iterator[Evil]:
         yield made
 
 
-@pytest.fixture(params=ATTACKS)
-def attack(request: pytest.FixtureRequest) -> ModuleType:
-    return importlib.import_module(f"tests.attacks.git.{request.param}")
-
-
-@pytest.fixture
-def game(
-    attack: ModuleType, shop: World, evil: Evil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Game:
-    made = new_game(shop, evil, tmp_path, attack.__name__.rpartition(".")[2].replace("_", "-"))
-    monkeypatch.setenv("HOME", str(made.places.home))
+def test_they_gain_nothing(
+    shop: World, evil: Evil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in one checkout; what comes to the same change and the same HOME is pushed once."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    return made
+    checkout = copied_checkout(shop, tmp_path)
+    attacks = {"none": NONE} | {name.replace("_", "-"): attack_of(name) for name in ATTACKS}
+    games = [
+        (new_game(shop, evil, checkout, tmp_path / name, name), attack)
+        for name, attack in attacks.items()
+    ]
+    night, captured, failures = defended(games, shop, checkout, tmp_path / "private")
+    for done in {each.kind: each for each in reversed(captured)}.values():
+        with noted(failures, done.game.name):
+            _assert_published(night, done)
+    with noted(failures, "all"):
+        _assert_credentials_went_to_the_project_alone(games[0][0])
+    assert failures == []
+    assert len(captured) == len(attacks)
 
 
-def test_it_gains_nothing(attack: ModuleType, game: Game, tmp_path: Path) -> None:
-    refs = game.refs()
-    refusal = getattr(attack, "REFUSED", "")
-    try:
-        done: Defended | None = defended(game, attack.attack, tmp_path / "private")
-        said = " ".join(map(str, done.captured.refusals)) if done else ""
-    except NightshiftError as error:
-        done, said = None, error.message
-    assert game.gains().names == frozenset(), game.gains().told
-    _assert_credentials_went_to_the_project_alone(game)
-    if refusal or done is None or done.published is None:
+def _assert_published(night: Night, done: Defended) -> None:
+    game, refs = done.game, done.game.refs()
+    game.evil.seen.clear()
+    published, said = None, " ".join(map(str, done.captured.refusals))
+    if not said:
+        try:
+            published = night.publish(done)
+        except NightshiftError as error:
+            said = error.message
+    assert game.gains().names == frozenset(), game.gains().detail
+    refusal = getattr(done.attack, "REFUSED", "")
+    if refusal or not published:
         assert refusal and refusal in said, f"refused: {said}"
         assert game.refs() == refs
         return
-    _assert_pushed_what_stood_in_the_tree(game, done, refs, getattr(attack, "ALSO", ()))
+    _assert_pushed_what_stood_in_the_tree(done, published, refs)
 
 
 def _assert_credentials_went_to_the_project_alone(game: Game) -> None:
@@ -69,13 +93,14 @@ def _assert_credentials_went_to_the_project_alone(game: Game) -> None:
 
 
 def _assert_pushed_what_stood_in_the_tree(
-    game: Game, done: Defended, refs: dict[str, str], also: tuple[str, ...]
+    done: Defended, published: Publication, refs: dict[str, str]
 ) -> None:
-    assert done.published
+    game = done.game
     branch = f"refs/heads/night-shift/{game.name}"
-    assert game.refs() == {**refs, branch: done.published.commit_sha}
+    assert game.refs() == {**refs, branch: published.commit_sha}
     assert game.parents_of(branch) == [game.places.base]
     pushed = game.files_of(branch)
+    also = getattr(done.attack, "ALSO", ())
     assert pushed == {path: done.tree[path] for path in (*HONEST, *also)}
     shown = run_git(
         game.bare, "diff-tree", "-p", "--binary", "--full-index", game.places.base, branch
@@ -85,27 +110,14 @@ def _assert_pushed_what_stood_in_the_tree(
     assert push.options == ()
 
 
-def test_a_careless_program_loses(attack: ModuleType, game: Game) -> None:
-    refs = game.refs()
-    done = careless(game, attack.attack, getattr(attack, "TOKEN_BY", "helper"))
-    gains = careless_gains(game, done, refs, getattr(attack, "ALSO", ()))
-    if hasattr(attack, "HELD_BY_GIT"):
+@pytest.mark.parametrize("name", ["none", *ATTACKS])
+def test_a_careless_program_loses(name: str, shop: World, evil: Evil, tmp_path: Path) -> None:
+    attack = attack_of(name) if name in ATTACKS else NONE
+    checkout = copied_checkout(shop, tmp_path)
+    gains = careless(new_game(shop, evil, checkout, tmp_path, name.replace("_", "-")), attack)
+    if attack is NONE:
+        assert gains.names == frozenset()
+    elif hasattr(attack, "HELD_BY_GIT"):
         assert not gains.names.intersection(attack.GAINS), (attack.HELD_BY_GIT, gains)
     else:
         assert gains.names.issuperset(attack.GAINS), gains
-
-
-def test_a_careless_program_is_fine_without_an_attack(
-    shop: World, evil: Evil, tmp_path: Path
-) -> None:
-    """So the attacks are what makes it lose."""
-    game = new_game(shop, evil, tmp_path, "none")
-    done = careless(game, lambda _checkout, _places: None, "helper")
-    assert careless_gains(game, done, game.refs()).names == frozenset()
-
-
-def test_the_night_is_fine_without_an_attack(shop: World, evil: Evil, tmp_path: Path) -> None:
-    game = new_game(shop, evil, tmp_path, "none-either")
-    refs = game.refs()
-    done = defended(game, lambda _checkout, _places: None, tmp_path / "private")
-    _assert_pushed_what_stood_in_the_tree(game, done, refs, ())

@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.host.gateway import Limits
-from gitlab_nightshift.host.sandbox.records import Tier
+from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.sandbox.tiers import Tier
 from tests.attacks import installed
 from tests.attacks.careless import flagged
 from tests.attacks.drive import PYTHON, copy_corpus, waits_s
 from tests.attacks.harness import Judged, corpus, open_in, undisturbed
 from tests.attacks.places import MARK
-from tests.host.gateway.tools import RawEndpoint
-from tests.host.sandbox.conftest import need
-from tests.host.sandbox.tools import open_folder
+from tests.gateway.tools import RawEndpoint
+from tests.sandbox.conftest import need
+from tests.sandbox.tools import open_folder
 from tests.support.trees import processes_in
 from tests.support.world import World, world
 
@@ -60,7 +60,7 @@ print(json.dumps({{**done, "structured_output": answer, "total_cost_usd": 0.0}})
 
 @dataclass(frozen=True)
 class Attacked:
-    """What a night with a hostile agent came to; ``texts`` is all that the agent brought back."""
+    """How a night with a hostile agent ended; ``texts`` is all that the agent brought back."""
 
     judged: Judged
     texts: str
@@ -95,8 +95,8 @@ def job_shell(env: dict[str, str]) -> Iterator[None]:
 
 
 def judge(stage: "subprocess.Popen[str]", checkout: Path, tier: Tier, outcomes: Any) -> Judged:
-    told = {"checkout": str(checkout), "tier": tier, "outcomes": outcomes}
-    out, _ = stage.communicate(json.dumps(told) + "\n", timeout=300)
+    task = {"checkout": str(checkout), "tier": tier, "outcomes": outcomes}
+    out, _ = stage.communicate(json.dumps(task) + "\n", timeout=300)
     found: Judged = json.loads(out)
     return found
 
@@ -129,7 +129,7 @@ def known_places(shop: World, stage_root: Path, tier: Tier) -> dict[str, Any]:
     own_paths = {"checkout": str(shop.checkout), "home": shop.env["HOME"]}
     wait = {"arrives_s": waits_s(tier)}
     files |= installed.paths("nothing")
-    return {**own_paths, **wait, "files": files | own, "too_large": Limits().body_bytes + 1}
+    return {**own_paths, **wait, "files": files | own, "too_large": GatewayLimits().body_bytes + 1}
 
 
 def attacked(tier: Tier) -> Attacked:

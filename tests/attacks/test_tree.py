@@ -1,5 +1,6 @@
 """The tree as evidence: each file of ``tree/`` is refused by name, or read as git would read it."""
 
+import contextlib
 import importlib
 import os
 import stat
@@ -10,12 +11,13 @@ from types import ModuleType
 
 import pytest
 
-from gitlab_nightshift.host import changes
-from gitlab_nightshift.host.checkout import open_checkout
+from gitlab_nightshift.repository import capture
+from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from tests.attacks import tree_world
-from tests.attacks.git_world import HONEST, Evil, Game, improve, new_game
+from tests.attacks.git_ways import bytes_of, noted
+from tests.attacks.git_world import HONEST, Evil, Game, copied_checkout, improve, new_game
 from tests.attacks.tree_world import READERS, SECRET, honest_tree_id
-from tests.host.tools import remove_all
+from tests.repository.tools import remove_all
 from tests.support.trees import assert_same, whole_tree
 from tests.support.world import World, world
 
@@ -30,15 +32,18 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def game(shop: World, tmp_path: Path) -> Iterator[Game]:
-    made = new_game(shop, Evil("", []), tmp_path, "tree")
-    (made.places.home / "secret").write_text(SECRET)
-    yield made
+    yield _new_game(shop, copied_checkout(shop, tmp_path), tmp_path)
     remove_all(tmp_path)
 
 
-@pytest.fixture(params=ATTACKS)
-def attack(request: pytest.FixtureRequest) -> ModuleType:
-    return importlib.import_module(f"tests.attacks.tree.{request.param}")
+def _new_game(shop: World, checkout: Path, folder: Path) -> Game:
+    made = new_game(shop, Evil("", []), checkout, folder, "tree")
+    (made.places.home / "secret").write_text(SECRET)
+    return made
+
+
+def attack_of(name: str) -> ModuleType:
+    return importlib.import_module(f"tests.attacks.tree.{name}")
 
 
 def attacked(attack: ModuleType, game: Game) -> None:
@@ -49,24 +54,38 @@ def attacked(attack: ModuleType, game: Game) -> None:
         pytest.skip(f"this machine does not let the attacker do it: {error}")
 
 
-def test_it_is_refused_or_read_as_it_is(
-    attack: ModuleType, game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in getattr(attack, "LIMITS", {}).items():
-        monkeypatch.setattr(changes, name, value)
+def test_they_are_refused_or_read_as_they_are(game: Game, tmp_path: Path) -> None:
+    """All in one checkout, which is put back after each."""
     before, private, real = whole_tree(game.checkout), tmp_path / "private", tmp_path / "before"
     private.mkdir(mode=0o700)
     subprocess.run(["cp", "-a", game.checkout, real], check=True)
+    failures = list[str]()
     with open_checkout(
         game.checkout,
         output_dir="nightshift",
         private=private,
         search_path=os.environ["PATH"],
         run_id="4711",
-        warn=print,
+        warn=failures.append,
     ) as checkout:
-        attacked(attack, game)
-        captured = checkout.change()
+        begun = bytes_of(game.checkout)
+        for name in ATTACKS:
+            own = _new_game(game.world, game.checkout, tmp_path / "attackers" / name)
+            with noted(failures, name), contextlib.suppress(pytest.skip.Exception):
+                _assert_refused_or_read(checkout, attack_of(name), own, real)
+            with noted(failures, f"{name}, put back"):
+                assert checkout.put_back() == ()
+                assert bytes_of(game.checkout) == begun
+    assert failures == []
+    assert_same(whole_tree(game.checkout), before)
+
+
+def _assert_refused_or_read(checkout: Checkout, attack: ModuleType, game: Game, real: Path) -> None:
+    attacked(attack, game)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in getattr(attack, "LIMITS", {}).items():
+            patch.setattr(capture, name, value)
+        captured = checkout.capture()
         refused = [str(refusal) for refusal in captured.refusals]
         assert SECRET not in f"{captured} {captured.patch!r}"
         if hasattr(attack, "REFUSED"):
@@ -76,10 +95,9 @@ def test_it_is_refused_or_read_as_it_is(
             assert refused == []
             assert captured.tree_id == honest_tree_id(game, real)
             assert {file.path for file in captured.files} >= set(HONEST)
-            checkout.lay(captured)
-            assert checkout.change() == captured, "what Verify sees is what will be published"
+            checkout.apply_change(captured)
+            assert checkout.capture() == captured, "what Verify sees is what will be published"
             assert _special_modes(game.checkout) == []
-    assert_same(whole_tree(game.checkout), before)
 
 
 def _special_modes(checkout: Path) -> list[str]:
@@ -87,9 +105,11 @@ def _special_modes(checkout: Path) -> list[str]:
     return [str(p) for p in checkout.rglob("*") if p.is_file() and p.lstat().st_mode & bits]
 
 
+@pytest.mark.parametrize("name", ATTACKS)
 def test_a_careless_reader_is_led_astray(
-    attack: ModuleType, game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, game: Game, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    attack = attack_of(name)
     if attack.GAINS == "hangs":
         monkeypatch.setattr(tree_world, "PATIENCE_S", 0.5)
     real = tmp_path / "before"

@@ -26,15 +26,17 @@ from gitlab_nightshift.events import (
     StepStarted,
 )
 from gitlab_nightshift.gitlab import Marker, write_marker
+from gitlab_nightshift.job import read_job
 from gitlab_nightshift.publish import merge_request
-from gitlab_nightshift.publish.text import LANGUAGES
+from gitlab_nightshift.publish.description import render_description
+from gitlab_nightshift.publish.escaping import LANGUAGES
 from gitlab_nightshift.records import (
     AnalysisCandidate,
     AnalysisResult,
     BeadResult,
     BeadStatus,
     Bundle,
-    Change,
+    ChangeSummary,
     CommandResult,
     Draft,
     Outcome,
@@ -43,13 +45,16 @@ from gitlab_nightshift.records import (
     Usage,
     Verdict,
 )
-from gitlab_nightshift.report.joblog import JobLog
-from gitlab_nightshift.report.page import page
-from gitlab_nightshift.report.result import dotenv, junit
-from gitlab_nightshift.settings import Settings, read_job
+from gitlab_nightshift.report.job_log import JobLog
+from gitlab_nightshift.report.junit import render_junit
+from gitlab_nightshift.report.page import render_page
+from gitlab_nightshift.report.run_result import render_dotenv
+from gitlab_nightshift.settings import Settings
+from tests.support.pages import build_full_result, build_patch
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 OWN_MARKER = write_marker(Marker("1", "tests", "0"))
+OWN_FOLD = "<details>\n<summary>Candidates considered</summary>\n\n"
 CLOSES = re.compile(
     r"\b(?:clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?):?\s+"
     r"(?:issues?\s+)?(?:[\w./-]*[#!]\d|https?://)",
@@ -70,6 +75,9 @@ TRAILER = re.compile(r"(?mi)^(?:[a-z]+-)+by\s*:")
 def in_markdown(text: str) -> set[str]:
     """What GitLab does with a description; its own marker at the end may be there."""
     text = text.replace(OWN_MARKER, "")
+    folds = [len(re.findall(f"(?m)^{each}$", text)) for each in ("<details>", "</details>")]
+    if folds == [text.count(OWN_FOLD)] * 2:
+        text = text.replace(OWN_FOLD, "").replace("\n\n</details>\n", "")
     lines = re.split("[\n\r\u2028]", _without_blocks(text))
     environment: dict[str, Any] = {}
     READER.parse(text, environment)
@@ -193,7 +201,7 @@ def proposal(text: str) -> Proposal:
     words = text[:500] or "x"
     candidate = AnalysisCandidate((words,), words, 1, words)
     return Proposal(
-        change=Change("a" * 40, ("src/a.py",), 3, 4),
+        change=ChangeSummary("a" * 40, ("src/a.py",), 3, 4),
         category="tests",
         is_fallback=False,
         analysis=AnalysisResult("IMPROVEMENT_FOUND", words, words, 3, (candidate,), candidate),
@@ -229,23 +237,23 @@ JOB = read_job({})
 def body(text: str) -> str:
     """The merge request's description."""
     made = bundle(text)
-    return merge_request.body(made, proposal(text), JOB, Marker("1", "tests", "0"))
+    return render_description(made, proposal(text), JOB, Marker("1", "tests", "0"))
 
 
 def title(text: str) -> str:
     """Its title without this program's prefix."""
-    made = merge_request.title(bundle(text), proposal(text), SETTINGS)
+    made = merge_request.format_title(bundle(text), proposal(text), SETTINGS)
     return made.removeprefix("[night-shift/tests] ")
 
 
 def message(text: str) -> str:
     """The commit's message."""
-    return merge_request.message(bundle(text), proposal(text), SETTINGS, ())
+    return merge_request.build_commit_message(bundle(text), proposal(text), SETTINGS, ())
 
 
 def branch(text: str) -> str:
     """The branch's name without its prefix."""
-    return merge_request.branch_slug(bundle(text), proposal(text), SETTINGS)
+    return merge_request.build_branch_slug(bundle(text), proposal(text), SETTINGS)
 
 
 def log(text: str) -> str:
@@ -277,11 +285,11 @@ PLACES: dict[str, Place] = {
     "commit": (message, in_commit),
     "branch": (branch, in_name),
     "job log": (log, in_log),
-    "dotenv": (lambda text: dotenv(result(text)), in_dotenv),
+    "dotenv": (lambda text: render_dotenv(result(text)), in_dotenv),
 }
 PAGES: dict[str, Callable[[str], str]] = {
-    "report.html": lambda text: page(result(text), bundle(text)),
-    "junit.xml": lambda text: junit(result(text)),
+    "report.html": lambda text: render_page(build_full_result(text), build_patch(text)),
+    "junit.xml": lambda text: render_junit(build_full_result(text)),
 }
 OWN_HEADINGS = {"heading", "ruler"}
 

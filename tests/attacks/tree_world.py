@@ -15,7 +15,7 @@ from tests.attacks.git_world import BARE_ENV, HONEST, Game, run_git
 SECRET = "S3CRET-of-another-project"
 MOST_FILES = 1000
 PATIENCE_S = 60.0
-"""After so long a reader hangs; less where an attack is about that."""
+"""Seconds after which a reader counts as hanging; less where an attack is about that."""
 
 # Reads whatever it finds, along every link. Files that it has read go to stdout; an alarm ends it.
 FOLLOWER = """
@@ -112,7 +112,7 @@ def _staged(checkout: Path) -> dict[str, str]:
 
 
 def by_raw_bytes(game: Game, before: Path) -> set[str]:
-    """Hash each file as it stands."""
+    """Hash each file as it is."""
     honest = honest_tree(game, before)
     for path in HONEST:
         data = (game.checkout / path).read_bytes()
@@ -163,6 +163,7 @@ def honest_tree_id(game: Game, before: Path) -> str:
 def _restage(game: Game, before: Path) -> None:
     twin = before.parent / "twin"
     _open_all(game.checkout)
+    shutil.rmtree(twin, ignore_errors=True)
     subprocess.run(["cp", "-a", game.checkout, twin], check=True)
     subprocess.run(["rm", "-rf", twin / ".git", twin / "nightshift"], check=True)
     subprocess.run(["cp", "-a", before / ".git", twin / ".git"], check=True)

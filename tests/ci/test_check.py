@@ -1,5 +1,6 @@
 """The job ``nightshift:check``: off by default, only for merge requests, without a token."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,9 @@ def test_runs_in_merge_request_pipelines_where_it_is_asked_for(
     repository = sample_repository(CHECK + TEAM)
     done = run_pipeline(repository, MERGE_REQUEST, NIGHT, programs=nightshift.programs)
     assert done.jobs == {"unit-tests": "PASS", "nightshift:check": "PASS"}, done.log
-    assert [call.argv for call in nightshift.calls] == [["check"]]
+    assert [call.argv for call in nightshift.calls] == [
+        ["check", "--format", "codequality=gl-code-quality-report.json"]
+    ]
 
 
 def test_runs_nowhere_else(runner: Path) -> None:
@@ -60,7 +63,9 @@ def test_runs_nowhere_else(runner: Path) -> None:
 def test_it_needs_no_environment_and_sees_the_whole_history(runner: Path) -> None:
     job = expanded(CHECK + SERVED_PROJECT)["nightshift:check"]
     assert job["variables"]["GIT_DEPTH"] == "0"
-    assert not {"environment", "artifacts", "resource_group", "secrets"} & set(job)
+    assert not {"environment", "resource_group", "secrets"} & set(job)
+    reports = {"codequality": "gl-code-quality-report.json"}
+    assert (job["artifacts"]["when"], job["artifacts"]["reports"]) == ("always", reports)
 
 
 def test_a_cheat_fails_the_merge_request(
@@ -86,3 +91,8 @@ def test_a_cheat_fails_the_merge_request(
     done = run_pipeline(repository, MERGE_REQUEST, variables, programs=programs)
     assert done.jobs == {"nightshift:check": "FAIL"}, done.log
     assert "test_sum.py:4  fail  test-skipped" in done.log
+    reports = list(repository.rglob("gl-code-quality-report.json"))
+    found = [issue for report in reports for issue in json.loads(report.read_text())]
+    assert {(issue["check_name"], issue["severity"]) for issue in found} == {
+        ("test-skipped", "major")
+    }

@@ -65,12 +65,17 @@ def test_variables_of_the_page_and_of_the_template_are_the_same() -> None:
     assert names == set(re.findall(r"^\| `(NIGHTSHIFT\w*)` \|", PAGE, re.MULTILINE))
 
 
+def yaml_text(value: object) -> str:
+    """A default as the page writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value) or '""'
+
+
 def test_inputs_of_the_page_and_of_the_template_are_the_same() -> None:
     spec = yaml.safe_load(TEMPLATE.read_text().partition("\n---\n")[0])["spec"]
     section = PAGE.partition("\n| input |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `(\w+)` \| `(\S+)` \|", section, re.MULTILINE)
     inputs = spec["inputs"].items()
-    assert dict(rows) == {name: str(each["default"]).lower() for name, each in inputs}
+    assert dict(rows) == {name: yaml_text(each["default"]) for name, each in inputs}
 
 
 # --- what they do -----------------------------------------------------------------------------

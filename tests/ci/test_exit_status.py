@@ -171,8 +171,8 @@ def test_a_status_arrives_in_every_job_and_shell(
     job = jobs_of(text)[name]
     own_script = name == "night-of-a-job"  # its command is the team's: the flag alone holds
     for way in ways():
-        told = arrived(job, APPROVAL, way, tmp_path, flag=own_script)
-        assert told == APPROVAL, f"it arrives as {told}: {way}"
+        got = arrived(job, APPROVAL, way, tmp_path, flag=own_script)
+        assert got == APPROVAL, f"it arrives as {got}: {way}"
     assert arrived(job, 0, ways()[0], tmp_path) == 0
     warns = {status for status in (APPROVAL, INCOMPLETE, INTERNAL) if warned(job, status)}
     assert warns == WARNS[name]

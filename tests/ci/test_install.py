@@ -1,14 +1,17 @@
-"""The template's install step: a real venv, pip and npm, without a network."""
+"""The template's install step: a package registry on this machine, and a real npm."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import re
 import sys
-from importlib.util import find_spec
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
@@ -22,38 +25,78 @@ from tests.ci.conftest import (
     program,
 )
 
-LOOKED_FOR = {"nightshift", "claude", "codex", "pip", "apt-get"}
+VERSION = gitlab_nightshift.__version__
+NAME = f"nightshift-{VERSION}-x86_64.tar.gz"
+LOOKED_FOR = {"nightshift", "claude", "codex"}
 BASE = f"{sys.base_prefix}/bin/python3"
 PYTHON = f'exec "{BASE}" "$@"\n'
 SHELL = "#!/bin/sh\n"
-LINKS_PIP = """\
-if [ "$1 $2" = "-m venv" ]; then
-  "{base}" -m venv --without-pip "$3"
-  ln -s "{pip}" "$3"/lib/python3*/site-packages/
-  printf '#!/bin/sh\\nexec "%s/bin/python" -m pip "$@"\\n' "$3" >"$3/bin/pip"
-  exec chmod +x "$3/bin/pip"
-fi
+TOKEN = "glcbt-TokenOfTheJob"
+ANSWER = """\
+#!/bin/sh
+[ "$1" != --version ] || exit 0
+echo "nightshift from $0"
+echo "claude is $(command -v claude)"
+echo "python3 is $(command -v python3)"
 """
-"""To unpack and compile a pip of its own is nearly all the work of a new virtual environment."""
 
 
-def _wheel(folder: Path) -> Path:
-    """A tiny wheel under the product's name whose program tells what it finds on PATH."""
-    name, version = "gitlab_nightshift", gitlab_nightshift.__version__
-    info = f"{name}-{version}.dist-info"
-    main = "import shutil, sys\nprint('python3 is', shutil.which('python3'))\n"
-    main += "print('claude is', shutil.which('claude'))\nprint('isolated', sys.flags.isolated)\n"
-    files = {
-        f"{name}.py": main,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/RECORD": "",
-    }
-    folder.mkdir()
-    with ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        for path, text in files.items():
-            wheel.writestr(path, text)
-    return folder
+class Registry:
+    """A GitLab that has one version in the package registry of ``group/nightshift``."""
+
+    def __init__(self, hash_of: bytes | None = None) -> None:
+        self.bundle = _build_bundle()
+        self.hash = hashlib.sha256(hash_of or self.bundle).hexdigest()
+        self.asked: list[tuple[str, str | None]] = []
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                registry.asked.append((self.path, self.headers.get("JOB-TOKEN")))
+                body = registry.read(self.path)
+                self.send_response(200 if body else 404)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/api/v4"
+
+    def read(self, path: str) -> bytes:
+        """A file of the package, b"" for anything else."""
+        files = {NAME: self.bundle, "SHA256SUMS": f"{self.hash}  {NAME}\n".encode()}
+        folder = f"/api/v4/projects/group%2Fnightshift/packages/generic/nightshift/{VERSION}/"
+        return files.get(path.removeprefix(folder), b"") if path.startswith(folder) else b""
+
+    def __enter__(self) -> Registry:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {
+            **NIGHT,
+            "CI_API_V4_URL": self.url,
+            "CI_JOB_TOKEN": TOKEN,
+            "NIGHTSHIFT_SOURCE": "group/nightshift",
+        }
+
+
+def _build_bundle() -> bytes:
+    """A bundle whose program prints what it finds on PATH."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        entry = tarfile.TarInfo(f"nightshift-{VERSION}/bin/nightshift")
+        entry.size, entry.mode = len(ANSWER), 0o755
+        tar.addfile(entry, io.BytesIO(ANSWER.encode()))
+    return archive.getvalue()
 
 
 def _agent_package(folder: Path) -> Path:
@@ -61,14 +104,6 @@ def _agent_package(folder: Path) -> Path:
     package = {"name": "agent", "version": "1.0.0", "bin": {"claude": "claude"}}
     (folder / "package.json").write_text(json.dumps(package))
     return folder
-
-
-def _linking_pip() -> str:
-    """Part of a python3 that makes virtual environments with this one's pip, where it has one."""
-    found = find_spec("pip")
-    if found is None or found.origin is None:
-        return ""
-    return LINKS_PIP.format(base=BASE, pip=Path(found.origin).parent)
 
 
 def _link_programs(folder: Path) -> None:
@@ -90,48 +125,70 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bare_machine(linked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The first folder on PATH of a machine with python3, npm, and no nightshift or agents."""
+    """The first folder on PATH of a machine with curl, npm, and no nightshift or agents."""
     system = tmp_path / "system"
-    program(system, "python3", SHELL + _linking_pip() + PYTHON)
-    program(system, "apt-get", f"{SHELL}echo apt-get $*\nexit 98\n")
+    program(system, "python3", SHELL + PYTHON)
     monkeypatch.setenv("PATH", f"{system}{os.pathsep}{linked}")
     return system
 
 
-def test_missing_programs_are_installed_beside_the_projects_python(
+@pytest.mark.parametrize("without", ["", "curl"])
+def test_the_bundle_comes_from_the_package_registry_by_the_jobs_token(
+    without: str,
     run_pipeline: RunPipeline,
     sample_repository: SampleRepository,
     bare_machine: Path,
+    linked: Path,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pytest.importorskip("ensurepip", reason="this Python makes no virtual environments")
-    variables = {
-        **NIGHT,
-        "PIP_FIND_LINKS": str(_wheel(tmp_path / "wheels")),
-        "NIGHTSHIFT_AGENT_PACKAGE": str(_agent_package(tmp_path / "agent")),
-    }
-    done = run_pipeline(sample_repository(INCLUDE), "schedule", variables)
+    if without:
+        places = [path for path in linked.iterdir() if path.name != without]
+        (tmp_path / "less").mkdir()
+        for path in places:
+            (tmp_path / "less" / path.name).symlink_to(path.readlink())
+        monkeypatch.setenv("PATH", f"{bare_machine}{os.pathsep}{tmp_path / 'less'}")
+    agent = {"NIGHTSHIFT_AGENT_PACKAGE": str(_agent_package(tmp_path / "agent"))}
+    with Registry() as registry:
+        variables = {**registry.variables, **agent}
+        done = run_pipeline(sample_repository(INCLUDE), "schedule", variables)
     assert done.status == 0, done.log
-    assert f"python3 is {bare_machine}/python3" in done.log, done.log
-    assert f"claude is {tmp_path}/tools/bin/claude" in done.log
-    assert "isolated 1" in done.log, "no PYTHONPATH of the project's counts"
+    tools = tmp_path / "tools"
+    said = re.findall(r"^nightshift +> (.*)$", done.log, re.MULTILINE)
+    assert said[0].startswith(f"This image lacks nightshift {VERSION} (from group/nightshift), an")
+    assert f"claude is {tools}/bin/claude" in said
+    assert f"python3 is {bare_machine}/python3" in said
+    assert {token for _, token in registry.asked} == {TOKEN}
+    assert [path.rpartition("/")[2] for path, _ in registry.asked] == [NAME, "SHA256SUMS"]
+    assert not (tools / NAME).exists()
 
 
-def test_python_without_venv_gets_it_from_apt_and_a_failure_ends_the_job(
+def test_a_bundle_that_is_not_the_pinned_one_never_runs(
     run_pipeline: RunPipeline,
     sample_repository: SampleRepository,
     bare_machine: Path,
     tmp_path: Path,
 ) -> None:
-    program(
-        bare_machine, "python3", f'{SHELL}[ "$*" != "-c import ensurepip" ] || exit 1\n{PYTHON}'
-    )
-    program(bare_machine, "apt-get", f"{SHELL}echo apt-get $*\n[ $1 = update ]\n")
-    done = run_pipeline(sample_repository(INCLUDE), "schedule", NIGHT)
+    for registry, version in (
+        (Registry(), f"{VERSION}@sha256:{'0' * 64}"),
+        (Registry(hash_of=b"another"), VERSION),
+    ):
+        with registry:
+            variables = {**registry.variables, "NIGHTSHIFT_VERSION": version}
+            done = run_pipeline(sample_repository(INCLUDE), "schedule", variables)
+        assert done.jobs == {"nightshift": "FAIL"}, done.log
+        assert "it is not what was pinned" in done.log
+        assert not (tmp_path / "tools/bin/nightshift").exists()
+
+
+def test_a_version_that_is_nowhere_is_one_line(
+    run_pipeline: RunPipeline, sample_repository: SampleRepository, bare_machine: Path
+) -> None:
+    with Registry() as registry:
+        variables = {**registry.variables, "NIGHTSHIFT_VERSION": "9.9.9"}
+        done = run_pipeline(sample_repository(INCLUDE), "schedule", variables)
     assert done.jobs == {"nightshift": "FAIL"}
-    called = re.findall(r"^nightshift +> apt-get (\w+) .*?(\S+)$", done.log, re.MULTILINE)
-    assert called == [("update", "-qq"), ("install", "python3-venv")]
-    assert not (tmp_path / "tools/venv").exists()
+    assert "is 9.9.9 published there" in done.log
 
 
 def test_install_goes_home_where_the_tools_folder_cannot_be_made(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.night import Demo, demo_night
+from gitlab_nightshift.demo.demo_night import Demo, open_demo
 from gitlab_nightshift.demo.standin_state import PipelineJob
 from tests.ci.conftest import (
     NIGHT,
@@ -46,7 +46,7 @@ def night(tmp_path: Path) -> Iterator[Night]:
     (tmp_path / "home").mkdir()
     with (
         real_nightshift(programs) as calls,
-        demo_night(tmp_path / "left", {"PATH": "/usr/bin:/bin"}) as demo,
+        open_demo(tmp_path / "left", {"PATH": "/usr/bin:/bin"}) as demo,
     ):
         yield Night(demo, programs, calls)
 

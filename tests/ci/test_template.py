@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from itertools import product
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 import gitlab_nightshift
-from gitlab_nightshift.guidance import FALLBACK_ORDER
+from gitlab_nightshift.categories import FALLBACK_ORDER
 from tests.ci.conftest import (
     APPROVE,
     CHECK,
@@ -66,10 +67,18 @@ def unhidden(path: Path, text: str) -> Path:
 
 def test_inputs_have_defaults_and_say_what_they_are() -> None:
     spec = yaml.safe_load(TEMPLATE.read_text().partition("\n---\n")[0])["spec"]
+    tools = json.loads((ROOT / "tests/node/package.json").read_text())["devDependencies"]
+    agent = "@anthropic-ai/claude-code"
     assert {name: each["default"] for name, each in spec["inputs"].items()} == {
         "shape": "one-job",
         "stage": "test",
+        "image": "node:24-bookworm",
+        "version": gitlab_nightshift.__version__,
+        "source": "$CI_PROJECT_ROOT_NAMESPACE/gitlab-nightshift",
+        "agent": f"{agent}@{tools[agent]}",
+        "schedule_description": "",
         "check": False,
+        "history": False,
     }
     assert spec["inputs"]["shape"]["options"] == ["one-job", "three-jobs"]
     assert all(each["description"] for each in spec["inputs"].values())
@@ -104,11 +113,13 @@ def test_form_offers_what_the_program_knows(template: dict[str, Any]) -> None:
         "NIGHTSHIFT",
         "NIGHTSHIFT_CATEGORY",
         "NIGHTSHIFT_DRY_RUN",
+        "NIGHTSHIFT_REHEARSE",
         "NIGHTSHIFT_TASK",
     ]
     assert form["NIGHTSHIFT"]["options"] == ["false", "true"]
     assert form["NIGHTSHIFT_CATEGORY"]["options"] == ["", *FALLBACK_ORDER]
     assert form["NIGHTSHIFT_DRY_RUN"]["options"] == ["", "true", "false"]
+    assert form["NIGHTSHIFT_REHEARSE"]["options"] == ["", "true"]
 
 
 def test_form_starts_no_night_by_itself_and_overrides_no_setting(template: dict[str, Any]) -> None:
@@ -118,6 +129,7 @@ def test_form_starts_no_night_by_itself_and_overrides_no_setting(template: dict[
         "NIGHTSHIFT": "false",
         "NIGHTSHIFT_CATEGORY": "",
         "NIGHTSHIFT_DRY_RUN": "",
+        "NIGHTSHIFT_REHEARSE": "",
         "NIGHTSHIFT_TASK": "",
     }
 
@@ -130,11 +142,15 @@ def test_settings_accept_the_template_as_it_stands(template: dict[str, Any]) -> 
     assert load_settings(env).model_dump() == load_settings({}).model_dump()
 
 
-def test_installed_versions_are_this_one_and_the_tested_agent(template: dict[str, Any]) -> None:
-    tools = json.loads((ROOT / "tests/node/package.json").read_text())["devDependencies"]
-    agent = "@anthropic-ai/claude-code"
-    assert template["variables"]["NIGHTSHIFT_VERSION"] == gitlab_nightshift.__version__
-    assert template["variables"]["NIGHTSHIFT_AGENT_PACKAGE"] == f"{agent}@{tools[agent]}"
+def test_pinned_agents_are_those_that_were_tested() -> None:
+    """What is fetched where there is no npm: the same bytes that npm installed for the tests."""
+    packages = json.loads((ROOT / "tests/node/package-lock.json").read_text())["packages"]
+    for kind in ("linux-x64", "linux-x64-musl"):
+        locked = packages[f"node_modules/@anthropic-ai/claude-code-{kind}"]
+        pinned = re.search(rf"kind={kind} hash=(\w+)", template_text())
+        digest = base64.b64decode(locked["integrity"].removeprefix("sha512-")).hex()
+        assert pinned and pinned[1] == digest
+        assert f"-$kind-{locked['version']}.tgz" in template_text()
 
 
 def _minutes(text: str) -> int:
@@ -160,8 +176,13 @@ def test_a_night_is_kept_whole(runner: Path) -> None:
         "when": "always",
         "access": "developer",
         "expire_in": "30 days",
+        "expose_as": "Night shift",
         "paths": ["nightshift/"],
-        "reports": {"junit": "nightshift/junit.xml", "dotenv": "nightshift/nightshift.env"},
+        "reports": {
+            "junit": "nightshift/junit.xml",
+            "dotenv": "nightshift/nightshift.env",
+            "annotations": "nightshift/annotations.json",
+        },
     }
 
 
@@ -191,6 +212,9 @@ def whens(include: str, names: tuple[str, ...], cases: list[Case]) -> dict[tuple
 ONE, THREE = ("nightshift",), ("nightshift:plan", "nightshift:work", "nightshift:publish")
 
 
+WHEN = {APPROVE: "manual", "nightshift:publish": "always"}
+
+
 @pytest.mark.parametrize(
     ("include", "own", "others"), [(INCLUDE, (*ONE, APPROVE), THREE), (THREE_JOBS, THREE, ONE)]
 )
@@ -201,12 +225,17 @@ def test_runs_where_nightshift_is_true_and_never_for_other_pipelines(
     assert found == {
         (name, case): "never"
         if name in others or case in NOT_ASKED
-        else ("manual" if name == APPROVE else "on_success")
+        else WHEN.get(name, "on_success")
         for name, case in found
     }
 
 
-FORM = {**NIGHT, "NIGHTSHIFT_CATEGORY": "docs", "NIGHTSHIFT_DRY_RUN": "true"}
+FORM = {
+    **NIGHT,
+    "NIGHTSHIFT_CATEGORY": "docs",
+    "NIGHTSHIFT_DRY_RUN": "true",
+    "NIGHTSHIFT_REHEARSE": "true",
+}
 BROKEN = "compile:\n  stage: build\n  script: [exit 1]\n"
 FAILED = f"{INCLUDE}{TEAM}{BROKEN}failed-night:\n  extends: nightshift\n"
 CHILDREN = {
@@ -237,6 +266,7 @@ def test_night_in_a_project_with_stages_defaults_and_workflow(ran: Runs) -> None
     assert {name: call.variables[name] for name in FORM if name != "NIGHTSHIFT"} == {
         "NIGHTSHIFT_CATEGORY": "",
         "NIGHTSHIFT_DRY_RUN": "",
+        "NIGHTSHIFT_REHEARSE": "",
     }
     assert "Installing" not in rich.log, "the image has it"
 

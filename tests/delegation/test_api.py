@@ -48,13 +48,13 @@ def test_an_import_is_light(tmp_path: Path) -> None:
 
 
 def test_only_the_environment_that_is_given_counts(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        repo = {"type": "local_path", "value": str(desk.repository)}
-        given = json.dumps([{"task_prompt": TASK, "repo": repo}, desk.env])
-        done = python(CALL, desk.desk, given)
+    with delegations(tmp_path) as context:
+        repo = {"type": "local_path", "value": str(context.repository)}
+        given = json.dumps([{"task_prompt": TASK, "repo": repo}, context.env])
+        done = python(CALL, context.context, given)
         assert (done.returncode, done.stderr) == (0, ""), done
         result = json.loads(done.stdout)
-        assert (result["ok"], result["git"]["branch"]) == (True, desk.branches()[-1])
+        assert (result["ok"], result["git"]["branch"]) == (True, context.branches()[-1])
 
 
 def test_what_is_wrong_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,21 +69,21 @@ def test_what_is_wrong_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_child_ends_with_its_caller(tmp_path: Path) -> None:
     """Killed without a word: its child puts back what is to be put back, and nobody works on."""
-    with delegations(tmp_path, plays(QUICK, {"implement": [hang()]})) as desk:
-        repo = {"type": "local_path", "value": str(desk.repository)}
-        given = desk.folder / "agent/given"
-        given.write_text(json.dumps([{"task_prompt": TASK, "repo": repo}, desk.env]))
+    with delegations(tmp_path, plays(QUICK, {"implement": [hang()]})) as context:
+        repo = {"type": "local_path", "value": str(context.repository)}
+        given = context.folder / "agent/given"
+        given.write_text(json.dumps([{"task_prompt": TASK, "repo": repo}, context.env]))
         with given.open() as stdin:
             caller = subprocess.Popen(
                 [sys.executable, "-c", CALL],
-                cwd=desk.desk,
+                cwd=context.context,
                 env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,
             )
-        wait_for(lambda: desk.agent.hanging, "the agent works")
+        wait_for(lambda: context.agent.hanging, "the agent works")
         caller.kill()
         caller.wait()
-        wait_for(lambda: not processes_in(desk.folder), "all are gone")
-        wait_for(lambda: not list((desk.folder / "tmp").iterdir()), "all is put back")
-        desk.assert_untouched()
+        wait_for(lambda: not processes_in(context.folder), "all are gone")
+        wait_for(lambda: not list((context.folder / "tmp").iterdir()), "all is put back")
+        context.assert_untouched()

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from gitlab_nightshift import events
-from gitlab_nightshift.host import process as processes
-from gitlab_nightshift.work.delegation import task
+from gitlab_nightshift.system import process as processes
+from gitlab_nightshift.work.delegation import delegated_task
 from tests.support.agent import (
     Play,
     Step,
@@ -31,8 +31,8 @@ from tests.support.agent import (
 from tests.support.delegation import DEVELOPMENT, QUICK, delegations, ended
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, GOOD, bill, refused
-from tests.support.trees import wait_for
-from tests.support.world import git
+from tests.support.trees import places_of, processes_in, unpacked, wait_for
+from tests.support.world import MODEL_KEY, git
 
 BREAKING = [write("shop.py", "def total(prices, discount=0):\n    return 0\n")]
 DAMAGE: list[Step] = [
@@ -56,121 +56,137 @@ def failing(play: Play, **bead: Play) -> dict[str, Play]:
 
 
 def test_e_config(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        done = desk.ask(workspace={"base_ref": "no-such-ref"})
+    with delegations(tmp_path) as context:
+        done = context.ask(workspace={"base_ref": "no-such-ref"})
         done.failed("E_CONFIG", 2, "base_ref: 'no-such-ref' names no commit here")
         assert done.result["rollback_performed"] is False
-        assert desk.agent.seen == []
-        desk.assert_untouched()
+        assert context.agent.seen == []
+        context.assert_untouched()
 
 
 def test_e_policy_deny(tmp_path: Path) -> None:
-    with delegations(tmp_path, failing([*DAMAGE, write("package.json", "{}\n")])) as desk:
-        done = desk.delegate()
+    with delegations(tmp_path, failing([*DAMAGE, write("package.json", "{}\n")])) as context:
+        done = context.delegate()
         done.failed("E_POLICY_DENY", 3, "package.json is a dependency manifest or lock file")
         assert done.result["rollback_performed"] is True
         assert (done.result["files_changed"], done.result["git"]["branch"]) == ([], None)
-        assert b"package.json" in desk.kept(done, "patch_file")
-        desk.assert_untouched()
+        assert b"package.json" in context.kept(done, "patch_file")
+        context.assert_untouched()
+
+
+@pytest.mark.parametrize("name", [f"{MODEL_KEY}.md", "new.md"])
+def test_a_change_with_a_secret_in_it(tmp_path: Path, name: str) -> None:
+    """The name, and the bytes: neither is committed, kept or logged."""
+    script = plays(QUICK, {"implement": [write(f"docs/{name}", f"It is {MODEL_KEY}.\n")]})
+    with delegations(tmp_path, script) as context:
+        done = context.ask()
+        done.failed("E_POLICY_DENY", 3, "holds the value of a")
+        assert (context.branches(), done.result["artifacts"]["patch_file"]) == (["main"], None)
+        kept = {str(p): unpacked(p) for p in context.context.rglob("*") if p.is_file()}
+        assert places_of([MODEL_KEY], {**kept, "stdout": done.stdout, "log": done.log}) == []
+        context.assert_untouched()
 
 
 def test_e_approval_required_before_an_agent_runs(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        desk.env["NIGHTSHIFT_ORCHESTRATOR"] = "somebody-else"
-        done = desk.ask()
+    with delegations(tmp_path) as context:
+        context.env["NIGHTSHIFT_ORCHESTRATOR"] = "somebody-else"
+        done = context.ask()
         done.failed("E_APPROVAL_REQUIRED", 4, "nobody has approved it", "(planner)")
-        assert desk.agent.seen == []
-        assert [e["gate"] for e in desk.events if e["event"] == "gate_required"] == ["start"]
-        desk.assert_untouched()
+        assert context.agent.seen == []
+        assert [e["gate"] for e in context.events if e["event"] == "gate_required"] == ["start"]
+        context.assert_untouched()
 
 
 def test_e_approval_required_for_what_was_changed(tmp_path: Path) -> None:
     play = [append("notes.txt", "one more\n"), append("test_shop.py", "\n# end\n")]
-    with delegations(tmp_path, failing(play)) as desk:
-        done = desk.delegate()
+    with delegations(tmp_path, failing(play)) as context:
+        done = context.delegate()
         done.failed("E_APPROVAL_REQUIRED", 4, "notes.txt is outside of policy.writable_paths")
         assert done.result["rollback_performed"] is True
-        assert b"notes.txt" in desk.kept(done, "patch_file")
+        assert b"notes.txt" in context.kept(done, "patch_file")
         assert (Path(done.result["artifacts"]["diff_bundle"]) / "bundle.json").is_file()
-        required = [e["gate"] for e in desk.events if e["event"] == "gate_required"]
+        required = [e["gate"] for e in context.events if e["event"] == "gate_required"]
         assert required == ["start", "write"]
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_provider_unavailable_without_a_key(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        del desk.env["ANTHROPIC_API_KEY"]
-        done = desk.ask(provider="claude_code")
+    with delegations(tmp_path) as context:
+        del context.env["ANTHROPIC_API_KEY"]
+        done = context.ask(provider="claude_code")
         done.failed("E_PROVIDER_UNAVAILABLE", 5, "no model key")
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_provider_unavailable_in_the_middle(tmp_path: Path) -> None:
     """The endpoint refuses the key after the agent has begun to change files."""
-    with delegations(tmp_path, failing([*DAMAGE, *[retry(401)] * 3, hang()])) as desk:
-        done = desk.delegate()
+    with delegations(tmp_path, failing([*DAMAGE, *[retry(401)] * 3, hang()])) as context:
+        done = context.delegate()
         done.failed("E_PROVIDER_UNAVAILABLE", 5)
         assert done.result["rollback_performed"] is True
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with delegations(tmp_path, failing([*DAMAGE, hang()])) as desk:
-        pass_at_once(monkeypatch, 601, lambda: desk.agent.hanging)
-        done = desk.ask(execution={"max_runtime_s": 600})
+    with delegations(tmp_path, failing([*DAMAGE, hang()])) as context:
+        pass_at_once(monkeypatch, 601, lambda: context.agent.hanging)
+        done = context.ask(execution={"max_runtime_s": 600})
         done.failed("E_TIMEOUT", 6, "deadline")
         assert done.result["diagnostics"]["timeout"] is True
         assert done.result["rollback_performed"] is True
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_timeout_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began = tmp_path.resolve() / "agent/began"
     slow = f"import time\nopen({str(began)!r}, 'w').close()\ntime.sleep(600)\n"
-    with delegations(tmp_path, failing([write("shop.py", slow)])) as desk:
+    with delegations(tmp_path, failing([write("shop.py", slow)])) as context:
         pass_at_once(monkeypatch, 601, began.exists)
-        done = desk.ask(execution={"test_command_id": "unit", "max_runtime_s": 600})
+        done = context.ask(execution={"test_command_id": "unit", "max_runtime_s": 600})
         done.failed("E_TIMEOUT", 6)
         assert done.result["test_result"] == "failed"
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_timeout_of_a_bead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with delegations(tmp_path, failing([*DAMAGE, hang()])) as desk:
-        pass_at_once(monkeypatch, 101, lambda: desk.agent.hanging)
-        done = desk.called(desk.payload(), NIGHTSHIFT_BEAD_TIMEOUT="100", **ONCE)
+    with delegations(tmp_path, failing([*DAMAGE, hang()])) as context:
+        pass_at_once(monkeypatch, 101, lambda: context.agent.hanging)
+        done = context.called(context.payload(), NIGHTSHIFT_BEAD_TIMEOUT="100", **ONCE)
         done.failed("E_TIMEOUT", 6, "Implement failed (timeout)")
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_budget(tmp_path: Path) -> None:
     script = failing([*DAMAGE, spend(0.5)], verify=[spend(0.9)])
-    with ModelEndpoint(bill, BEADS) as endpoint, delegations(tmp_path, script) as desk:
-        desk.env |= {"NIGHTSHIFT_MODEL_ENDPOINT": endpoint.url, "NIGHTSHIFT_MAX_BUDGET_USD": "0.3"}
-        done = desk.delegate()
+    with ModelEndpoint(bill, BEADS) as endpoint, delegations(tmp_path, script) as context:
+        context.env |= {
+            "NIGHTSHIFT_MODEL_ENDPOINT": endpoint.url,
+            "NIGHTSHIFT_MAX_BUDGET_USD": "0.3",
+        }
+        done = context.delegate()
         done.failed("E_BUDGET", 7, "budget of $0.3 reached")
         assert done.result["rollback_performed"] is True
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_test_failed(tmp_path: Path) -> None:
-    with delegations(tmp_path, failing([*DAMAGE[:1], *BREAKING])) as desk:
-        desk.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "1"
-        done = desk.delegate(execution={"test_command_id": "unit", "test_args": ["-s"]})
+    with delegations(tmp_path, failing([*DAMAGE[:1], *BREAKING])) as context:
+        context.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "1"
+        done = context.delegate(execution={"test_command_id": "unit", "test_args": ["-s"]})
         done.failed("E_TEST_FAILED", 8, "`make test -s` failed: exit status 2")
         assert done.result["test_result"] == "failed"
         assert done.result["rollback_performed"] is True
-        assert b"FAILED" in desk.kept(done, "test_log")
-        assert len(desk.agent.names) == 4, "two attempts"
-        desk.assert_untouched()
+        assert b"FAILED" in context.kept(done, "test_log")
+        assert context.agent.names == ["implement-task-1", "implement-task-2"], "no Verify"
+        context.assert_untouched()
 
 
 def test_e_test_failed_by_verify(tmp_path: Path) -> None:
-    with delegations(tmp_path, plays(QUICK, {"verify": refused("It tests nothing.")})) as desk:
-        done = desk.called(desk.payload(), **ONCE)
+    with delegations(tmp_path, plays(QUICK, {"verify": refused("It tests nothing.")})) as context:
+        done = context.called(context.payload(), **ONCE)
         done.failed("E_TEST_FAILED", 8, "It tests nothing.")
         assert done.result["test_result"] == "skipped"
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 @pytest.mark.parametrize(
@@ -184,55 +200,55 @@ def test_e_test_failed_by_verify(tmp_path: Path) -> None:
     ids=["crash", "half-way", "nothing", "link"],
 )
 def test_e_apply_failed(tmp_path: Path, play: Play, exit_code: int, rolled_back: bool) -> None:
-    with delegations(tmp_path, failing(play)) as desk:
-        done = ended(desk.start(desk.payload(), **ONCE))
+    with delegations(tmp_path, failing(play)) as context:
+        done = ended(context.start(context.payload(), **ONCE))
         done.failed("E_APPLY_FAILED", 9)
         assert done.result["diagnostics"]["exit_code"] == exit_code
         assert done.result["rollback_performed"] is rolled_back
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_e_parse_error(tmp_path: Path) -> None:
-    with delegations(tmp_path, failing([*DAMAGE, raw("this is no JSON\n"), leave(0)])) as desk:
-        done = ended(desk.start(desk.payload(), **ONCE))
+    with delegations(tmp_path, failing([*DAMAGE, raw("this is no JSON\n"), leave(0)])) as context:
+        done = ended(context.start(context.payload(), **ONCE))
         done.failed("E_PARSE_ERROR", 10)
         assert done.result["diagnostics"]["parse_error"] is True
-        assert desk.kept(done, "raw_stdout").endswith(b"this is no JSON\n")
-        desk.assert_untouched()
+        assert context.kept(done, "raw_stdout").endswith(b"this is no JSON\n")
+        context.assert_untouched()
 
 
 def test_e_workspace_dirty(tmp_path: Path) -> None:
-    with delegations(tmp_path, config=DEVELOPMENT) as desk:
-        (desk.repository / "shop.py").write_text("half a thought\n")
-        desk.look()
+    with delegations(tmp_path, config=DEVELOPMENT) as context:
+        (context.repository / "shop.py").write_text("half a thought\n")
+        context.look()
         for mode in ("copy", "in_place"):
-            done = desk.ask(workspace={"checkout_mode": mode})
+            done = context.ask(workspace={"checkout_mode": mode})
             done.failed("E_WORKSPACE_DIRTY", 11, "has local changes (shop.py)")
-            desk.assert_untouched()
-        assert desk.agent.seen == []
+            context.assert_untouched()
+        assert context.agent.seen == []
 
 
 def test_e_publish(tmp_path: Path) -> None:
-    """The repository does not take the branch: what was paid for is kept."""
-    with delegations(tmp_path) as desk:
-        lock = desk.repository / ".git/refs/heads/mine.lock"
+    """The repository refuses the branch: the work that was paid for is kept."""
+    with delegations(tmp_path) as context:
+        lock = context.repository / ".git/refs/heads/mine.lock"
         lock.touch()
-        before = desk.working_tree()
-        done = desk.delegate(workspace={"branch_name": "mine"})
+        before = context.working_tree()
+        done = context.delegate(workspace={"branch_name": "mine"})
         done.failed("E_PUBLISH", 12, "branch mine cannot be made", "the bundle is kept")
-        assert desk.branches() == ["main"]
-        assert b"docs/new.md" in desk.kept(done, "patch_file")
-        assert desk.working_tree() == before
-        desk.assert_tidy()
+        assert context.branches() == ["main"]
+        assert b"docs/new.md" in context.kept(done, "patch_file")
+        assert context.working_tree() == before
+        context.assert_tidy()
 
 
 def test_a_branch_that_somebody_makes_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     meanwhile = sh(f"git -C {tmp_path.resolve()}/shop branch mine HEAD~1")
     script = plays(QUICK, {"verify": [meanwhile, *QUICK["verify"]]})
-    with delegations(tmp_path, script) as desk:
-        done = desk.delegate(workspace={"branch_name": "mine"})
+    with delegations(tmp_path, script) as context:
+        done = context.delegate(workspace={"branch_name": "mine"})
         done.failed("E_PUBLISH", 12, "branch mine cannot be made")
-        there = git(desk.repository, "rev-parse", "mine", "HEAD~1").split()
+        there = git(context.repository, "rev-parse", "mine", "HEAD~1").split()
         assert there[0] == there[1]
 
 
@@ -242,13 +258,13 @@ def test_e_internal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    monkeypatch.setattr(task, "try_change", fail)
-    with delegations(tmp_path) as desk:
-        done = desk.ask()
+    monkeypatch.setattr(delegated_task, "try_until_proven", fail)
+    with delegations(tmp_path) as context:
+        done = context.ask()
         done.failed("E_INTERNAL", 70, "a defect of nightshift: ZeroDivisionError")
-        [kept] = (desk.desk / "nightshift").iterdir()
+        [kept] = (context.context / "nightshift").iterdir()
         assert "a defect" in (kept / "logs/traceback.txt").read_text()
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 @pytest.mark.parametrize(
@@ -259,31 +275,46 @@ def test_e_internal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_signal(tmp_path: Path, number: int, code: str, status: int, mode: str) -> None:
-    with delegations(tmp_path, failing([*DAMAGE, hang()]), config=DEVELOPMENT) as desk:
-        process = desk.start(desk.payload(workspace={"checkout_mode": mode}))
-        wait_for(lambda: desk.agent.hanging or process.poll() is not None, "the agent hangs")
+    with delegations(tmp_path, failing([*DAMAGE, hang()]), config=DEVELOPMENT) as context:
+        process = context.start(context.payload(workspace={"checkout_mode": mode}))
+        wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
         process.send_signal(number)
+        # Two signals at once have no order: the kernel's and Python's handlers may nest.
+        wait_for(lambda: context.agent.interrupted or process.poll() is not None, "its end")
+        process.send_signal(signal.SIGTERM)  # the first one counts
         done = ended(process)
         done.failed(code, status, "stopped by a signal")
         assert done.result["rollback_performed"] is True
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_two_at_once(tmp_path: Path) -> None:
-    """The first waits, with its agent, until the second has been refused."""
+    """The first waits, with its agent, until the second has ended: both get a branch, and a third
+    that needs the checkout for itself is refused."""
     gate = tmp_path.resolve() / "agent/gate"
-    play = [*DAMAGE, sh(f"read x < {gate}"), *BREAKING]
-    with delegations(tmp_path, failing(play)) as desk:
+    wait = sh(f"if mkdir {gate}-first; then read x < {gate}; fi")
+    script = plays(GOOD, {"implement": [wait, append("docs/new.md", "# New\n")]})
+    with delegations(tmp_path, script, config=DEVELOPMENT) as context:
+        (context.repository / ".git/config").chmod(0o644)
         os.mkfifo(gate)
-        first = desk.start(desk.payload(), **ONCE)
-        wait_for(lambda: desk.agent.seen or first.poll() is not None, "the first has begun")
-        second = desk.ask()
-        second.failed("E_WORKSPACE_DIRTY", 11, f"runs in {desk.repository}", "wait for its end")
+        first = context.start(context.payload(), **ONCE)
+        began = Path(f"{gate}-first")
+        wait_for(lambda: began.exists() or first.poll() is not None, "the first has begun")
+        in_place = context.ask(workspace={"checkout_mode": "in_place"})
+        in_place.failed(
+            "E_WORKSPACE_DIRTY", 11, f"runs in {context.repository}", "wait for its end"
+        )
+        second = context.ask(workspace={"checkout_mode": "copy"})
+        assert second.result["ok"] is True, second
+        assert (context.repository / ".git/config").stat().st_mode & 0o777 == 0o600
         with gate.open("r+b", buffering=0) as opened:
             opened.write(b"\n")
             done = ended(first)
-        assert done.result["diagnostics"]["error_code"] != "E_WORKSPACE_DIRTY", done
-        desk.assert_untouched()
+        assert done.result["ok"] is True, done
+        branches = {each.result["git"]["branch"] for each in (done, second)}
+        assert len(branches & set(context.branches())) == 2
+        assert (context.repository / ".git/config").stat().st_mode & 0o777 == 0o644
+        context.assert_tidy()
 
 
 @pytest.fixture
@@ -294,23 +325,23 @@ def short_folder() -> Iterator[Path]:
 
 
 def test_after_a_kill_the_next_one_works(short_folder: Path) -> None:
-    with delegations(short_folder, failing([*DAMAGE, hang()])) as desk:
-        process = desk.start(desk.payload())
-        wait_for(lambda: desk.agent.hanging, "the agent hangs")
-        agent = desk.agent.seen[0].pid
+    """The supervisor is killed: the others end by themselves."""
+    with delegations(short_folder, failing([*DAMAGE, hang()])) as context:
+        process = context.start(context.payload())
+        wait_for(lambda: context.agent.hanging, "the agent hangs")
         process.kill()
         with process:
             process.communicate()
-        os.kill(agent, signal.SIGKILL)
-        desk.agent.script(QUICK)
-        assert desk.ask().result["ok"] is True
-        desk.assert_tidy()
+        wait_for(lambda: not processes_in(short_folder), "all have ended")
+        context.agent.script(QUICK)
+        assert context.ask().result["ok"] is True
+        context.assert_tidy()
 
 
 def test_a_provider_in_place_that_dies_half_way(tmp_path: Path) -> None:
     play = [*DAMAGE, crash(signal.SIGKILL)]
-    with delegations(tmp_path, failing(play), config=DEVELOPMENT) as desk:
-        done = desk.called(desk.payload(workspace={"checkout_mode": "in_place"}), **ONCE)
+    with delegations(tmp_path, failing(play), config=DEVELOPMENT) as context:
+        done = context.called(context.payload(workspace={"checkout_mode": "in_place"}), **ONCE)
         done.failed("E_APPLY_FAILED", 9)
         assert done.result["rollback_performed"] is True
-        desk.assert_untouched()
+        context.assert_untouched()

@@ -21,19 +21,19 @@ TOLD = ("off", "auto", "worktree", "lockfile_only")
 def test_the_orchestrator_works_as_it_stands_there(tmp_path: Path) -> None:
     assert BLOCKS["yaml"] == POLICY
     assert len(BLOCKS["python"].strip().splitlines()) <= 22
-    with delegations(tmp_path, GOOD, config=BLOCKS["yaml"]) as desk:
-        program = desk.agent.bin / "nightshift"
+    with delegations(tmp_path, GOOD, config=BLOCKS["yaml"]) as context:
+        program = context.agent.bin / "nightshift"
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gitlab_nightshift "$@"\n')
         program.chmod(0o755)
-        del desk.env["NIGHTSHIFT_ORCHESTRATOR"]
-        argv = [sys.executable, "-c", BLOCKS["python"], str(desk.repository), TASK]
+        del context.env["NIGHTSHIFT_ORCHESTRATOR"]
+        argv = [sys.executable, "-c", BLOCKS["python"], str(context.repository), TASK]
         done = subprocess.run(
-            argv, cwd=desk.desk, env=desk.env, capture_output=True, text=True, check=False
+            argv, cwd=context.context, env=context.env, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done
-        branch = desk.branches()[-1]
+        branch = context.branches()[-1]
         told = "1 file changed, +2 -0; the test passed; one commit on"
-        assert done.stdout == f"{branch}: {told} {branch}\n"
+        assert done.stdout == f"{branch}: {told} {branch}; cost $0.00\n"
 
 
 def keys(schema: dict[str, Any], part: str) -> dict[str, Any]:
@@ -55,12 +55,12 @@ def keys(schema: dict[str, Any], part: str) -> dict[str, Any]:
 
 def test_every_key_of_the_payload_is_documented() -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
-    for key, default in keys(api.schemas(), "payload").items():
+    for key, default in keys(api.build_schemas(), "payload").items():
         [row] = [row for row in rows if f"`{key}`" in row.split("|")[1]]
         if isinstance(default, bool | int) or default in TOLD:
             assert row.split("|")[2].strip(" `") == json.dumps(default).strip('"'), key
 
 
 def test_every_key_of_the_result_is_documented() -> None:
-    names = [(key, key.rpartition(".")[2]) for key in keys(api.schemas(), "result")]
+    names = [(key, key.rpartition(".")[2]) for key in keys(api.build_schemas(), "result")]
     assert [key for key, n in names if f"`{n}`" not in PAGE and f"`{key}`" not in PAGE] == []

@@ -24,49 +24,49 @@ DRY = {"dry_run": True}
 
 def test_who_starts_a_job(tmp_path: Path) -> None:
     """The variable by which an orchestrator names itself is not believed in a job."""
-    with delegations(tmp_path) as desk:
+    with delegations(tmp_path) as context:
         found = []
         for source, user, _ in STARTS:
             job = {**JOB, "CI_PIPELINE_SOURCE": source, "GITLAB_USER_LOGIN": user}
-            done = desk.called(desk.payload(execution=DRY), **job)
+            done = context.called(context.payload(execution=DRY), **job)
             found.append((source, user, done.result["diagnostics"]["error_code"]))
         assert found == list(STARTS)
 
 
 def test_in_a_job_variables_are_no_policy(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
+    with delegations(tmp_path) as context:
         for name, value in {
             "NIGHTSHIFT_PROFILE": "development",
             "NIGHTSHIFT_POLICY__ORCHESTRATORS": "mallory",
             "NIGHTSHIFT_POLICY": '{"orchestrators": ["mallory"]}',
         }.items():
             job = {**JOB, "GITLAB_USER_LOGIN": "mallory", "CI_PIPELINE_SOURCE": "api", name: value}
-            done = desk.called(desk.payload(), **job)
+            done = context.called(context.payload(), **job)
             done.failed("E_CONFIG", 2, f"{name}: ", "from the default branch only")
 
 
 def test_the_policy_is_the_default_branchs(tmp_path: Path) -> None:
     """A branch that a caller names may say what it likes."""
-    with delegations(tmp_path) as desk:
-        git(desk.repository, "checkout", "-q", "-b", "loose")
+    with delegations(tmp_path) as context:
+        git(context.repository, "checkout", "-q", "-b", "loose")
         loose = f"{DEVELOPMENT}isolation: none\n".replace("planner", "mallory")
-        (desk.repository / "nightshift.yaml").write_text(loose)
-        commit(desk.repository, "Loosen the policy")
-        git(desk.repository, "checkout", "-q", "main")
-        desk.env["NIGHTSHIFT_ORCHESTRATOR"] = "mallory"
-        done = desk.ask(workspace={"base_ref": "loose"})
+        (context.repository / "nightshift.yaml").write_text(loose)
+        commit(context.repository, "Loosen the policy")
+        git(context.repository, "checkout", "-q", "main")
+        context.env["NIGHTSHIFT_ORCHESTRATOR"] = "mallory"
+        done = context.ask(workspace={"base_ref": "loose"})
         done.failed("E_APPROVAL_REQUIRED", 4)
-        git(desk.repository, "checkout", "-q", "loose")
-        git(desk.repository, "update-ref", "refs/remotes/origin/main", "main")
+        git(context.repository, "checkout", "-q", "loose")
+        git(context.repository, "update-ref", "refs/remotes/origin/main", "main")
         head = ("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
-        git(desk.repository, *head)
-        desk.ask().failed("E_APPROVAL_REQUIRED", 4)
+        git(context.repository, *head)
+        context.ask().failed("E_APPROVAL_REQUIRED", 4)
 
 
 def test_a_default_branch_that_is_not_here(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
+    with delegations(tmp_path) as context:
         job = {**JOB, "CI_DEFAULT_BRANCH": "trunk", "CI_COMMIT_REF_NAME": "main"}
-        done = desk.called(desk.payload(), **job)
+        done = context.called(context.payload(), **job)
         done.failed("E_CONFIG", 2, "the policy is read from trunk, which is not in")
 
 
@@ -74,7 +74,7 @@ def test_the_network_gate(tmp_path: Path) -> None:
     """In development an approval is not asked for, but what is denied stays so."""
     development = f"{NETWORK}profile: development\n"
     approved = ["gate_required", "gate_approved"]
-    with delegations(tmp_path) as desk:
+    with delegations(tmp_path) as context:
         for gate, config, code, events in (
             ("deny", NETWORK, "E_POLICY_DENY", ["gate_denied"]),
             ("require_approval", NETWORK, None, approved),
@@ -82,73 +82,95 @@ def test_the_network_gate(tmp_path: Path) -> None:
             ("deny", development, "E_POLICY_DENY", ["gate_denied"]),
             ("auto_allow", development, None, ["gate_approved"]),
         ):
-            desk.configure(config.replace("GATE", gate))
-            done = desk.ask(execution={**ON, **DRY})
+            context.configure(config.replace("GATE", gate))
+            done = context.ask(execution={**ON, **DRY})
             assert done.result["diagnostics"]["error_code"] == code, (gate, config, done)
-            told = [e["event"] for e in desk.events if e.get("gate") == "network"]
+            told = [e["event"] for e in context.events if e.get("gate") == "network"]
             assert told == events, (gate, config)
 
 
 def test_the_network_is_open_only_where_it_is_asked_for(tmp_path: Path) -> None:
     config = NETWORK.replace("GATE", "require_approval")
-    with delegations(tmp_path, config=config) as desk:
-        assert desk.ask().result["ok"] is True
-        assert desk.ask(execution=ON).result["ok"] is True
-        proxies = ["HTTPS_PROXY" in bead.env for bead in desk.agent.seen]
+    with delegations(tmp_path, config=config) as context:
+        assert context.ask().result["ok"] is True
+        assert context.ask(execution=ON).result["ok"] is True
+        proxies = ["HTTPS_PROXY" in bead.env for bead in context.agent.seen]
         assert proxies == [False, False, True, True]
 
 
 def test_without_a_list_nothing_is_writable_in_production(tmp_path: Path) -> None:
     config = "policy: {orchestrators: [planner]}\n"
-    with delegations(tmp_path, config=config) as desk:
-        done = desk.ask()
+    with delegations(tmp_path, config=config) as context:
+        done = context.ask()
         done.failed("E_APPROVAL_REQUIRED", 4, "docs/new.md is outside of policy.writable_paths")
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_sensitive_files(tmp_path: Path) -> None:
-    """In development the change is let through, and told."""
+    """In development the change is allowed, and reported."""
     config = POLICY.replace('"*.py"', '"**"')
     script = plays(GOOD, {"implement": [write("Dockerfile", "FROM scratch\n")]})
-    with delegations(tmp_path, script, config=config) as desk:
+    with delegations(tmp_path, script, config=config) as context:
         for profile, code, event in (
             ("production", "E_APPROVAL_REQUIRED", "gate_required"),
             ("development", None, "gate_approved"),
         ):
-            desk.configure(f"{config}profile: {profile}\n")
-            done = desk.ask()
+            context.configure(f"{config}profile: {profile}\n")
+            done = context.ask()
             assert done.result["diagnostics"]["error_code"] == code, done
-            assert [e["event"] for e in desk.events if e.get("gate") == "write"] == [event]
+            assert [e["event"] for e in context.events if e.get("gate") == "write"] == [event]
 
 
 def test_a_gate_that_denies_writing(tmp_path: Path) -> None:
     config = POLICY + "  gates: {write: deny}\n"
     script = plays(GOOD, {"implement": [append("notes.txt", "x\n")]})
-    with delegations(tmp_path, script, config=config) as desk:
-        done = desk.ask()
+    with delegations(tmp_path, script, config=config) as context:
+        done = context.ask()
         done.failed("E_POLICY_DENY", 3, "notes.txt is outside of policy.writable_paths")
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_the_policy_chooses_the_agent(tmp_path: Path) -> None:
     config = POLICY + "  providers: {docs: codex, default: claude_code}\n"
-    with delegations(tmp_path, config=config) as desk:
-        done = desk.ask(task_prompt="Write a docstring.", provider="claude_code")
+    with delegations(tmp_path, config=config) as context:
+        done = context.ask(task_prompt="Write a docstring.", provider="claude_code")
         done.failed("E_POLICY_DENY", 3, "docs tasks are done by codex, not by claude_code")
-        done = desk.ask(task_prompt="Write a docstring.", execution=DRY)
+        done = context.ask(task_prompt="Write a docstring.", execution=DRY)
         done.failed("E_PROVIDER_UNAVAILABLE", 5, "codex: ")
-        done = desk.ask(task_prompt="Round up.", execution=DRY)
+        done = context.ask(task_prompt="Round up.", execution=DRY)
         assert done.result["provider_used"] == "claude_code"
 
 
-def test_without_a_rule_codex_comes_first(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        fake = desk.agent.bin / "codex"
+def test_the_cheapest_agent_and_none_without_a_price(tmp_path: Path) -> None:
+    config = POLICY + "  providers: {docs: cheapest}\n"
+    with delegations(tmp_path, config=config) as context:
+        fake = context.agent.bin / "codex"
         fake.write_text("#!/bin/sh\nexit 1\n")
         fake.chmod(0o755)
-        desk.env["OPENAI_API_KEY"] = "sk-test-AnotherKeyOfTheNight04"
-        done = desk.ask(execution=DRY)
+        context.env["OPENAI_API_KEY"] = "sk-test-AnotherKeyOfTheNight04"
+        page = {"task_prompt": "Write a docstring.", "execution": DRY}
+        price = '{"claude-opus-4-6": {"input": %s, "output": %s}}'
+        for usd, agent in (("0.001", "claude_code"), ("1000", "codex")):
+            context.env["NIGHTSHIFT_PRICES"] = price % (usd, usd)
+            assert context.ask(**page).result["provider_used"] == agent
+        del context.env["NIGHTSHIFT_PRICES"]
+        context.env["NIGHTSHIFT_MODELS__IMPLEMENT"] = "nobody-knows-its-price"
+        done = context.ask(task_prompt="Round up.", execution=DRY)
+        done.failed(
+            "E_PROVIDER_UNAVAILABLE", 5, "codex: prices: none is known for", "claude_code: "
+        )
+        done = context.ask(task_prompt="Round up.", execution=DRY, provider="claude_code")
+        assert done.result["ok"] is True, "max_tokens bounds it, and somebody has named it"
+
+
+def test_without_a_rule_codex_comes_first(tmp_path: Path) -> None:
+    with delegations(tmp_path) as context:
+        fake = context.agent.bin / "codex"
+        fake.write_text("#!/bin/sh\nexit 1\n")
+        fake.chmod(0o755)
+        context.env["OPENAI_API_KEY"] = "sk-test-AnotherKeyOfTheNight04"
+        done = context.ask(execution=DRY)
         assert done.result["provider_used"] == "codex"
-        del desk.env["OPENAI_API_KEY"]
-        done = desk.ask(execution=DRY)
+        del context.env["OPENAI_API_KEY"]
+        done = context.ask(execution=DRY)
         assert done.result["provider_used"] == "claude_code"

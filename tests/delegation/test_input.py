@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.work.delegation.payload import read_payload
 from tests.support.delegation import POLICY, TASK, delegations, ended
 
 EVIL = "x'; touch EVIL; $(touch EVIL) `touch EVIL` | touch EVIL && touch EVIL #\""
@@ -92,47 +94,67 @@ DENIED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+WHOLE = {"unknown key", "NUL in the task", "the .git", "NUL in a path", "dirty worktree"}
+"""Wrong in themselves, and told by the whole command all the same."""
+
+
+def refused(payload: bytes) -> str:
+    """What is wrong with a payload in itself, "" for nothing: no process has to be asked."""
+    try:
+        read_payload(payload)
+    except NightshiftError as error:
+        assert error.code is Code.CONFIG
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize(("code", "cases"), [("E_CONFIG", CONFIG), ("E_POLICY_DENY", DENIED)])
 def test_bad_input(tmp_path: Path, code: str, cases: dict[str, tuple[dict[str, Any], str]]) -> None:
-    with delegations(tmp_path) as desk:
+    with delegations(tmp_path) as context:
         for name, (payload, text) in cases.items():
-            done = desk.ask(**payload)
+            if (said := refused(context.payload(**payload))) and name not in WHOLE:
+                assert (code, text in said) == ("E_CONFIG", True), (name, said)
+                assert "\n" not in said, name
+                assert len(said) < 500, name
+                continue
+            done = context.ask(**payload)
             result = done.result
+            assert result["error"].startswith(said), name
             assert result["diagnostics"]["error_code"] == code, (name, result)
             assert text in result["error"], (name, result["error"])
             assert "\n" not in result["error"], name
             assert len(result["error"]) < 500, name
             assert (result["ok"], result["rollback_performed"]) == (False, False), name
             assert "hunter2secret" not in done.stdout + done.log, name
-        assert desk.agent.seen == []
+        assert context.agent.seen == []
         assert list(tmp_path.rglob("EVIL*")) == []
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 def test_what_is_denied_is_told(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        done = desk.ask(execution={"test_command_id": "deploy"})
+    with delegations(tmp_path) as context:
+        done = context.ask(execution={"test_command_id": "deploy"})
         done.failed("E_POLICY_DENY", 3, "'deploy' is not in policy.test_commands (unit)")
-        assert [e["gate"] for e in desk.events if e["event"] == "gate_denied"] == ["exec"]
+        assert [e["gate"] for e in context.events if e["event"] == "gate_denied"] == ["exec"]
 
 
 def test_shell_in_the_task_is_words(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        assert desk.ask(task_prompt=EVIL).result["ok"] is True
-        assert EVIL in desk.agent.seen[0].prompt
-        assert not any(EVIL in word for word in desk.agent.seen[0].argv)
+    with delegations(tmp_path) as context:
+        assert context.ask(task_prompt=EVIL).result["ok"] is True
+        assert EVIL in context.agent.seen[0].prompt
+        assert not any(EVIL in word for word in context.agent.seen[0].argv)
         assert list(tmp_path.rglob("EVIL*")) == []
 
 
 def test_a_flag_that_is_listed_stays_one_word(tmp_path: Path) -> None:
     evil = json.dumps(EVIL)
     config = POLICY.replace('args: ["-s",', f'args: ["-s", {evil},')
-    with delegations(tmp_path, config=config) as desk:
-        desk.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
-        done = desk.ask(execution={"test_command_id": "unit", "test_args": [EVIL]})
+    with delegations(tmp_path, config=config) as context:
+        context.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
+        done = context.ask(execution={"test_command_id": "unit", "test_args": [EVIL]})
         done.failed("E_TEST_FAILED", 8)
         assert list(tmp_path.rglob("EVIL*")) == []
-        desk.assert_untouched()
+        context.assert_untouched()
 
 
 BROKEN = {
@@ -149,51 +171,51 @@ BROKEN = {
 
 
 def test_what_is_no_payload(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
+    with delegations(tmp_path) as context:
         for raw, text in BROKEN.values():
-            done = desk.called(raw)
+            done = context.called(raw)
             done.failed("E_CONFIG", 2, text)
             assert len(done.stdout) < 2000, text
-        really = ended(desk.start(BROKEN["10 MB"][0]))
+        really = ended(context.start(BROKEN["10 MB"][0]))
         really.failed("E_CONFIG", 2, BROKEN["10 MB"][1])
-        assert list(desk.desk.iterdir()) == []
-        desk.assert_untouched()
+        assert list(context.context.iterdir()) == []
+        context.assert_untouched()
 
 
 def test_a_payload_in_a_file(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        file = desk.folder / "tmp/payload.json"
-        file.write_bytes(desk.payload(execution={"dry_run": True}))
-        assert ended(desk.start(b"", "--payload", str(file))).result["ok"] is True
-        done = ended(desk.start(b"", "--payload", "nowhere.json"))
+    with delegations(tmp_path) as context:
+        file = context.folder / "tmp/payload.json"
+        file.write_bytes(context.payload(execution={"dry_run": True}))
+        assert ended(context.start(b"", "--payload", str(file))).result["ok"] is True
+        done = ended(context.start(b"", "--payload", "nowhere.json"))
         done.failed("E_CONFIG", 2, "--payload: nowhere.json: No such file or directory")
 
 
 def test_a_tracked_output_folder_and_one_that_cannot_be_written(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        desk.env["NIGHTSHIFT_OUTPUT_DIR"] = "docs"
-        desk.ask().failed("E_CONFIG", 2, "output_dir: docs is tracked by git")
-        del desk.env["NIGHTSHIFT_OUTPUT_DIR"]
-        desk.env["TMPDIR"] = "/nowhere"
-        desk.ask().failed("E_CONFIG", 2, "TMPDIR: /nowhere is no folder")
+    with delegations(tmp_path) as context:
+        context.env["NIGHTSHIFT_OUTPUT_DIR"] = "docs"
+        context.ask().failed("E_CONFIG", 2, "output_dir: docs is tracked by git")
+        del context.env["NIGHTSHIFT_OUTPUT_DIR"]
+        context.env["TMPDIR"] = "/nowhere"
+        context.ask().failed("E_CONFIG", 2, "TMPDIR: /nowhere is no folder")
 
 
 def test_nobody_to_commit_as(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        config = desk.repository / ".git/config"
+    with delegations(tmp_path) as context:
+        config = context.repository / ".git/config"
         config.write_text(config.read_text().replace("email", "nomail"))
-        desk.ask().failed("E_CONFIG", 2, "set git's user.name and user.email")
-        assert desk.ask(execution={"apply_changes": False}).result["ok"] is True
+        context.ask().failed("E_CONFIG", 2, "set git's user.name and user.email")
+        assert context.ask(execution={"apply_changes": False}).result["ok"] is True
 
 
 def test_the_schemas_are_printed(tmp_path: Path) -> None:
     import jsonschema  # type: ignore[import-untyped]
 
-    with delegations(tmp_path) as desk:
-        schemas = ended(desk.start(b"", "--schema")).result
+    with delegations(tmp_path) as context:
+        schemas = ended(context.start(b"", "--schema")).result
         assert schemas["payload"]["required"] == ["task_prompt"]
-        jsonschema.validate(json.loads(desk.payload()), schemas["payload"])
-        done = desk.ask(execution={"dry_run": True})
+        jsonschema.validate(json.loads(context.payload()), schemas["payload"])
+        done = context.ask(execution={"dry_run": True})
         jsonschema.validate(done.result, schemas["result"])
         assert set(done.result) == set(schemas["result"]["properties"])
         mistakes: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The real agent's CLI in the real sandbox, in a private checkout; and what it cannot reach."""
+"""The real agent's CLI in the real sandbox, in a private checkout; and what it cannot access."""
 
 import os
 import re
@@ -30,15 +30,15 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def implement(desk: Delegations) -> Script:
+def implement(context: Delegations) -> Script:
     """Look around, then edit the file at the place where the CLI says that it works."""
 
     def turn(request: Request) -> Turn:
-        where = re.search(rf"{desk.folder}/tmp/ns-\w+/shop\b", str(request.body))
+        where = re.search(rf"{context.folder}/tmp/ns-\w+/shop\b", str(request.body))
         assert where, "the agent works in a private checkout"
         test = f"{where[0]}/test_shop.py"
         script = [
-            model.bash(f"git -C {desk.repository} config --list"),
+            model.bash(f"git -C {context.repository} config --list"),
             model.read(test),
             model.edit(test, LAST, LAST + NOTE),
             model.bash("git status --short"),
@@ -63,14 +63,14 @@ def test_the_real_agent(open_folder: Path, tier: str, agent: str) -> None:
         pytest.skip("the uid tier needs root")
     if tier == "namespaces" and not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
-    with delegations(open_folder) as desk:
-        config = desk.repository / ".git/config"
+    with delegations(open_folder) as context:
+        config = context.repository / ".git/config"
         config.write_text(f"{config.read_text()}[secret]\n\tpassword = {SECRET}\n")
         config.chmod(0o644)  # as git leaves it: in the uid tier only its mode can close it
-        turns = {"implement": implement(desk), "verify": verify}
+        turns = {"implement": implement(context), "verify": verify}
         with ModelEndpoint(turns, bead_of=BEADS) as endpoint:
             way = {"OPENAI_BASE_URL": f"{endpoint.url}/v1", "OPENAI_API_KEY": MODEL_KEY}
-            done = run(desk, tier, endpoint.url, **(way if agent == "codex" else {}))
+            done = run(context, tier, endpoint.url, **(way if agent == "codex" else {}))
             result = done.result
             assert result["ok"] is True, done.log + done.stdout
             assert (result["provider_used"], result["test_result"]) == (agent, "passed")
@@ -82,10 +82,10 @@ def test_the_real_agent(open_folder: Path, tier: str, agent: str) -> None:
             assert SECRET not in seen
             assert MODEL_KEY not in seen
         assert config.stat().st_mode & 0o777 == 0o644
-        desk.assert_tidy()
+        context.assert_tidy()
 
 
-def run(desk: Delegations, tier: str, url: str, **more: str) -> Done:
+def run(context: Delegations, tier: str, url: str, **more: str) -> Done:
     env = {"NIGHTSHIFT_ISOLATION": tier, "ANTHROPIC_BASE_URL": url, "PATH": f"{TOOLS}:{PATH}"}
-    payload = desk.payload(execution={"test_command_id": "unit"})
-    return ended(desk.start(payload, **env, **more))
+    payload = context.payload(execution={"test_command_id": "unit"})
+    return ended(context.start(payload, **env, **more))

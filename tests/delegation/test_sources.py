@@ -15,23 +15,23 @@ from tests.support.world import FILES, fill, git
 
 
 @contextmanager
-def served(desk: Delegations) -> Iterator[str]:
+def served(shop: Delegations) -> Iterator[str]:
     """A public project over HTTPS, by a certificate that the caller's environment trusts."""
-    certificate, key = desk.folder / "agent/own.pem", desk.folder / "agent/own.key"
+    certificate, key = shop.folder / "agent/own.pem", shop.folder / "agent/own.key"
     asked = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split()
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     files = ["-keyout", str(key), "-out", str(certificate)]
     subprocess.run(["openssl", *asked, *names, *files], check=True, capture_output=True, timeout=60)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    gitlab = Standin(desk.folder / "agent/gitlab")
+    gitlab = Standin(shop.folder / "agent/gitlab")
     gitlab._server.socket = context.wrap_socket(gitlab._server.socket, server_side=True)
     with gitlab:
         project = gitlab.add_project("acme/shop", visibility="public")
         stranger = "profile: development\nisolation: namespaces\nagent: replay\n"
         held = {**FILES, "nightshift.yaml": stranger}
-        fill(project.bare_repository, desk.folder / "agent/seed", held, 3)
-        desk.env["GIT_SSL_CAINFO"] = str(certificate)
+        fill(project.bare_repository, shop.folder / "agent/seed", held, 3)
+        shop.env["GIT_SSL_CAINFO"] = str(certificate)
         yield f"https://localhost:{gitlab._server.server_port}/acme/shop.git"
 
 
@@ -41,55 +41,55 @@ needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="it makes
 @needs_openssl
 def test_a_repository_by_url(tmp_path: Path) -> None:
     """Its own nightshift.yaml is a stranger's: the settings are the caller's."""
-    with delegations(tmp_path) as desk, served(desk) as url:
+    with delegations(tmp_path) as shop, served(shop) as url:
         repo = {"type": "git_url", "value": url}
-        done = desk.ask(repo=repo)
+        done = shop.ask(repo=repo)
         done.failed("E_APPROVAL_REQUIRED", 4, "nobody has approved it")
-        desk.env |= {
+        shop.env |= {
             "NIGHTSHIFT_POLICY__ORCHESTRATORS": "planner",
             "NIGHTSHIFT_POLICY__WRITABLE_PATHS": "docs/**",
         }
-        done = desk.delegate(repo=repo)
+        done = shop.delegate(repo=repo)
         result = done.result
         assert (result["ok"], result["git"]["branch"]) == (True, None), done
         assert result["files_changed"] == ["docs/new.md"]
-        assert b"docs/new.md" in desk.kept(done, "patch_file")
-        assert desk.agent.seen[0].git_config.count("localhost") == 0
-        done = desk.ask(repo=repo, workspace={"base_ref": "nowhere"})
+        assert b"docs/new.md" in shop.kept(done, "patch_file")
+        assert shop.agent.seen[0].git_config.count("localhost") == 0
+        done = shop.ask(repo=repo, workspace={"base_ref": "nowhere"})
         done.failed("E_CONFIG", 2, "base_ref: 'nowhere' is no branch or tag there")
-        done = desk.ask(repo={**repo, "value": f"{url}x"})
+        done = shop.ask(repo={**repo, "value": f"{url}x"})
         done.failed("E_CONFIG", 2, "it cannot be fetched")
-        desk.assert_untouched()
+        shop.assert_untouched()
 
 
 def test_a_workspace_by_its_name(tmp_path: Path) -> None:
-    with delegations(tmp_path) as desk:
-        root = desk.folder / "workspaces"
+    with delegations(tmp_path) as shop:
+        root = shop.folder / "workspaces"
         root.mkdir()
-        git(root, "clone", "-q", str(desk.repository), "one")
+        git(root, "clone", "-q", str(shop.repository), "one")
         git(root / "one", "config", "user.name", "Ada")
         git(root / "one", "config", "user.email", "ada@example.org")
-        desk.env["NIGHTSHIFT_WORKSPACES"] = str(root)
-        done = desk.ask(repo={"type": "workspace_id", "value": "one"})
+        shop.env["NIGHTSHIFT_WORKSPACES"] = str(root)
+        done = shop.ask(repo={"type": "workspace_id", "value": "one"})
         assert done.result["ok"] is True, done
         assert done.result["git"]["branch"] in git(root / "one", "branch", "--list", "nightshift/*")
-        (root / "link").symlink_to(desk.repository)
+        (root / "link").symlink_to(shop.repository)
         for name, text in {
             "two": "holds no folder two",
             "../shop": "make a workspace_id",
             "link": "holds no folder link",
             ".": "make a workspace_id",
         }.items():
-            done = desk.ask(repo={"type": "workspace_id", "value": name})
+            done = shop.ask(repo={"type": "workspace_id", "value": name})
             done.failed("E_CONFIG", 2, text)
-        done = desk.ask()
+        done = shop.ask()
         done.failed("E_CONFIG", 2, "is not below NIGHTSHIFT_WORKSPACES")
 
 
 def test_the_repository_around_the_caller_is_the_default(tmp_path: Path) -> None:
-    with delegations(tmp_path, config=POLICY) as desk:
-        desk.desk = desk.repository
-        done = desk.delegate(repo={})
+    with delegations(tmp_path, config=POLICY) as shop:
+        shop.context = shop.repository
+        done = shop.delegate(repo={})
         assert done.result["ok"] is True, done
-        assert desk.status().splitlines()[1:] != []
-        assert "nightshift" not in desk.agent.seen[0].tree
+        assert shop.status().splitlines()[1:] != []
+        assert "nightshift" not in shop.agent.seen[0].tree

@@ -9,7 +9,7 @@ import gitlab as python_gitlab
 import pytest
 
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import Project, User
+from gitlab_nightshift.demo.standin_state import StandinProject, User
 
 TOKEN, READER, REPORTER_TOKEN, GUEST_TOKEN, MAINTAINER_TOKEN, JOB = (
     "glpat-developer",
@@ -83,14 +83,14 @@ def work(tmp_path: Path, git: Git) -> Path:
 
 
 @pytest.fixture
-def project(gitlab: Standin, work: Path, git: Git) -> Project:
+def project(gitlab: Standin, work: Path, git: Git) -> StandinProject:
     project = gitlab.add_project("team/sub/app")
     git("push", "--quiet", project.bare_repository, "main", cwd=work)
     return project
 
 
 @pytest.fixture
-def branch(project: Project, work: Path, git: Git) -> str:
+def branch(project: StandinProject, work: Path, git: Git) -> str:
     """A branch of the project, one commit ahead: one file changed, added, deleted, renamed each."""
     git("checkout", "--quiet", "-b", "night-shift/one", cwd=work)
     (work / "second.txt").rename(work / "zweite Ümlaut.txt")

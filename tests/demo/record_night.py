@@ -17,10 +17,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gitlab_nightshift import stages
-from gitlab_nightshift.demo.night import RECORDING, Demo, demo_night
-from gitlab_nightshift.records import Outcome
-from gitlab_nightshift.session import Call, opened
+from gitlab_nightshift.demo.demo_night import RECORDING, Demo, open_demo
+from gitlab_nightshift.supervisor import SupervisorOptions, supervise
 from tests.demo.night_script import REFUSED, Key, night_script
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import Request, Turn, costing
@@ -39,13 +37,12 @@ UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 def record(folder: Path) -> None:
     """Run the night and keep it in ``folder``. Raises AssertionError where it goes otherwise."""
-    with tempfile.TemporaryDirectory() as left, demo_night(Path(left), os.environ) as demo:
+    with tempfile.TemporaryDirectory() as left, open_demo(Path(left), os.environ) as demo:
         script = night_script(demo.checkout, demo.env["CI_COMMIT_SHA"])
         with ModelEndpoint(model(script)) as endpoint:
-            call = Call(_environment(demo, endpoint, folder), demo.checkout, None, {}, True)
-            with opened(call) as session:
-                result = stages.run(session)
-        assert result.outcome is Outcome.MR_CREATED, result
+            env = _environment(demo, endpoint, folder)
+            status = supervise(SupervisorOptions(env, demo.checkout, None, {}, colour=True))
+        assert status == 0
         assert endpoint.unscripted == []
         assert len(endpoint.messages) == sum(map(len, script.values()))
         for bead in folder.glob("*/bead.json"):

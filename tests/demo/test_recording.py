@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift import stages
-from gitlab_nightshift.demo.night import HISTORY, RECORDING, demo_night
-from gitlab_nightshift.records import Outcome
-from gitlab_nightshift.session import Call, opened
+from gitlab_nightshift.demo.demo_night import HISTORY, RECORDING, open_demo
+from tests.support import warm
+from tests.support.world import Done, ended
 
 LIMIT = "if subtotal >= FREE_FROM"
 MUTANTS = {
@@ -82,11 +81,11 @@ def results(sample: Path, folder: Path, cases: Mapping[str, Case]) -> dict[str, 
     assert (sample / "Makefile").read_text().endswith("\tpython3 -m unittest\n")
     folders = [prepared(sample, folder / name, case) for name, case in cases.items()]
     command = [sys.executable, "-B", "-c", SUITES, *map(str, folders)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     found = {}
     for name, place in zip(cases, folders, strict=True):
-        told = told.partition(f"{place}\n")[2]
-        own = told.partition(f"\n{folder}/")[0]
+        output = output.partition(f"{place}\n")[2]
+        own = output.partition(f"\n{folder}/")[0]
         ran = re.search(r"Ran (\d+) tests", own)
         assert ran, own
         found[name] = (own.rstrip().endswith("OK"), int(ran[1]))
@@ -143,19 +142,22 @@ def test_a_recorded_night_can_be_recorded_again(tmp_path: Path) -> None:
     shutil.copytree(RECORDING, recording)
     for bead in recording.glob("*/bead.json"):
         bead.write_text(json.dumps({**json.loads(bead.read_bytes()), "pace_s": 0.0}, indent=2))
-    with demo_night(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
+    with open_demo(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
         env = {
             **demo.env,
             "NIGHTSHIFT_REPLAY_DIR": str(recording),
             "NIGHTSHIFT_RECORD_DIR": str(again),
         }
-        with opened(Call(env, demo.checkout, None, {}, False)) as session:
-            assert stages.run(session).outcome is Outcome.MR_CREATED
+        assert _run(env, demo.checkout).exit_status == 0
         assert len(demo.project.merge_requests) == 1
         assert [push.ref for push in demo.project.pushes] == [
             "refs/heads/night-shift/test-shipping-limits"
         ]
     assert _recorded(again) == _recorded(recording)
+
+
+def _run(env: Mapping[str, str], checkout: Path) -> Done:
+    return ended(warm.start(["run"], cwd=checkout, env={**env, "no_proxy": "127.0.0.1"}))
 
 
 def _recorded(folder: Path) -> dict[str, Any]:
@@ -166,13 +168,14 @@ def _recorded(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("where", ["inside", "foreign"])
 def test_a_night_is_not_recorded_over_something_else(tmp_path: Path, where: str) -> None:
-    with demo_night(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
+    with open_demo(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
         folder = demo.checkout / "basket" if where == "inside" else tmp_path / "mine"
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").write_text('"""Prices of a basket in the Harbour Books shop."""\n')
         env = {**demo.env, "NIGHTSHIFT_RECORD_DIR": str(folder)}
-        with opened(Call(env, demo.checkout, None, {}, False)) as session:
-            result = stages.run(session)
+        done = _run(env, demo.checkout)
         assert (folder / "__init__.py").exists()
-    assert (result.error_code, result.beads) == ("E_CONFIG", ())
-    assert "record_dir" in result.reason
+        result = json.loads((demo.checkout / "nightshift/result.json").read_text())
+    assert done.exit_status == 2
+    assert (result["error_code"], result["beads"]) == ("E_CONFIG", [])
+    assert "record_dir" in result["reason"]

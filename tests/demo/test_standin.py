@@ -10,7 +10,7 @@ import requests
 from gitlab.exceptions import GitlabAuthenticationError, GitlabError, GitlabHttpError
 
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import Project, User
+from gitlab_nightshift.demo.standin_state import StandinProject, User
 
 from .conftest import (
     GUEST_TOKEN,
@@ -86,7 +86,7 @@ def test_any_scope_may_ask_about_itself(gitlab: Standin, connect: Connect) -> No
 
 
 @pytest.mark.parametrize("by_path", [True, False])
-def test_project(project: Project, connect: Connect, by_path: bool) -> None:
+def test_project(project: StandinProject, connect: Connect, by_path: bool) -> None:
     shown = connect().projects.get(project.path if by_path else project.id)
     assert shown.id == project.id
     assert shown.default_branch == "main"
@@ -98,7 +98,7 @@ def test_project(project: Project, connect: Connect, by_path: bool) -> None:
 
 
 def test_a_project_that_may_not_be_seen_is_404(
-    gitlab: Standin, project: Project, connect: Connect
+    gitlab: Standin, project: StandinProject, connect: Connect
 ) -> None:
     gitlab.add_token("glpat-stranger", gitlab.users[0], access_level=0)
     for token, name in ((TOKEN, "no/such"), ("glpat-stranger", project.path), (None, project.path)):
@@ -129,7 +129,7 @@ def test_users(gitlab: Standin, reviewer: User, connect: Connect) -> None:
     assert [user.username for user in client.users.list(search="hopper")] == ["grace"]
 
 
-def test_labels(project: Project, connect: Connect) -> None:
+def test_labels(project: StandinProject, connect: Connect) -> None:
     labels = connect().projects.get(project.id, lazy=True).labels
     made = labels.create({"name": "night shift", "color": "#123456", "description": "ours"})
     assert labels.get("night shift").id == made.id
@@ -145,7 +145,7 @@ def test_labels(project: Project, connect: Connect) -> None:
     assert refusal(error) == (400, {"error": "color is missing"})
 
 
-def test_roles_and_scopes(project: Project, branch: str, connect: Connect) -> None:
+def test_roles_and_scopes(project: StandinProject, branch: str, connect: Connect) -> None:
     with pytest.raises(GitlabError) as error:
         connect(READER).projects.get(project.id).mergerequests.create(mr_of(branch))
     assert refusal(error) == (
@@ -167,7 +167,7 @@ def test_roles_and_scopes(project: Project, branch: str, connect: Connect) -> No
 
 
 def test_a_job_token_reads_merge_requests_and_writes_nothing(
-    project: Project, branch: str, connect: Connect
+    project: StandinProject, branch: str, connect: Connect
 ) -> None:
     connect().projects.get(project.id).mergerequests.create(mr_of(branch))
     requests_of_job = connect(job_token=JOB).projects.get(project.id, lazy=True).mergerequests
@@ -188,7 +188,7 @@ def test_protected_branches(gitlab: Standin, connect: Connect) -> None:
     assert not project.is_protected("xrelease/1")
 
 
-def test_branch_and_commit(project: Project, branch: str, connect: Connect) -> None:
+def test_branch_and_commit(project: StandinProject, branch: str, connect: Connect) -> None:
     shown = connect().projects.get(project.id)
     found = shown.branches.get(branch)
     assert (found.name, found.protected, found.default, found.can_push) == (
@@ -213,7 +213,7 @@ def test_branch_and_commit(project: Project, branch: str, connect: Connect) -> N
         assert refusal(error) == (404, {"message": text})
 
 
-def test_compare(project: Project, branch: str, connect: Connect) -> None:
+def test_compare(project: StandinProject, branch: str, connect: Connect) -> None:
     shown = connect().projects.get(project.id)
     found = shown.repository_compare("main", branch)
     assert isinstance(found, dict)
@@ -236,7 +236,7 @@ def test_compare(project: Project, branch: str, connect: Connect) -> None:
 
 
 def test_merge_request_from_birth_to_end(
-    project: Project, branch: str, reviewer: User, connect: Connect
+    project: StandinProject, branch: str, reviewer: User, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id).mergerequests
     made = manager.create(
@@ -283,7 +283,7 @@ def test_merge_request_from_birth_to_end(
 
 
 def test_the_sha_follows_pushes(
-    project: Project, branch: str, work: Path, git: Git, connect: Connect
+    project: StandinProject, branch: str, work: Path, git: Git, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id).mergerequests
     manager.create(mr_of(branch))
@@ -292,7 +292,7 @@ def test_the_sha_follows_pushes(
     assert manager.get(1).sha == git("rev-parse", "HEAD", cwd=work).stdout.strip()
 
 
-def test_merge_request_refusals(project: Project, branch: str, connect: Connect) -> None:
+def test_merge_request_refusals(project: StandinProject, branch: str, connect: Connect) -> None:
     manager = connect().projects.get(project.id).mergerequests
 
     def refused(**fields: Any) -> tuple[int | None, Any]:
@@ -330,7 +330,7 @@ def test_merge_request_refusals(project: Project, branch: str, connect: Connect)
 
 
 def test_lists_filter_and_page(
-    project: Project, branch: str, work: Path, git: Git, connect: Connect
+    project: StandinProject, branch: str, work: Path, git: Git, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id).mergerequests
     for number in range(5):
@@ -367,7 +367,7 @@ def test_lists_filter_and_page(
     assert error.value.response_code == 501
 
 
-def test_changes_and_notes(project: Project, branch: str, connect: Connect) -> None:
+def test_changes_and_notes(project: StandinProject, branch: str, connect: Connect) -> None:
     request = connect().projects.get(project.id).mergerequests.create(mr_of(branch))
     changes = request.changes()
     assert isinstance(changes, dict)
@@ -398,7 +398,7 @@ def test_the_free_tier_keeps_one_reviewer(tmp_path: Path, git: Git, work: Path) 
         assert [user["username"] for user in answer.json()["reviewers"]] == ["one"]
 
 
-def test_what_is_not_built_is_told(project: Project, connect: Connect) -> None:
+def test_what_is_not_built_is_told(project: StandinProject, connect: Connect) -> None:
     client = connect(MAINTAINER_TOKEN)
     for path, status in (("/projects", 404), (f"/projects/{project.id}/labels", 405)):
         with pytest.raises(GitlabError) as error:
@@ -407,7 +407,7 @@ def test_what_is_not_built_is_told(project: Project, connect: Connect) -> None:
 
 
 def test_requests_are_recorded_without_tokens(
-    gitlab: Standin, project: Project, connect: Connect
+    gitlab: Standin, project: StandinProject, connect: Connect
 ) -> None:
     client = connect()
     client.projects.get(project.path, lazy=True).labels.create({"name": "x", "color": "#000000"})
@@ -420,7 +420,9 @@ def test_requests_are_recorded_without_tokens(
     assert TOKEN not in repr(gitlab.requests)
 
 
-def test_fail_next_answers_instead(gitlab: Standin, project: Project, connect: Connect) -> None:
+def test_fail_next_answers_instead(
+    gitlab: Standin, project: StandinProject, connect: Connect
+) -> None:
     client = connect()
     labels = client.projects.get(project.id, lazy=True).labels
     gitlab.fail_next("POST", r"/labels$", 502, "<html>Bad gateway</html>", times=2)
@@ -440,7 +442,7 @@ def test_fail_next_answers_instead(gitlab: Standin, project: Project, connect: C
 
 
 def test_drop_next_works_but_does_not_answer(
-    gitlab: Standin, project: Project, branch: str, connect: Connect
+    gitlab: Standin, project: StandinProject, branch: str, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id, lazy=True).mergerequests
     gitlab.drop_next("POST", r"/merge_requests$")
@@ -453,7 +455,7 @@ def test_drop_next_works_but_does_not_answer(
 
 
 def test_a_fault_of_its_own_is_told(
-    gitlab: Standin, project: Project, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    gitlab: Standin, project: StandinProject, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project, "labels", None)
     with pytest.raises(GitlabError) as error:

@@ -10,9 +10,8 @@ import pytest
 import requests
 
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import Credential, Project
-from gitlab_nightshift.host.descendants import own_children
-from tests.support.trees import wait_for
+from gitlab_nightshift.demo.standin_state import Credential, StandinProject
+from tests.support.trees import processes_in, wait_for
 
 from .conftest import (
     GUEST_TOKEN,
@@ -30,7 +29,7 @@ ZERO = "0" * 40
 
 
 def test_clone_fetch_and_push(
-    gitlab: Standin, project: Project, work: Path, tmp_path: Path, git: Git
+    gitlab: Standin, project: StandinProject, work: Path, tmp_path: Path, git: Git
 ) -> None:
     url = credentials_in(project.http_url, TOKEN)
     cloned = git("clone", "--quiet", url, tmp_path / "clone", GIT_TRACE_PACKET="1")
@@ -50,7 +49,7 @@ def test_clone_fetch_and_push(
     assert TOKEN not in repr(gitlab.requests)
 
 
-def test_shallow_clone_and_push_from_it(project: Project, tmp_path: Path, git: Git) -> None:
+def test_shallow_clone_and_push_from_it(project: StandinProject, tmp_path: Path, git: Git) -> None:
     url, clone = credentials_in(project.http_url, TOKEN), tmp_path / "clone"
     git("clone", "--quiet", "--depth=1", url, clone)
     assert git("rev-list", "--count", "HEAD", cwd=clone).stdout.strip() == "1"
@@ -61,7 +60,7 @@ def test_shallow_clone_and_push_from_it(project: Project, tmp_path: Path, git: G
 
 
 def test_a_large_push_and_a_large_request_body(
-    project: Project, work: Path, tmp_path: Path, git: Git
+    project: StandinProject, work: Path, tmp_path: Path, git: Git
 ) -> None:
     """Above 1 MiB git sends the pack chunked; a long list of wants comes gzip'd."""
     (work / "large.bin").write_bytes(os.urandom(1_500_000))
@@ -81,7 +80,7 @@ def test_a_large_push_and_a_large_request_body(
     assert size == "1500000"
 
 
-def test_a_chunked_body_below_one_mebibyte(project: Project, work: Path, git: Git) -> None:
+def test_a_chunked_body_below_one_mebibyte(project: StandinProject, work: Path, git: Git) -> None:
     (work / "medium.bin").write_bytes(os.urandom(300_000))
     git("add", ".", cwd=work)
     git("commit", "--quiet", "-m", "Add a file", cwd=work)
@@ -91,17 +90,19 @@ def test_a_chunked_body_below_one_mebibyte(project: Project, work: Path, git: Gi
     assert [push.ref for push in project.pushes] == ["refs/heads/x"]
 
 
-def test_a_wrong_token_is_refused(gitlab: Standin, project: Project, work: Path, git: Git) -> None:
+def test_a_wrong_token_is_refused(
+    gitlab: Standin, project: StandinProject, work: Path, git: Git
+) -> None:
     url = credentials_in(project.http_url, "glpat-wrong")
-    told = git("push", url, "HEAD:refs/heads/x", cwd=work, status=128).stderr
-    assert "HTTP Basic: Access denied" in told
-    assert "Authentication failed" in told
+    stderr = git("push", url, "HEAD:refs/heads/x", cwd=work, status=128).stderr
+    assert "HTTP Basic: Access denied" in stderr
+    assert "Authentication failed" in stderr
     assert Credential("basic", "oauth2", "glpat-wrong") in gitlab.credentials_seen
     assert "could not read Username" in git("ls-remote", project.http_url, status=128).stderr
 
 
 @pytest.mark.parametrize(
-    ("offered", "told"),
+    ("offered", "message"),
     [
         ((REPORTER_TOKEN, "oauth2"), "You are not allowed to push code to this project."),
         ((READER, "oauth2"), "You are not allowed to upload code."),
@@ -110,14 +111,16 @@ def test_a_wrong_token_is_refused(gitlab: Standin, project: Project, work: Path,
     ],
 )
 def test_pushing_takes_a_developer(
-    project: Project, work: Path, git: Git, offered: tuple[str, str], told: str
+    project: StandinProject, work: Path, git: Git, offered: tuple[str, str], message: str
 ) -> None:
     url = credentials_in(project.http_url, *offered)
-    assert told in git("push", url, "HEAD:refs/heads/x", cwd=work, status=128).stderr
+    assert message in git("push", url, "HEAD:refs/heads/x", cwd=work, status=128).stderr
     assert project.pushes == []
 
 
-def test_reading_takes_a_reporter(gitlab: Standin, project: Project, work: Path, git: Git) -> None:
+def test_reading_takes_a_reporter(
+    gitlab: Standin, project: StandinProject, work: Path, git: Git
+) -> None:
     git("ls-remote", credentials_in(project.http_url, READER))
     git("ls-remote", credentials_in(project.http_url, JOB, "gitlab-ci-token"))
     refused = git("ls-remote", credentials_in(project.http_url, GUEST_TOKEN), status=128)
@@ -130,41 +133,43 @@ def test_reading_takes_a_reporter(gitlab: Standin, project: Project, work: Path,
 
 
 def test_protected_branches_are_refused(
-    gitlab: Standin, project: Project, work: Path, git: Git
+    gitlab: Standin, project: StandinProject, work: Path, git: Git
 ) -> None:
     project.protected_branches.append("release/*")
     url = credentials_in(project.http_url, TOKEN)
     git("commit", "--quiet", "--allow-empty", "-m", "third", cwd=work)
-    told = git("push", url, "HEAD:refs/heads/main", cwd=work, status=1).stderr
+    stderr = git("push", url, "HEAD:refs/heads/main", cwd=work, status=1).stderr
     message = "You are not allowed to push code to protected branches on this project."
-    assert f"remote: GitLab: {message}" in told
-    assert "pre-receive hook declined" in told
-    told = git("push", url, "HEAD:refs/heads/release/1/2", cwd=work, status=1).stderr
-    assert "You are not allowed to create protected branches on this project." in told
-    told = git("push", url, ":refs/heads/main", cwd=work, status=1).stderr
-    assert "You are not allowed to delete protected branches from this project. Only" in told
+    assert f"remote: GitLab: {message}" in stderr
+    assert "pre-receive hook declined" in stderr
+    stderr = git("push", url, "HEAD:refs/heads/release/1/2", cwd=work, status=1).stderr
+    assert "You are not allowed to create protected branches on this project." in stderr
+    stderr = git("push", url, ":refs/heads/main", cwd=work, status=1).stderr
+    assert "You are not allowed to delete protected branches from this project. Only" in stderr
     git("push", url, "HEAD:refs/heads/release", cwd=work)
     assert [push.ref for push in project.pushes] == ["refs/heads/release"]
 
 
 def test_a_maintainer_may_push_there_but_not_by_force(
-    project: Project, work: Path, git: Git
+    project: StandinProject, work: Path, git: Git
 ) -> None:
     url = credentials_in(project.http_url, MAINTAINER_TOKEN)
     git("commit", "--quiet", "--allow-empty", "-m", "third", cwd=work)
     git("push", url, "HEAD:refs/heads/main", cwd=work)
-    told = git("push", url, "+HEAD~2:refs/heads/main", cwd=work, status=1).stderr
-    assert "You are not allowed to force push code to a protected branch" in told
+    stderr = git("push", url, "+HEAD~2:refs/heads/main", cwd=work, status=1).stderr
+    assert "You are not allowed to force push code to a protected branch" in stderr
 
 
-def test_only_the_smart_protocol(gitlab: Standin, project: Project) -> None:
+def test_only_the_smart_protocol(gitlab: Standin, project: StandinProject) -> None:
     answer = requests.get(f"{project.http_url}/info/refs", auth=("oauth2", TOKEN), timeout=60)
     assert answer.status_code == 403
     config = requests.get(f"{project.http_url}/config", auth=("oauth2", TOKEN), timeout=60)
     assert config.status_code == 404
 
 
-def test_faults_reach_git_too(gitlab: Standin, project: Project, work: Path, git: Git) -> None:
+def test_faults_reach_git_too(
+    gitlab: Standin, project: StandinProject, work: Path, git: Git
+) -> None:
     url = credentials_in(project.http_url, TOKEN)
     gitlab.fail_next("GET", r"/info/refs$", 502, "Bad gateway")
     assert "502" in git("push", url, "HEAD:refs/heads/x", cwd=work, status=128).stderr
@@ -173,7 +178,7 @@ def test_faults_reach_git_too(gitlab: Standin, project: Project, work: Path, git
     assert [push.ref for push in project.pushes] == ["refs/heads/x"], "it worked all the same"
 
 
-def test_two_pushes_at_once(project: Project, work: Path, git: Git) -> None:
+def test_two_pushes_at_once(project: StandinProject, work: Path, git: Git) -> None:
     url = credentials_in(project.http_url, TOKEN)
     threads = [
         threading.Thread(
@@ -191,7 +196,7 @@ def test_two_pushes_at_once(project: Project, work: Path, git: Git) -> None:
 
 
 def test_the_users_configuration_does_not_reach_the_server(
-    project: Project, work: Path, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: StandinProject, work: Path, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A HOME whose git configuration breaks everything: the server never reads it."""
     home = tmp_path / "bad-home"
@@ -205,8 +210,8 @@ def test_the_users_configuration_does_not_reach_the_server(
 
 def test_the_end_waits_for_no_client(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A client that stops within a push: the backend is ended, the threads are joined."""
-    threads, children = threading.active_count(), own_children()
-    with Standin(tmp_path) as gitlab:
+    threads = threading.active_count()
+    with Standin(tmp_path / "gitlab") as gitlab:
         gitlab.add_token(TOKEN, gitlab.add_user("x", "X"))
         gitlab.add_project("a/b")
         basic = base64.b64encode(f"x:{TOKEN}".encode()).decode()
@@ -216,16 +221,16 @@ def test_the_end_waits_for_no_client(tmp_path: Path, capfd: pytest.CaptureFixtur
             b"Content-Type: application/x-git-receive-pack-request\r\n"
             b"Authorization: Basic %s\r\nContent-Length: 1000\r\n\r\n0094" % basic.encode()
         )
-        wait_for(lambda: own_children() > children, "the backend of the push")
+        wait_for(lambda: processes_in(tmp_path), "the backend of the push")
     client.close()
-    assert own_children() == children
+    assert processes_in(tmp_path) == []  # orphans of earlier tests are children of this process
     assert threading.active_count() == threads
     assert gitlab.errors == []
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_merge_request_from_a_pushed_branch(
-    project: Project, work: Path, git: Git, connect: Connect
+    project: StandinProject, work: Path, git: Git, connect: Connect
 ) -> None:
     url = credentials_in(project.http_url, TOKEN)
     git("commit", "--quiet", "--allow-empty", "-m", "third", cwd=work)

@@ -12,16 +12,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.git import place, pristine
-from gitlab_nightshift.host.repository import Repository, diff_files, private_repository
-from gitlab_nightshift.publish.bundle import check_bundle, judge, read_bundle, rebuild
-from gitlab_nightshift.publish.stage import tidied
-from gitlab_nightshift.records import Plan, Published, RunResult, read_record, to_json
+from gitlab_nightshift.job import read_job
+from gitlab_nightshift.publish.bundle_check import (
+    build_publish_error,
+    check_bundle,
+    compare,
+    judge,
+    read_files,
+)
+from gitlab_nightshift.publish.publish_stage import clean_record
+from gitlab_nightshift.publish.rebuilt_bundle import LARGEST_LINE, make_change, read_answer
+from gitlab_nightshift.records import Plan, Publication, RunResult, read_record, to_json
 from gitlab_nightshift.redaction import Redactor
-from gitlab_nightshift.settings import Settings, read_job
+from gitlab_nightshift.repository.bundle_reader import RebuildTask, build_answer
+from gitlab_nightshift.repository.capture import MAX_CHANGE_BYTES, MAX_FILE_BYTES
+from gitlab_nightshift.repository.git import build_isolated_git, find_repository_paths
+from gitlab_nightshift.repository.private_repository import (
+    Repository,
+    create_private_repository,
+    list_diff_files,
+)
+from gitlab_nightshift.settings import Settings
 from tests.attacks.text_places import bundle
 from tests.fuzz.strategies import json_of, places_in, spoiled, spoiled_bytes, steady
-from tests.host.tools import commit, git, repository, write
+from tests.repository.tools import commit, git, repository, write
 
 FILES: dict[str, str | bytes] = {
     "shop.py": "one\ntwo\nthree\n",
@@ -48,13 +62,25 @@ class Real:
         self.patch = (git(folder / "shop", "diff", "--cached", "--binary", "--full-index")).encode()
         self.patch += b"\n\n"
         commit(folder / "shop")
-        tool = pristine(folder / "home", os.environ["PATH"])
-        there = place(tool, folder / "shop")
-        self.repository: Repository = private_repository(tool, folder / "private", there)
+        tool = build_isolated_git(folder / "home", os.environ["PATH"])
+        there = find_repository_paths(tool, folder / "shop")
+        self.repository: Repository = create_private_repository(tool, folder / "private", there)
+        self.task = RebuildTask(
+            folder="",
+            objects=(),
+            object_format="",
+            attributes="",
+            config={},
+            base=self.base,
+            ci_config="",
+            search_path="",
+            sizes=(0, 0),
+            largest=(LARGEST_LINE, MAX_FILE_BYTES, MAX_CHANGE_BYTES),
+        )
         self.data = json.loads(to_json(bundle("words")))
         self.data |= {"base_sha": self.base, "created_at": "2026-11-16T01:23:45+00:00"}
         self.data["category_used"] = "tests"
-        files = diff_files(self.repository, self.base, self.tree)
+        files = list_diff_files(self.repository, self.base, self.tree)
         self.data["proposal"]["change"] = {
             "tree_id": self.tree,
             "files": [file.path for file in files],
@@ -70,12 +96,19 @@ class Real:
         (self.folder / "bundle.json").write_bytes(raw)
         (self.folder / "change.patch").write_bytes(patch)
         try:
-            made, given_patch = read_bundle(self.folder)
+            files = read_files(self.folder)
+            assert isinstance(files.patch, bytes)
+            answer, blobs = build_answer(self.repository, self.task, files.bundle, files.patch)
+            lines = (json.dumps(part).encode() for part in ({"ci": (), "open": ()}, answer))
+            told = read_answer(b"\n".join((*lines, b"".join(blobs))), files.place)
             now = datetime(2026, 11, 17, tzinfo=UTC)
-            proposal = check_bundle(made, SETTINGS, base=self.base, target="main", now=now)
-            tidied(made, Redactor(("hunter2",)))
-            files = rebuild(self.repository, proposal, self.base, given_patch)
-            judge(files, SETTINGS, (), read_job({}).ci_config_path)
+            proposal = check_bundle(told.bundle, SETTINGS, base=self.base, target="main", now=now)
+            clean_record(told.bundle, Redactor(("hunter2",)))
+            if told.refused:
+                raise build_publish_error(told.refused)
+            compare(proposal, told.tree, told.files)
+            judge(told.tree, told.files, SETTINGS, (), read_job({}).ci_config_path)
+            make_change(self.repository, told, self.base)
         except NightshiftError as error:
             assert error.code in REFUSED and "\n" not in error.message, error.message
             return False
@@ -119,7 +152,7 @@ def test_a_patch_with_other_bytes(real: Real, data: st.DataObject) -> None:
 
 
 @steady(40)
-@given(kind=st.sampled_from([Plan, Published, RunResult]), data=json_of(WORDS))
+@given(kind=st.sampled_from([Plan, Publication, RunResult]), data=json_of(WORDS))
 def test_other_records_are_refused_in_one_line(real: Real, kind: Any, data: Any) -> None:
     file = real.folder / "record.json"
     versioned = {"version": 1, **data} if isinstance(data, dict) else data

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
+from gitlab_nightshift.agents.replay import Replay
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.process import End, Ended
 from gitlab_nightshift.records import AnalysisResult, BeadStatus, Verdict, map_texts
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.agents.claude_stream import StreamReader
-from gitlab_nightshift.work.agents.replay import Replay
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
 from gitlab_nightshift.work.handoff import KINDS, LARGEST, HandoffError, read_handoff
 from tests.fuzz.strategies import json_of, spoiled, spoiled_bytes, steady
 
@@ -113,25 +113,25 @@ def test_only_true_passes(passed: object) -> None:
 @steady(25)
 @given(
     kinds=st.lists(st.sampled_from(["result", "assistant", "system", "stream_event"]), max_size=4),
-    end=st.sampled_from(End),
+    end=st.sampled_from(EndReason),
     status=st.integers(-15, 255),
     stderr=st.binary(max_size=40),
     data=st.data(),
 )
 def test_any_stream_has_a_report(
-    kinds: list[str], end: End, status: int, stderr: bytes, data: st.DataObject
+    kinds: list[str], end: EndReason, status: int, stderr: bytes, data: st.DataObject
 ) -> None:
-    reader = StreamReader(patience_s=60)
+    reader = ClaudeStreamReader(patience_s=60)
     for kind in kinds:
         event = {**data.draw(spoiled(STREAM, frozenset(STREAM))), "type": kind}
         line = json.dumps(event).encode()
-        told = reader.line(data.draw(st.just(line) | spoiled_bytes(line)))
+        told = reader.read_line(data.draw(st.just(line) | spoiled_bytes(line)))
         assert told is None or isinstance(told.text, str)
-    report = reader.report(Ended(end, status, 1.0), stderr)
+    report = reader.build_report(ProgramEnd(end, status, 1.0), stderr)
     assert report.status in BeadStatus and isinstance(report.error, str)
     assert report.usage.tokens is None or report.usage.tokens >= 0
     assert report.usage.cost_usd is None or 0 <= report.usage.cost_usd < 10**12
-    if end is not End.EXITED or status != 0:
+    if end is not EndReason.EXITED or status != 0:
         assert report.status is not BeadStatus.OK
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.events import Note, redacted
+from gitlab_nightshift.events import Note, redact_record
 from gitlab_nightshift.redaction import Redactor
 from tests.fuzz.strategies import steady
 
@@ -54,7 +54,7 @@ def test_a_secret_never_leaves(
     data = f"{before} {written} {after}".encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gitlab_nightshift.redaction.redactor._LONGEST_TOKEN", 1)
-        stream = redact.stream()
+        stream = redact.build_stream()
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     with pytest.MonkeyPatch.context() as patch:  # so that it lets go early
         patch.setattr("gitlab_nightshift.redaction.stream._BLOCK", 1)
@@ -64,7 +64,7 @@ def test_a_secret_never_leaves(
     assert written.encode() not in streamed and secret.encode() not in streamed
     assert b"[redacted]" in streamed
     assert streamed.startswith(f"{before} ".encode()) and streamed.endswith(f" {after}".encode())
-    assert secret not in str(redacted(Note(f"{before} {written}"), redact))
+    assert secret not in str(redact_record(Note(f"{before} {written}"), redact))
 
 
 @steady(10)

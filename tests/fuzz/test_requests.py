@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.host.gateway.limits import Limits
-from gitlab_nightshift.host.gateway.refusal import Refusal
-from gitlab_nightshift.host.gateway.strict_json import read_object, write_object
+from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.strict_json import read_object, write_object
 from tests.fuzz.strategies import json_of, spoiled_bytes, steady
 
 WORDS = frozenset({"model", "messages", "max_tokens", "tools", "stream"})
@@ -35,9 +35,9 @@ def strict(text: str) -> Any:
 @example(b'{"a": ' + b"9" * 5000 + b"}")
 def test_what_was_read_is_what_is_sent(raw: bytes) -> None:
     try:
-        value = read_object(raw, Limits())
-    except Refusal:
+        value = read_object(raw, GatewayLimits())
+    except RequestRefusal:
         return
     sent = write_object(value)
     assert strict(sent.decode()) == value
-    assert read_object(sent, Limits()) == value
+    assert read_object(sent, GatewayLimits()) == value

@@ -5,14 +5,14 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.publish.branch import slug
-from gitlab_nightshift.publish.text import (
+from gitlab_nightshift.publish.branch_name import build_slug
+from gitlab_nightshift.publish.escaping import (
     clean,
-    code_span,
-    markdown_line,
-    markdown_text,
-    plain_line,
-    plain_text,
+    to_code_span,
+    to_markdown,
+    to_markdown_line,
+    to_plain_line,
+    to_plain_text,
 )
 from tests.attacks.text_places import (
     OWN_HEADINGS,
@@ -40,8 +40,8 @@ ANYTHING = MIXED | CUT_UP
 @example("[[skip ci]]")
 def test_cleaning_again_changes_nothing(text: str) -> None:
     assert clean(clean(text)) == clean(text)
-    assert plain_text(plain_text(text)) == plain_text(text)
-    assert plain_line(plain_line(text, 10**6), 10**6) == plain_line(text, 10**6)
+    assert to_plain_text(to_plain_text(text)) == to_plain_text(text)
+    assert to_plain_line(to_plain_line(text, 10**6), 10**6) == to_plain_line(text, 10**6)
 
 
 @steady(15)
@@ -55,9 +55,9 @@ def test_a_description_does_nothing(text: str) -> None:
 @steady(60)
 @given(ANYTHING)
 def test_its_parts_do_nothing_alone(text: str) -> None:
-    for done in (markdown_text(text), markdown_line(text), code_span(text)):
+    for done in (to_markdown(text), to_markdown_line(text), to_code_span(text)):
         assert in_markdown(done) == set()
-    assert in_commit(plain_text(text)) <= {"trailer", "signature"}, "those go with their lines"
+    assert in_commit(to_plain_text(text)) <= {"trailer", "signature"}, "those go with their lines"
 
 
 @steady(50)
@@ -76,5 +76,5 @@ def test_pages_stay_pages(text: str, page: str) -> None:
 @steady(60)
 @given(st.lists(st.text(max_size=80), max_size=3))
 def test_a_branch_has_a_plain_name(texts: list[str]) -> None:
-    assert re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", slug(*texts))
-    assert len(slug(*texts)) <= 60
+    assert re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", build_slug(*texts))
+    assert len(build_slug(*texts)) <= 60

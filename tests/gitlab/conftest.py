@@ -1,34 +1,21 @@
-"""Clocks that do not wait, and a façade for GitLab's error answers."""
+"""Clocks that do not wait; a façade for GitLab's error answers, and one for the stand-in."""
 
-from dataclasses import dataclass, field
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.gitlab import Clock, Project, open_project
+from gitlab_nightshift.demo import standin_state
+from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.gitlab import NewMergeRequest, Project, open_project
+from tests.support.clock import FakeTime
 
 SERVER = "https://gitlab.example"
 API = f"{SERVER}/api/v4"
 PROJECT = f"{API}/projects/7"
 TOKEN = "glpat-secret-token-0001"
-
-
-@dataclass
-class FakeTime:
-    """Seconds that pass only by sleeping."""
-
-    at: float = 1000.0
-    pauses: list[float] = field(default_factory=list)
-
-    def now(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.at += seconds
-
-    @property
-    def clock(self) -> Clock:
-        return Clock(self.now, self.sleep)
 
 
 @pytest.fixture
@@ -39,3 +26,49 @@ def time() -> FakeTime:
 @pytest.fixture
 def project(time: FakeTime) -> Project:
     return open_project(SERVER, "7", TOKEN, clock=time.clock)
+
+
+@pytest.fixture
+def gitlab(tmp_path: Path) -> Iterator[Standin]:
+    with Standin(tmp_path / "gitlab") as standin:
+        bot = standin.add_user("night-bot", "Night Shift", bot=True)
+        standin.add_token(TOKEN, bot)
+        yield standin
+        assert standin.errors == []
+
+
+def git(folder: Path, *args: str) -> str:
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **{f"GIT_{who}_NAME": "Ada" for who in ("AUTHOR", "COMMITTER")},
+        **{f"GIT_{who}_EMAIL": "ada@example.invalid" for who in ("AUTHOR", "COMMITTER")},
+    }
+    done = subprocess.run(["git", *args], cwd=folder, env=env, check=True, capture_output=True)
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def remote(gitlab: Standin, tmp_path: Path) -> standin_state.StandinProject:
+    """A project whose main is one commit behind the branches night-shift/a to c."""
+    made, work = gitlab.add_project("team/app"), tmp_path / "work"
+    work.mkdir()
+    git(work, "init", "-q", "-b", "main")
+    git(work, "commit", "-q", "--allow-empty", "-m", "one")
+    git(work, "branch", "start")
+    for name in ("a", "b", "c"):
+        git(work, "checkout", "-q", "-b", f"night-shift/{name}", "main")
+        git(work, "commit", "-q", "--allow-empty", "-m", name)
+    git(work, "push", "-q", str(made.bare_repository), "--all")
+    return made
+
+
+@pytest.fixture
+def app(gitlab: Standin, remote: standin_state.StandinProject, time: FakeTime) -> Project:
+    return open_project(gitlab.url, str(remote.id), TOKEN, clock=time.clock)
+
+
+def new(branch: str = "night-shift/a", **more: object) -> NewMergeRequest:
+    values = {"title": "T", "body": "B", "target_branch": "main", **more}
+    return NewMergeRequest(source_branch=branch, **values)  # type: ignore[arg-type]

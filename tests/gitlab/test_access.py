@@ -1,6 +1,7 @@
 """Who a token is, by the stand-in and the real python-gitlab."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import responses
 from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab import ApiError, Project, open_project
+from gitlab_nightshift.gitlab.access import Access, AccessRefusal
 
 from .conftest import API, PROJECT, TOKEN
 
@@ -37,7 +39,7 @@ def opened(
 
 def refused(project: Project) -> str:
     with pytest.raises(NightshiftError) as raised:
-        project.access()
+        project.check_access()
     assert raised.value.code is Code.CONFIG
     assert TOKEN not in raised.value.message
     assert "\n" not in raised.value.message
@@ -45,7 +47,7 @@ def refused(project: Project) -> str:
 
 
 def test_a_good_token(gitlab: Standin) -> None:
-    access = opened(gitlab).access()
+    access = opened(gitlab).check_access()
     assert (access.login, access.name) == ("night-bot", "Night Shift")
     assert access.email == "night-bot@noreply.gitlab.invalid"
     assert access.level == 30
@@ -53,13 +55,50 @@ def test_a_good_token(gitlab: Standin) -> None:
 
 
 def test_a_maintainer(gitlab: Standin) -> None:
-    assert opened(gitlab, level=40).access().level == 40
+    assert opened(gitlab, level=40).check_access().level == 40
 
 
 def test_a_token_that_is_not_known(gitlab: Standin) -> None:
     project = opened(gitlab)
     gitlab.tokens.clear()
     assert "refuses GITLAB_TOKEN" in refused(project)
+
+
+@pytest.mark.parametrize("ended", ["expired", "revoked"])
+def test_a_token_that_held_once(gitlab: Standin, ended: str) -> None:
+    project = opened(gitlab)
+    gitlab.tokens[0] = replace(gitlab.tokens[0], ended=ended)  # type: ignore[arg-type]
+    text = refused(project)
+    assert ended in text
+    assert "mistyped" not in text
+
+
+@pytest.mark.parametrize(
+    ("login", "scopes", "kind"),
+    [
+        ("project_17_bot_0a1b", ("api",), "project access token"),
+        ("group_4_bot_0a1b", ("api",), "group access token"),
+        ("service_account_group_4_0a1b", ("api",), "access token of a service account"),
+        ("rita", ("api",), "personal access token"),
+        ("rita", None, "neither a personal nor a project or group"),
+    ],
+)
+def test_kinds_of_tokens(login: str, scopes: tuple[str, ...] | None, kind: str) -> None:
+    assert Access(1, login, login, "", 30, scopes).kind.startswith(kind)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "level", "fact"),
+    [(("read_user",), 30, "scopes"), (("api",), 20, "role"), (("api",), 0, "project")],
+)
+def test_a_refusal_tells_what_was_known_before(
+    gitlab: Standin, scopes: tuple[str, ...], level: int, fact: str
+) -> None:
+    with pytest.raises(AccessRefusal) as raised:
+        opened(gitlab, scopes, level).check_access()
+    assert raised.value.fact == fact
+    assert raised.value.known
+    assert (raised.value.known.login, raised.value.known.scopes) == ("night-bot", scopes)
 
 
 def test_a_job_token(gitlab: Standin) -> None:
@@ -112,7 +151,7 @@ def test_scopes_may_be_unknown_and_the_role_come_from_a_group(
     http: responses.RequestsMock, project: Project
 ) -> None:
     answers(http, {"project_access": None, "group_access": {"access_level": 30}})
-    access = project.access()
+    access = project.check_access()
     assert access.scopes is None
     assert access.level == 30
     assert access.name == "bot"
@@ -124,13 +163,13 @@ def test_the_role_may_come_by_an_invited_group(
 ) -> None:
     answers(http, {"project_access": None, "group_access": None})
     http.get(f"{PROJECT}/members/all/9", json={"id": 9, "access_level": 40})
-    assert project.access().level == 40
+    assert project.check_access().level == 40
 
 
 def test_an_administrator_needs_no_role(http: responses.RequestsMock, project: Project) -> None:
     answers(http, {"project_access": None, "group_access": None}, is_admin=True)
     http.get(f"{PROJECT}/members/all/9", status=404, json={"message": "404"})
-    assert project.access().level is None
+    assert project.check_access().level is None
 
 
 def test_a_server_in_trouble_is_no_mistake_of_the_user(
@@ -138,5 +177,5 @@ def test_a_server_in_trouble_is_no_mistake_of_the_user(
 ) -> None:
     http.get(f"{API}/personal_access_tokens/self", status=503, json={"message": "down"})
     with pytest.raises(ApiError) as raised:
-        project.access()
+        project.check_access()
     assert raised.value.code is Code.PUBLISH

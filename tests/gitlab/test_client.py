@@ -11,8 +11,9 @@ from responses import matchers
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab import ApiError, NewMergeRequest, Project, open_project
+from tests.support.clock import FakeTime
 
-from .conftest import API, PROJECT, SERVER, TOKEN, FakeTime
+from .conftest import API, PROJECT, SERVER, TOKEN
 
 PROJECT_JSON = {"id": 7, "path_with_namespace": "g/p", "default_branch": "main"}
 MERGE_REQUESTS = f"{PROJECT}/merge_requests"
@@ -40,7 +41,7 @@ def http() -> Iterator[responses.RequestsMock]:
 
 def failure(project: Project) -> ApiError:
     with pytest.raises(ApiError) as raised:
-        project.branch_head("main")
+        project.find_branch_head("main")
     assert raised.value.code is Code.PUBLISH
     assert TOKEN not in raised.value.message
     assert "\n" not in raised.value.message
@@ -57,7 +58,7 @@ def test_reading_waits_for_a_server_that_comes_back(
     http.get(BRANCH, body=requests.ConnectTimeout())
     http.get(BRANCH, status=429, headers={"Retry-After": "7"}, json={"message": "Slow"})
     http.get(BRANCH, json={"name": "main", "commit": {"id": "abc"}})
-    assert project.branch_head("main") == "abc"
+    assert project.find_branch_head("main") == "abc"
     assert len(time.pauses) == 3
     assert time.pauses[2] >= 7
     assert {each.request.headers["PRIVATE-TOKEN"] for each in http.calls} == {TOKEN}
@@ -69,7 +70,7 @@ def test_odd_retry_after(
 ) -> None:
     http.get(BRANCH, status=429, headers={"Retry-After": value})
     http.get(BRANCH, json={"name": "main", "commit": {"id": "abc"}})
-    assert project.branch_head("main") == "abc"
+    assert project.find_branch_head("main") == "abc"
     assert time.pauses[0] <= 60
 
 
@@ -299,19 +300,18 @@ def test_what_cannot_be_opened(server: str, name: str, token: str, words: str) -
 def test_a_gitlab_below_a_path(http: responses.RequestsMock, time: FakeTime) -> None:
     http.get("https://example.invalid/git/api/v4/projects/g%2Fp", json=PROJECT_JSON)
     project = open_project("https://example.invalid/git/", "g/p", TOKEN, clock=time.clock)
-    assert project.default_branch() == "main"
+    assert project.read_default_branch() == "main"
 
 
 def test_pages_are_read_from_our_server_only(
     http: responses.RequestsMock, project: Project
 ) -> None:
     http.get(PROJECT, json=PROJECT_JSON)
-    elsewhere = '<https://internal.invalid/api/v4/projects/7/merge_requests?page=2>; rel="next"'
-    first = matchers.query_param_matcher({"state": "opened", "per_page": "100"})
-    http.get(MERGE_REQUESTS, json=[MR], headers={"Link": elsewhere}, match=[first])
-    labelled = {**MR, "iid": 6, "labels": ["night-shift"]}
+    elsewhere = "<https://internal.invalid/api/v4/projects/7/protected_branches?page=2>"
+    branches, link = f"{PROJECT}/protected_branches", {"Link": f'{elsewhere}; rel="next"'}
+    first = matchers.query_param_matcher({"per_page": "100"}, strict_match=False)
+    http.get(branches, json=[{"name": "main"}], headers=link, match=[first])
     second = matchers.query_param_matcher({"page": "2"}, strict_match=False)
-    http.get(MERGE_REQUESTS, json=[labelled], match=[second])
-    found = project.open_merge_requests("night-shift/")
-    assert [each.iid for each in found] == [6]
+    http.get(branches, json=[{"name": "v*"}], match=[second])
+    assert project.list_protected_patterns() == ("main", "v*")
     assert all(str(each.request.url).startswith(f"{API}/") for each in http.calls)

@@ -1,4 +1,4 @@
-"""Pipelines by the API: variables that stay what they are, and refusals with a way out."""
+"""Pipelines by the API: variables that arrive unchanged, and refusals that say what to do."""
 
 import re
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.gitlab import ApiError, Project
-from gitlab_nightshift.gitlab.pipelines import Job, Pipeline, literal
+from gitlab_nightshift.gitlab.pipelines import Job, Pipeline, escape_value
 from tests.gitlab.conftest import PROJECT
 
 _SERVER = re.compile(r"\$\$|%%|\$([a-zA-Z_][a-zA-Z0-9_]*)|\$\{([a-zA-Z_]\w*)?\}|%([a-zA-Z_]\w*)%")
@@ -34,12 +34,12 @@ def test_the_rules_of_the_test_put_variables_in() -> None:
 
 @pytest.mark.parametrize("text", ["5 $", "$A", "${A}", "$$A", "$${A}", "5% a", "%a %b", "100%"])
 def test_a_value_arrives_as_it_is(text: str) -> None:
-    assert arrives(literal(text)) == text
+    assert arrives(escape_value(text)) == text
 
 
 @given(st.text("A_$%{} 1", max_size=40))
 def test_no_variable_is_ever_put_in(text: str) -> None:
-    got = arrives(literal(text))
+    got = arrives(escape_value(text))
     assert "SECRET" not in got
     assert got.replace("%%", "%") == text.replace("%%", "%") or "%" in text
     assert "%" in text or got == text
@@ -74,7 +74,7 @@ def test_without_an_answer_the_person_is_told_to_look(project: Project) -> None:
 def test_jobs_are_read(project: Project) -> None:
     jobs = [{"id": 1, "name": "a", "status": "manual"}, {"id": 2, "name": "b", "status": "failed"}]
     responses.get(f"{PROJECT}/pipelines/9/jobs", json=jobs)
-    found = project.pipelines.jobs(9)
+    found = project.pipelines.list_jobs(9)
     assert found == (Job(1, "a", "manual"), Job(2, "b", "failed"))
     assert [job.finished for job in found] == [False, True]
 

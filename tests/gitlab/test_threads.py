@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_comments import Issue, Note
+from gitlab_nightshift.demo.standin_comments import Issue, StandinNote
 from gitlab_nightshift.demo.standin_state import User
-from gitlab_nightshift.demo.standin_threads import add_issue, comment
+from gitlab_nightshift.demo.standin_threads import add_comment, add_issue
 from gitlab_nightshift.gitlab import ApiError, open_project
 from gitlab_nightshift.gitlab.threads import MOST_THREADS, PAGE, Threads
-from gitlab_nightshift.records import Place
+from gitlab_nightshift.records import CommentAddress
 
 TOKEN = "glpat-secret-token-0001"
 
@@ -24,11 +24,11 @@ class Scene:
     ada: User
     issue: Issue
 
-    def said(self, text: str = "Hello", **more: bool) -> Note:
-        return comment(self.gitlab, self.issue, self.ada, text, **more)
+    def said(self, text: str = "Hello", **more: bool) -> StandinNote:
+        return add_comment(self.gitlab, self.issue, self.ada, text, **more)
 
-    def place(self, note: Note, thread: str = "") -> Place:
-        return Place("issues", self.issue.iid, note.id, thread)
+    def place(self, note: StandinNote, thread: str = "") -> CommentAddress:
+        return CommentAddress("issues", self.issue.iid, note.id, thread)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_a_comment_as_it_is(scene: Scene) -> None:
-    found = scene.threads.comment(scene.place(scene.said("/nightshift x", internal=True)))
+    found = scene.threads.find_comment(scene.place(scene.said("/nightshift x", internal=True)))
     assert found
     assert (found.body, found.author_id, found.author_name) == (
         "/nightshift x",
@@ -57,26 +57,26 @@ def test_a_comment_as_it_is(scene: Scene) -> None:
 
 
 def test_what_is_not_there(scene: Scene) -> None:
-    place = Place("issues", scene.issue.iid, 7)
-    assert scene.threads.comment(place) is None
-    assert scene.threads.thread(place) is None
-    assert scene.threads.noteable(Place("issues", 9, 7)) is None
-    assert scene.threads.comment(Place("merge_requests", scene.issue.iid, 7)) is None
-    assert scene.threads.level(7) == 0
+    place = CommentAddress("issues", scene.issue.iid, 7)
+    assert scene.threads.find_comment(place) is None
+    assert scene.threads.find_thread(place) is None
+    assert scene.threads.find_noteable(CommentAddress("issues", 9, 7)) is None
+    assert scene.threads.find_comment(CommentAddress("merge_requests", scene.issue.iid, 7)) is None
+    assert scene.threads.read_level(7) == 0
     assert scene.threads.is_bot(7) is False
 
 
 def test_an_issue_as_it_is(scene: Scene) -> None:
     scene.issue.confidential = True
-    found = scene.threads.noteable(scene.place(scene.said()))
+    found = scene.threads.find_noteable(scene.place(scene.said()))
     assert found
     assert (found.title, found.description, found.confidential) == ("A title", "A text", True)
     assert found.web_url == scene.issue.web_url
 
 
 def test_who_somebody_is(scene: Scene) -> None:
-    assert scene.threads.level(scene.ada.id) == 30
-    assert scene.threads.is_bot(scene.threads.own_id()) is True
+    assert scene.threads.read_level(scene.ada.id) == 30
+    assert scene.threads.is_bot(scene.threads.read_own_id()) is True
     assert scene.threads.is_bot(scene.ada.id) is False
 
 
@@ -84,7 +84,7 @@ def test_a_thread_is_found_by_its_comment_whatever_the_hint(scene: Scene) -> Non
     notes = [scene.said(str(number)) for number in range(PAGE + 5)]
     wanted, other = notes[-1], notes[0]
     for hint in ("", wanted.thread, other.thread, "0123456789abcdef"):
-        found = scene.threads.thread(scene.place(wanted, hint))
+        found = scene.threads.find_thread(scene.place(wanted, hint))
         assert found
         assert found.id == wanted.thread
         assert [each.body for each in found.comments] == [str(PAGE + 4)]
@@ -94,7 +94,7 @@ def test_a_thread_is_found_by_its_comment_whatever_the_hint(scene: Scene) -> Non
 def test_a_reply_stands_in_the_thread(scene: Scene) -> None:
     first, _ = scene.said("first"), scene.said("second")
     scene.threads.reply(scene.place(first), first.thread, "an answer")
-    found = scene.threads.thread(scene.place(first))
+    found = scene.threads.find_thread(scene.place(first))
     assert found
     assert [each.body for each in found.comments] == ["first", "an answer"]
 
@@ -103,6 +103,6 @@ def test_a_refusal_is_an_error(scene: Scene) -> None:
     note = scene.said()
     scene.gitlab.fail_next("GET", "/notes/", 403, {"message": "403 Forbidden"})
     with pytest.raises(ApiError, match="403"):
-        scene.threads.comment(scene.place(note))
+        scene.threads.find_comment(scene.place(note))
     with pytest.raises(ApiError, match="404"):
         scene.threads.reply(scene.place(note), "0123456789abcdef", "x")

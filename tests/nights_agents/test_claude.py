@@ -1,17 +1,21 @@
 """Whole nights with the real claude CLI against a scripted model endpoint."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.guidance import INJECTION_MITIGATION_PREAMBLE
-from gitlab_nightshift.work.handoff import schema
+from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
+from gitlab_nightshift.work.handoff import build_schema
+from tests.support.agent import REAL
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, REALLY, turns
+from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, REALLY, completed, turns
 from tests.support.trees import places_of
+from tests.support.turns import Request, answer
 from tests.support.world import (
     BOT_TOKEN,
+    FILES,
     GATEWAY,
     MODEL_KEY,
     PLACEHOLDER,
@@ -27,13 +31,16 @@ BODY = """\
 
 A discount was never tested.
 
+**`make test`: 1 test before, 1 with the change · `make test` passed · 2 lines, 1 file**
+
 ## Reasoning
 
 Category: tests.
 
 Wrong totals cost money.
 
-Candidates considered:
+<details>
+<summary>Candidates considered</summary>
 
 1. Test the discount of total(). (`test_shop.py`) **(chosen)**
 2. Name the percentage. (`shop.py`)
@@ -41,6 +48,8 @@ Candidates considered:
 Why not the others:
 
 - Name the percentage: of little use.
+
+</details>
 
 ## Changes
 
@@ -56,16 +65,20 @@ This program ran, on commit `{base}` with only this change applied:
 
 - `make test`: exit 0, {seconds} s
 - The untouched checkout: the same commands passed before the change
+- The tests that ran: `make test`: 1 test before, 1 with the change
 
-The Verify bead, a second agent, found the change good. It reports to have run `make test`.
+The Verify bead, a second agent, found the change good. Its model asked for these \
+commands: `make test` (ok, as its CLI reports).
 
 Agents and commands ran without a sandbox (`isolation: none`).
 
 ---
 
-Opened by the night shift in [this pipeline]({url}/acme/shop/-/pipelines/4711).
+Opened by the night shift in [this pipeline]({url}/acme/shop/-/pipelines/4711). \
+Not wanted? Close it, and say why in a comment: the idea is not tried again.
 
-<!-- nightshift: {{"run_id": "4711", "category": "tests", "idea": "{idea}"}} -->
+<!-- nightshift: {{"run_id": "4711", "category": "tests", "idea": "{idea}", \
+"symbols": ["TotalTest"]}} -->
 """
 
 
@@ -140,6 +153,7 @@ def _products(shop: World) -> None:
         "bundle/bundle.json",
         "bundle/change.patch",
         "events.jsonl",
+        "annotations.json",
         "junit.xml",
         "nightshift.env",
         "plan.json",
@@ -154,13 +168,24 @@ def _products(shop: World) -> None:
     cost, tokens = result.pop("total_cost_usd"), result.pop("total_tokens")
     assert result.pop("total_duration_s") > 0
     assert (result.pop("assumed_cost_usd"), result.pop("assumed_tokens")) == (0, 0)
+    assert (result.pop("project"), result.pop("scheduled")) == ("acme/shop", "tests")
+    assert result.pop("pipeline_url").endswith("/acme/shop/-/pipelines/4711")
+    assert result.pop("title") == "[night-shift/tests] Test the discount of total()"
+    assert result.pop("change") == {"files": ["test_shop.py"], "added": 2, "deleted": 0}
+    assert [each["level"] for each in result.pop("commands")] == ["pass"]
+    [attempt] = result.pop("attempts")
+    assert attempt["passed"]
+    assert result.pop("said")["summary"] == DRAFT["summary"]
+    assert datetime.fromisoformat(result.pop("started_at")).tzinfo
+    for name in ("evidence", "flags", "gates", "notes"):
+        assert isinstance(result.pop(name), list)
     assert result == {
-        "version": 1,
+        "version": 2,
         "run_id": "4711",
         "outcome": "MR_CREATED",
         "error_code": "",
         "reason": "",
-        "summary": "5 files scanned\ntests: Test the discount of total()",
+        "summary": "files scanned: not known, by a shell\ntests: Test the discount of total()",
         "task": "",
         "mr_url": mr.web_url,
         "branch": "night-shift/test-discount",
@@ -168,7 +193,8 @@ def _products(shop: World) -> None:
         "commit_sha": mr.sha,
         "category_used": "tests",
         "is_fallback": False,
-        "files_scanned": 5,
+        "files_scanned": 0,
+        "files_scanned_at_least": True,
         "isolation": "none",
     }
     assert [(b["bead"], b["category"], b["attempt"], b["status"]) for b in beads] == [
@@ -193,10 +219,10 @@ def _machine_products(shop: World, cost: float) -> None:
         f"NIGHT_OUTCOME=MR_CREATED\nNIGHT_MR_URL={mr.web_url}\n"
         f"NIGHT_CATEGORY=tests\nNIGHT_COST_USD={cost:.4f}\n"
     )
-    assert texts["junit.xml"].count("<testcase ") == 5
+    assert texts["junit.xml"].count("<testcase ") == 9
     assert 'failures="0"' in texts["junit.xml"]
     assert mr.web_url in texts["report.html"]
-    assert "Test the discount of total() (+2 -0)" in texts["report.html"]
+    assert "The change: 2 lines, 1 file" in texts["report.html"]
     events = [json.loads(line)["event"] for line in texts["events.jsonl"].splitlines()]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
     assert events.count("bead_ended") == 4
@@ -208,25 +234,26 @@ def _machine_products(shop: World, cost: float) -> None:
     bundle = shop.bundle
     assert (bundle["outcome"], bundle["base_sha"]) == ("MR_READY", shop.sha)
     assert bundle["proposal"]["draft"] == DRAFT
-    assert bundle["proposal"]["analysis"] == {**FOUND, "reason": ""}
+    assert bundle["proposal"]["analysis"] == completed(FOUND)
     tree = git(shop.project.bare_repository, "rev-parse", f"{mr.sha}^{{tree}}").strip()
     assert bundle["proposal"]["change"]["tree_id"] == tree
 
 
 def _called(shop: World, endpoint: ModelEndpoint) -> None:
-    """The exact command line and environment of every bead, and what reached the model."""
+    """The exact command line and environment of every bead, and what the model got."""
     seen = shop.agent.seen
     assert [bead.name for bead in seen] == [f"{bead}-tests-1" for bead in REALLY]
-    spent, keys = 0.0, set[str]()
+    spent, keys, briefs = 0.0, set[str](), set[str]()
     for bead, ended in zip(seen, shop.result["beads"], strict=True):
         folder = Path(bead.env["HOME"]).parent
         handoff = f"/{folder}/handoff"
-        own = schema(bead.bead)
+        own = build_schema(bead.bead)
         tools = "Bash,Read,Edit,Write" if bead.bead == "implement" else "Bash,Read,Write"
         opus = bead.bead in ("analyze", "implement")
         assert bead.argv == [
             str(shop.agent.bin / "claude"),
-            *("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
+            *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
+            *("--verbose", "--include-partial-messages"),
             *("--model", "claude-opus-4-6" if opus else "claude-sonnet-4-6"),
             *("--tools", "Bash,Read" if bead.bead == "mr" else tools),
             *("--permission-mode", "dontAsk", "--allowedTools", f"Read({handoff}/**)"),
@@ -244,18 +271,51 @@ def _called(shop: World, endpoint: ModelEndpoint) -> None:
         assert GATEWAY.fullmatch(own_way["ANTHROPIC_BASE_URL"])
         assert own_way["ANTHROPIC_BASE_URL"] != endpoint.url
         assert bead.cwd == str(shop.checkout)
-        assert bead.prompt.startswith(f"{INJECTION_MITIGATION_PREAMBLE}\n---\n\n# Task: ")
+        brief = bead.prompt.removeprefix(INJECTION_MITIGATION_PREAMBLE).partition("\n---\n\n")[0]
+        assert brief.startswith("\n<repository_brief>\n")
+        assert "- make test: passed on the untouched checkout in " in brief
+        assert bead.prompt.startswith(f"{INJECTION_MITIGATION_PREAMBLE}{brief}\n---\n\n# Task: ")
+        briefs.add(brief)
         spent += ended["usage"]["cost_usd"]
     assert len(keys) == len(seen), "each bead has a placeholder of its own"
+    assert len(briefs) == 1, "all beads share one beginning"
     assert [r.tools for r in endpoint.messages if not r.tool_results] == [
         ["Bash", "Read", "StructuredOutput", "Write"],
         ["Bash", "Edit", "Read", "Write"],
         ["Bash", "Read", "StructuredOutput", "Write"],
         ["Bash", "Read", "StructuredOutput"],
     ]
+    assert len({tuple(_list_shared_texts(request)) for request in endpoint.messages}) == 1
+    for request in endpoint.messages:
+        blocks = request.messages[0]["content"]
+        [shared] = [block for block in blocks if block["text"].endswith("</repository_brief>\n")]
+        assert shared["cache_control"] == {"type": "ephemeral"}
+        assert json.dumps(request.body).count('"cache_control"') <= 4, "the service takes no more"
     assert {r.headers["x-api-key"] for r in endpoint.messages} == {MODEL_KEY}
     sent = {f"request {n}": json.dumps(r.body) for n, r in enumerate(endpoint.requests)}
     assert places_of(SECRETS, {**shop.agent.texts, **sent}) == []
+
+
+def _list_shared_texts(request: Request) -> list[str]:
+    """What stands before a bead's own part: no cache would serve it if it differed."""
+    texts = [block["text"] for block in request.messages[0]["content"]]
+    end = next(n for n, text in enumerate(texts) if text.endswith("</repository_brief>\n"))
+    return texts[: end + 1]
+
+
+def test_a_line_that_names_a_file_does_not_bring_it_into_the_prompt(tmp_path: Path) -> None:
+    """The CLI reads in what a prompt names by "@", and AGENTS.md is quoted in the brief."""
+    files = {**FILES, "AGENTS.md": "See @own.txt for more.\n", "own.txt": "WORDS OF THE FILE\n"}
+    nothing = {"result": "NO_IMPROVEMENT", "reason": "All is well."}
+    with (
+        world(tmp_path, {"analyze": REAL}, files=files) as shop,
+        ModelEndpoint(lambda _: answer(nothing)) as endpoint,
+    ):
+        assert shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url).exit_status == 0
+        assert len(endpoint.messages) == 5
+        sent = [json.dumps(request.body) for request in endpoint.messages]
+        assert all("  | See @own.txt for more." in body for body in sent)
+        assert not [body for body in sent if "WORDS OF THE FILE" in body]
 
 
 def _environment(shop: World, folder: Path) -> dict[str, str]:
@@ -271,6 +331,7 @@ def _environment(shop: World, folder: Path) -> dict[str, str]:
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
+        "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
         "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_CODE_MAX_RETRIES": "1",

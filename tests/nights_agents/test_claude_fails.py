@@ -30,7 +30,7 @@ def test_what_is_denied_and_the_end_of_the_budget_are_no_alarm(tmp_path: Path) -
             limit = {"NIGHTSHIFT_MAX_BUDGET_USD": "1"}
             done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **limit)
 
-        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert (done.exit_status, done.stderr) == (13, ""), done.log
         assert len(endpoint.messages) == 12, "the third dear request is refused before it is sent"
         assert_gated("\n".join(endpoint.messages[9].tool_results))
         assert not outside.exists()
@@ -45,11 +45,11 @@ def _ended(shop: World) -> None:
     first, second = result["beads"]
     assert (first["status"], second["status"]) == ("denied", "budget")
     assert [row.partition(" ")[0] for row in first["denied"]] == [
-        *("Bash", "Bash", "Bash", "Read", "Write", "Write")
+        *("Bash", "Bash", "Bash", "Read", "Write", "Write", "make")
     ]
     assert result["summary"].splitlines()[1].startswith("tests: analysis failed: denied: ")
-    assert (result["outcome"], result["error_code"]) == ("NO_IMPROVEMENT", "")
-    assert result["reason"] == "budget of $1 reached"
+    assert (result["outcome"], result["error_code"]) == ("NO_IMPROVEMENT", "E_INCOMPLETE")
+    assert "budget of $1 reached" in result["reason"]
     assert (result["category_used"], result["is_fallback"]) == ("tests", False)
     spent = [10 * 0.0075, 2 * 0.480025]
     assert [bead["usage"]["cost_usd"] for bead in (first, second)] == pytest.approx(spent)

@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
+from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.settings import load_settings
-from gitlab_nightshift.work.agents.base import Provider
 from tests.support.example_provider import MyCoder
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import DRAFT, FOUND, NOTE, PASSED
@@ -29,9 +29,8 @@ if "# Task: make one" in prompt:
     open("test_shop.py", "a").write({note!r})
 """
 REGISTERED = """
-from gitlab_nightshift.work import agents
-from tests.support.example_provider import MyCoder
-agents.PROVIDERS["codex"] = MyCoder  # the one line, under a name that the settings know
+from gitlab_nightshift.agent_registry import AGENTS, AgentEntry
+AGENTS["mycoder"] = AgentEntry("tests.support.example_provider:MyCoder")  # the one line
 """
 
 
@@ -56,7 +55,7 @@ def install(shop: World) -> None:
 
 
 def test_a_night_with_it_opens_a_merge_request(tmp_path: Path) -> None:
-    config = f"{PROVING}agent: codex\nmax_tokens: 1000000\n"
+    config = f"{PROVING}agent: mycoder\nmax_tokens: 1000000\n"
     with (
         world(tmp_path, config=config) as shop,
         ModelEndpoint(lambda request: say("I work on it")) as endpoint,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import BEADS, DRAFT, FOUND, PASSED
+from tests.support.shop import BEADS, DRAFT, FOUND, PASSED, completed
 from tests.support.trees import places_of
 from tests.support.turns import Turn, error, say
 from tests.support.world import PLAIN, PROVING, SECRETS, Files, World, git, world
@@ -52,7 +52,7 @@ FILES: Files = {
 
 
 def turns(**other: list[Turn]) -> dict[str, list[Turn]]:
-    """A night that goes well at once, but for ``other``."""
+    """A night in which all goes well, except for ``other``."""
     return {
         "analyze": [say(json.dumps(FOUND))],
         "implement": [say(BLOCKS)],
@@ -113,7 +113,7 @@ def shown(endpoint: ModelEndpoint, bead: str) -> dict[str, str]:
 
 
 def assert_shown(endpoint: ModelEndpoint) -> None:
-    """What concerns a bead, and nothing that is closed to it."""
+    """What concerns a bead, and nothing that it may not see."""
     analyze = shown(endpoint, "analyze")
     listing = analyze["the files of the repository"].split()
     assert listing == "Makefile deploy.py nightshift.yaml notes.txt shop.py test_shop.py".split()
@@ -122,7 +122,7 @@ def assert_shown(endpoint: ModelEndpoint) -> None:
     implement = shown(endpoint, "implement")
     first = next(name for name in implement if name.startswith("file "))
     assert first == "file test_shop.py", "the selected file comes first"
-    assert json.loads(implement["the analysis"])["selected"] == FOUND["selected"]
+    assert json.loads(implement["the analysis"])["selected"] == completed(FOUND)["selected"]
     verify = shown(endpoint, "verify")
     assert f"+{NOTE.strip(chr(10))}" in verify["the change, as git diff shows it"]
     assert NOTE in verify["file test_shop.py"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.sandbox import tools
+from tests.sandbox import tools
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.sandboxes import (
     IN_DOCKER,

@@ -1,4 +1,4 @@
-"""Nights of an agent that hangs up on the model, whose answers are made all the same."""
+"""Nights of an agent that hangs up on the model, which goes on with its answers all the same."""
 
 import contextlib
 import shlex
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.gateway.counting import Provider
-from tests.host.gateway.tools import RawEndpoint
+from tests.gateway.counting import Provider
+from tests.gateway.tools import RawEndpoint
 from tests.nights_endings.test_signals import stopped
 from tests.support.agent import Step, hang, plays, sh
 from tests.support.shop import GOOD

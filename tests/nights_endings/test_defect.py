@@ -1,42 +1,34 @@
-"""What goes wrong in this program itself is a result and the last line, as anything else."""
+"""A defect of this program becomes a result and the last line, like any other failure."""
 
-import errno
 from pathlib import Path
 
-import pytest
-
-from gitlab_nightshift import stages
-from gitlab_nightshift.session import Call, opened
 from tests.support.tables import each
-from tests.support.world import BOT_TOKEN, World, world
+from tests.support.world import BOT_TOKEN, world
 
 DEFECTS = [
-    (OSError(errno.ENOSPC, "No space left on device"), "E_CONFIG", "no space left on the disk of"),
-    (ZeroDivisionError(f"token {BOT_TOKEN}"), "E_INTERNAL", "a defect of nightshift: Zero"),
+    ("OSError(28, 'No space left on device')", "E_CONFIG", "no space left on the disk of"),
+    (f"ZeroDivisionError('token {BOT_TOKEN}')", "E_INTERNAL", "a defect of nightshift: Zero"),
 ]
+FAILING = """
+from gitlab_nightshift import planning
+
+def fail(*_):
+    raise {error}
+
+planning.make_plan = fail
+"""
 
 
-def run(shop: World) -> str:
-    """A run in this process; its error code."""
-    with opened(Call(shop.env, shop.checkout, None, {}, colour=False)) as session:
-        return stages.run(session).error_code
-
-
-def test_a_defect_between_the_stages_leaves_results_and_a_last_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_defect_between_the_stages_leaves_results_and_a_last_line(tmp_path: Path) -> None:
     with world(tmp_path) as shop:
 
         @each(("error", "code", "reason"), DEFECTS)
-        def check(error: Exception, code: str, reason: str) -> None:
-            def fail(*_: object) -> None:
-                raise error
-
-            monkeypatch.setattr(stages, "make_plan", fail)
-            assert run(shop) == code
+        def check(error: str, code: str, reason: str) -> None:
+            shop.patch = FAILING.format(error=error)
+            done = shop.nightshift("run")
+            assert shop.result["error_code"] == code
             assert shop.result["reason"].startswith(reason)
-            last = capsys.readouterr().out.splitlines()[-1]
-            assert f"✘ FAILED · {code} · {reason}" in last
+            assert f"✘ FAILED · {code} · {reason}" in done.last_line
             traceback = shop.products().get("logs/traceback.txt", b"")
             assert (b"ZeroDivisionError" in traceback) == (code == "E_INTERNAL")
             assert BOT_TOKEN.encode() not in traceback

@@ -1,11 +1,13 @@
 """A bead that fails is a result: what becomes of the night, and what the next bead is told."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.guidance import FALLBACK_ORDER
+from gitlab_nightshift.categories import FALLBACK_ORDER
 from tests.support.agent import (
+    Play,
     Step,
     answer,
     append,
@@ -54,17 +56,25 @@ def test_a_failed_analyze_is_noted_and_the_next_category_tried(tmp_path: Path) -
     with world(tmp_path, scripts) as shop:
         done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="4")
 
-        assert done.exit_status == 0
+        assert done.exit_status == 13
+        half = "3 of 5 categories analysed, 2 failed: tests (no_handoff), refactoring (no_handoff)"
+        assert done.last_line.startswith(f"⚠ NO_IMPROVEMENT · E_INCOMPLETE · {half}. All categ")
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
         attempts = [f"{bead}-docs-{n}" for n in range(1, 6) for bead in ("implement", "verify")]
         first, second, third, *last = (f"analyze-{name}-1" for name in FALLBACK_ORDER)
         assert shop.agent.names == [first, second, third, *attempts, *last]
         assert_noted(shop, analyses)
-        told = [shop.agent.last(f"implement-docs-{n}").last_failure for n in range(2, 6)]
+        told = [read_last_failure(shop, f"implement-docs-{n}") for n in range(2, 6)]
         rows = zip(told, verdicts, strict=True)
         assert [text for text, (_, why) in rows if not text.startswith(why)] == []
         assert shop.written == []
         shop.assert_put_back()
+
+
+def read_last_failure(shop: World, bead: str) -> str:
+    """What a bead is told of the attempt before it; it is told of all."""
+    told = shop.agent.last(bead).last_failure
+    return re.split(r"(?:^|\n\n)Attempt \d: ", told)[-1]
 
 
 def assert_noted(shop: World, analyses: Mapping[str, tuple[list[Step], str, str]]) -> None:
@@ -135,9 +145,17 @@ def test_a_cli_that_worked_once_is_not_broken(tmp_path: Path) -> None:
             shop.agent.script(scripts)
             done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="0")
             result = shop.result
-            ended[worked] = done.exit_status, result["outcome"], result["reason"][:26]
-        nothing_found = 0, "NO_IMPROVEMENT", "All categories exhausted. "
-        assert ended == dict.fromkeys(WORKED, nothing_found)
+            ended[worked] = done.exit_status, result["outcome"], result["reason"]
+        others = "tests, refactoring, docs, performance"
+        crashed = {
+            "found nothing": f"1 of 5 categories analysed, 4 crashed: {others}.",
+            "left the stub": "0 of 5 categories analysed, 5 failed: tests (crashed), ",
+            "found something": "1 of 5 categories analysed, 4 crashed: refactoring, docs, security",
+        }
+        for worked, (status, outcome, reason) in ended.items():
+            assert (status, outcome) == (13, "NO_IMPROVEMENT")
+            assert reason.startswith(crashed[worked]), reason
+            assert "All categories exhausted. " in reason
         assert dict(statuses(shop))["analyze-tests-1"] == "ok"
 
 
@@ -148,15 +166,12 @@ def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
     tried: list[tuple[list[Step], str]] = [
         ([], "Implement changed nothing."),
         ([append("shop.py", "# x\n"), crash(6)], "Implement failed (crashed): "),
-        ([sh("touch shop.py; chmod 644 shop.py")], "Implement changed nothing."),
-        ([sh("mkdir -p build && echo x > build/x")], "Implement changed nothing."),
-        ([write("nightshift/mine.txt", "x\n")], "Implement changed nothing."),
         (littering, why),
     ]
     scripts = plays(
         GOOD,
         {f"implement-tests-{n}": play for n, (play, _) in enumerate(tried, 1)},
-        {"verify-tests-6": refused(why), "analyze": [handoff(json.dumps({**FOUND, "unknown": 1}))]},
+        {"verify-tests-3": refused(why), "analyze": [handoff(json.dumps({**FOUND, "unknown": 1}))]},
         {"verify": [handoff('{"passed": true}')]},
         {"mr": [handoff('{"title": "A test more", "summary": "It was missing."}')]},
     )
@@ -164,23 +179,41 @@ def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
         done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="6")
 
         assert done.exit_status == 0
-        attempts = [f"implement-tests-{n}" for n in range(1, 8)]
+        attempts = [f"implement-tests-{n}" for n in range(1, 5)]
         assert shop.agent.names == [
-            *("analyze-tests-1", *attempts[:6], "verify-tests-6"),
-            *(attempts[6], "verify-tests-7", "mr-tests-1"),
+            *("analyze-tests-1", *attempts[:3], "verify-tests-3"),
+            *(attempts[3], "verify-tests-4", "mr-tests-1"),
         ]
         beads = [shop.agent.last(name) for name in attempts]
-        told = zip(beads[1:], tried, strict=True)
-        failures = [bead.name for bead, (_, why) in told if not bead.last_failure.startswith(why)]
+        told = [read_last_failure(shop, name) for name in attempts[1:]]
+        rows = zip(told, tried, strict=True)
+        failures = [text for text, (_, why) in rows if not text.startswith(why)]
         first = shop.agent.seen[0]
         failures += [bead.name for bead in beads if bead.tree != first.tree]
         failures += [bead.name for bead in beads if (bead.git_status, bead.head) != ("", shop.sha)]
         assert failures == []
         assert why not in beads[0].prompt
-        assert f"<why_the_last_attempt_failed>\n{why}\n</" in beads[6].prompt
-        changed = shop.agent.last("verify-tests-6").git_status.splitlines()
+        assert f"Attempt 3: {why}\n</" in beads[3].prompt
+        changed = shop.agent.last("verify-tests-3").git_status.splitlines()
         assert changed == [" D run.sh", "?? scratch.py"]
         _opened_by_files(shop)
+
+
+def test_what_git_does_not_see_is_no_change(tmp_path: Path) -> None:
+    """Nor is it worth another attempt, if the next one changes nothing either."""
+    unseen: Play = [
+        sh("touch shop.py; chmod 644 shop.py"),
+        write("nightshift/mine.txt", "x\n"),
+        sh("mkdir -p build && echo x > build/x"),
+    ]
+    scripts = plays(GOOD, {"implement": [], "implement-tests-1": unseen})
+    with world(tmp_path, scripts) as shop:
+        done = shop.nightshift("run")
+        assert done.exit_status == 0
+        assert (shop.result["outcome"], shop.written) == ("NO_IMPROVEMENT", [])
+        assert done.log.count("Implement changed nothing.") == 2 * len(FALLBACK_ORDER)
+        assert done.log.count("The same failure again, word for word") == len(FALLBACK_ORDER)
+        shop.assert_put_back()
 
 
 def _opened_by_files(shop: World) -> None:

@@ -1,4 +1,4 @@
-"""Budget, tokens, deadlines, silence, floods: every way in which a bead or a run is ended."""
+"""Budget, tokens, deadlines, silence, floods: every limit that ends a bead or a run."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from gitlab_nightshift.guidance import FALLBACK_ORDER
+from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work_place import work_seconds
+from gitlab_nightshift.work_setup import compute_work_seconds
 from tests.support.agent import (
     Step,
     answer,
@@ -48,7 +48,7 @@ def test_the_budget_ends_the_night_before_the_next_bead(tmp_path: Path) -> None:
             "run", ANTHROPIC_BASE_URL=endpoint.url, NIGHTSHIFT_MAX_BUDGET_USD="1"
         )
 
-        assert done.exit_status == 0
+        assert done.exit_status == 13, "for the Analyze that crashed"
         assert shop.agent.names == [
             *("analyze-tests-1", "analyze-refactoring-1"),
             *("implement-refactoring-1", "verify-refactoring-1"),
@@ -56,8 +56,9 @@ def test_the_budget_ends_the_night_before_the_next_bead(tmp_path: Path) -> None:
         budgets = [bead.option("--max-budget-usd") for bead in shop.agent.seen]
         assert budgets == ["1.0000", "0.6000", "0.4000", "0.1000"]
         result = shop.result
-        assert (result["outcome"], result["error_code"]) == ("NO_IMPROVEMENT", "")
-        assert result["reason"] == "budget of $1 reached"
+        assert (result["outcome"], result["error_code"]) == ("NO_IMPROVEMENT", "E_INCOMPLETE")
+        half = "1 of 2 categories analysed, 1 crashed: tests"
+        assert result["reason"] == f"{half}. budget of $1 reached"
         assert result["total_cost_usd"] == pytest.approx(1.0)
         assert result["summary"].splitlines()[1].startswith("tests: analysis failed: crashed: ")
         assert shop.written == []
@@ -84,7 +85,8 @@ def test_a_bead_has_a_deadline_where_one_is_set(tmp_path: Path) -> None:
     with world(tmp_path, {"analyze": [chatter()]}) as shop:
         done = shop.nightshift("run", NIGHTSHIFT_BEAD_TIMEOUT="0.6")
 
-        assert done.exit_status == 0
+        assert done.exit_status == 13
+        assert shop.result["reason"].startswith("0 of 5 categories analysed, 5 failed: tests (time")
         assert [bead["status"] for bead in shop.result["beads"]] == ["timeout"] * 5
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
         shop.assert_put_back()
@@ -122,7 +124,7 @@ def test_the_seconds_of_a_run_come_from_its_job() -> None:
         begun = (now - timedelta(seconds=used)).isoformat()
         job = SimpleNamespace(job_timeout_s=limit, job_started_at=begun)
         session = SimpleNamespace(settings=Settings(run_timeout=own), job=job)
-        found[limit, used, own] = work_seconds(cast("Session", session), now)
+        found[limit, used, own] = compute_work_seconds(cast("Session", session), now)
     assert found == SECONDS
 
 
@@ -170,7 +172,7 @@ def test_what_an_agent_prints_is_no_trouble(tmp_path: Path) -> None:
     with world(tmp_path, scripts) as shop:
         done = shop.nightshift("run")
 
-        assert (done.exit_status, done.stderr) == (0, "")
+        assert (done.exit_status, done.stderr) == (13, "")
         statuses = [bead["status"] for bead in shop.result["beads"]]
         assert statuses == [*("ok", "ok", "crashed"), *["ok"] * 4, "budget"]
         assert "the model endpoint answers 529; the CLI tries again" in done.log
@@ -199,7 +201,7 @@ def test_too_much_output_a_daemon_and_hostile_texts(tmp_path: Path) -> None:
     with world(tmp_path, scripts) as shop:
         done = shop.nightshift("run", NIGHTSHIFT_MAX_OUTPUT="2 MB")
 
-        assert (done.exit_status, done.stderr) == (0, "")
+        assert (done.exit_status, done.stderr) == (13, "")
         products = shop.products()
         assert shop.result["beads"][0]["status"] == "output_limit"
         assert len(products["logs/01-analyze-tests-1.out.gz"]) < 10_000_000

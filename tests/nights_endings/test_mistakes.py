@@ -1,7 +1,8 @@
-"""Mistakes are told in one line before anything is spent: settings, tokens, keys, checkouts."""
+"""Mistakes are reported in one line before anything is spent: settings, tokens, keys, checkouts."""
 
 import json
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.support.model_endpoint import ModelEndpoint
@@ -21,6 +22,9 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
     ({"CI_COMMIT_SHA": "0" * 40}, 11, "but the job is for 000000000000: leave HEAD alone"),
     ({"NIGHTSHIFT_CATEGORY": "speed"}, 2, "category: no category 'speed'; known are tests,"),
     ({"NIGHTSHIFT_PROMPTS__VERIFY": "gone.md"}, 2, "gone.md: no such template"),
+    ({"GITLAB_TOKEN": "glpat-today"}, 2, "00:00 UTC, before the night can end: rotate it"),
+    ({"NIGHTSHIFT_REVIEWERS": "rita,rito,@ritu"}, 2, "GitLab knows no user rito, @ritu: correct"),
+    ({"NIGHTSHIFT_BRANCH_PREFIX": "main"}, 2, "branches main… would be protected by main*"),
     ({"NIGHTSHIFT_TITLE_TEMPLATE": "{{titel}}"}, 2, "unknown placeholder {{titel}}; did you"),
 ]
 SETTINGS = {
@@ -40,9 +44,13 @@ def test_mistakes_are_told_before_anything_is_spent(tmp_path: Path) -> None:
         guest = shop.gitlab.add_user("guest", "Guest")
         shop.gitlab.add_token("glpat-reads", guest, scopes=("read_api",), access_level=30)
         shop.gitlab.add_token("glpat-guest", guest, scopes=("api",), access_level=10)
+        shop.project.protected_branches.append("main*")
+        bot, tomorrow = shop.gitlab.users[0], datetime.now(UTC) + timedelta(days=1)
+        shop.gitlab.add_token("glpat-today", bot, expires_at=f"{tomorrow:%Y-%m-%d}")
         for env, status, text in MISTAKES:
             try:
-                shop.assert_nothing_spent(shop.nightshift("run", **env), status, text)
+                done = shop.nightshift("run", NIGHTSHIFT_RUN_TIMEOUT="2d", **env)
+                shop.assert_nothing_spent(done, status, text)
             except AssertionError as error:
                 failures.append((env, str(error)))
     assert failures == []
@@ -128,6 +136,14 @@ def test_an_output_folder_a_target_branch_and_a_protected_branch(tmp_path: Path)
         git(shop.project.bare_repository, "branch", "develop", "main")
         shop.project.protected_branches.append("night*")
         done = shop.nightshift("run", **job)
+        assert done.exit_status == 2
+        assert "branches night-shift/… would be protected by night*" in done.last_line
+        assert shop.agent.seen == []
+
+        shop.project.protected_branches.remove("night*")
+        assert shop.nightshift("run", "--dry-run", **job).exit_status == 0
+        shop.project.protected_branches.append("night*")
+        done = shop.nightshift("publish", "night/bundle", **job)
         assert done.exit_status == 12
         result = json.loads((shop.checkout / "night/result.json").read_text())
         assert result["error_code"] == "E_PUBLISH"

@@ -1,7 +1,6 @@
 """SIGTERM, SIGINT and SIGKILL in every stage: agents are gone, the checkout is as before."""
 
 import contextlib
-import os
 import shutil
 import signal
 import time
@@ -11,7 +10,7 @@ from typing import Any
 
 from tests.support.agent import Play, hang, plays, sh, stubborn
 from tests.support.shop import GOOD, refused
-from tests.support.trees import processes_in, wait_for
+from tests.support.trees import kill_all, processes_in, wait_for
 from tests.support.world import Done, World, ended, world
 
 MESS = sh("echo x > shop.py; rm run.sh; chmod 700 docs; touch new.txt; git add -A")
@@ -41,13 +40,13 @@ def tidied_up(shop: World, done: Done, status: int = 143) -> None:
 
 
 def faulty(shop: World, method: str, path: str) -> Callable[[], bool]:
-    """GitLab is down for these requests; tells when one of them has come."""
+    """GitLab is down for these requests; returns a check whether one of them has come."""
     shop.gitlab.fail_next(method, path, 502, "<html>", times=1000)
     return lambda: any(request.status == 502 for request in shop.gitlab.requests)
 
 
 def hanging(shop: World, script: Mapping[str, Play]) -> Callable[[], bool]:
-    """The agent does this from now on; tells when it hangs."""
+    """The agent does this from now on; returns a check whether it hangs."""
     (shop.agent.folder / "hanging").unlink(missing_ok=True)
     shop.agent.script(script)
     return lambda: shop.agent.hanging
@@ -78,7 +77,7 @@ def test_a_signal_before_and_during_the_beads(tmp_path: Path) -> None:
 
 
 def ended_by_many_signals(shop: World) -> None:
-    """They do not cut the tidying short. Nor does a second night in the same checkout start."""
+    """They do not cut the clean-up short. Nor does a second night in the same checkout start."""
     reached = hanging(shop, plays(GOOD, {"implement": [stubborn(), MESS, hang()]}))
     process = shop.start("run")
     wait_for(reached, "the bead to hang")
@@ -102,7 +101,7 @@ def test_sigterm_during_verify_commands(tmp_path: Path) -> None:
     config = f"verify_commands: [\"sh -c '{command}'\"]\n"
     with world(tmp_path, scripts, config=config) as shop:
         tidied_up(shop, stopped(shop, begun.exists))
-        assert shop.agent.names[-1] == "verify-tests-1"
+        assert shop.agent.names[-1] == "implement-tests-1", "commands come before a model's word"
         begun.unlink()
         beads = len(shop.agent.seen)
         tidied_up(shop, stopped(shop, begun.exists))
@@ -159,9 +158,8 @@ def killed(shop: World, bead: str) -> None:
     reached = hanging(shop, plays(GOOD, {bead: [MESS, hang()]}))
     process = shop.start("run")
     wait_for(lambda: reached() or process.poll() is not None, "the bead to hang")
-    process.kill()
+    kill_all(process.pid)
     ended(process)
-    os.kill(shop.agent.seen[-1].pid, signal.SIGKILL)
     wait_for(lambda: not processes_in(shop.folder), "the agent to end")
     assert shop.tree() != shop.before
     assert scratch_of(shop)

@@ -40,6 +40,19 @@ def test_a_git_worktree_of_a_repository_with_one_commit(tmp_path: Path) -> None:
         assert shop.agent.seen[0].git_status == ""
 
 
+def test_a_history_that_is_too_short_is_fetched_or_told(tmp_path: Path) -> None:
+    """By the token, into a repository of its own; the checkout stays as it is."""
+    with world(tmp_path, GOOD, depth=3) as shop:
+        told = "avoid_recent_commits: the history here has 2 of the last 10 commits; what older"
+        assert told in shop.nightshift("plan", GITLAB_TOKEN="").log
+        done = shop.nightshift("plan", NIGHTSHIFT_AVOID_RECENT_COMMITS="12")
+        assert told.partition(":")[0] not in done.log
+        assert shop.product("plan.json")["recent_files"] == ["notes.txt"]
+        shop.gitlab.fail_next("GET", "/info/refs", 500, "gone", times=9)
+        assert told in shop.nightshift("plan").log
+        shop.assert_put_back()
+
+
 def test_names_of_every_kind_in_a_checkout_of_depth_one(tmp_path: Path) -> None:
     """In the repository and in the change: spaces, line breaks, bytes that are not UTF-8. The run
     starts in a folder within the checkout."""
@@ -55,7 +68,8 @@ def test_names_of_every_kind_in_a_checkout_of_depth_one(tmp_path: Path) -> None:
         shop.checkout = top
         assert (done.exit_status, done.stderr) == (0, "")
         assert shop.agent.seen[0].cwd == str(top)
-        assert "The history is shallow" in done.log
+        assert "avoid_recent_commits: " not in done.log
+        assert shop.product("plan.json")["recent_files"] == ["notes.txt"]
         [mr] = shop.merge_requests
         bare = shop.project.bare_repository
         assert git(bare, "rev-list", "--count", mr.sha) == "14\n"

@@ -9,8 +9,8 @@ from typing import Any
 from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, PipelineJob
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.publish.approval import approver
-from gitlab_nightshift.settings import read_job
+from gitlab_nightshift.job import read_job
+from gitlab_nightshift.publish.approval import find_approver
 from tests.support.agent import Play, append, plays, sh, write
 from tests.support.shop import GOOD, NOTE
 from tests.support.world import ANYWHERE, BOT_TOKEN, FILES, PLAIN, Done, World, git, world
@@ -89,7 +89,7 @@ def assert_kept_and_told(kept: World) -> None:
 
 
 def refuse(shop: World) -> None:
-    """Who and what cannot approve; two of them as the command tells it."""
+    """Who and what cannot approve; two of the cases as the command reports them."""
     failures = []
     for case, (status, text) in REFUSED.items():
         shop.project.jobs.clear()
@@ -111,7 +111,7 @@ def refusal(shop: World, env: Mapping[str, str]) -> tuple[int, str]:
     """Exit status and text for a job with this environment."""
     project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
     try:
-        return 0, approver(project, read_job({**shop.env, **env}))
+        return 0, find_approver(project, read_job({**shop.env, **env}))
     except NightshiftError as error:
         return error.exit_status, error.message
 
@@ -130,7 +130,7 @@ def deny(shop: World) -> None:
 
 
 def lie(shop: World) -> None:
-    """A bundle that lies waits all the same."""
+    """A bundle that claims to need no approval waits all the same."""
     file = shop.checkout / "nightshift/bundle/bundle.json"
     true = file.read_text()
     verdict = {"passed": True, "error_details": "approved by rita", "commands_run": []}
@@ -158,7 +158,7 @@ def approve_by_hostile_name(kept: World) -> None:
 
 
 def approve(kept: World) -> None:
-    """It publishes the very change and names who gave it."""
+    """An approval publishes exactly this change and names who gave it."""
     tree = kept.bundle["proposal"]["change"]["tree_id"]
     done = kept.nightshift("publish", "--approved", **started(kept))
     assert (done.exit_status, done.stderr) == (0, "")
@@ -241,11 +241,11 @@ def test_sensitive_file_opens_as_a_draft_that_says_what_to_look_at(tmp_path: Pat
         assert done.exit_status == 0, done.stdout
         [opened] = shop.merge_requests
         assert opened.title.startswith("Draft: [night-shift/tests] ")
-        verification = str(opened.description).partition("## Verification")[2]
-        assert "A draft, because it changes sensitive files." in verification
-        assert "- `CODEOWNERS` decides who reviews and approves." in verification
-        assert "- `docs/a.md` is one of policy.sensitive\\_paths." in verification
-        assert "test_shop.py" not in verification
+        summary = str(opened.description).partition("## Reasoning")[0]
+        assert "A draft, because it changes sensitive files." in summary
+        assert "- `CODEOWNERS` decides who reviews and approves." in summary
+        assert "- `docs/a.md` is one of policy.sensitive\\_paths." in summary
+        assert "test_shop.py" not in summary
         _told_what_opens_nothing(shop, done)
         assert planted.read_text() == ""
 

@@ -1,4 +1,4 @@
-"""What this program refuses by itself counts as a failed verify, with its text."""
+"""A change that this program refuses counts as a failed Verify, with the reason."""
 
 from pathlib import Path
 

@@ -2,19 +2,30 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
-import pytest
-
-from gitlab_nightshift import stages
-from gitlab_nightshift.guidance import FALLBACK_ORDER
-from gitlab_nightshift.host import checkout
-from gitlab_nightshift.host.aside import Aside
-from gitlab_nightshift.session import Call, opened
+from gitlab_nightshift.categories import FALLBACK_ORDER
 from tests.support.agent import Play, Seen, answer, plays, sh
 from tests.support.shop import GOOD, PASSED, refused
 from tests.support.world import World, git, world
 
+UNCOVER_FAILS = """
+import pathlib, shutil
+from gitlab_nightshift.repository import put_back
+from tests.support.trees import wait_for
+
+def fails(aside):
+    def written():
+        return list(pathlib.Path("{tmp}").glob("nightshift-*/results/bundle/bundle.json"))
+
+    wait_for(written, "the bundle")
+    shutil.copytree(written()[0].parent, "{kept}")
+    raise PermissionError(13, "Permission denied", str(aside.real_git))
+
+put_back.unmask_git = fails
+"""
+"""What a test changes of the program."""
 MESSES = {
     "everything deleted": "rm -rf -- * .gitignore",
     "written over": "for f in *.py run.sh; do echo bad > $f; done; echo more >> .gitignore",
@@ -56,12 +67,13 @@ def script() -> dict[str, Play]:
     The last attempt of the last category passes; its MR bead makes a mess as well.
     """
     beads: dict[str, Play] = {"mr": [sh(MESSES["everything deleted"]), *GOOD["mr"]]}
-    messes = iter(MESSES.values())
-    for category in FALLBACK_ORDER:
-        some = [sh(next(messes)) for _ in range(EACH)]
+    messes = [*MESSES.values()]
+    for first, category in enumerate(FALLBACK_ORDER):
+        # Not several in a row that change no file: the same failure twice ends a category.
+        some = [sh(mess) for mess in messes[first :: len(FALLBACK_ORDER)]]
         beads[f"analyze-{category}"] = [some[0], *GOOD["analyze"]]
         beads |= {f"implement-{category}-{n}": [mess] for n, mess in enumerate(some, 1)}
-        beads |= {f"verify-{category}-{n}": refused("No.") for n in range(1, EACH + 1)}
+        beads |= {f"verify-{category}-{n}": refused("No" + n * "!") for n in range(1, EACH + 1)}
         beads[f"implement-{category}-{EACH + 1}"] = GOOD["implement"]
         beads[f"verify-{category}-{EACH + 1}"] = [*some, *refused("Again no.")]
     beads[f"verify-{FALLBACK_ORDER[-1]}-{EACH + 1}"] = [*some, answer(PASSED)]
@@ -157,32 +169,21 @@ def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
         shop.assert_put_back()
 
 
-def test_a_checkout_that_cannot_be_put_back_costs_no_night(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bundle is on disk before; what stays is told, and the next start mends it."""
-    found: list[tuple[str, bytes]] = []
-
+def test_a_checkout_that_cannot_be_put_back_costs_no_night(tmp_path: Path) -> None:
+    """What is to be published was kept before, and is published once the checkout is mended."""
     with world(tmp_path, GOOD) as shop:
-
-        def fails(aside: Aside) -> None:
-            [bundle] = (shop.folder / "tmp").glob("nightshift-*/results/bundle")
-            outcome = json.loads((bundle / "bundle.json").read_text())["outcome"]
-            found.append((outcome, (bundle / "change.patch").read_bytes()))
-            raise PermissionError(13, "Permission denied", str(aside.real_git))
-
-        monkeypatch.setattr(checkout, "uncover", fails)
-        call = Call(shop.env, shop.checkout, None, {}, colour=False)
-        with opened(call) as session:
-            result = stages.run(session)
-        monkeypatch.undo()
-        assert result.outcome == "MR_CREATED"
-        assert [outcome for outcome, _ in found] == ["MR_READY"]
-        assert found[0][1].startswith(b"diff --git a/test_shop.py")
+        shop.patch = UNCOVER_FAILS.format(tmp=shop.folder / "tmp", kept=shop.folder / "kept")
+        assert shop.nightshift("run").exit_status == 12
+        shop.patch = ""
+        kept = shop.folder / "kept"
+        assert json.loads((kept / "bundle.json").read_text())["outcome"] == "MR_READY"
+        assert (kept / "change.patch").read_bytes().startswith(b"diff --git a/test_shop.py")
         told = [json.loads(line) for line in shop.products()["events.jsonl"].splitlines()]
         warnings = [event["text"] for event in told if event.get("warning")]
         assert ["the real .git is still in" in text for text in warnings] == [True]
-        assert (shop.checkout / ".git/nightshift-cover").exists()
         assert shop.nightshift("plan").exit_status == 0
+        shutil.copytree(kept, shop.checkout / "nightshift/bundle")  # the job's artifact
+        assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
+        assert shop.result["outcome"] == "MR_CREATED"
         assert len(shop.merge_requests) == 1
         shop.assert_put_back()

@@ -1,13 +1,13 @@
-"""Days off: what is not tried, and nights that are left out before anything is spent."""
+"""Days off: what is not tried, and nights that are skipped before anything is spent."""
 
 import json
 from pathlib import Path
 from typing import cast
 
-from gitlab_nightshift.host.checkout import Checkout
-from gitlab_nightshift.records import Seen
-from gitlab_nightshift.verdict.commands import Runner
-from gitlab_nightshift.work.baseline import Commands, baseline
+from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.verdict.proof_commands import Runner
+from gitlab_nightshift.work.baseline import Commands, run_baseline
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
 from tests.support.world import BOT_TOKEN, FILES, IMPLIED, World, commit, git, world
@@ -20,11 +20,6 @@ def test_quiet_nights(tmp_path: Path) -> None:
     red = (
         "verify_commands fail on the untouched checkout: `test -e missing.txt` failed: "
         "exit status 1. Mend that first, or set baseline: report."
-    )
-    missing = (
-        "verify_commands: `make lint` cannot run in this job, which is no failing test: the "
-        "program no-such-runner is not installed. Install it in before_script, or set baseline: "
-        "report."
     )
     cases = [
         (NO_CATEGORY, "NO_IMPROVEMENT", "No category scheduled for today"),
@@ -43,10 +38,8 @@ def test_quiet_nights(tmp_path: Path) -> None:
             "SKIPPED",
             red,
         ),
-        ({"NIGHTSHIFT_VERIFY_COMMANDS": "make lint"}, "SKIPPED", missing),
     ]
-    makefile = f"{FILES['Makefile']!s}lint:\n\tno-such-runner tests\n"
-    with world(tmp_path, GOOD, files={**FILES, "Makefile": makefile}) as shop:
+    with world(tmp_path, GOOD) as shop:
         for env, outcome, reason in cases:
             done = shop.nightshift("run", **env)
             shop.assert_nothing_spent(done, 0, f"○ {outcome} · {reason}")
@@ -58,6 +51,42 @@ def test_quiet_nights(tmp_path: Path) -> None:
             assert shop.bundle["outcome"] == outcome
         late = {"NIGHTSHIFT_VERIFY_COMMANDS": "sleep 600", "NIGHTSHIFT_RUN_TIMEOUT": "0.5"}
         shop.assert_nothing_spent(shop.nightshift("run", **late), 6, "E_TIMEOUT")
+
+
+MISSING = (
+    "verify_commands: `make lint` cannot run in this job, which is no failing test: the program "
+    "no-such-runner is not installed."
+)
+
+
+def test_commands_that_cannot_run_are_no_quiet_night(tmp_path: Path) -> None:
+    """A program that is not there is a mistake; what a command lacks makes the night incomplete,
+    whether it is skipped or goes on without proof."""
+    makefile = f"{FILES['Makefile']!s}lint:\n\tno-such-runner tests\n"
+    mistakes = {
+        "pytst -q": "verify_commands: pytst cannot be started: No such file or directory. Corr",
+        "make nothing,pytst -q,./gone.sh": (
+            "verify_commands: not found where commands run: pytst, ./gone.sh. Correct"
+        ),
+    }
+    with world(tmp_path, GOOD, files={**FILES, "Makefile": makefile}) as shop:
+        for commands, why in mistakes.items():
+            for mode in ("required", "report"):
+                env = {"NIGHTSHIFT_VERIFY_COMMANDS": commands, "NIGHTSHIFT_BASELINE": mode}
+                done = shop.nightshift("run", **env)
+                shop.assert_nothing_spent(done, 2, f"✘ FAILED · E_CONFIG · {why}")
+        lint = {"NIGHTSHIFT_VERIFY_COMMANDS": "make lint"}
+        done = shop.nightshift("run", **lint)
+        shop.assert_nothing_spent(done, 13, f"⚠ SKIPPED · E_INCOMPLETE · {MISSING} Install it")
+        assert shop.result["error_code"] == "E_INCOMPLETE"
+        assert shop.result["reason"].count(MISSING) == 1
+
+        done = shop.nightshift("run", NIGHTSHIFT_BASELINE="report", **lint)
+        assert done.exit_status == 13, done.log
+        [mr] = shop.merge_requests
+        assert done.last_line.startswith(f"⚠ MR_CREATED · E_INCOMPLETE · {mr.web_url} · ")
+        assert MISSING.rstrip(".") in done.last_line
+        assert (shop.result["outcome"], shop.result["mr_url"]) == ("MR_CREATED", mr.web_url)
 
 
 def body_of(shop: World) -> str:
@@ -87,10 +116,13 @@ def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
         assert f"proven by: {said}" in shop.nightshift("plan").log
         assert shop.product("plan.json")["verify_commands"] == []
     unused = cast("Checkout", None), cast("Runner", None)
-    before = baseline(Commands((), implied=True), "required", *unused, print)
+    before = run_baseline(Commands((), implied=True), "required", *unused, print)
     assert (before.skip, before.commands, before.red) == ("", (), False)
     [check] = before.checks
-    assert (check.seen, check.detail) == (Seen.NOT_CHECKED, f"this program ran no test: {said}.")
+    assert (check.seen, check.detail) == (
+        CheckOutcome.NOT_CHECKED,
+        f"this program ran no test: {said}.",
+    )
 
 
 def test_a_flaky_baseline_is_told(tmp_path: Path) -> None:
@@ -140,7 +172,8 @@ def test_open_merge_requests_are_limited(tmp_path: Path) -> None:
         shop.nightshift("run", CI_PROJECT_VISIBILITY="public")
         left = ("refactoring", "docs", "performance")
         assert shop.agent.names == [f"analyze-{category}-1" for category in left]
-        assert "Improve tests (!1, branch night-shift/tests-1)" in shop.agent.seen[0].prompt
+        waiting = "Improve tests (!1, branch night-shift/tests-1, changes tests.txt)"
+        assert waiting in shop.agent.seen[0].prompt
         summary = shop.result["summary"]
         assert "tests: left out: open merge requests: !1; the limit is 1" in summary.splitlines()
         assert "security: left out: the project is public" in summary

@@ -33,6 +33,7 @@ class Project:
     cheats: tuple[tuple[str, str, str], ...]
     honest: str
     needs: str = "git"
+    patch: str = ""
 
 
 PARSER = '''"""Durations such as 90 s, 10 m or 2 h."""
@@ -80,6 +81,11 @@ PYTEST = Project(
             PARSER_TEST + "\n\ndef test_hours():\n    result = seconds('2 h')\n"
             "    assert result == result\n",
             "test-cannot-fail",
+        ),
+        (
+            "test_durations.py",
+            f"{PARSER_TEST}\n\nvars()['test_units'].__test__ = False\n",
+            "test-deleted",
         ),
     ),
     honest=PARSER_TEST + '\n\ndef test_hours():\n    assert seconds("2 h") == 7200\n'
@@ -159,6 +165,7 @@ MAKE = Project(
         ),
     ),
     honest=CART_TEST + "\n    # A discount is in percent.\n",
+    patch="mutant_runs.MOST_MUTANTS = 8",
 )
 PROJECTS = {"pytest": PYTEST, "node": NODE, "make": MAKE}
 
@@ -192,10 +199,11 @@ def test_cheats_get_nothing_and_an_honest_change_is_to_be_believed(
     if not shutil.which(project.needs):
         pytest.skip(f"{project.needs} is not installed")
     config = (
-        f"{IMPLIED}verify_commands: ['{project.command}']\nmax_implement_retries: 3\n"
-        f"agent_env: [{BARE_PYTEST}]\n"
+        f"{IMPLIED}verify_commands: ['{project.command}']\nagent_env: [{BARE_PYTEST}]\n"
+        f"max_implement_retries: {len(project.cheats)}\n"
     )
     with world(tmp_path, script(project), files=project.files, config=config) as shop:
+        shop.patch = project.patch
         done = shop.nightshift("run", **{BARE_PYTEST: "1"})
         assert (done.exit_status, done.stderr) == (0, ""), done.log
         assert shop.result["outcome"] == "MR_CREATED", done.log
@@ -211,8 +219,8 @@ def test_cheats_get_nothing_and_an_honest_change_is_to_be_believed(
         assert f"- `{project.command}`: exit 0, " in body
         assert "the same commands passed before the change" in body
         if project.honest.count("assert") > project.files[project.test].count("assert"):
-            assert "- Mutants: the new tests kill " in body
-            counts = body.partition("the new tests kill ")[2].split(" mutants")[0]
+            assert "- The new tests: " in body
+            counts = body.partition("- The new tests: ")[2].split(" planted")[0]
             killed, tried = counts.split(" of ")
             assert int(killed) * 2 >= int(tried), body
         assert "Please look at:" not in body, body

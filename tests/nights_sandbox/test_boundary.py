@@ -5,7 +5,6 @@ Each attack is shown to succeed without a boundary, so that none fails for anoth
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.host.sandbox import tools
+from tests.sandbox import tools
 from tests.support.sandboxes import (
     CURL,
     IN_DOCKER,
@@ -28,16 +27,26 @@ from tests.support.sandboxes import (
     tier_or_skip,
     with_agent,
 )
-from tests.support.trees import wait_for
-from tests.support.world import BOT_TOKEN, JOB_TOKEN, MODEL_KEY, PLAIN, World, ended, git, world
+from tests.support.trees import kill_all
+from tests.support.world import (
+    BOT_TOKEN,
+    JOB_TOKEN,
+    MODEL_KEY,
+    PLAIN,
+    World,
+    ended,
+    git,
+    wait_in,
+    world,
+)
 
 HOSTILE = Path(__file__).parents[1] / "support" / "hostile.py"
 SECRETS = (BOT_TOKEN, JOB_TOKEN, MODEL_KEY, "a-password-at-home")
 PYTHON = Path("/usr/bin/python3")
 OPEN_GATE = f"{PLAIN}profile: development\npolicy: {{gates: {{exec: auto_allow}}}}\n"
 NO_LANDLOCK = """
-from gitlab_nightshift.host.sandbox.inside import landlock
-landlock.abi = lambda: 0
+from gitlab_nightshift.sandbox.inside import landlock
+landlock.read_abi = lambda: 0
 """
 
 
@@ -97,8 +106,8 @@ def test_a_hostile_agent_gets_nothing(open_folder: Path, tier: str) -> None:
             assert "[redacted]" not in text, f"{name} led to a secret"
             assert not any(secret in text for secret in SECRETS), name
         opened = [name for name, text in found.items() if text.startswith("open")]
-        # Its own processes are its own, and in namespaces it writes into a /tmp of its own.
-        # There stands a .git of its own in the place of the real one.
+        # It may see its own processes, and in namespaces it has a /tmp of its own. In place of the
+        # real .git there is one of its own.
         assert set(opened) <= {"daemon", "ancestors", "outside", str(shop.checkout / ".git/config")}
         assert IN_GIT not in str(found)
         assert not (shop.checkout.parent / "planted").exists()
@@ -109,7 +118,7 @@ def test_a_hostile_agent_gets_nothing(open_folder: Path, tier: str) -> None:
 @pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="needs to write in /opt")
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_job_whose_home_checkout_and_files_are_below_opt(tier: str) -> None:
-    """There everybody may read, so what is the job's own is hidden by name."""
+    """Everybody may read there, so the job's own files are hidden by name."""
     with tools.open_folder(Path("/opt")) as folder, world(folder) as shop:
         found, _ = attacked(shop, tier_or_skip(tier))
         opened = [name for name, text in found.items() if text.startswith("open")]
@@ -139,10 +148,10 @@ def test_a_night_killed_within_a_bead_is_undone_by_the_next(open_folder: Path) -
         stuck = "rm -f shop.py; echo evil > run.sh; echo x > planted; exec sleep 600"
         path = with_agent(shop, "stuck", f"#!/bin/sh\n{stuck}\n")
         night = shop.start("run", NIGHTSHIFT_ISOLATION="uid", PATH=path)
-        wait_for((shop.checkout / "planted").exists, "the agent at work")
+        wait_in(night, (shop.checkout / "planted").exists, "the agent at work")
         user = (shop.checkout / "planted").stat().st_uid
         assert user not in {0, 33, 1000, 1001}
-        night.send_signal(signal.SIGKILL)
+        kill_all(night.pid)
         ended(night)
         assert owners(shop.checkout)["run.sh"][0] == user
         done = shop.nightshift("plan")
@@ -180,6 +189,7 @@ def test_where_the_kernel_has_no_landlock_the_user_alone_keeps_the_secrets(
 ) -> None:
     with world(open_folder) as shop:
         shop.patch = NO_LANDLOCK
+        shop.env["NIGHTSHIFT_ACCEPT_PARTIAL"] = "files"
         shop.checkout.with_name("shop.tmp").chmod(0o700)
         Path(shop.env["HOME"]).chmod(0o700)
         found, _ = attacked(shop, "uid")

@@ -1,7 +1,7 @@
 """Real builds in every tier: ``verify_commands`` of a night, offline, caches filled before.
 
-A tool that is not installed is told by a skipped test. Builds that take longer than a few seconds
-(Java, Maven, Gradle, Go, Cargo) run where SLOW_TESTS is set.
+A tool that is not installed is reported by a skipped test. Builds that take longer than a few
+seconds (Java, Maven, Gradle, Go, Cargo) run where SLOW_TESTS is set.
 """
 
 import io
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.host.sandbox.records import Tier
-from tests.host.sandbox.tools import SYSTEM_PATH, open_folder
+from gitlab_nightshift.sandbox.tiers import Tier
+from tests.sandbox.tools import SYSTEM_PATH, open_folder
 from tests.support.sandboxes import with_agent
 from tests.support.world import IMPLIED, Files, World, world
 
@@ -292,14 +292,13 @@ def test_tools_that_are_missing_are_told() -> None:
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_builds(tier: str, folder: Path) -> None:
-    """But for another user also with tools and caches of the home, open by agent_paths: a tool is
-    run, a cache is read and not written; the rest is closed. A program that is not there is a
-    failed command."""
+    """Except for another user, also with the home's tools and caches that agent_paths names: a tool
+    is run, a cache is read and not written; the rest is hidden."""
     build = all_in_one()
     home = folder / "w" / "home"
     cache = home / ".m2" / "repository"
     own = "" if tier == Tier.UID else "agent_paths: [$CACHE, ~/.tools/1.0]\n"
-    commands = [*build.commands, *(["tool check.sh"] if own else []), "no-such-program --all"]
+    commands = [*build.commands, *(["tool check.sh"] if own else []), "false"]
     config = (
         f"{IMPLIED}verify_commands: {json.dumps(commands)}\n"
         f"agent_env: {json.dumps(['CACHE', *build.env])}\n{own}"
@@ -315,7 +314,7 @@ def test_builds(tier: str, folder: Path) -> None:
         wrong = [command for command in commands[:-1] if f"✔ {command} ·" not in log]
         assert wrong == [], log + said(shop)
         assert shop.result["outcome"] == "SKIPPED"
-        assert "no-such-program is not on PATH" in shop.result["reason"]
+        assert "`false` failed: exit status 1" in shop.result["reason"]
         assert shop.result["isolation"].startswith(f"{tier} ")
         assert ("a jar" in said(shop)) == bool(own)
         assert "a secret" not in said(shop)

@@ -4,26 +4,30 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.host.sandbox.rows import OWN_CODE
-from tests.nights_sandbox.test_boundary import PYTHON, open_folder
+from gitlab_nightshift.sandbox.proof_rows import OWN_CODE
+from tests.nights_sandbox.test_boundary import open_folder
 from tests.support.sandboxes import scripted, with_agent
-from tests.support.world import ROOT, Done, World, world
+from tests.support.world import Done, World, world
 
 __all__ = ["open_folder"]
 
-WITHOUT_NOTIFY = ROOT / "tests/support/without_notify.py"
+WITHOUT_NOTIFY = "from tests.support import without_notify; without_notify.refuse_notification()\n"
+"""On an older kernel: no connect can be judged."""
 EXAMINE = """
 import dataclasses, json, os, sys
 from pathlib import Path
-from gitlab_nightshift.by_hand.doctor import examine
-from gitlab_nightshift.by_hand.doctor_text import told
-from gitlab_nightshift.session import Call
-seen = examine(Call(os.environ, Path.cwd(), None, {}, False))
-text = told(seen, verbose=False, colour=False)
+from gitlab_nightshift.commands.examination import examine
+from gitlab_nightshift.commands.doctor_report import format_examination
+from gitlab_nightshift.run_folder import Invocation
+seen = examine(Invocation(os.environ, Path.cwd(), None, {}, False))
+text = format_examination(seen, verbose=False, colour=False)
 json.dump([text, seen.exit_status, dataclasses.asdict(seen.chosen)], sys.stdout)
+sys.stdout.flush()
+os._exit(0)
 """
 
 
@@ -33,13 +37,7 @@ def doctor(shop: World, *args: str, **env: str) -> Done:
 
 def examined(shop: World, **env: str) -> tuple[list[str], int, Any]:
     """What the doctor prints, its exit status, and the record of its selection."""
-    done = subprocess.run(
-        [shop.python or sys.executable, "-I", "-c", EXAMINE],
-        cwd=shop.checkout,
-        env={**shop.env, **env},
-        capture_output=True,
-        check=True,
-    )
+    done = replace(shop, patch=shop.patch + EXAMINE).nightshift("doctor", **env)
     text, status, chosen = json.loads(done.stdout)
     return text.splitlines(), status, chosen
 
@@ -47,14 +45,7 @@ def examined(shop: World, **env: str) -> tuple[list[str], int, Any]:
 def chosen_by_the_night(shop: World) -> Any:
     lines = (shop.checkout / "nightshift/events.jsonl").read_text().splitlines()
     [event] = [e for e in map(json.loads, lines) if e["event"] == "boundary_chosen"]
-    return {key: value for key, value in event.items() if key not in {"time", "event"}}
-
-
-def on_an_older_kernel(shop: World) -> None:
-    """From here on commands run where no connect can be judged."""
-    shop.python = shop.folder / "python"
-    shop.python.write_text(f'#!/bin/sh\nexec {PYTHON} {WITHOUT_NOTIFY} {sys.executable} "$@"\n')
-    shop.python.chmod(0o755)
+    return {key: value for key, value in event.items() if key not in {"time", "event", "run_id"}}
 
 
 def test_a_guarantee_that_is_only_partly_held_stops_the_night_unless_it_is_accepted(
@@ -62,15 +53,18 @@ def test_a_guarantee_that_is_only_partly_held_stops_the_night_unless_it_is_accep
 ) -> None:
     config = "verify_commands: ['true']\npolicy: {egress_hosts: [registry.example]}\n"
     with world(open_folder, config=config) as shop:
-        on_an_older_kernel(shop)
+        shop.patch = WITHOUT_NOTIFY
         path = with_agent(shop, "scripted", scripted("echo '# x' >> test_shop.py"))
         env = {"NIGHTSHIFT_ISOLATION": "landlock", "PATH": path}
 
         lines, status, chosen = examined(shop, **env)
         assert (status, len(lines) <= 10) == (3, True), lines
         said = lines[-1].removeprefix("No night would start here: ")
-        assert said.startswith("network is only partly held in the tier landlock (TCP goes to the")
-        assert "connects cannot be judged (" in said
+        assert said.startswith(
+            "files, network are only partly held in the tier landlock (modes and"
+        )
+        assert "changes cannot be judged (" in said
+        assert "; TCP goes to the gateway's port on any host: connects cannot be judged (" in said
         assert "accept_partial: [files, network]" in said
         done = shop.nightshift("run", **env)
         shop.assert_nothing_spent(done, 3, said)
@@ -143,11 +137,12 @@ def test_a_night_that_could_not_start_for_another_reason_is_told_with_its_status
     tmp_path: Path,
 ) -> None:
     with world(tmp_path) as shop:
-        env = {"ANTHROPIC_API_KEY": "", "NIGHTSHIFT_ACCEPT_PARTIAL": ""}
-        looked = doctor(shop, NIGHTSHIFT_ISOLATION="landlock", **env)
+        shop.patch = WITHOUT_NOTIFY
+        looked = doctor(shop, NIGHTSHIFT_ISOLATION="landlock", ANTHROPIC_API_KEY="")
+        shop.patch = ""
         assert looked.exit_status == 5
         assert looked.last_line.startswith("No night would start here: no model key: set ")
-        assert "; also: files is only partly held in the tier landlock (" in looked.last_line
+        assert "; also: files, network are only partly held in the tier" in looked.last_line
         assert looked.log.startswith("The sandbox is landlock"), "looked at all the same"
         looked = doctor(shop, NIGHTSHIFT_ACCEPT_PARTIAL="netwrok", NIGHTSHIFT_ISOLATION="landlock")
         assert looked.exit_status == 2

@@ -1,4 +1,4 @@
-"""Nights with ``policy.egress_hosts``: what is named is reached, and nothing else."""
+"""Nights with ``policy.egress_hosts``: agents get to the named hosts, and to nothing else."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ TIERS = pytest.mark.parametrize("tier", ["namespaces", "landlock"])
 
 @dataclass(frozen=True)
 class Asked:
-    """What agents and the team's command try; ``config`` opens what it opens."""
+    """What agents and the team's command try; ``config`` allows the hosts."""
 
     config: str
     tunnels: Sequence[str] = ()
@@ -50,7 +50,7 @@ def opening(*hosts: str) -> str:
 def reached(
     shop: World, asked: Asked, tier: str, **env: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What a hostile agent and the team's command reached."""
+    """What a hostile agent and the team's command could connect to."""
     agent = shop.folder / "hostile"
     agent.mkdir()
     (agent / "claude").write_text(f"#!{Path(sys.executable).resolve()}\n{asked.script}")
@@ -142,11 +142,10 @@ def test_what_is_named_is_reached_and_nothing_else(tmp_path: Path, tier: str) ->
 
 
 def _told_once(shop: World, tier: str, mirror: str, closed: Sequence[str]) -> None:
-    """What was refused, each once, whoever asks again, and what each has reached."""
+    """The log names each refused host once, however often it is tried, and who connected where."""
     rows = notes(shop)
     assert "sesame-of-the-company" not in json.dumps([shop.result, rows])
-    files = "partial as accepted" if tier == "landlock" else "held"
-    kept = f"files {files}, secrets held, network held, lifetime held"
+    kept = "files held, secrets held, network held, lifetime held"
     held, _, opened = shop.result["isolation"].partition("; open to ")
     assert held == f"{tier} ({kept}"
     assert set(opened.rstrip(")").split(", ")) == {
@@ -165,7 +164,7 @@ def _told_once(shop: World, tier: str, mirror: str, closed: Sequence[str]) -> No
 
 
 def test_nothing_is_reached_where_nothing_is_named(tmp_path: Path) -> None:
-    """What closes the network in every tier is shown by a hostile agent (``test_boundary.py``)."""
+    """That every tier closes the network, a hostile agent shows in ``test_boundary.py``."""
     tier = "namespaces" if shutil.which("bwrap") else "landlock"
     with page("127.0.0.1") as port, company_proxy(port) as proxy:
         asked = Asked("", urls=[METADATA, "http://registry.example/"], direct=[("127.0.0.1", port)])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sandbox import tools
 from tests.support.agent import plays, sh
 from tests.support.sandboxes import scripted, tier_or_skip, with_agent
 from tests.support.shop import GOOD
@@ -28,7 +29,7 @@ def python_of_a_plain_user(folder: Path) -> Path | None:
     that is made in a folder."""
     for program in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         python = make_environment(Path(tempfile.mkdtemp(dir=folder)), Path(program).resolve())
-        argv = (python, "-c", "import gitlab_nightshift.stages, gitlab, pydantic, yaml")
+        argv = (python, "-c", "import gitlab_nightshift.planning, gitlab, pydantic, yaml")
         try:
             as_plain_user(argv, {"HOME": "/"})
         except (OSError, subprocess.CalledProcessError):
@@ -61,21 +62,21 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture
-def python(open_folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def python() -> Iterator[Path]:
     """For tests as a plain user."""
     if os.getuid() != 0:
         pytest.skip("needs root to become somebody else")
-    found = python_of_a_plain_user(open_folder)
-    return found or pytest.skip("no interpreter here that a plain user can start")
+    with tools.open_folder() as folder:
+        found = python_of_a_plain_user(folder)
+        yield found or pytest.skip("no interpreter here that a plain user can start")
 
 
-def give_away(shop: World, python: Path) -> None:
-    """The job is a plain user's from now on."""
-    for name in ("builds", "home", "tmp", "agent"):
+def give_away(shop: World, python: Path, *names: str) -> None:
+    """These folders are a plain user's from now on."""
+    for name in names:
         for path in (shop.folder / name, *(shop.folder / name).rglob("*")):
             os.lchown(path, PLAIN, PLAIN)
-    shop.python, shop.user = python, PLAIN
     shop.agent.played_by(python)
 
 
@@ -114,7 +115,8 @@ def test_a_night_as_a_plain_user(open_folder: Path, python: Path) -> None:
     shown = f"{python} -IS {look} > {open_folder}/home/found; true"
     scripts = plays(GOOD, {"analyze": [sh(shown), *GOOD["analyze"]]})
     with world(open_folder, scripts, config=PROVING, layout="url") as shop:
-        give_away(shop, python)
+        give_away(shop, python, "builds", "home", "tmp", "agent")
+        shop.python, shop.user = python, PLAIN
         done = shop.nightshift("run")
 
         assert (done.exit_status, done.stderr) == (0, "")
@@ -135,22 +137,32 @@ def found_in(folder: Path) -> list[str]:
     return found
 
 
+BECOME_PLAIN = """
+import os, sys
+os.setgroups([])
+os.setgid({user})
+os.setuid({user})
+sys.executable = {python!r}
+sys.base_prefix = {prefix!r}
+"""
+"""A start that forks has imported all that it needs; what it starts is this user's Python."""
+
+
 def open_to_all(shop: World, python: Path) -> None:
     """As the Docker executor checks out: root's, under umask 0000; the image has another user."""
     for path in (shop.checkout.parent, *shop.checkout.parent.rglob("*")):
         path.chmod(path.stat().st_mode | (0o777 if path.is_dir() else 0o666))
-    for name in ("home", "tmp", "agent"):
-        for path in (shop.folder / name, *(shop.folder / name).rglob("*")):
-            os.lchown(path, PLAIN, PLAIN)
-    shop.python, shop.user = python, PLAIN
-    shop.agent.played_by(python)
+    give_away(shop, python, "home", "tmp", "agent")
+    shop.patch = BECOME_PLAIN.format(
+        user=PLAIN, python=str(python), prefix=str(python.resolve().parents[1])
+    )
     shop.look()
 
 
 def test_a_night_in_a_tree_of_root_that_everybody_may_write(
     open_folder: Path, python: Path
 ) -> None:
-    """The agent's git works in it; what only root could bring back is told, and costs nothing."""
+    """The agent's git works in it; what only root could restore is logged, and costs nothing."""
     shown = "git log --oneline -1 && git status --porcelain && git diff --stat"
     scripts = plays(GOOD, {"implement": [*GOOD["implement"], sh(shown)]})
     with world(open_folder, scripts, config=PROVING) as shop:

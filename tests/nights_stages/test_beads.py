@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.agent import crash, plays
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import GOOD, SELECTED, bill, priced
+from tests.support.shop import FOUND, GOOD, SELECTED, bill, completed, priced
 from tests.support.world import FILES, World, world
 
 STUB = '{"result": "NO_IMPROVEMENT", "reason": "pending"}'
@@ -44,7 +44,7 @@ def test_what_the_beads_of_a_night_are_given(tmp_path: Path) -> None:
 def _analysis(shop: World) -> None:
     analyze, implement, verify, mr = shop.agent.seen
     assert analyze.handoff == ["", STUB]
-    assert json.loads(implement.handoff[0])["selected"] == SELECTED
+    assert json.loads(implement.handoff[0])["selected"] == completed(FOUND)["selected"]
     assert len(implement.handoff) == 1
     assert json.loads(verify.handoff[1]) == {"passed": False, "error_details": "pending"}
     assert [json.loads(bead.handoff[0]) for bead in (verify, mr)] == [
@@ -103,8 +103,9 @@ def test_a_category_of_the_teams_own_and_an_unknown_cost(tmp_path: Path) -> None
         assert "E_CONFIG · prices: none is known for made-up-1, made-up-2, so" in done.last_line
         env["NIGHTSHIFT_MAX_TOKENS"] = "100000"
         done = shop.nightshift("run", "--category", "spelling", **env)
-        assert done.exit_status == 0
+        assert done.exit_status == 13
         result = shop.result
+        assert result["reason"].startswith("1 of 2 categories analysed, 1 crashed: spelling")
         assert shop.agent.names[:2] == ["analyze-spelling-1", "analyze-tests-1"]
         assert "What counts: Look for typos in comments." in shop.agent.seen[0].prompt
         assert result["category_used"] == "tests (fallback from spelling)"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import PipelineJob
-from gitlab_nightshift.publish.bundle import LARGEST_PATCH
+from gitlab_nightshift.records import LARGEST_PATCH
 from tests.support.shop import GOOD
 from tests.support.world import Done, World, world
 
@@ -63,9 +63,12 @@ def test_the_newest_try_of_this_pipelines_job_is_published(shop: World) -> None:
 
 
 def test_artifacts_that_cannot_be_published(shop: World) -> None:
-    """Each told in one line; a link is not followed, what is too large is not read to the end."""
+    """Each reported in one line; links are not followed, too large files not read to the end."""
     not_there = publish(shop)
     assert not_there.stderr == f"nightshift: E_PUBLISH: pipeline 4711 has no job {JOB}\n"
+    assert (shop.result["outcome"], shop.result["error_code"]) == ("FAILED", "E_PUBLISH")
+    assert f"the job {JOB} left nothing" in shop.result["reason"]
+    assert {"report.html", "junit.xml", "annotations.json"} <= set(shop.products())
     small_bundle(shop)
     failures = []
     for number, (spoil, (status, text)) in enumerate(SPOILT.items(), 11):

@@ -8,7 +8,7 @@ import pytest
 from tests.support.agent import cost, deny, handoff, plays, sh
 from tests.support.shop import FOUND, GOOD, nothing, refused
 from tests.support.trees import places_of, whole_tree
-from tests.support.world import IMPLIED, SECRETS, UNSELECTED, World, world
+from tests.support.world import ANYWHERE, SECRETS, World, world
 
 CHANGE = (
     "echo 'x = 1' > test_new.py; rm notes.md; chmod +x tool.py; "
@@ -24,7 +24,9 @@ def told(shop: World) -> Any:
         for b in result["beads"]
     ]
     names = ("outcome", "category_used", "summary", "files_scanned")
-    return [result[name] for name in names], beads, shop.bundle["proposal"]
+    proposal = {**shop.bundle["proposal"], "verify_tools": None}  # the gateway sees no replay
+    proposal["commands"] = [{**row, "duration_s": 0} for row in proposal["commands"]]
+    return [result[name] for name in names], beads, proposal
 
 
 def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
@@ -40,7 +42,7 @@ def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
     )
     files = {"shop.py": "x = 0\n", "notes.md": "n\n", "tool.py": "t\n", "run.sh": "r\n", "a": "a"}
     recording = tmp_path / "recording"
-    with world(tmp_path / "w", scripts, files=files, config=IMPLIED + UNSELECTED) as shop:
+    with world(tmp_path / "w", scripts, files=files, config=ANYWHERE) as shop:
         done = shop.nightshift("run", "--dry-run", NIGHTSHIFT_RECORD_DIR=str(recording))
         assert (done.exit_status, done.stderr) == (0, "")
         first = told(shop)
@@ -64,7 +66,7 @@ def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
         replay = {"NIGHTSHIFT_AGENT": "replay", "NIGHTSHIFT_REPLAY_DIR": str(recording)}
         # a bead that was not recorded is a failed one
         more = shop.nightshift("run", "--dry-run", "--category", "docs", **replay)
-        assert more.exit_status == 0
+        assert more.exit_status == 13
         first_line, second_line = shop.result["summary"].splitlines()[1:3]
         assert "the recording has no bead analyze-docs-1" in first_line
         assert second_line.startswith("tests: ")
@@ -76,13 +78,14 @@ def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
         outcome, *second = told(shop)
         assert outcome == ["MR_CREATED", *first[0][1:]]
         assert second == list(first[1:])
-        # a replay has no gateway: what it tells of cost are the recorded CLI's own figures
+        # a replay has no gateway: its costs are the recorded CLI's own figures
         assert shop.result["total_cost_usd"] == pytest.approx(0.25 + 6 * 0.01)
         assert shop.result["total_tokens"] == 1234 + 6 * 100
         assert len(shop.merge_requests) == 1
         shop.assert_put_back()
 
-        none = shop.nightshift("run", **{**replay, "NIGHTSHIFT_REPLAY_DIR": str(tmp_path)})
+        other = {**replay, "NIGHTSHIFT_REPLAY_DIR": str(tmp_path), "CI_PIPELINE_ID": "4712"}
+        none = shop.nightshift("run", **other)
         assert none.exit_status == 2
         assert "no recorded night" in none.last_line
         shop.assert_put_back()

@@ -230,7 +230,7 @@ def test_secrets_that_agents_print_are_in_no_product(tmp_path: Path) -> None:
 
 
 def test_a_change_with_a_secret_in_it_is_not_published(tmp_path: Path) -> None:
-    """Neither where the flag is off: the values of this job's secrets are known."""
+    """Not even where the flag is off: the values of this job's secrets are known."""
     scripts = plays(GOOD, {"implement": [("write", "key.txt", f"{BOT_TOKEN}\n")]})
     config = PLAIN + "policy: {flags: {secret-added: off}}\n"
     with world(tmp_path, scripts, config=config) as shop:

@@ -9,14 +9,22 @@ from typing import Any
 
 import yaml
 
-from gitlab_nightshift.demo.standin_comments import Commented, Note
-from gitlab_nightshift.demo.standin_state import GUEST, REPORTER, User
+from gitlab_nightshift.demo.standin_comments import StandinNote, StandinNoteable
+from gitlab_nightshift.demo.standin_pipelines import add_pipeline
+from gitlab_nightshift.demo.standin_state import (
+    GUEST,
+    REPORTER,
+    PipelineJob,
+    StandinMergeRequest,
+    User,
+)
+from gitlab_nightshift.demo.standin_threads import add_comment
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.plan.comment import read_request
-from gitlab_nightshift.plan.trigger import Declined, Ignored, read_event
-from gitlab_nightshift.records import Place, Request
+from gitlab_nightshift.plan.comment_check import read_request
+from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger, read_event
+from gitlab_nightshift.records import CommentAddress, TaskRequest
 from gitlab_nightshift.settings import Settings
-from tests.support.agent import append, plays
+from tests.support.agent import answer, append, plays, say
 from tests.support.shop import GOOD, NOTE, refused
 from tests.support.webhook import (
     TASK,
@@ -24,6 +32,7 @@ from tests.support.webhook import (
     issue_of,
     member,
     payload,
+    posted,
     replies,
     triggered,
     written,
@@ -65,14 +74,14 @@ def declined(shop: World, done: Done, on: Any, why: str) -> None:
 
 def heard(
     shop: World, sent: dict[str, Any], config: str = CONFIG
-) -> Request | Declined | Ignored | None:
+) -> TaskRequest | DeclinedRequest | IgnoredTrigger | None:
     """What a run makes of a webhook's body before anything else."""
     place = read_event(json.dumps(sent).encode(), str(shop.project.id))
-    if not isinstance(place, Place):
+    if not isinstance(place, CommentAddress):
         return place
     project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
     settings = Settings.model_validate(yaml.safe_load(config))
-    return read_request(place, project, settings, "4711")
+    return read_request(place, project, settings, "4711", str)
 
 
 def test_comments_on_an_issue_and_on_its_merge_request(tmp_path: Path) -> None:
@@ -92,7 +101,7 @@ def assert_opened_once(shop: World, ada: User) -> None:
     foreign, own = other["object_attributes"], sent["object_attributes"]
     own["discussion_id"], thread = foreign["discussion_id"], issue.notes[1].thread
     marker = f"<!-- nightshift-reply: done note {own['id']} run 1 -->"
-    issue.notes.append(Note(7, marker, ada, "now", thread=thread))
+    issue.notes.append(StandinNote(7, marker, ada, "now", thread=thread))
     done = triggered(shop, sent)
     assert (done.exit_status, done.stderr) == (0, ""), done.log
     [mr] = shop.merge_requests
@@ -101,7 +110,7 @@ def assert_opened_once(shop: World, ada: User) -> None:
     assert "\n\nRelated to #1\n\n" in mr.description
     assert f"[this comment]({issue.web_url}#note_{own['id']})" in mr.description
     assert "Half complain" not in f"{mr.title}{mr.description}"
-    begun, ended = replies(shop, issue)
+    [ended], [begun] = replies(shop, issue), posted(shop)
     assert begun.startswith("The night shift has taken this up for Ada, in [this pipeline](htt")
     assert ended.startswith("The night shift has opened !1.\n\n")
     assert "- `true`: passed" in ended
@@ -128,6 +137,25 @@ def assert_given_as_data(shop: World) -> None:
         assert not any(name.startswith("TRIGGER") for name in bead.env)
 
 
+def test_a_question_is_answered_in_its_thread(tmp_path: Path) -> None:
+    """No merge request, no failure, and not twice."""
+    told = {"title": "None", "summary": "None", "answers": [{"thread": 1, "text": "As `100`."}]}
+    script = plays(GOOD, {"implement": [say("See total().")], "mr": [answer(told)]})
+    with world(tmp_path, script, config=CONFIG) as shop:
+        ada = member(shop)
+        issue = issue_of(shop, ada)
+        sent = written(shop, issue, ada, "/nightshift How is a discount given?")
+        done = triggered(shop, sent)
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert shop.merge_requests == []
+        [text] = replies(shop, issue)
+        assert text.startswith("The night shift has changed nothing.\n\nAs `100`.\n\n")
+        assert PIPELINE in text
+        assert shop.agent.names == ["implement-task-1", "mr-task-1"]
+        triggered(shop, sent, CI_PIPELINE_ID="4712")
+        assert len(shop.agent.seen) == 2
+
+
 def test_flags_of_the_comment_hold(tmp_path: Path) -> None:
     """A dry run answers what it would propose; model, provider and test are those asked for."""
     with world(tmp_path, GOOD, config=CONFIG) as shop:
@@ -138,7 +166,7 @@ def test_flags_of_the_comment_hold(tmp_path: Path) -> None:
         assert (done.exit_status, shop.result["outcome"]) == (0, "MR_READY")
         assert shop.merge_requests == []
         assert shop.project.pushes == []
-        begun, ended = replies(shop, issue)
+        [ended], [begun] = replies(shop, issue), posted(shop)
         assert "as a dry run" in begun
         proposed = "Dry run, nothing was pushed. The night shift would propose this: Test"
         assert ended.startswith(proposed)
@@ -169,11 +197,11 @@ def test_a_task_can_be_asked_for_again_after_a_refusal_and_a_failure(tmp_path: P
         done = triggered(shop, sent, **ONCE)
         assert "warning: no answer in the thread: " in done.log
         assert done.exit_status == 8
+        failed = replies(shop, issue)[-1]
         shop.agent.script(GOOD)
         assert triggered(shop, sent).exit_status == 0
         assert len(shop.merge_requests) == 1
-        _, failed, begun, opened = replies(shop, issue)
-        assert begun.startswith("The night shift has taken this up")
+        _, opened = replies(shop, issue)
         assert failed.startswith("The night shift could not do this (`E_TEST_FAILED`): the task co")
         assert "@all" not in failed
         assert "#1" not in failed
@@ -205,7 +233,7 @@ def test_what_cannot_be_done_is_answered(tmp_path: Path) -> None:
         wrong = [
             (text, author.username, answer)
             for (text, author, why), answer in zip(asked, found, strict=True)
-            if not (isinstance(answer, Declined) and why in answer.why)
+            if not (isinstance(answer, DeclinedRequest) and why in answer.why)
         ]
         assert wrong == []
 
@@ -219,7 +247,7 @@ def test_the_rest_is_left_alone(tmp_path: Path) -> None:
         shop.project.members |= {bot.id: 30, other.id: 40}
         issue, secret = issue_of(shop, ada), issue_of(shop, ada, confidential=True)
 
-        def sent(text: str, author: User = ada, on: Commented = issue, **more: Any) -> Any:
+        def sent(text: str, author: User = ada, on: StandinNoteable = issue, **more: Any) -> Any:
             return written(shop, on, author, text, **more)
 
         author = sent(COMMAND, mallory)
@@ -231,10 +259,10 @@ def test_the_rest_is_left_alone(tmp_path: Path) -> None:
         bodies = [
             ("a stranger", sent(COMMAND, mallory), "no member"),
             ("a forged author", author, "no member"),
-            ("an ordinary comment", sent("I like it."), "does not begin with /nightshift"),
+            ("an ordinary comment", sent("I like it."), "no /nightshift in the comment"),
             ("its own comment", sent(COMMAND, bot), "a bot's"),
             ("another bot's", sent(COMMAND, other), "a bot's"),
-            ("a system note", sent(COMMAND, system=True), "does not begin"),
+            ("a system note", sent(COMMAND, system=True), "no /nightshift in"),
             ("a confidential issue", sent(COMMAND, on=secret), "confidential"),
             ("an internal comment", sent(COMMAND, internal=True), "confidential"),
             ("a comment that does not exist", missing, "no such comment"),
@@ -245,16 +273,16 @@ def test_the_rest_is_left_alone(tmp_path: Path) -> None:
         wrong = [
             (name, found[name])
             for name, _, why in bodies
-            if not (isinstance((answer := found[name]), Ignored) and why in answer.why)
+            if not (isinstance((answer := found[name]), IgnoredTrigger) and why in answer.why)
         ]
         assert wrong == []
         allowed = CONFIG + "  confidential_issues: true\n"
-        assert isinstance(heard(shop, sent(COMMAND, on=secret), allowed), Request)
+        assert isinstance(heard(shop, sent(COMMAND, on=secret), allowed), TaskRequest)
 
         no_webhook = {"ref": "main", "id": "4001", "variables": {"NIGHTSHIFT": "true"}}
         assert triggered(shop, no_webhook, "plan").exit_status == 0
         assert shop.product("plan.json")["scheduled"] == "tests", "it is a night"
-        nothing_happened(shop, triggered(shop, forged), "does not begin with /nightshift")
+        nothing_happened(shop, triggered(shop, forged), "no /nightshift in the comment")
         nothing_happened(shop, triggered(shop, b"{"), "skip: ")
         done = shop.nightshift("run", TRIGGER_PAYLOAD="/dev/zero")
         nothing_happened(shop, done, "cannot be read")
@@ -269,7 +297,7 @@ def heads(shop: World) -> str:
 
 
 def stands_as_before(shop: World) -> None:
-    """Commit, files, configuration and history's end: only times and objects are new."""
+    """Commit, files, configuration and HEAD are as before: only times and objects are new."""
     assert git(shop.checkout, "rev-parse", "HEAD").strip() == shop.sha
     assert git(shop.checkout, "status", "--porcelain") == "?? nightshift/\n"
     now, before = shop.tree(), shop.before
@@ -290,7 +318,7 @@ def pushing(shop: World) -> str:
     )
 
 
-def in_three_jobs(shop: World, sent: dict[str, Any], on: Commented) -> None:
+def in_three_jobs(shop: World, sent: dict[str, Any], on: StandinNoteable) -> None:
     """Plan, work without anything of GitLab, publish; each in a fresh checkout. What is done is not
     published while the comment is gone."""
     env = dict(shop.env)
@@ -343,7 +371,7 @@ def assert_declined_and_tried(shop: World, ada: User) -> None:
     before = heads(shop)
     assert_not_ours(shop, sent)
     mr.source_branch = "feature/x"
-    declined(shop, asked(), mr, "its branch does not begin with night-shift/")
+    declined(shop, asked(), mr, "its branch does not begin with night-shift/, and policy.")
     mr.source_branch = BRANCH
     assert asked(f"{COMMAND} --dry-run").exit_status == 0
     assert "nothing was pushed" in replies(shop, mr)[-1]
@@ -372,6 +400,48 @@ def assert_worked_on(shop: World, ada: User) -> None:
     assert subjects.splitlines()[0] == "By a person"
 
 
+def test_a_note_on_the_diff_of_a_persons_merge_request(tmp_path: Path) -> None:
+    """The task carries what it is about, as data; the commit goes onto the person's branch, where
+    the policy allows it."""
+    with world(tmp_path, GOOD, config=f"{CONFIG}  on_peoples_mrs: true\n") as shop:
+        ada = member(shop)
+        bare, branch = shop.project.bare_repository, "feature/x"
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+        seed = shop.folder / "seed"
+        (seed / "shop.py").write_text("def total(prices, discount=0):\n    return 0\n")
+        git(seed, *identity, "commit", "-qam", "Make it free")
+        git(seed, "push", "-q", str(bare), f"HEAD:{branch}")
+        head = shop.commit(branch)
+        mr = StandinMergeRequest(
+            70_001, 1, f"{shop.project.web_url}/-/merge_requests/1", ada, branch, "main", "Free",
+            "For a week.<!-- hidden -->", head,
+        )  # fmt: skip
+        shop.project.merge_requests.append(mr)
+        job = PipelineJob(0, 0, "unit", shop.folder, status="failed", log="0 != 3\n")
+        add_pipeline(shop.gitlab, shop.project, branch, [job])
+        spot = {"new_path": "shop.py", "old_path": "shop.py", "new_line": 2}
+        first = add_comment(shop.gitlab, mr, ada, "A zero?", resolvable=True, position=spot)
+        add_comment(shop.gitlab, mr, ada, "Say until when.", resolvable=True)
+        secret = add_comment(shop.gitlab, mr, ada, "Only for us.", resolvable=True, internal=True)
+        asked = replace(first, id=7, body=f"Right.\n{COMMAND}")
+        mr.notes.append(asked)
+        done = triggered(shop, body(shop, mr, asked))
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        assert git(bare, "rev-parse", f"{branch}^").strip() == head
+        prompt = shop.agent.seen[0].prompt
+        for text in (
+            "thread 1, of comments on shop.py:2.\n\n> Ada: A zero?\n> Ada: Right.\n> /nightshift",
+            "merge request 1.\n\n> Free\n>\n> For a week.\n",
+            "log of the failed job unit.\n\n> 0 != 3\n",
+            "> Ada: Say until when.",
+            "the diff of merge request 1.\n\n> --- shop.py\n> @@",
+        ):
+            assert text in prompt, text
+        assert "hidden" not in prompt.partition("For a week.")[2][:20]
+        assert secret.body not in prompt
+        assert replies(shop, mr)[-1].startswith("The night shift has added the commit")
+
+
 def assert_not_ours(shop: World, sent: dict[str, Any]) -> None:
     """Merge requests that are none of the night shift's, or not open, are declined."""
     [mr] = shop.merge_requests
@@ -387,10 +457,10 @@ def assert_not_ours(shop: World, sent: dict[str, Any]) -> None:
         vars(mr).update(change)
         found = heard(shop, sent)
         vars(mr).update(kept)
-        if not (isinstance(found, Declined) and why in found.why):
+        if not (isinstance(found, DeclinedRequest) and why in found.why):
             wrong.append((change, found))
     assert wrong == []
-    assert isinstance(heard(shop, sent), Request)
+    assert isinstance(heard(shop, sent), TaskRequest)
 
 
 def assert_adds_one_commit(shop: World, asked: Callable[[], Done]) -> None:

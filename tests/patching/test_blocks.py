@@ -8,8 +8,8 @@ from gitlab_nightshift.patching.blocks import (
     LARGEST,
     MOST_BLOCKS,
     Block,
-    Malformed,
-    no_change,
+    MalformedError,
+    find_no_change_reason,
     parse,
     render,
 )
@@ -75,7 +75,7 @@ def test_longer_marks_let_a_text_hold_marks() -> None:
     ],
 )
 def test_what_is_not_plain_is_refused(text: str, why: str) -> None:
-    with pytest.raises(Malformed, match=why):
+    with pytest.raises(MalformedError, match=why):
         parse(text)
 
 
@@ -89,7 +89,7 @@ def test_what_is_not_plain_is_refused(text: str, why: str) -> None:
     ],
 )
 def test_an_answer_that_changes_nothing(text: str, reason: str | None) -> None:
-    assert no_change(text) == reason
+    assert find_no_change_reason(text) == reason
 
 
 MARKS = ["=======", "<<<<<<< SEARCH", ">>>>>>> REPLACE", "========", ">>>>>>>> DELETE", "```", ""]
@@ -116,7 +116,7 @@ def test_what_is_rendered_is_read_as_the_same(
 def test_any_text_has_blocks_or_a_reason(text: str) -> None:
     try:
         blocks = parse(text)
-    except Malformed as error:
+    except MalformedError as error:
         assert str(error)
     else:
         assert parse(render(blocks)) == blocks

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from gitlab_nightshift.patching.blocks import Block, parse
 from gitlab_nightshift.patching.edits import (
     Edit,
-    NotApplicable,
-    Unreadable,
-    path_problem,
-    planned,
+    NotApplicableError,
+    UnreadableFileError,
+    find_path_problem,
+    plan_edits,
 )
 
 
@@ -21,12 +21,12 @@ def block(path: str, old: str, new: str, number: int = 1) -> Block:
 
 
 def plan(files: Mapping[str, bytes], *blocks: Block) -> dict[str, bytes | None]:
-    return {edit.path: edit.after for edit in planned(blocks, files.get)}
+    return {edit.path: edit.after for edit in plan_edits(blocks, files.get)}
 
 
 def problems(files: Mapping[str, bytes], *blocks: Block) -> tuple[str, ...]:
-    with pytest.raises(NotApplicable) as caught:
-        planned(blocks, files.get)
+    with pytest.raises(NotApplicableError) as caught:
+        plan_edits(blocks, files.get)
     return caught.value.problems
 
 
@@ -63,7 +63,7 @@ def test_blocks_mean_the_file_as_it_is_whatever_their_order() -> None:
 
 def test_files_are_made_and_deleted() -> None:
     new, gone = block("n", "", "x\ny"), Block(2, "g", delete=True)
-    edits = planned([new, gone], {"g": b"1\n2"}.get)
+    edits = plan_edits([new, gone], {"g": b"1\n2"}.get)
     assert edits == (Edit("n", None, b"x\ny\n", 2, 0), Edit("g", b"1\n2", None, 0, 2))
     assert [edit.action for edit in edits] == ["created", "deleted"]
     assert plan({"empty": b""}, block("empty", "", "x")) == {"empty": b"x\n"}
@@ -71,7 +71,7 @@ def test_files_are_made_and_deleted() -> None:
 
 
 def test_lines_are_counted_as_they_change() -> None:
-    [edit] = planned([block("f", "a\nb\nc", "a\nx\ny\nc")], {"f": b"a\nb\nc\n"}.get)
+    [edit] = plan_edits([block("f", "a\nb\nc", "a\nx\ny\nc")], {"f": b"a\nb\nc\n"}.get)
     assert (edit.added, edit.deleted, edit.action) == (2, 1, "edited")
 
 
@@ -109,10 +109,10 @@ def test_all_problems_are_told_at_once() -> None:
 
 def test_a_file_that_may_not_be_read_is_named() -> None:
     def read(path: str) -> bytes:
-        raise Unreadable("a symbolic link stands in the path")
+        raise UnreadableFileError("a symbolic link stands in the path")
 
-    with pytest.raises(NotApplicable, match=r"block 1 \(f\): a symbolic link"):
-        planned([block("f", "a", "b")], read)
+    with pytest.raises(NotApplicableError, match=r"block 1 \(f\): a symbolic link"):
+        plan_edits([block("f", "a", "b")], read)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_a_file_that_may_not_be_read_is_named() -> None:
     ],
 )
 def test_paths_that_lead_nowhere_good(path: str) -> None:
-    assert path_problem(path)
+    assert find_path_problem(path)
     assert problems({path: b"a\n"}, block(path, "a", "b"))
 
 
 @pytest.mark.parametrize("path", ["a", ".gitignore", "src/ä b.py", ".github/x", "..a", "~/x", "-x"])
 def test_paths_of_a_checkout(path: str) -> None:
-    assert path_problem(path) == ""
+    assert find_path_problem(path) == ""
 
 
 WORDS = st.sampled_from(["a", "b", "", "  a", "ä"])
@@ -172,6 +172,6 @@ def test_it_is_exact_or_nothing(
 
 
 def test_the_example_that_models_are_given_is_read() -> None:
-    from gitlab_nightshift.patching.wording import BLOCKS
+    from gitlab_nightshift.patching.prompt_text import BLOCKS
 
     assert [each.path for each in parse(BLOCKS.partition("\n\n- ")[0])] == ["path/of/file.py"]

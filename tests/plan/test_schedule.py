@@ -2,14 +2,15 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
+from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.plan.schedule import (
-    day_of_run,
-    in_order,
-    left_out,
-    reason_to_skip,
+    find_left_out,
+    find_skip_reason,
+    order_categories,
     resolve_category,
+    resolve_run_day,
 )
-from gitlab_nightshift.records import LeftOut, OpenMergeRequest
+from gitlab_nightshift.records import KnownMergeRequest, SkippedCategory
 from gitlab_nightshift.settings import Settings, load_settings
 from tests.support.tables import each
 
@@ -19,8 +20,8 @@ TUESDAY = date(2025, 11, 25)
 NOW = datetime(2025, 11, 25, 0, 5, tzinfo=UTC)
 
 
-def open_mr(category: str, iid: int = 7) -> OpenMergeRequest:
-    return OpenMergeRequest(iid, "T", "https://g/7", category, "night-shift/x")
+def open_mr(category: str, iid: int = 7) -> KnownMergeRequest:
+    return KnownMergeRequest(iid, "T", "https://g/7", category, "night-shift/x")
 
 
 # --- the day --------------------------------------------------------------------------------------
@@ -45,12 +46,12 @@ def open_mr(category: str, iid: int = 7) -> OpenMergeRequest:
 def test_a_job_that_starts_after_midnight_keeps_its_day(
     created_at: str, zone: str, day: date
 ) -> None:
-    assert day_of_run(created_at, zone, NOW) == day
+    assert resolve_run_day(created_at, zone, NOW) == day
 
 
 def test_the_clock_of_this_machine_may_be_in_any_zone() -> None:
     elsewhere = NOW.astimezone(timezone(timedelta(hours=9)))
-    assert day_of_run("", "UTC", elsewhere) == TUESDAY
+    assert resolve_run_day("", "UTC", elsewhere) == TUESDAY
 
 
 # --- the category ---------------------------------------------------------------------------------
@@ -84,15 +85,19 @@ def test_a_schedule_of_the_teams_own() -> None:
     ],
 )
 def test_the_fallback_order_is_fixed(scheduled: str, order: tuple[str, ...]) -> None:
-    assert in_order(scheduled) == order
+    assert order_categories(scheduled) == order
+
+
+def opened(count: int) -> Memory:
+    return Memory(tuple(open_mr("docs", iid) for iid in range(count)))
 
 
 # --- what is left out -----------------------------------------------------------------------------
 
 
 def out(settings: Settings, *categories: str, public: bool = False) -> list[str]:
-    rows = left_out(
-        FIVE, settings, public=public, open_merge_requests=[open_mr(name) for name in categories]
+    rows = find_left_out(
+        FIVE, settings, public=public, memory=Memory(tuple(map(open_mr, categories))), day=MONDAY
     )
     return [row.category for row in rows]
 
@@ -127,51 +132,52 @@ def test_a_category_at_its_limit(
 
 
 def test_each_with_its_reason() -> None:
-    rows = left_out(
+    rows = find_left_out(
         ("docs", "security"),
         Settings(),
         public=True,
-        open_merge_requests=[open_mr("docs", 7), open_mr("docs", 9), open_mr("security")],
+        memory=Memory((open_mr("docs", 7), open_mr("docs", 9), open_mr("security"))),
+        day=MONDAY,
     )
     assert rows == (
-        LeftOut("docs", "open merge requests: !7, !9; the limit is 1"),
-        LeftOut("security", "the project is public: a fix would publish the finding"),
+        SkippedCategory("docs", "open merge requests: !7, !9; the limit is 1"),
+        SkippedCategory("security", "the project is public: a fix would publish the finding"),
     )
 
 
 # --- why a night is skipped -----------------------------------------------------------------------
 
-SOME_OUT = (LeftOut("tests", "x"),)
-ALL_OUT = tuple(LeftOut(name, "why") for name in FIVE)
+SOME_OUT = (SkippedCategory("tests", "x"),)
+ALL_OUT = tuple(SkippedCategory(name, "why") for name in FIVE)
 
 
 def test_a_night_is_not_skipped_without_a_reason() -> None:
-    assert reason_to_skip(Settings(), MONDAY, FIVE, SOME_OUT, 2) == ""
+    assert find_skip_reason(Settings(), MONDAY, FIVE, SOME_OUT, opened(2)) == ""
 
 
 def test_a_day_without_a_category_is_no_skipped_night() -> None:
-    assert reason_to_skip(Settings(), MONDAY, (), (), 0) == ""
+    assert find_skip_reason(Settings(), MONDAY, (), (), opened(0)) == ""
 
 
 def test_disabled_says_where() -> None:
     settings = load_settings({"NIGHTSHIFT_ENABLED": "false"})
-    why = reason_to_skip(settings, MONDAY, FIVE, (), 0)
+    why = find_skip_reason(settings, MONDAY, FIVE, (), opened(0))
     assert why == "enabled is false (variable NIGHTSHIFT_ENABLED)"
 
 
 def test_a_quiet_date_is_the_day_of_the_run() -> None:
     settings = load_settings({"NIGHTSHIFT_QUIET_DATES": "2025-11-24"})
-    assert reason_to_skip(settings, MONDAY, FIVE, (), 0) == "2025-11-24 is a quiet date"
-    assert reason_to_skip(settings, TUESDAY, FIVE, (), 0) == ""
+    assert find_skip_reason(settings, MONDAY, FIVE, (), opened(0)) == "2025-11-24 is a quiet date"
+    assert find_skip_reason(settings, TUESDAY, FIVE, (), opened(0)) == ""
 
 
 @each(("open_count", "skipped"), [(2, False), (3, True), (4, True)])
 def test_the_limit_in_total(open_count: int, skipped: bool) -> None:
-    why = reason_to_skip(Settings(), MONDAY, FIVE, (), open_count)
+    why = find_skip_reason(Settings(), MONDAY, FIVE, (), opened(open_count))
     expected = f"{open_count} night-shift merge requests are open; the limit is 3"
     assert why == (expected if skipped else "")
 
 
 def test_every_category_left_out_tells_each_reason() -> None:
-    why = reason_to_skip(Settings(), MONDAY, FIVE, ALL_OUT, 0)
+    why = find_skip_reason(Settings(), MONDAY, FIVE, ALL_OUT, opened(0))
     assert why.startswith("every category is left out: tests: why; refactoring: why;")

@@ -1,4 +1,4 @@
-"""A checkout as a GitLab job finds it, a bundle made for it, and the desk to publish it from."""
+"""A checkout as a GitLab job finds it, a bundle made for it, and the context to publish it."""
 
 import dataclasses
 import os
@@ -14,30 +14,31 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import MergeRequest, Project
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest, StandinProject
 from gitlab_nightshift.events import Event
-from gitlab_nightshift.gitlab import Clock, open_project
-from gitlab_nightshift.host.git import Git, pristine
-from gitlab_nightshift.host.paths import display
-from gitlab_nightshift.publish import Desk, publish, read_source
-from gitlab_nightshift.publish.desk import Source
+from gitlab_nightshift.gitlab import open_project
+from gitlab_nightshift.job import JobFacts, read_job
+from gitlab_nightshift.publish import PublishContext, publish, read_source
+from gitlab_nightshift.publish.publish_context import SourceCheckout
 from gitlab_nightshift.records import (
     AnalysisCandidate,
     AnalysisResult,
     Bundle,
-    Change,
+    ChangeSummary,
     CommandResult,
     Draft,
     Outcome,
     Proposal,
-    Published,
+    Publication,
     Verdict,
     write_record,
 )
-from gitlab_nightshift.redaction import Redactor
-from gitlab_nightshift.settings import Job, Settings, read_job
+from gitlab_nightshift.repository.git import Git, build_isolated_git
+from gitlab_nightshift.system.file_names import format_path
 from tests.support import kept
-from tests.support.world import BOT_TOKEN, JOB_TOKEN, World, world
+from tests.support.clock import FakeTime
+from tests.support.publish_session import build_session
+from tests.support.world import BOT_TOKEN, World, world
 
 BEFORE = "class TotalTest(unittest.TestCase):\n"
 TEST_SHOP = "test_shop.py"
@@ -47,28 +48,12 @@ CHOSEN = AnalysisCandidate((TEST_SHOP,), "Test the discount", 1, "It was never t
 
 
 @dataclass
-class FakeTime:
-    """Seconds that pass only by sleeping."""
-
-    at: float = 0.0
-    pauses: list[float] = field(default_factory=list)
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.at += seconds
-
-    @property
-    def clock(self) -> Clock:
-        return Clock(lambda: self.at, self.sleep)
-
-
-@dataclass
 class Night:
     """Everything of one publication."""
 
     world: World
     folder: Path
-    time: FakeTime = field(default_factory=FakeTime)
+    time: FakeTime = field(default_factory=lambda: FakeTime(0.0))
     events: list[Event] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=lambda: {"reviewer": "rita"})
     token: str = BOT_TOKEN
@@ -78,7 +63,7 @@ class Night:
         return self.world.gitlab
 
     @property
-    def project(self) -> Project:
+    def project(self) -> StandinProject:
         return self.world.project
 
     @property
@@ -90,12 +75,12 @@ class Night:
         return self.bundle_folder / "change.patch"
 
     @property
-    def merge_request(self) -> MergeRequest:
+    def merge_request(self) -> StandinMergeRequest:
         [found] = self.project.merge_requests
         return found
 
     @property
-    def job(self) -> Job:
+    def job(self) -> JobFacts:
         return read_job(self.world.env)
 
     @property
@@ -105,34 +90,40 @@ class Night:
     @cached_property
     def git(self) -> Git:
         self.private.mkdir(exist_ok=True)
-        return pristine(self.private / "home", os.environ["PATH"])
+        return build_isolated_git(self.private / "home", os.environ["PATH"])
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> SourceCheckout:
         """The checkout, as it is when it is first asked for."""
         return read_source(self.git, self.world.checkout)
 
-    def desk(self, **changes: Any) -> Desk:
+    def context(self, **changes: Any) -> PublishContext:
         job = changes.get("job", self.job)
         project = open_project(
             job.server_url, job.project_id, self.token, clock=self.time.clock, patience_s=300
         )
-        desk = Desk(
-            settings=Settings.model_validate(self.settings),
-            job=job,
-            project=project,
-            token=self.token,
-            git=self.git,
-            source=self.source,
-            private=self.private,
-            redact=Redactor((BOT_TOKEN, JOB_TOKEN)),
-            emit=self.events.append,
-            clock=self.time.clock,
+        session = build_session(
+            self.world.checkout,
+            self.private,
+            job,
+            self.git,
+            self.events.append,
+            self.settings,
+            self.token,
         )
-        return dataclasses.replace(desk, **changes)
+        known = {name: value for name, value in changes.items() if hasattr(session, name)}
+        return dataclasses.replace(
+            PublishContext(
+                session=dataclasses.replace(session, **known),
+                project=project,
+                source=self.source,
+                clock=self.time.clock,
+            ),
+            **{name: value for name, value in changes.items() if name not in known},
+        )
 
-    def publish(self, **changes: Any) -> Published:
-        return publish(self.bundle_folder, self.desk(**changes))
+    def publish(self, **changes: Any) -> Publication:
+        return publish(self.bundle_folder, self.context(**changes))
 
     def make(self, edit: Callable[[Path], None], **changes: Any) -> Bundle:
         """Write a bundle whose change is what ``edit`` does to a copy of the base."""
@@ -172,13 +163,13 @@ class Night:
         self.write(dataclasses.replace(bundle, **changes), patch)
         return bundle
 
-    def _change(self, copy: Path) -> Change:
+    def _change(self, copy: Path) -> ChangeSummary:
         counts = raw_git(copy, "diff", "--cached", "--numstat", "-z", "--no-renames").split(b"\0")
         rows = [os.fsdecode(row).split("\t", 2) for row in counts if row]
         numbers = [(int(a), int(d)) for a, d, _ in rows if a != "-"]
-        return Change(
+        return ChangeSummary(
             tree_id=git(copy, "write-tree"),
-            files=tuple(sorted(display(path) for _, _, path in rows)),
+            files=tuple(sorted(format_path(path) for _, _, path in rows)),
             added=sum(a for a, _ in numbers),
             deleted=sum(d for _, d in numbers),
         )

@@ -11,29 +11,35 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import Marker, fingerprint, read_marker
+from gitlab_nightshift.gitlab import Marker, compute_fingerprint, read_marker
+from gitlab_nightshift.job import JobFacts
 from gitlab_nightshift.publish import merge_request as texts
+from gitlab_nightshift.publish.description import render_description
 from gitlab_nightshift.records import (
     AnalysisCandidate,
     AnalysisResult,
     Bundle,
-    Change,
+    ChangeSummary,
     Check,
+    CheckOutcome,
     CommandResult,
     Draft,
+    FailedAttemptRecord,
     Finding,
     Outcome,
     Proposal,
-    Seen,
+    ToolCall,
+    ToolUse,
     Verdict,
 )
-from gitlab_nightshift.settings import Job, Settings
+from gitlab_nightshift.settings import Settings
 
-JOB = Job(pipeline_url="https://gitlab.example/g/p/-/pipelines/4711")
+JOB = JobFacts(pipeline_url="https://gitlab.example/g/p/-/pipelines/4711")
 CHOSEN = AnalysisCandidate(("src/parser.py",), "Cover the parser's errors", 1, "They matter most")
 OTHER = AnalysisCandidate(("src/cache.py", "src/b.py"), "Cover the cache", 2, "Rarely used")
+SYMBOLS = ("test_parse",)
 PROPOSAL = Proposal(
-    change=Change("a" * 40, ("tests/test_parser.py",), 12, 3),
+    change=ChangeSummary("a" * 40, ("tests/test_parser.py",), 12, 3),
     category="tests",
     is_fallback=False,
     analysis=AnalysisResult("IMPROVEMENT_FOUND", candidates=(OTHER, CHOSEN), selected=CHOSEN),
@@ -49,6 +55,7 @@ PROPOSAL = Proposal(
     verdict=Verdict(True, commands_run=("pytest tests/test_parser.py",)),
     commands=(CommandResult("make test", 0, 12.34), CommandResult("make slow", None, 60.0)),
     notes=("On the untouched checkout this failed already: `make x`",),
+    symbols=SYMBOLS,
 )
 BUNDLE = Bundle(
     run_id="4711",
@@ -61,16 +68,23 @@ BUNDLE = Bundle(
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class DoubtingVerdict(Verdict):
+    """A verdict of a Verify that says what it is not sure of."""
+
+    doubts: tuple[str, ...] = ()
+
+
 def drafted(**changes: Any) -> Proposal:
     return dataclasses.replace(PROPOSAL, draft=dataclasses.replace(PROPOSAL.draft, **changes))
 
 
-def body(proposal: Proposal = PROPOSAL, bundle: Bundle = BUNDLE, job: Job = JOB) -> str:
-    return texts.body(bundle, proposal, job, texts.marker(bundle, proposal))
+def body(proposal: Proposal = PROPOSAL, bundle: Bundle = BUNDLE, job: JobFacts = JOB) -> str:
+    return render_description(bundle, proposal, job, texts.build_marker(bundle, proposal))
 
 
 def title(proposal: Proposal = PROPOSAL, **settings: Any) -> str:
-    return texts.title(BUNDLE, proposal, Settings.model_validate(settings))
+    return texts.format_title(BUNDLE, proposal, Settings.model_validate(settings))
 
 
 EXPECTED = """\
@@ -78,13 +92,16 @@ EXPECTED = """\
 
 Adds two tests.
 
+**`make test` passed · 15 lines, 1 file**
+
 ## Reasoning
 
 Category: tests.
 
 It had none.
 
-Candidates considered:
+<details>
+<summary>Candidates considered</summary>
 
 1. Cover the parser's errors (`src/parser.py`) **(chosen)**
 2. Cover the cache (`src/cache.py`, `src/b.py`)
@@ -92,6 +109,8 @@ Candidates considered:
 Why not the others:
 
 - The cache: rarely used
+
+</details>
 
 ## Changes
 
@@ -108,8 +127,7 @@ This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
 - `make test`: exit 0, 12.3 s
 - `make slow`: did not end, 60.0 s
 
-The Verify bead, a second agent, found the change good. It reports to have run \
-`pytest tests/test_parser.py`.
+The Verify bead, a second agent, found the change good. What it ran is not known.
 
 Agents and commands ran without a sandbox (`isolation: none`).
 
@@ -117,41 +135,103 @@ Agents and commands ran without a sandbox (`isolation: none`).
 
 ---
 
-Opened by the night shift in [this pipeline](https://gitlab.example/g/p/-/pipelines/4711).
+Opened by the night shift in [this pipeline](https://gitlab.example/g/p/-/pipelines/4711). \
+Not wanted? Close it, and say why in a comment: the idea is not tried again.
 
-<!-- nightshift: {"run_id": "4711", "category": "tests", "idea": "IDEA"} -->
+<!-- nightshift: {"run_id": "4711", "category": "tests", "idea": "IDEA", \
+"symbols": ["test_parse"]} -->
 """
 
 
 def test_the_whole_description() -> None:
-    idea = fingerprint("tests", CHOSEN.files, CHOSEN.description)
+    idea = compute_fingerprint("tests", PROPOSAL.change.files, SYMBOLS)
     assert body() == EXPECTED.replace("IDEA", idea)
-    assert read_marker(body()) == Marker("4711", "tests", idea)
+    assert read_marker(body()) == Marker("4711", "tests", idea, SYMBOLS)
 
 
 def test_nothing_ran_is_said_plainly() -> None:
     proposal = dataclasses.replace(PROPOSAL, commands=(), notes=(), verdict=Verdict(True))
     text = body(proposal)
     assert "This program ran no command on the change" in text
-    assert "reports to have run" not in text
+    assert "pytest" not in text
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        (ToolUse("gateway"), "It read, and ran nothing."),
+        (
+            ToolUse("gateway", (ToolCall("Bash", "make <b>`x`", "ok"),)),
+            "Its model asked for these commands: `` make <b>`x` `` (ok, as its CLI reports).",
+        ),
+        (
+            ToolUse("cli", (ToolCall("Bash", "make"), ToolCall("Bash", "", "failed")), 4),
+            "Its CLI reports these commands: `make` (without a result), `Bash` (failed), 4 more.",
+        ),
+    ],
+)
+def test_what_verify_ran_is_what_was_seen(tools: ToolUse, said: str) -> None:
+    """Its own claim is not repeated."""
+    text = body(dataclasses.replace(PROPOSAL, verify_tools=tools))
+    assert f"found the change good. {said}\n" in text
+    assert "pytest" not in text
+
+
+def test_doubts_are_shown_as_text() -> None:
+    """Among what the reviewer is asked to look at, before all reasoning."""
+    verdict = Verdict(True, doubts=("Is <b> right?", "", "/close @all"))
+    text = body(dataclasses.replace(PROPOSAL, verdict=verdict))
+    listed = text.partition("Please look at:\n\n")[2].partition("\n\n")[0].split("\n")
+    doubted = [line for line in listed if line.endswith(" (doubted by the second agent)")]
+    assert [line[:2] for line in doubted] == ["- ", "- "]
+    assert doubted[0].startswith("- Is &lt;b&gt; right? ")
+    assert "@all" not in text
 
 
 def test_what_was_seen_and_what_was_not() -> None:
-    """Names of files and tests come from the change: they are data, too."""
+    """Names of files and tests come from the change: they are hostile data, too."""
     checks = (
-        Check("Mutants", Seen.PASSED, "the new tests kill 7 of 8 mutants"),
-        Check("Benchmark", Seen.NOT_CHECKED, "nothing was measured: there is no benchmark"),
-        Check("Tests", Seen.FAILED, "`x` fails\n/merge\n@all ![](https://e.example/x.png)"),
+        Check("The new tests", CheckOutcome.PASSED, "7 of 8 planted mistakes found"),
+        Check("Benchmark", CheckOutcome.NOT_CHECKED, "nothing was measured: there is no benchmark"),
+        Check("Tests", CheckOutcome.FAILED, "`x` fails\n/merge\n@all ![](https://e.example/x.png)"),
     )
     told = (Finding("broken-link", "warn", "docs/`a`.md", 3, "No file `@all` /approve."),)
     lines = body(dataclasses.replace(PROPOSAL, checks=checks, findings=told)).splitlines()
-    assert "- Mutants: the new tests kill 7 of 8 mutants" in lines
+    assert "- The new tests: 7 of 8 planted mistakes found" in lines
     assert "- Not checked: Benchmark: nothing was measured: there is no benchmark" in lines
     (failed,) = [line for line in lines if line.startswith("- Failed: Tests: ")]
     assert "![" not in failed
     assert "Please look at:" in lines
     assert not [line for line in lines if line.lstrip("- ").startswith(("/merge", "/approve"))]
     assert not re.search(r"(?<!\w)@all", "\n".join(lines).replace("`@all`", ""))
+
+
+def test_the_summary_says_what_proves_it_and_what_is_doubted() -> None:
+    checks = (
+        Check("The untouched checkout", CheckOutcome.PASSED, "the same commands passed before"),
+        Check("The new tests", CheckOutcome.PASSED, "7 of 8 planted mistakes found; not: x"),
+        Check("Benchmark", CheckOutcome.NOT_CHECKED, "there is none"),
+    )
+    verdict = DoubtingVerdict(True, doubts=("Is 10 kg right?\n/merge @all",))
+    summary = body(dataclasses.replace(PROPOSAL, checks=checks, verdict=verdict))
+    summary = summary.partition("## Reasoning")[0]
+    line = "**7 of 8 planted mistakes found · `make test` passed · 15 lines, 1 file**"
+    assert line in summary.splitlines()
+    assert "- Is 10 kg right? /merge " in summary
+    assert "(doubted by the second agent)" in summary
+    assert not [each for each in summary.splitlines() if each.startswith("/merge")]
+    none = body(dataclasses.replace(PROPOSAL, commands=(), checks=()))
+    assert "**Nothing was run on it · 15 lines, 1 file**" in none.splitlines()
+
+
+def test_attempts_that_were_sent_back_are_folded() -> None:
+    failed = FailedAttemptRecord("tests", 1, "E_TEST_FAILED", "Too weak: `x`\n\n</details>")
+    text = body(bundle=dataclasses.replace(BUNDLE, failed_attempts=(failed,) * 20))
+    fold = text.partition("<summary>Attempts that were sent back</summary>\n\n")[2]
+    rows = fold.partition("\n\n</details>")[0].splitlines()
+    assert rows == ["- tests, attempt 1: Too weak: `x`"] * 10
+    assert body().count("<details>") == 1
+    assert text.count("<details>") == text.count("</details>") == 2
 
 
 def test_no_cost_is_told() -> None:
@@ -164,7 +244,7 @@ def test_terse_draft() -> None:
         draft=Draft(title="T", summary="S"),
         analysis=AnalysisResult("IMPROVEMENT_FOUND", selected=CHOSEN),
     )
-    text = body(proposal, job=Job())
+    text = body(proposal, job=JobFacts())
     assert "They matter most" in text
     assert "Candidates considered" not in text
     assert "Why not the others" not in text
@@ -184,13 +264,13 @@ def test_an_agent_cannot_play_our_sections() -> None:
 
 
 def test_a_pipeline_address_that_is_none_is_not_linked() -> None:
-    job = Job(pipeline_url="https://e.invalid/x) [y](javascript:alert(1)")
+    job = JobFacts(pipeline_url="https://e.invalid/x) [y](javascript:alert(1)")
     assert "javascript" not in body(job=job)
 
 
 def test_many_files_are_cut() -> None:
     files = tuple(f"f{n}" for n in range(60))
-    proposal = dataclasses.replace(PROPOSAL, change=Change("a" * 40, files, 1, 1))
+    proposal = dataclasses.replace(PROPOSAL, change=ChangeSummary("a" * 40, files, 1, 1))
     assert "- and 10 more" in body(proposal)
 
 
@@ -247,10 +327,10 @@ def test_settings_that_cannot_be_used(key: str, value: str) -> None:
 
 
 def test_commit_message_by_template() -> None:
-    plain = texts.message(BUNDLE, PROPOSAL, Settings(), ())
+    plain = texts.build_commit_message(BUNDLE, PROPOSAL, Settings(), ())
     assert plain == "Cover the parser's errors\n"
     template = "{{category}}: {{title}} ({{run_id}})\n\n{{message}}\n"
-    done = texts.message(BUNDLE, PROPOSAL, Settings(commit_template=template), ())
+    done = texts.build_commit_message(BUNDLE, PROPOSAL, Settings(commit_template=template), ())
     title_line = "tests: Cover the parser's errors (4711)"
     assert done == f"{title_line}\n\nCover the parser's errors\n"
 
@@ -265,20 +345,20 @@ def test_commit_message_by_template() -> None:
     ],
 )
 def test_slug(suggestion: str, expected: str) -> None:
-    assert texts.branch_slug(BUNDLE, drafted(branch_slug=suggestion), Settings()) == expected
+    assert texts.build_branch_slug(BUNDLE, drafted(branch_slug=suggestion), Settings()) == expected
 
 
 def test_labels() -> None:
-    default = texts.labels(PROPOSAL, Settings())
+    default = texts.list_labels(PROPOSAL, Settings())
     assert [each.name for each in default] == ["night-shift", "tests"]
     assert all(re.fullmatch("#[0-9a-f]{6}", each.color) and each.description for each in default)
-    own = texts.labels(PROPOSAL, Settings(labels=["bot", "bot", "docs"]))
+    own = texts.list_labels(PROPOSAL, Settings(labels=["bot", "bot", "docs"]))
     assert [each.name for each in own] == ["bot", "docs"]
-    assert texts.labels(PROPOSAL, Settings(labels=[])) == ()
+    assert texts.list_labels(PROPOSAL, Settings(labels=[])) == ()
 
 
 def test_a_sandbox_that_is_only_partly_held_is_told() -> None:
-    """As the job that ran agents tells it: it is escaped like all that comes from there."""
+    """The text comes from the job that ran agents, and is escaped like all text from there."""
     said = "landlock (files partial as accepted, secrets held)\n/merge @all"
     text = body(bundle=dataclasses.replace(BUNDLE, isolation=said))
     assert "in the sandbox landlock (files partial as accepted, secrets held)" in text

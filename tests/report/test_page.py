@@ -1,61 +1,20 @@
 """The page: well-formed, everything escaped, nothing fetched, no script."""
 
 import dataclasses
-import re
 import xml.etree.ElementTree as ET
 
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    Bundle,
-    Change,
-    Check,
-    CommandResult,
-    Draft,
-    Finding,
-    Gated,
-    Outcome,
-    Proposal,
-    RunResult,
-    Seen,
-    Usage,
-    Verdict,
+from gitlab_nightshift.records import AttemptResult, BeadResult, Outcome, RunResult
+from gitlab_nightshift.report.page import render_page
+from tests.support.pages import (
+    FAILED,
+    HOSTILE,
+    QUIET,
+    URL,
+    build_bead,
+    build_full_result,
+    build_patch,
 )
-from gitlab_nightshift.report.page import page
 from tests.support.tables import each
-
-URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"
-HOSTILE = """</p></title></style>]]><script>alert(1)</script>
-<img src="http://evil.example/x" onerror='x'>
-&amp;&lt; $outcome ${facts} {{x}} "q" 'a' \x00\x1b[31m \u202e \ud800 \uffff javascript:x"""
-
-
-def told(text: str, url: str) -> tuple[RunResult, Bundle]:
-    """A run in which every text that is not ours is ``text``."""
-    bead = BeadResult(
-        "implement", text, 1, text, BeadStatus.CRASHED, Usage(0.1, 5), 61, text, None, (text,),
-        (f"logs/{text}.out.gz",),
-    )  # fmt: skip
-    proposal = Proposal(
-        Change("a" * 40, (text, "src/a.py"), 3, 4),
-        text,
-        False,
-        AnalysisResult("IMPROVEMENT_FOUND"),
-        Draft(text, text),
-        Verdict(True),
-        (CommandResult(text, 0, 1.0), CommandResult(text, None, 2.0, text)),
-        (text,),
-        (Check(text, Seen.TOLD, text), Check(text, Seen.FAILED, text)),
-        (Finding(text, "warn", text, 3, text),),
-        (Gated(text, "draft", text),),
-    )
-    bundle = Bundle("1", "2025", "b" * 40, "main", Outcome.MR_READY, proposal=proposal)
-    result = RunResult(
-        text, Outcome.FAILED, "E_PUBLISH", text, text, text, url, text, text, text, text,
-        beads=(bead,), isolation=text, total_cost_usd=None,
-    )  # fmt: skip
-    return result, bundle
 
 
 def parsed(text: str) -> ET.Element:
@@ -63,27 +22,34 @@ def parsed(text: str) -> ET.Element:
     return ET.fromstring(text.encode())
 
 
-@each("with_proposal", [True, False])
-def test_everything_is_escaped(with_proposal: bool) -> None:
-    result, bundle = told(HOSTILE, HOSTILE)
-    if not with_proposal:
-        bundle = dataclasses.replace(bundle, proposal=None)
-    tags = {element.tag for element in parsed(page(result, bundle)).iter()}
-    harmless, its_bundle = told("x", "")
-    if not with_proposal:
-        its_bundle = dataclasses.replace(its_bundle, proposal=None)
-    assert tags == {element.tag for element in parsed(page(harmless, its_bundle)).iter()}
+def words(result: RunResult, patch: str = "") -> str:
+    body = parsed(render_page(result, patch)).find("body")
+    assert body is not None
+    return " ".join(" ".join(body.itertext()).split())
+
+
+def tags(result: RunResult, patch: str) -> list[str]:
+    return [element.tag for element in parsed(render_page(result, patch)).iter()]
+
+
+def test_everything_is_escaped() -> None:
+    hostile = tags(build_full_result(HOSTILE, HOSTILE), build_patch(HOSTILE))
+    assert hostile == tags(build_full_result("x", ""), build_patch("x"))
+    assert "49" not in words(build_full_result("{{ 7*7 }}"))
 
 
 def test_nothing_runs_and_nothing_is_fetched() -> None:
     for text, url in ((HOSTILE, HOSTILE), ("x", URL)):
-        made = page(*told(text, url))
+        made = render_page(build_full_result(text, url), build_patch(text))
         root = parsed(made)
         assert not {"script", "img", "link", "iframe", "object", "base", "form"} & {
             element.tag for element in root.iter()
         }
         names = {name for element in root.iter() for name in element.attrib}
-        assert names <= {"lang", "charset", "name", "content", "http-equiv", "class", "rel", "href"}
+        assert names <= {
+            *("lang", "charset", "name", "content", "http-equiv", "class", "rel", "href"),
+            *("id", "aria-labelledby"),
+        }
         assert "url(" not in made
         assert "@import" not in made
         policy = root.find("head/meta[@http-equiv='Content-Security-Policy']")
@@ -91,45 +57,91 @@ def test_nothing_runs_and_nothing_is_fetched() -> None:
         assert policy.attrib["content"].startswith("default-src 'none';")
 
 
-def test_links_lead_to_the_merge_request_and_the_logs_alone() -> None:
-    links = [link.attrib["href"] for link in parsed(page(*told("x", URL))).iter("a")]
-    assert links == [URL, "./logs/x.out.gz"]
+def test_links_lead_to_gitlab_and_to_no_file_that_a_browser_downloads() -> None:
+    def links(url: str) -> list[str]:
+        root = parsed(render_page(build_full_result("x", url), build_patch("x")))
+        return [link.attrib["href"] for link in root.iter("a")]
+
+    assert links(URL) == [URL, URL]
     for url in ("javascript:alert(1)", "data:text/html,x", "//evil.example", HOSTILE):
-        assert URL not in page(*told("x", url))
-        hrefs = [link.attrib["href"] for link in parsed(page(*told("y", url))).iter("a")]
-        assert hrefs == ["./logs/y.out.gz"]
+        assert links(url) == []
 
 
-def test_what_a_reader_wants_to_know() -> None:
-    result, bundle = told("x", URL)
-    bead = dataclasses.replace(result.beads[0], error="it crashed")
-    words = " ".join(parsed(page(dataclasses.replace(result, beads=(bead,)), bundle)).itertext())
-    for text in (
-        "FAILED",
-        "E_PUBLISH: x",
-        URL,
+def test_a_page_answers_what_why_proof_cost_and_what_was_refused() -> None:
+    text = words(build_full_result("x"), build_patch("x"))
+    for part in (
+        "Tuesday 17 November 2026, 02:00 UTC",
+        "The night failed",
+        "Outcome E_PUBLISH: x",
+        "Proposed x",
+        "Why this x",
+        "What proves it x · x passed · x passed · x passed · 7 lines, 2 files",
         "cost unknown",
-        "(+3 -4)",
-        "src/a.py",
-        "it crashed",
+        "Refused x, attempt 1: x",
+        "Doubted x",
+        "+3 −4",
+        "A binary file.",
+        "What the second agent says it checked x",
     ):
-        assert text in words
+        assert part in text, part
+
+
+def test_a_level_is_a_word_and_not_a_colour_alone() -> None:
+    text = words(build_full_result("x"))
+    for word in ("Passed", "Look at", "Failed", "Not judged"):
+        assert text.count(word) >= 2  # a command, and a piece of evidence
+
+
+def test_what_an_attempt_was_sent_back_for_stands_at_its_last_bead() -> None:
+    beads = tuple(
+        build_bead(bead, attempt, "tests")
+        for bead, attempt in (("implement", 1), ("verify", 1), ("implement", 2), ("mr", 1))
+    )
+    attempts = (
+        AttemptResult("tests", 1, False, "E_TEST_FAILED", "too weak"),
+        AttemptResult("tests", 2, False, "E_POLICY_DENY", "too long"),
+    )
+    result = dataclasses.replace(QUIET, beads=beads, attempts=attempts)
+    root = parsed(render_page(result, ""))
+    steps = [item for item in root.iter("li") if item.find("h3") is not None]
+    said = ["".join(step.itertext()) for step in steps]
+    assert ["Sent back." in text for text in said] == [False, True, True, False]
+    assert "too weak" in said[1]
+    assert "too long" in said[2]
 
 
 def test_a_quiet_night_shows_each_category_and_why() -> None:
-    quiet = Bundle("1", "2025", "b" * 40, "main", Outcome.NO_IMPROVEMENT)
-    result = RunResult("1", Outcome.NO_IMPROVEMENT, summary="3 files scanned\ntests: <none>\n\n")
-    root = parsed(page(result, quiet))
-    assert [item.text for item in root.iter("li")] == ["3 files scanned", "tests: <none>"]
-    assert "No bead ran." in "".join(root.itertext())
-    assert root.find(".//table") is None
+    root = parsed(render_page(QUIET, ""))
+    assert [item.text for item in root.iter("li")] == [
+        "3 files scanned",
+        "tests: <none>",
+        "docs: left out: !7 is open",
+    ]
+    text = " ".join("".join(root.itertext()).split())
+    assert "No agent was started" in text
+    assert "What proves it" not in text
 
 
-def test_colours_are_for_the_outcome() -> None:
-    quiet = Bundle("1", "2025", "b" * 40, "main", Outcome.NO_IMPROVEMENT)
-    colours = {
-        outcome: re.findall(r"border-left: \S+ solid (#\w+)", page(RunResult("1", outcome), quiet))
-        for outcome in Outcome
-    }
-    assert all(len(found) == 1 for found in colours.values())
-    assert colours[Outcome.FAILED] != colours[Outcome.MR_CREATED] == colours[Outcome.MR_READY]
+@each("outcome", list(Outcome))
+def test_the_headline_says_the_outcome_in_words(outcome: Outcome) -> None:
+    heading = parsed(render_page(RunResult("1", outcome), "")).find("body/header/h1")
+    assert heading is not None
+    assert heading.text not in (None, "", outcome.value)
+    good = outcome in (Outcome.MR_CREATED, Outcome.MR_READY)
+    assert (heading.attrib["class"] == "good") is good
+    assert (heading.attrib["class"] == "bad") is (outcome is Outcome.FAILED)
+
+
+def test_a_night_that_did_half_its_work_says_so() -> None:
+    half = dataclasses.replace(QUIET, error_code="E_INCOMPLETE", reason="2 of 4 analysed")
+    assert "part of the night could not do its work" in words(half)
+    assert "part of the night" not in words(FAILED)
+
+
+def test_a_time_that_is_none_is_left_out() -> None:
+    assert "acme/shop The night failed" in words(dataclasses.replace(FAILED, started_at="soon"))
+
+
+def test_names_of_a_bead_that_is_not_of_a_night_are_shown_as_they_are() -> None:
+    bead: BeadResult = build_bead("other", 1, "tests")
+    assert "other: tests" in words(dataclasses.replace(QUIET, beads=(bead,)))

@@ -1,119 +1,84 @@
-"""Every key of the contract's table with its default, and what is set but not in force."""
+"""Every key with its default and its text, and what is set but not in force."""
 
 import datetime
-from typing import Any
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 from pydantic import ValidationError
 
+import gitlab_nightshift
+from gitlab_nightshift.categories import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.guidance import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
-from gitlab_nightshift.records import Outcome
 from gitlab_nightshift.settings import NOT_IN_FORCE, ConfigFile, Settings, load_settings
-from gitlab_nightshift.settings.load import schema
+from gitlab_nightshift.settings.schema import build_schema
+from tests.support.settings_table import PAGE, complete_tables
 from tests.support.tables import each
 
-OPUS, SONNET = "claude-opus-4-6", "claude-sonnet-4-6"
-DEFAULTS: dict[str, Any] = {
-    "enabled": True,
-    "quiet_dates": [],
-    "category_schedule": {
-        "mon": "tests",
-        "tue": "refactoring",
-        "wed": "docs",
-        "thu": "security",
-        "fri": "performance",
-    },
-    "timezone": "UTC",
-    "category": None,
-    "categories": {},
-    "security_on_public": False,
-    "task": None,
-    "dry_run": False,
-    "paths": [],
-    "exclude_paths": [],
-    "agent": "auto",
-    "agent_executable": None,
-    "agent_env": [],
-    "agent_paths": [],
-    "models.analyze": OPUS,
-    "models.implement": OPUS,
-    "models.verify": SONNET,
-    "models.mr": SONNET,
-    "model_endpoint": None,
-    "prices": {},
-    "prompts.analyze": None,
-    "prompts.implement": None,
-    "prompts.verify": None,
-    "prompts.mr": None,
-    "variables": {},
-    "allowed_commands": None,
-    "verify_commands": [],
-    "baseline": "required",
-    "reviewer": None,
-    "reviewers": [],
-    "labels": None,
-    "branch_prefix": "night-shift/",
-    "title_template": "[night-shift/{{category}}] {{title}}",
-    "commit_template": None,
-    "commit_author": "host",
-    "target_branch": None,
-    "draft": False,
-    "max_diff_lines": 100,
-    "avoid_recent_commits": 10,
-    "max_open_mrs.per_category": 1,
-    "max_open_mrs.total": 3,
-    "max_budget_usd": 10,
-    "max_tokens": None,
-    "bead_timeout": None,
-    "idle_timeout": 600,
-    "run_timeout": None,
-    "max_implement_retries": 2,
-    "profile": "production",
-    "isolation": "auto",
-    "accept_partial": [],
-    "policy.gates.write": "auto_allow",
-    "policy.gates.exec": "deny",
-    "policy.gates.network": "deny",
-    "policy.writable_paths": ["**"],
-    "policy.sensitive_paths": [],
-    "policy.test_commands": {},
-    "policy.providers": {},
-    "policy.orchestrators": [],
-    "policy.confidential_issues": False,
-    "policy.flags": {},
-    "policy.egress_hosts": [],
-    "notify": [],
-    "notify_on": [outcome.value for outcome in Outcome if outcome is not Outcome.SKIPPED],
-    "confluence_page_id": None,
-    "log_issue": None,
-    "throttle": True,
-    "output_dir": "nightshift",
-    "max_output": 2_000_000_000,
-    "repo_url": None,
-}
-OUR_OWN = {"replay_dir", "record_dir", "task_test"}
-"""Keys that the contract's table does not have: where a recorded night is, the test of a task."""
+PACKAGE = Path(gitlab_nightshift.__file__).parent
+TOY = """    toy_limit: int = 3
+    \"\"\"Toys that a night may leave.\"\"\"
+"""
 
 
-def test_every_key_of_the_contract_has_its_default() -> None:
-    values = load_settings({}).values()
-    assert {key: values[key] for key in values.keys() - OUR_OWN} == DEFAULTS
-    assert {values[key] for key in OUR_OWN} == {None}
+def test_the_page_shows_each_key_with_its_default() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert complete_tables(page) == page, "make docs mends it"
+    rows = re.findall(r"^\| `([a-z_.]+)` \| ", page, re.MULTILINE)
+    assert sorted(rows) == sorted(load_settings({}).flatten_values())
+
+
+def test_a_default_that_the_page_does_not_show_is_corrected() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for wrong in ("20", "–", "ten"):
+        wrong_page = page.replace("| `idle_timeout` | `10m` |", f"| `idle_timeout` | `{wrong}` |")
+        assert wrong_page != page
+        assert "| `idle_timeout` | `600.0` |" in complete_tables(wrong_page)
+
+
+def test_a_setting_is_a_field_with_its_text(tmp_path: Path) -> None:
+    """Added to a copy of the package, it can be set, is shown and described, and has its row."""
+    shutil.copytree(PACKAGE, tmp_path / "gitlab_nightshift", ignore=shutil.ignore_patterns("*.pyc"))
+    model = tmp_path / "gitlab_nightshift/settings/model.py"
+    field = "    reviewer: Reviewer | None = None\n"
+    model.write_text(model.read_text("utf-8").replace(field, TOY + field), encoding="utf-8")
+    shown = run_copy(tmp_path, "from gitlab_nightshift import cli; cli.run(['config', 'show'], {})")
+    assert re.search(r"^toy_limit +3 +default$", shown, re.MULTILINE)
+    env = "{'NIGHTSHIFT_TOY_LIMIT': '4'}"
+    shown = run_copy(
+        tmp_path, f"from gitlab_nightshift import cli; cli.run(['config', 'show'], {env})"
+    )
+    assert re.search(r"^toy_limit +4 +variable NIGHTSHIFT_TOY_LIMIT$", shown, re.MULTILINE)
+    made = "from tests.support.settings_table import PAGE, complete_tables as complete"
+    page = run_copy(tmp_path, f"{made}; print(complete(PAGE.read_text('utf-8')))")
+    assert "| `toy_limit` | `3` | Toys that a night may leave. |" in page.splitlines()
+
+
+def run_copy(folder: Path, program: str) -> str:
+    """What a program prints that imports the package from ``folder``."""
+    env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{PACKAGE.parent}"}
+    argv = [sys.executable, "-B", "-c", program]
+    done = subprocess.run(argv, env=env, cwd=folder, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_all_defaults_come_from_nowhere_else() -> None:
     settings = load_settings({})
-    assert {settings.source(key) for key in settings.values()} == {"default"}
+    assert {settings.find_source(key) for key in settings.flatten_values()} == {"default"}
     assert settings.waiting == ()
 
 
 def test_the_schema_shows_every_key_and_its_meaning() -> None:
-    shown = schema()
-    keys = {key.partition(".")[0] for key in DEFAULTS}
-    assert set(shown["properties"]) == keys | OUR_OWN | {"code_agent"}
+    shown = build_schema()
+    keys = {key.partition(".")[0] for key in load_settings({}).flatten_values()}
+    assert set(shown["properties"]) == keys | {"code_agent"}
     assert shown["additionalProperties"] is False
     groups = [shown, *shown["$defs"].values()]
     parts = [part for group in groups for part in group["properties"].values()]
@@ -130,14 +95,14 @@ FILES = [
 
 @each("text", FILES)
 def test_what_the_schema_takes_is_taken(text: str) -> None:
-    jsonschema.validate(yaml.safe_load(text), schema())
+    jsonschema.validate(yaml.safe_load(text), build_schema())
     load_settings({}, ConfigFile("nightshift.yaml", text))
 
 
 @each("text", ["max_diff: 3", "agent: gpt", "code_agent: {max_diff: 3}"])
 def test_what_the_schema_refuses_is_refused(text: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(text), schema())
+        jsonschema.validate(yaml.safe_load(text), build_schema())
     with pytest.raises(NightshiftError):
         load_settings({}, ConfigFile("nightshift.yaml", text))
 
@@ -158,11 +123,7 @@ def test_categories_are_the_fixed_five_and_the_teams_own() -> None:
 
 
 NOT_YET: dict[str, str] = {
-    "notify": "notify: ['ntfys://topic']",
-    "notify_on": "notify_on: [FAILED]",
     "confluence_page_id": "confluence_page_id: 12345",
-    "log_issue": "log_issue: 7",
-    "throttle": "throttle: false",
 }
 
 
@@ -189,7 +150,7 @@ def test_a_flag_is_set_by_its_name() -> None:
 
 
 @each(
-    ("flags", "told"),
+    ("flags", "expected"),
     [
         ("binary-files: off", "no red flag has this name; did you mean binary-file?"),
         ("nonsense: off", "no red flag has this name; docs/checks.md lists them"),
@@ -197,20 +158,32 @@ def test_a_flag_is_set_by_its_name() -> None:
         ("binary-file: yes", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
     ],
 )
-def test_a_mistake_in_a_flag_is_told_with_its_line(flags: str, told: str) -> None:
+def test_a_mistake_in_a_flag_is_told_with_its_line(flags: str, expected: str) -> None:
     text = f"policy:\n  flags:\n    {flags}\n"
     with pytest.raises(NightshiftError) as error:
         load_settings({}, ConfigFile("nightshift.yaml", text))
     assert error.value.message.startswith("nightshift.yaml:3: policy.flags.")
-    assert told in error.value.message
+    assert expected in error.value.message
 
 
 def test_a_waiting_key_is_told_wherever_it_was_set() -> None:
-    settings = load_settings(
-        {"NIGHTSHIFT_THROTTLE": "false", "NIGHTSHIFT_CATEGORY": "docs"}, None, {"log_issue": "7"}
-    )
-    assert settings.waiting == ("log_issue", "throttle")
-    assert load_settings({"NIGHTSHIFT_THROTTLE": ""}).waiting == ()
+    settings = load_settings({"NIGHTSHIFT_CONFLUENCE_PAGE_ID": "12", "NIGHTSHIFT_CATEGORY": "docs"})
+    assert settings.waiting == ("confluence_page_id",)
+    assert load_settings({"NIGHTSHIFT_CONFLUENCE_PAGE_ID": ""}).waiting == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("off", "off"), ("auto", "auto"), ("7", 7), ("'7'", 7)]
+)
+def test_the_dashboards_issue(text: str, expected: str | int) -> None:
+    settings = load_settings({}, ConfigFile("nightshift.yaml", f"log_issue: {text}\n"))
+    assert settings.log_issue == expected
+
+
+@pytest.mark.parametrize("text", ["0", "on", "all", "-1"])
+def test_what_is_no_dashboards_issue(text: str) -> None:
+    with pytest.raises(NightshiftError, match="log_issue"):
+        load_settings({}, ConfigFile("nightshift.yaml", f"log_issue: {text}\n"))
 
 
 def test_dates_are_dates() -> None:

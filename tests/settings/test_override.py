@@ -4,8 +4,8 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.settings import load_settings
-from gitlab_nightshift.settings.file import ConfigFile
-from gitlab_nightshift.settings.override import overridden
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.override import override_settings
 from tests.support.tables import each
 
 FILE = ConfigFile(
@@ -17,18 +17,28 @@ FILE = ConfigFile(
 
 def test_only_these_values_change_and_tell_where_they_come_from() -> None:
     settings = load_settings({"NIGHTSHIFT_MAX_OUTPUT": "1 MB"}, FILE)
-    made = overridden(settings, {"task": " x ", "models.mr": "m", "dry_run": True}, "the comment")
+    made = override_settings(
+        settings, {"task": " x ", "models.mr": "m", "dry_run": True}, "the comment"
+    )
     assert (made.task, made.models.mr, made.dry_run) == ("x", "m", True)
-    assert (made.source("task"), made.source("models.mr")) == ("the comment", "the comment")
-    assert made.source("models.verify") == settings.source("models.verify")
-    same = {**made.values(), "task": None, "models.mr": settings.models.mr, "dry_run": False}
-    assert same == settings.values()
+    assert (made.find_source("task"), made.find_source("models.mr")) == (
+        "the comment",
+        "the comment",
+    )
+    assert made.find_source("models.verify") == settings.find_source("models.verify")
+    same = {
+        **made.flatten_values(),
+        "task": None,
+        "models.mr": settings.models.mr,
+        "dry_run": False,
+    }
+    assert same == settings.flatten_values()
 
 
 def test_the_models_that_somebody_asked_for_stay_with_any_agent() -> None:
     beads = {f"models.{bead}": "m" for bead in ("analyze", "implement", "verify", "mr")}
-    made = overridden(load_settings({}), {"agent": "codex", **beads}, "the comment")
-    assert set(made.for_agent("codex").models.model_dump().values()) == {"m"}
+    made = override_settings(load_settings({}), {"agent": "codex", **beads}, "the comment")
+    assert set(made.with_agent("codex").models.model_dump().values()) == {"m"}
 
 
 @each(
@@ -41,5 +51,5 @@ def test_the_models_that_somebody_asked_for_stay_with_any_agent() -> None:
 )
 def test_a_bad_value_is_one_line(values: dict[str, object], why: str) -> None:
     with pytest.raises(NightshiftError, match=f"^the comment: {why}") as error:
-        overridden(load_settings({}), values, "the comment")
+        override_settings(load_settings({}), values, "the comment")
     assert "\n" not in error.value.message

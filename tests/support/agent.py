@@ -60,7 +60,7 @@ class Seen:
 
     @property
     def last_failure(self) -> str:
-        """What the packaged prompt tells of the attempt before."""
+        """What the packaged prompt says of the attempt before."""
         mark = "why_the_last_attempt_failed>"
         return self.prompt.partition(f"<{mark}")[2].partition(f"</{mark}")[0].strip()
 
@@ -122,6 +122,11 @@ class Agent:
         """True once a bead has come to its ``hang``."""
         return (self.folder / "hanging").exists()
 
+    @property
+    def interrupted(self) -> bool:
+        """True once a bead that hung has got SIGINT, the first thing that ends an agent."""
+        return (self.folder / "interrupted").exists()
+
     def last(self, name: str) -> Seen:
         """The last process of a bead, by the beginning of its name."""
         return [bead for bead in self.seen if bead.name.startswith(name)][-1]
@@ -177,7 +182,7 @@ def append(path: str, text: str) -> Step:
 
 
 def sh(command: str) -> Step:
-    """Run a shell command in the checkout, told as a use of Bash."""
+    """Run a shell command in the checkout, reported as a use of Bash."""
     return ("sh", command)
 
 
@@ -187,7 +192,7 @@ def deny(command: str) -> Step:
 
 
 def retry(status: int) -> Step:
-    """The CLI tells that the endpoint failed and that it tries again."""
+    """The CLI reports that the endpoint failed and that it tries again."""
     return ("retry", status)
 
 

@@ -1,6 +1,6 @@
 """The corpus of changes: reads ``tests/changes/<language>/<name>.change`` and judges them.
 
-The format is described in ``tests/changes/README.md``. All changes stand in one private repository,
+The format is described in ``tests/changes/README.md``. All changes are in one private repository,
 so that two hundred of them take seconds.
 """
 
@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.guidance import FALLBACK_ORDER
-from gitlab_nightshift.host.git import pristine
-from gitlab_nightshift.host.repository import Repository
+from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records import Finding
+from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
-from gitlab_nightshift.settings.values import FLAG_NAMES
-from gitlab_nightshift.verdict.change import Context, read_change
-from gitlab_nightshift.verdict.flags import FLAGS, judge
+from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 
 FOLDER = Path(__file__).parents[1] / "changes"
 RUNNING = frozenset(
@@ -61,7 +61,7 @@ class Recorded:
 
     @property
     def context(self) -> Context:
-        """What the change is held against."""
+        """What the change is judged by."""
         return Context(self.settings, self.category, self.selected, frozenset(self.recent))
 
 
@@ -109,7 +109,7 @@ def _headed(path: Path, lines: list[str], wrong: Callable[[int, str], BadChange]
         key, value = (match[1], (match[2] or "").strip()) if match else ("", "")
         if key in marks:
             flag, _, file = value.partition(" ")
-            if flag not in FLAG_NAMES or flag in RUNNING or not file:
+            if flag not in FLAGS or flag in RUNNING or not file:
                 raise wrong(number, f"not '<flag> <file>' with a flag that exists: {value!r}")
             marks[key].append((flag, file.strip()))
         elif key in _ONCE and key not in once:
@@ -245,7 +245,7 @@ class Judged:
 
 def corpus_repository(folder: Path, corpus: list[Recorded]) -> Repository:
     """A bare repository in which each change is two commits, by one ``git fast-import``."""
-    git = pristine(folder / "home", os.environ["PATH"])
+    git = build_isolated_git(folder / "home", os.environ["PATH"])
     git.run("init", "--quiet", "--bare", "--template=", str(folder / "git"), cwd=folder)
     repository = Repository(git, folder / "git")
     stream = b"".join(

@@ -4,21 +4,24 @@ import contextlib
 import io
 import json
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 from unittest.mock import patch
 
 from gitlab_nightshift import api
-from gitlab_nightshift.work.delegation import run
+from gitlab_nightshift.supervisor import delegation_run
 from tests.support import warm
 from tests.support.agent import Agent, Play, plays, write
 from tests.support.shop import GOOD
 from tests.support.trees import Tree, assert_same, processes_in, whole_tree
 from tests.support.world import (
     CLAUDE,
+    FEW_MUTANTS,
     FILES,
     MODEL_KEY,
     PATH,
@@ -39,7 +42,7 @@ policy:
 DEVELOPMENT = POLICY + "profile: development\n"
 TASK = "Test the discount of total(), please."
 QUICK: dict[str, Play] = plays(GOOD, {"implement": [write("docs/new.md", "# New\n")]})
-"""A change that is proven at once: new tests would be held against mutants."""
+"""A change that is proven at once: new tests would be run against mutants."""
 
 
 @dataclass
@@ -55,7 +58,7 @@ class Done:
         return json.loads(self.stdout)
 
     def failed(self, code: str, status: int, *texts: str) -> None:
-        """It ended with this code, told in the result and by its exit status, in one line."""
+        """It ended with this code, in the result and as its exit status, in one line."""
         result = self.result
         assert (result["diagnostics"]["error_code"], self.exit_status) == (code, status), self
         assert result["ok"] is False
@@ -66,22 +69,46 @@ class Done:
 
 @dataclass
 class Delegations:
-    """A repository ``shop`` and a folder ``desk`` to call from; ``env`` is the caller's."""
+    """A repository ``shop`` and a folder ``context`` to call from; ``env`` is the caller's."""
 
     folder: Path
     repository: Path
-    desk: Path
+    context: Path
     env: dict[str, str]
     agent: Agent
     before: Tree
 
-    def start(self, raw: bytes, *args: str, **env: str) -> warm.Started:
-        """Start the real command with this on its stdin."""
+    def start(self, raw: bytes, *args: str, before: str = "", **env: str) -> warm.Started:
+        """Start the real command with this on its stdin, after the Python code ``before``."""
         given = self.folder / "agent/payload"
         given.write_bytes(raw)
         with given.open("rb") as stdin:
             whole = {**self.env, **env}
-            return warm.start(["delegate", *args], cwd=self.desk, env=whole, stdin=stdin.fileno())
+            return warm.start(
+                ["delegate", *args],
+                cwd=self.context,
+                env=whole,
+                stdin=stdin.fileno(),
+                before=FEW_MUTANTS + before,
+            )
+
+    def start_sealed(self, raw: bytes | None = None, *args: str) -> "subprocess.Popen[bytes]":
+        """Start it as a shell does, from Python's first instruction on; without ``raw`` its stdin
+        stays open."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gitlab_nightshift", "delegate", *args],
+            cwd=self.context,
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdin
+        if raw is not None:
+            process.stdin.write(raw)
+            process.stdin.close()
+            process.stdin = None
+        return process
 
     def delegate(self, **payload: Any) -> Done:
         """Run the real command; the task and the repository are given unless named."""
@@ -93,13 +120,18 @@ class Delegations:
 
     def called(self, raw: bytes, **env: str) -> Done:
         """What the command makes of this on its stdin, by its own function."""
-        log, whole = io.StringIO(), {**self.env, **env}
+        whole = {**self.env, **env}
+        warm.make_caches()
         with (
-            contextlib.chdir(self.desk),
-            patch.object(run, "close_to_others"),  # it would close the process that runs the tests
+            TemporaryFile("w+") as log,
+            contextlib.chdir(self.context),
+            # It would close the process that runs the tests.
+            patch.object(delegation_run, "close_to_others"),
         ):
             result = api.delegate_file("-", io.BytesIO(raw), whole, log)
-        return Done(api.exit_status(result), json.dumps(api.as_json(result)), log.getvalue())
+            log.seek(0)
+            log_text = log.read()
+        return Done(api.exit_status(result), json.dumps(api.as_json(result)), log_text)
 
     def configure(self, text: str) -> None:
         """Commit another nightshift.yaml."""
@@ -138,7 +170,7 @@ class Delegations:
         self.assert_tidy()
 
     def assert_tidy(self) -> None:
-        known = {self.repository, self.desk, self.folder / "agent", self.folder / "tmp"}
+        known = {self.repository, self.context, self.folder / "agent", self.folder / "tmp"}
         known |= {self.folder / "home", self.folder / "workspaces"}
         left = [*self.folder.iterdir(), *(self.folder / "tmp").iterdir()]
         assert [path for path in left if path not in known] == []
@@ -151,7 +183,7 @@ class Delegations:
     @property
     def events(self) -> list[Any]:
         """The events of the last delegation."""
-        folder = max((self.desk / OUTPUT).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        folder = max((self.context / OUTPUT).iterdir(), key=lambda path: path.stat().st_mtime_ns)
         return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
@@ -171,8 +203,8 @@ def delegations(
 ) -> Iterator[Delegations]:
     """A repository of three commits whose policy lets the orchestrator ``planner`` write Python."""
     folder = folder.resolve()
-    repository, desk = folder / "shop", folder / "desk"
-    for place in (desk, folder / "home", folder / "tmp"):
+    repository, context = folder / "shop", folder / "context"
+    for place in (context, folder / "home", folder / "tmp"):
         place.mkdir()
     create_history(repository, {**FILES, "nightshift.yaml": config}, 3)
     git(repository, "config", "user.name", "Ada")
@@ -186,10 +218,9 @@ def delegations(
         "LANG": "C.UTF-8",
         "ANTHROPIC_API_KEY": MODEL_KEY,
         "NIGHTSHIFT_ISOLATION": "none",  # what a fake agent tells lies outside the checkout
-        "NIGHTSHIFT_ACCEPT_PARTIAL": "files",  # landlock leaves modes of other files open
         "NIGHTSHIFT_MAX_TOKENS": "10000000",
         "NIGHTSHIFT_ORCHESTRATOR": "planner",
     }
-    made = Delegations(folder, repository, desk, env, agent, {})
+    made = Delegations(folder, repository, context, env, agent, {})
     made.look()
     yield made

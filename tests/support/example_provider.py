@@ -4,17 +4,17 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from gitlab_nightshift.agents.agent import AgentProgress, BeadTask, ProviderInfo, Report
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.host.process import Ended
 from gitlab_nightshift.records import BeadStatus, Usage
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.work.agents.base import About, BeadTask, Progress, Report
+from gitlab_nightshift.system.process import ProgramEnd
 
 
 class MyCoder:
     name = "mycoder"
     keys: tuple[str, ...] = ("OPENAI_API_KEY",)
-    about = About("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
+    about = ProviderInfo("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
 
     def __init__(self, settings: Settings) -> None:
         self._name = settings.agent_executable or "mycoder"
@@ -24,33 +24,36 @@ class MyCoder:
             what = f"no agent: install {self._name}, and set {self.keys[0]}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, what)
 
-    def direct(self, env: Mapping[str, str]) -> tuple[str, ...]:
+    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
         return ()
 
-    def settings_env(self) -> dict[str, str]:
+    def build_settings_env(self) -> dict[str, str]:
         return {"MYCODER_TELEMETRY": "off"}
 
-    def access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
+    def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
         return {"OPENAI_BASE_URL": f"{base_url}/v1", "OPENAI_API_KEY": placeholder}
 
-    def files(self, task: BeadTask) -> dict[str, str]:
+    def build_files(self, task: BeadTask) -> dict[str, str]:
         return {}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        program = str(self.places(path)[0])
+        program = str(self.list_readable_paths(path)[0])
         return [program, "--model", task.model, "--report", str(task.handoff_file)]
 
-    def places(self, path: str) -> tuple[Path, ...]:
+    def build_stdin(self, shared: str, rest: str) -> bytes:
+        return (shared + rest).encode()
+
+    def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         return (Path(shutil.which(self._name, path=path) or self._name).resolve(),)
 
-    def reader(self) -> "Lines":
+    def build_reader(self) -> "Lines":
         return Lines()
 
 
 class Lines:
-    def line(self, raw: bytes) -> Progress | None:
-        return Progress(raw.decode("utf-8", "replace").strip()[:120])
+    def read_line(self, raw: bytes) -> AgentProgress | None:
+        return AgentProgress(raw.decode("utf-8", "replace").strip()[:120])
 
-    def report(self, ended: Ended, stderr: bytes) -> Report:
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
         status = BeadStatus.OK if ended.exit_status == 0 else BeadStatus.CRASHED
         return Report(status, Usage(None, 0), stderr.decode("utf-8", "replace")[-200:])

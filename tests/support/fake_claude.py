@@ -52,7 +52,7 @@ def note(folder: str, name: str, prompt: bytes) -> None:
         "pid": os.getpid(),
         "argv": sys.argv,
         "env": dict(os.environ),
-        "prompt": prompt.decode(),
+        "prompt": message_text(prompt.decode()),
         "cwd": os.getcwd(),
         "tree": tree(os.getcwd()),
         "git_status": run_git("status", "--porcelain", "-uall"),
@@ -62,6 +62,19 @@ def note(folder: str, name: str, prompt: bytes) -> None:
     }
     with open(f"{folder}/seen/{len(os.listdir(f'{folder}/seen')):03}", "wb") as file:
         marshal.dump(seen, file, 4)
+
+
+def message_text(message: str) -> str:
+    """The text blocks of a message, as the CLI reads them; without ``json``, as below."""
+    from _json import scanstring
+
+    mark = '"text": "'
+    starts = []
+    at = message.find(mark)
+    while at >= 0:
+        starts.append(at + len(mark))
+        at = message.find(mark, starts[-1])
+    return "".join(scanstring(message, start, True)[0] for start in starts)
 
 
 def run_git(*args: str) -> str:
@@ -115,11 +128,14 @@ def handoff_file() -> str:
 
 
 def run_real(cli: str, prompt: bytes) -> None:
-    """Become the real CLI, with the prompt on stdin again."""
-    memory = os.memfd_create("prompt")
-    os.write(memory, prompt)
-    os.lseek(memory, 0, os.SEEK_SET)
-    os.dup2(memory, 0)
+    """Become the real CLI, with the prompt on stdin again: it reads messages from a pipe alone."""
+    import fcntl
+
+    out, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.write(into, prompt)
+    os.close(into)
+    os.dup2(out, 0)
     os.execv(cli, [cli, *sys.argv[1:]])
 
 
@@ -180,6 +196,7 @@ class Player:
 
     def do_say(self, text: str) -> None:
         self.message({"type": "text", "text": text})
+        self.result["result"] = text
 
     def do_use(self, tokens: int) -> None:
         self.tokens = max(self.tokens, tokens)
@@ -266,7 +283,10 @@ class Player:
     def do_hang(self) -> None:
         """Tell the test that it has come so far, then wait for the end."""
         self.do_write(f"{self.folder}/hanging", "")
-        time.sleep(600)
+        try:
+            time.sleep(600)
+        finally:
+            self.do_write(f"{self.folder}/interrupted", "")
 
     def do_chatter(self) -> None:
         """Print something ten times a second, for ever."""

@@ -1,4 +1,4 @@
-"""What a process reaches: run as a team's command, or as an agent's CLI, and tells it as JSON.
+"""Tries what a process can connect to, as a team's command or an agent's CLI; prints JSON.
 
 Standard library only. ``@PLACES@`` is filled in by the test: ``tunnels`` are ``host:port``, asked
 by CONNECT; ``urls`` are plain http addresses, asked by what the environment says; ``direct`` are

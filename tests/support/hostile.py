@@ -1,4 +1,4 @@
-"""A hostile agent: stands where the CLI should be, tells what it could reach, and runs commands.
+"""A hostile agent in place of the CLI: reports what it could access, and runs commands.
 
 Run as ``claude``; standard library only. ``@PLACES@`` is filled in by the test.
 """

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from gitlab_nightshift.settings.addresses import refusal
-from gitlab_nightshift.settings.hosts import address_of
+from gitlab_nightshift.allowed_addresses import explain_refusal
+from gitlab_nightshift.allowed_hosts import parse_address
 
 SAYS = "the page of the mirror"
 
@@ -103,7 +103,11 @@ def own_private_address() -> str:
     for family, nowhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         with socket.socket(family, socket.SOCK_DGRAM) as udp, contextlib.suppress(OSError):
             udp.connect((nowhere, 53))  # sends nothing
-            own = address_of(udp.getsockname()[0])
-            if own and refusal(own, private=False) and not refusal(own, private=True):
+            own = parse_address(udp.getsockname()[0])
+            if (
+                own
+                and explain_refusal(own, private=False)
+                and not explain_refusal(own, private=True)
+            ):
                 return str(own)
     return ""

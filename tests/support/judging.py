@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.host.git import pristine
-from gitlab_nightshift.host.repository import Repository
 from gitlab_nightshift.records import Finding
+from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
-from gitlab_nightshift.verdict.change import Context, read_change
 from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 from tests.support.changes import commit
 
 Files = Mapping[str, str | bytes]
@@ -23,7 +23,7 @@ def judging(folder: Path) -> Judge:
 
     ``after`` holds only what is different from ``before``; None is a file that went.
     """
-    git = pristine(folder / "home", os.environ["PATH"])
+    git = build_isolated_git(folder / "home", os.environ["PATH"])
     git.run("init", "--quiet", "--bare", "--template=", str(folder / "git"), cwd=folder)
     repository = Repository(git, folder / "git")
     numbers = itertools.count()

@@ -3,14 +3,15 @@
 import subprocess
 from pathlib import Path
 
-from gitlab_nightshift.host.descendants import end_orphans, own_children
+from gitlab_nightshift.system.descendants import end_orphans, list_own_children
 from tests.support import kept
 
 
 def living() -> set[int]:
     """Children of this process and of those that serve its tests."""
     served = (Path(f"/proc/{pid}/task/{pid}/children").read_text() for pid in kept.services)
-    return own_children().union(*(map(int, pids.split()) for pids in served))
+    found = list_own_children().union(*(map(int, pids.split()) for pids in served))
+    return found - {kept.prepared, *kept.services}
 
 
 def end_processes(before: set[int]) -> None:
@@ -19,7 +20,7 @@ def end_processes(before: set[int]) -> None:
     Orphans are among them, because this process is their reaper. Their end takes locks and the life
     of a user of their own with it.
     """
-    ended = end_orphans(lambda: living() - before - set(kept.services))
+    ended = end_orphans(lambda: living() - before)
     assert ended, "what a failed test started will not die"
 
 

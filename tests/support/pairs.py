@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.host.difference import FileDifference, Hunk
+from gitlab_nightshift.repository.difference import ChangedFile, Hunk
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.verdict.change import Change, ChangedFile, Context
 from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context
 
 
 @dataclass
@@ -67,7 +67,7 @@ def wrong(pair: Pair, flags: frozenset[str]) -> list[str]:
     return [f"missing: {each}" for each in missing] + [f"extra: {each}" for each in extra]
 
 
-def change_of(before: dict[str, str], after: dict[str, str]) -> Change:
+def change_of(before: dict[str, str], after: dict[str, str]) -> Changeset:
     """A change between two trees; a file that only has another path is a rename."""
     paths = sorted({*before, *after})
     renames = {
@@ -77,23 +77,23 @@ def change_of(before: dict[str, str], after: dict[str, str]) -> Change:
         if difflib.SequenceMatcher(None, before[old], after[new]).ratio() > 0.6
     }
     files = tuple(
-        ChangedFile(_difference(renames.get(path, path), path, before, after))
+        _build_file(renames.get(path, path), path, before, after)
         for path in paths
         if before.get(path) != after.get(path) and path not in renames.values()
     )
-    return Change(
+    return Changeset(
         files,
         read=lambda path: after[path].encode() if path in after else None,
         paths=lambda: frozenset(after),
     )
 
 
-def _difference(
+def _build_file(
     old_path: str, path: str, before: dict[str, str], after: dict[str, str]
-) -> FileDifference:
+) -> ChangedFile:
     old, new = before.get(old_path), after.get(path)
     status = "A" if old is None else "D" if new is None else "M" if old_path == path else "R"
-    return FileDifference(
+    return ChangedFile(
         path,
         old_path,
         status,
@@ -107,7 +107,7 @@ def _difference(
 
 
 def _hunks(old: str, new: str) -> tuple[Hunk, ...]:
-    """As git would tell them; of long texts, all between what is the same at both ends."""
+    """As git would show them; of long texts, all between what is the same at both ends."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) * len(after) > _LONG:
         first = _common(before, after)

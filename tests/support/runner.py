@@ -1,4 +1,7 @@
-"""What a GitLab runner does to get a job's sources (shells/abstract.go), command by command."""
+"""What a GitLab runner does to get a job's sources (shells/abstract.go), command by command.
+
+But for those that only write a setting into a file of the runner's own: they are written at once.
+"""
 
 import contextlib
 import os
@@ -6,6 +9,17 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+TEMPLATE = """[init]
+\tdefaultBranch = none
+[fetch]
+\trecurseSubmodules = false
+[credential]
+\tinteractive = never
+[gc]
+\tautoDetach = false
+"""
+"""What the runner's ``git config -f`` makes of a new file, one setting a command."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +58,13 @@ class Runner:
                 (folder / "config").unlink(missing_ok=True)
                 shutil.rmtree(folder / "hooks", ignore_errors=True)
         template.mkdir(parents=True, exist_ok=True)
-        self._git("config", "--global", "--add", "safe.directory", str(self.checkout))
-        config = ("config", "-f", str(template / "config"))
-        self._git(*config, "init.defaultBranch", "none")
-        self._git(*config, "fetch.recurseSubmodules", "false")
-        self._git(*config, "credential.interactive", "never")
-        self._git(*config, "gc.autoDetach", "false")
+        (self.own / ".gitconfig").write_text(f"[safe]\n\tdirectory = {self.checkout}\n")
+        config = TEMPLATE
         if self.include:
             extra = self.own / ".gitlab-runner.ext.conf"
-            extra.unlink(missing_ok=True)
-            name = f"url.{self.real_url}.insteadOf"
-            self._git("config", "-f", str(extra), "--replace-all", name, self.clean_url)
-            self._git(*config, "--replace-all", "include.path", str(extra))
+            extra.write_text(f'[url "{self.real_url}"]\n\tinsteadOf = {self.clean_url}\n')
+            config += f"[include]\n\tpath = {extra}\n"
+        (template / "config").write_text(config)
         self._git("init", str(self.checkout), "--template", str(template))
         url = self.clean_url if self.include else self.real_url
         try:

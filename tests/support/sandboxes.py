@@ -13,7 +13,7 @@ from tests.support.world import World
 
 TIERS = ("namespaces", "uid", "landlock")
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="the uid tier needs root")
-IN_DOCKER = "from tests.host.sandbox import docker_like; docker_like.confine()"
+IN_DOCKER = "from tests.sandbox import docker_like; docker_like.confine()"
 """The patch of a world whose command runs under conditions like those of a container's root."""
 CURL = "git -c alias.x='!curl --version' x"
 """The real CLI lets every git command pass; git starts a shell for this one."""
@@ -73,9 +73,9 @@ def mixed(shop: World) -> dict[str, tuple[int, int, int]]:
     return owners(shop.checkout)
 
 
-def assert_gated(told: str) -> None:
+def assert_gated(output: str) -> None:
     """Of ``CURL`` and ``MAKE`` only what is allowed was found."""
-    assert "curl: not found" in told or "curl: command not found" in told
-    assert "libcurl" not in told
-    assert "nightshift: not allowed: make other; allowed: make test" in told
-    assert "\nmade" in told
+    assert "curl: not found" in output or "curl: command not found" in output
+    assert "libcurl" not in output
+    assert "nightshift: not allowed: make other; allowed: make test" in output
+    assert "\nmade" in output

@@ -9,7 +9,7 @@ from tests.support.agent import REAL, Play, answer, append, spend
 from tests.support.turns import Request, Turn, Usage, by_phrase
 
 TEST = "\n    def test_discount(self):\n        self.assertEqual(total([10], 50), 5)\n"
-"""Three lines at the end of ``test_shop.py``: a new test, which is held against mutants."""
+"""Three lines at the end of ``test_shop.py``: a new test, which is run against mutants."""
 NOTE = "\n    # A discount is in percent.\n"
 """Two lines at the same place that nothing has to run for."""
 
@@ -43,6 +43,7 @@ DRAFT: dict[str, Any] = {
     "reasoning": "Wrong totals cost money.",
     "changes": "One test more.",
     "rejected_alternatives": ["Name the percentage: of little use."],
+    "answers": [],
 }
 
 GOOD: dict[str, Play] = {
@@ -54,6 +55,17 @@ GOOD: dict[str, Play] = {
 """A night that goes well at once."""
 REALLY: dict[str, Play] = dict.fromkeys(GOOD, REAL)
 """Every bead by the real CLI."""
+
+
+def completed(analysis: dict[str, Any], **selected: Any) -> dict[str, Any]:
+    """A terse analysis as a record holds it; ``selected`` are other values of that candidate."""
+    unsaid = {"value": 0, "evidence": []}
+    return {
+        "reason": "",
+        **analysis,
+        "candidates": [{**unsaid, **candidate} for candidate in analysis["candidates"]],
+        "selected": {**unsaid, **analysis["selected"], **selected},
+    }
 
 
 def nothing(reason: str = "Everything is tested.", scanned: int = 3) -> Play:

@@ -11,7 +11,7 @@ Test = Callable[..., None]
 
 
 def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
-    """Like ``pytest.mark.parametrize``, as one test: all cases are tried, and it tells which fail.
+    """Like ``pytest.mark.parametrize``, as one test: all cases are tried; it names those that fail.
 
     The cases share the test's fixtures: none of them may be spent by a case.
     """
@@ -32,8 +32,8 @@ def each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test],
                     error.add_note(f"case: {', '.join(map(repr, case)):.500}")
                     failures.append(error)
             if failures:
-                told = f"{len(failures)} of {len(table)} cases fail"
-                raise BaseExceptionGroup(told, failures)
+                message = f"{len(failures)} of {len(table)} cases fail"
+                raise BaseExceptionGroup(message, failures)
 
         left = [value for name, value in signature.parameters.items() if name not in keys]
         whole.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]

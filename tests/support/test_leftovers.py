@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import kept, warm
 from tests.support.leftovers import unmount_all
 from tests.support.world import ROOT
 
 FAILING = """
-import json, os, subprocess
-from tests.support import warm
+import json, os, pathlib, subprocess
+from tests.support import kept, warm
 
 def test_that_fails(tmp_path):
+    kept.shared = pathlib.Path(@SHARED@)
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "none", disk])
@@ -45,7 +48,10 @@ def is_alive(pid: int) -> bool:
 def test_of_a_failed_test_nothing_is_left(tmp_path: Path, guarded: bool) -> None:
     """And without the suite's conftest it all stays: the control."""
     left, case = tmp_path / "left", tmp_path / "test_failing.py"
-    case.write_text(FAILING.replace("@LEFT@", repr(str(left))))
+    with warm.start(["--version"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}) as ready:
+        assert ready.wait() == 0
+    places = {"@LEFT@": str(left), "@SHARED@": str(kept.shared)}
+    case.write_text(re.sub("@[A-Z]+@", lambda found: repr(places[found[0]]), FAILING))
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(tmp_path)]
     command += ["--basetemp", str(tmp_path / "base"), "-p", "no:cacheprovider", str(case)]
     command += ["-p", "tests.conftest"] if guarded else []

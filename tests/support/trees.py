@@ -1,9 +1,11 @@
-"""What tests look at: whole trees, processes, and whether a secret stands in a text."""
+"""What tests look at: whole trees, processes, and whether a secret is in a text."""
 
 import gzip
 import os
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +67,35 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
+def kill_all(pid: int) -> None:
+    """Kill a process and all that it has started at one moment, as a container's end does."""
+    known: list[int] = []
+    found = [pid]
+    while found:
+        for each in found:
+            _send(each, signal.SIGSTOP)
+        known += found
+        found = [child for each in found for child in _children(each)]
+    for each in known:
+        _send(each, signal.SIGKILL)
+
+
+def _send(pid: int, sent: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it may have ended between the look and the signal
+        os.kill(pid, sent)
+
+
+def _children(pid: int) -> list[int]:
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for children in lists for child in children.read_text().split()]
+
+
 def unpacked(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
 def places_of(secrets: Iterable[str], texts: Mapping[str, str | bytes]) -> list[tuple[str, str]]:
-    """Which secret stands in which text."""
+    """Which secret is in which text."""
     rows = texts.items()
     raw = {name: t.encode(errors="replace") if isinstance(t, str) else t for name, t in rows}
     return [(s, name) for s in secrets for name, text in raw.items() if s.encode() in text]

@@ -155,7 +155,7 @@ def costing(turn: Turn, **tokens: int) -> Turn:
 
 
 def by_phrase(beads: Mapping[str, str]) -> Callable[[Request], str]:
-    """A matcher: the bead of the first phrase that stands in the prompt."""
+    """A matcher: the bead of the first phrase that is in the prompt."""
     return lambda request: next(
         (bead for phrase, bead in beads.items() if phrase in request.prompt), "unknown"
     )

@@ -1,4 +1,5 @@
-"""Starts of the command without their imports: one process has them all and forks for each start.
+"""Starts of the command without their imports: one process has them all, and forks a server for
+each process that runs tests, which forks for each start.
 
     with warm.start(["check", "--json"], cwd=folder, env=env) as started:
         out, err = started.communicate()
@@ -11,6 +12,7 @@ these start Python itself.
 import array
 import atexit
 import contextlib
+import fcntl
 import json
 import os
 import selectors
@@ -18,15 +20,20 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Self
 
+from gitlab_nightshift.system.descendants import become_subreaper
 from tests.support import kept
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.lazy_patterns import LazyPattern
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 300.0
@@ -141,25 +148,89 @@ def _readable(of: socket.socket) -> bool:
 
 @cache
 def _server() -> socket.socket:
-    """The process that has the imports; it ends with this one, whose end of the socket it reads."""
-    own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    its.set_inheritable(True)
+    """A fork of the process that has the imports: it ends with this one, whose end of the
+    connection it reads."""
+    folder = kept.shared or Path(tempfile.mkdtemp(prefix="prepared-"))
+    with (folder / "prepared.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            own, pid = _connected(folder)
+        except OSError:
+            kept.prepared = _prepare(folder)
+            own, pid = _connected(folder)
+    kept.services[pid] = own
+    return own
+
+
+@contextlib.contextmanager
+def _address(folder: Path) -> Iterator[str]:
+    """Of a socket in a folder, whose path may be too long for one."""
+    fd = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{fd}/prepared"
+    finally:
+        os.close(fd)
+
+
+def _connected(folder: Path) -> tuple[socket.socket, int]:
+    """The connection to a new server, and its pid. Raises OSError."""
+    own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with _address(folder) as address:
+            own.connect(address)
+        if not (pid := own.recv(100)):
+            raise ConnectionResetError  # it was about to end
+    except OSError:
+        own.close()
+        raise
+    return own, int(pid)
+
+
+def _prepare(folder: Path) -> int:
+    """Start the process that has the imports; its pid."""
+    (folder / "prepared").unlink(missing_ok=True)
     env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     root = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
     code = f"{root}; from tests.support import warm; warm.main()"
-    command = [sys.executable, "-I", "-c", code, str(its.fileno())]
-    with its:
-        process = subprocess.Popen(command, env=env, cwd="/", pass_fds=[its.fileno()])
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        with _address(folder) as address:
+            listener.bind(address)
+        listener.listen(64)
+        listener.set_inheritable(True)
+        command = [sys.executable, "-I", "-c", code, str(listener.fileno())]
+        process = subprocess.Popen(command, env=env, cwd="/", pass_fds=[listener.fileno()])
     process.returncode = 0  # nobody waits for it
-    kept.services[process.pid] = own
-    return own
+    return process.pid
 
 
 # --- the far side ---------------------------------------------------------------------------------
 
 
+def fork_servers(listener: socket.socket) -> socket.socket:
+    """Fork for each that connects; returns, in the fork, the connection. Ends with the last."""
+    servers = 0
+    while True:
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(listener, selectors.EVENT_READ)
+            connected = bool(waiting.select(1 if servers else None))
+        if connected:
+            calls, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                calls.send(str(os.getpid()).encode())
+                return calls
+            calls.close()
+            servers += 1
+        while servers and os.waitpid(-1, os.WNOHANG)[0]:
+            servers -= 1
+        if not servers:
+            sys.exit()
+
+
 def serve(calls: socket.socket) -> None:
     """Fork for each call; returns, in the fork, with the call's state in force."""
+    become_subreaper()  # what its starts leave behind is kept apart from that of other servers
+    become_subreaper.cache_clear()  # it is not inherited
     ends: dict[int, socket.socket] = {}
     woken, wake = socket.socketpair()
     for end in (woken, wake):
@@ -198,21 +269,15 @@ def _received(calls: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _tell_ended(ends: dict[int, socket.socket]) -> None:
-    while ends:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            return
-        with ends.pop(pid) as end:
-            try:
-                end.send(str(os.waitstatus_to_exitcode(status)).encode())
-            except BrokenPipeError:  # the test has failed and is gone
-                continue
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if end := ends.pop(ended[0], None):  # else it was an orphan
+                with end, contextlib.suppress(BrokenPipeError):  # the test has failed and is gone
+                    end.send(str(os.waitstatus_to_exitcode(ended[1])).encode())
 
 
 def _become(memory: int, streams: Sequence[int]) -> None:
     """In the fork: descriptors, signals, folder and environment as a shell would give them."""
-    import tempfile
-
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with os.fdopen(memory, "rb") as file:
         call = json.load(file)
@@ -236,6 +301,20 @@ def _become(memory: int, streams: Sequence[int]) -> None:
 def _import_everything() -> None:
     """All that a run imports by and by."""
     import gc
+
+    gc.disable()
+    import_modules()
+    for pattern in lazy_patterns():
+        pattern.compile()
+    make_caches()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)  # what a fork makes is small beside what it has
+    gc.enable()
+
+
+def import_modules() -> None:
+    """The package's, but for those of the sandbox's far side."""
     import importlib
     import pkgutil
 
@@ -245,57 +324,79 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages(package.__path__, "gitlab_nightshift."):
         if not any(part in module.name for part in apart):
             importlib.import_module(module.name)
+
+
+def lazy_patterns() -> "list[LazyPattern]":
+    """Those that there are in this process."""
+    import gc
+
+    from gitlab_nightshift.lazy_patterns import LazyPattern
+
+    return [each for each in gc.get_objects() if isinstance(each, LazyPattern)]
+
+
+@cache
+def make_caches() -> None:
+    """What every process of a run would make for itself: a fork has it from its parent."""
+    from gitlab_nightshift.report.page import load_template
+
     _compile_patterns()
     _build_schemas()
-    gc.collect()
-    gc.freeze()
+    load_template()
 
 
 def _compile_patterns() -> None:
     """What every run compiles once: a change is judged, which leaves nothing but caches."""
-    import tempfile
-
     import gitlab
     import tenacity  # noqa: F401 - at the first request
 
-    from gitlab_nightshift.desk.check import Asked, check
-    from gitlab_nightshift.policy import ChangeView, gated, violations
-    from gitlab_nightshift.redaction import Redactor
-    from gitlab_nightshift.settings import Settings, read_secrets
+    from gitlab_nightshift.commands.change_check import CheckRequest, check
+    from gitlab_nightshift.job import read_secrets
+    from gitlab_nightshift.policy import find_violations, list_gated_files
+    from gitlab_nightshift.records import ChangeSummary
+    from gitlab_nightshift.redaction import Redactor, holds_secret
+    from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
+    from gitlab_nightshift.settings import Settings
     from tests.support.world import MODEL_KEY, SECRETS
 
     for known in (SECRETS, (MODEL_KEY,), ()):
         named = {f"TOKEN_{number}": value for number, value in enumerate(known)}
-        Redactor(read_secrets(named).values)(b"a text")
+        values = (*read_secrets(named).values, *read_machine_secrets({}))
+        Redactor(values)(b"a text")
+        holds_secret(b"a text", values)
     gitlab.Gitlab("http://127.0.0.1")
-    view = ChangeView(("test_a.py",), 1)
-    violations(view, Settings(), frozenset(), "")
-    gated(view, Settings(), "")
+    change = ChangeSummary("", ("test_a.py",), 1, 0)
+    find_violations(change, Settings(), frozenset(), "")
+    list_gated_files(change, Settings(), "")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for command in ("init -q", "-c user.name=A -c user.email=a commit -q --allow-empty -m A"):
             subprocess.run(["git", *command.split()], cwd=folder, check=True)
         (folder / "test_a.py").write_text("def test_a():\n    assert 1 == 1\n")
-        check(Asked(folder, os.environ))
+        check(CheckRequest(folder, os.environ))
 
 
 def _build_schemas() -> None:
     """What checks records and hand-offs."""
-    from gitlab_nightshift.records import Bundle, Plan, Published, RunResult, adapter
-    from gitlab_nightshift.work.handoff import KINDS, schema
+    from gitlab_nightshift.records import Bundle, Plan, Publication, RunResult, build_adapter
+    from gitlab_nightshift.records.delegation_records import Payload
+    from gitlab_nightshift.work.handoff import KINDS, build_schema
 
-    for kind in (Bundle, Plan, Published, RunResult):
-        adapter(kind)
+    for kind in (Bundle, Plan, Publication, RunResult, Payload):
+        build_adapter(kind)
     for bead in KINDS:
-        schema(bead)
+        build_schema(bead)
 
 
 def main() -> None:
     """The far side; it comes back once for each call, in the fork."""
     _import_everything()
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    become_subreaper.cache_clear()
+    serve(fork_servers(socket.socket(fileno=int(sys.argv[1]))))
     from gitlab_nightshift.cli import run
+    from tests.support.stages import start_by_forks
 
+    start_by_forks()
     try:
         status = run(sys.argv[1:], os.environ)
     except SystemExit as end:  # the command line was wrong, or asked for help

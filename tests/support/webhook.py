@@ -4,16 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gitlab_nightshift.demo.standin_comments import Commented, Issue, Note
+from gitlab_nightshift.demo.standin_comments import Issue, StandinNote, StandinNoteable
 from gitlab_nightshift.demo.standin_state import DEVELOPER, User
-from gitlab_nightshift.demo.standin_threads import add_issue, comment
+from gitlab_nightshift.demo.standin_threads import add_comment, add_issue
 from tests.support.world import Done, World
 
 TASK = "Test the discount of total(), please."
 TRIGGER = {"CI_PIPELINE_SOURCE": "trigger"}
 
 
-def body(shop: World, on: Commented, note: Note) -> dict[str, Any]:
+def body(shop: World, on: StandinNoteable, note: StandinNote) -> dict[str, Any]:
     """The body as GitLab sends it, and what the trigger's address adds to it."""
     project, issue = shop.project, isinstance(on, Issue)
     kind = "issue" if issue else "merge_request"
@@ -79,9 +79,11 @@ def issue_of(shop: World, author: User, **more: Any) -> Issue:
     return add_issue(shop.gitlab, shop.project, author, title, text, **more)
 
 
-def written(shop: World, on: Commented, author: User, text: str, **more: Any) -> dict[str, Any]:
+def written(
+    shop: World, on: StandinNoteable, author: User, text: str, **more: Any
+) -> dict[str, Any]:
     """A new comment, and the webhook's body for it."""
-    return body(shop, on, comment(shop.gitlab, on, author, text, **more))
+    return body(shop, on, add_comment(shop.gitlab, on, author, text, **more))
 
 
 def triggered(shop: World, sent: Mapping[str, Any] | bytes, *args: str, **env: str) -> Done:
@@ -96,7 +98,13 @@ def payload(shop: World, sent: Mapping[str, Any] | bytes) -> dict[str, str]:
     return {**TRIGGER, "CI_PROJECT_DIR": str(shop.checkout), "TRIGGER_PAYLOAD": str(file)}
 
 
-def replies(shop: World, on: Commented) -> list[str]:
+def replies(shop: World, on: StandinNoteable) -> list[str]:
     """What this program has answered, without the hidden marker."""
-    own = [note for note in on.notes if note.author.username == "night-bot"]
+    own = [n for n in on.notes if n.author.username == "night-bot" and not n.system]
     return [note.body.partition("\n\n<!--")[0] for note in own]
+
+
+def posted(shop: World) -> list[str]:
+    """Every comment as it was when it was posted."""
+    posts = (each for each in shop.gitlab.requests if each.path.endswith("/notes"))
+    return [each.body["body"] for each in posts if each.method == "POST"]

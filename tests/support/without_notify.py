@@ -11,34 +11,35 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gitlab_nightshift.host.sandbox.inside.bpf import (
+from gitlab_nightshift.sandbox.inside.bpf import (
     ALLOW,
     ANY_BIT,
     EQUAL,
     NUMBER_AT,
-    argument,
     assemble,
+    branch_when,
     fail,
     give,
     load,
-    when,
+    load_argument,
 )
-from gitlab_nightshift.host.sandbox.inside.kernel import Buffer, prctl, syscall
-from gitlab_nightshift.host.sandbox.inside.numbers import NUMBERS
+from gitlab_nightshift.sandbox.inside.kernel import Buffer, call_prctl, make_syscall
+from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
 
 EINVAL, NEW_LISTENER, NO_NEW_PRIVS = 22, 8, 38
 
 
-def main(command: list[str]) -> None:
-    listener = [argument(1), *when(ANY_BIT, NEW_LISTENER, fail(EINVAL)), *give(ALLOW)]
+def refuse_notification() -> None:
+    """From here on neither this process nor what it starts can have a listener."""
+    listener = [load_argument(1), *branch_when(ANY_BIT, NEW_LISTENER, fail(EINVAL)), *give(ALLOW)]
     data = assemble(
-        [load(NUMBER_AT), *when(EQUAL, NUMBERS["seccomp"], listener), *give(ALLOW)],
+        [load(NUMBER_AT), *branch_when(EQUAL, NUMBERS["seccomp"], listener), *give(ALLOW)],
     )
     filters = Buffer(data)
-    prctl(NO_NEW_PRIVS, 1)
-    syscall("seccomp", 1, 0, struct.pack("=HxxxxxxQ", len(data) // 8, filters.address))
-    os.execvp(command[0], command)
+    call_prctl(NO_NEW_PRIVS, 1)
+    make_syscall("seccomp", 1, 0, struct.pack("=HxxxxxxQ", len(data) // 8, filters.address))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    refuse_notification()
+    os.execvp(sys.argv[1], sys.argv[1:])

@@ -7,27 +7,31 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.demo.checkout import Layout, gitlab_checkout
+import pytest
+
+from gitlab_nightshift.demo.runner_checkout import Layout, create_checkout
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import MergeRequest, Project
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest, StandinProject
 from tests.support import kept, warm
 from tests.support.agent import Agent, Play
-from tests.support.trees import Tree, assert_same, processes_in, unpacked, whole_tree
+from tests.support.graphql_api import GRAPHQL
+from tests.support.trees import Tree, assert_same, processes_in, unpacked, wait_for, whole_tree
 
 BOT_TOKEN = "glpat-BotTokenOfTheNight01"
 JOB_TOKEN = "glcbt-JobTokenOfThisJob02"
 MODEL_KEY = "sk-test-ModelKeyOfTheNight03"
 UNRELATED = "nobody-should-see-this"
 SECRETS = (BOT_TOKEN, JOB_TOKEN, UNRELATED, MODEL_KEY)
-"""None of them reaches an agent, whatever it is given or sees."""
+"""None of them may appear in what an agent is given or sees."""
 PLACEHOLDER = re.compile(r"sk-ant-placeholder-[0-9a-f]{48}")
 GATEWAY = re.compile(r"http://127\.0\.0\.1:\d+")
 ROOT = Path(__file__).parents[2]
@@ -36,6 +40,13 @@ CLAUDE = TOOLS / "claude"
 OUTPUT = "nightshift"
 PATH = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 """The interpreter itself comes first: the script of a version manager costs more than a bead."""
+
+FEW_MUTANTS = """
+import importlib
+mutant_runs = importlib.import_module("gitlab_nightshift.verdict.evidence.mutant_runs")
+mutant_runs.MOST_MUTANTS = 4
+"""
+"""Run before the patch of every world: most tests are not about how many mutants are tried."""
 
 Files = Mapping[str, str | bytes]
 Process = subprocess.Popen[bytes] | warm.Started
@@ -95,7 +106,7 @@ class World:
     """
 
     gitlab: Standin
-    project: Project
+    project: StandinProject
     folder: Path
     checkout: Path
     sha: str
@@ -105,18 +116,22 @@ class World:
     python: Path | None = None
     patch: str = ""
     user: int | None = None
+    started: list[Process] = field(default_factory=list)
 
     def nightshift(self, *args: str, **env: str) -> Done:
         """Run the real command in the checkout."""
         return ended(self.start(*args, **env))
 
     def start(self, *args: str, **env: str) -> Process:
-        """Start the real command, for tests that do something to it."""
-        whole = {**self.env, **env}
+        """Start the real command, for tests that do something to it. It ends with the world."""
+        self.started.append(self._start(args, {**self.env, **env}))
+        return self.started[-1]
+
+    def _start(self, args: Sequence[str], whole: Mapping[str, str]) -> Process:
         if self.python is None:
-            return warm.start(args, cwd=self.checkout, env=whole, before=self.patch)
+            return warm.start(args, cwd=self.checkout, env=whole, before=FEW_MUTANTS + self.patch)
         return subprocess.Popen(
-            [self.python, "-m", "gitlab_nightshift", *args],
+            [self.python, "-P", "-m", "gitlab_nightshift", *args],
             cwd=self.checkout,
             env=whole,
             stdout=subprocess.PIPE,
@@ -130,6 +145,13 @@ class World:
         """A JSON product of the night."""
         return json.loads((self.checkout / OUTPUT / name).read_text())
 
+    def end(self) -> None:
+        """Kill what a test has left of the commands that it started."""
+        for process in self.started:
+            with process:
+                if process.poll() is None:
+                    process.kill()
+
     @property
     def result(self) -> Any:
         return self.product("result.json")
@@ -139,14 +161,15 @@ class World:
         return self.product("bundle/bundle.json")
 
     @property
-    def merge_requests(self) -> list[MergeRequest]:
+    def merge_requests(self) -> list[StandinMergeRequest]:
         return list(self.project.merge_requests)
 
     @property
     def written(self) -> list[tuple[str, str]]:
         """Method and path of every request that may have changed something in GitLab."""
         writing = (r for r in self.gitlab.requests if r.method != "GET")
-        return [(r.method, r.path) for r in writing if not r.path.endswith("git-upload-pack")]
+        reading = ("git-upload-pack", "/api/graphql")
+        return [(r.method, r.path) for r in writing if not r.path.endswith(reading)]
 
     def tree(self) -> Tree:
         """The whole checkout but nightshift/: kind, mode and bytes of everything, .git too."""
@@ -158,7 +181,7 @@ class World:
         self.before = self.tree()
 
     def assert_put_back(self) -> None:
-        """The checkout is as before, no process of the night is alive, nothing lies about."""
+        """The checkout is as before, no process of the night is alive, nothing is left over."""
         assert_same(self.tree(), self.before)
         assert self.left_over() == []
         assert processes_in(self.folder) == []
@@ -193,7 +216,7 @@ class World:
     def checked_out_anew(self, *, layout: Layout = "include", depth: int = 20) -> None:
         """Another job: a fresh checkout at the same place; products are gone."""
         subprocess.run(["rm", "-rf", self.checkout, f"{self.checkout}.tmp"], check=True)
-        self.sha = gitlab_checkout(
+        self.sha = create_checkout(
             self.project, self.checkout, layout=layout, token=JOB_TOKEN, depth=depth
         )
         self.env["CI_COMMIT_SHA"] = self.sha
@@ -209,6 +232,16 @@ def ended(process: Process, timeout_s: float = warm.LIMIT_S) -> Done:
             process.kill()
             raise
     return Done(process.wait(), out.decode(), err.decode())
+
+
+def wait_in(night: Process, true: Callable[[], Any], what: str) -> None:
+    """Wait until a night has got somewhere; one that ends first or gets stuck shows its log."""
+    with suppress(AssertionError):
+        wait_for(lambda: night.poll() is not None or true(), what)
+    if not true():
+        over = night.poll()
+        night.kill()
+        pytest.fail(f"waited in vain: {what}; its exit status: {over}\n{ended(night).log}")
 
 
 @contextmanager
@@ -231,6 +264,7 @@ def world(
         gitlab.add_user("rita", "Rita")
         gitlab.add_token(BOT_TOKEN, bot, scopes=("api", "write_repository"), access_level=30)
         gitlab.add_token(JOB_TOKEN, bot, scopes=("read_repository",), access_level=20)
+        gitlab.more_endpoints.append(GRAPHQL)
         project = gitlab.add_project("acme/shop")
         own = {"nightshift.yaml": config} if config else {}
         fill(project.bare_repository, folder / "seed", {**files, **own}, commits)
@@ -241,7 +275,10 @@ def world(
         env = job_environment(folder, gitlab, project, sha, agent)
         made = World(gitlab, project, folder, checkout, sha, env, agent)
         made.look()
-        yield made
+        try:
+            yield made
+        finally:
+            made.end()
         assert gitlab.errors == []
 
 
@@ -252,12 +289,12 @@ def fill(bare: Path, seed: Path, files: Files, commits: int) -> None:
     shutil.copy(seed / ".git/refs/heads/main", bare / "refs/heads/main")
 
 
-def check_out(project: Project, folder: Path, layout: Layout, depth: int) -> str:
+def check_out(project: StandinProject, folder: Path, layout: Layout, depth: int) -> str:
     """A runner's checkout and the job's files beside it; made once for a commit, and copied."""
-    sha = git(project.bare_repository, "rev-parse", "main").strip()
+    sha = (project.bare_repository / "refs/heads/main").read_text().strip()
     if (sha, layout, depth) not in _checkouts:
         made = Path(tempfile.mkdtemp(prefix="checkout-", dir=kept.folder)) / "shop"
-        gitlab_checkout(project, made, layout=layout, token=JOB_TOKEN, depth=depth)
+        create_checkout(project, made, layout=layout, token=JOB_TOKEN, depth=depth)
         _checkouts[sha, layout, depth] = (made, project.http_url)
     made, url = _checkouts[sha, layout, depth]
     changed = {
@@ -293,15 +330,26 @@ def _history(files: tuple[tuple[str, str | bytes], ...], commits: int) -> Path:
     seed = Path(tempfile.mkdtemp(prefix="seed-", dir=kept.folder))
     seed.chmod(0o755)  # a copy has its mode, and another user may have to pass through
     git(seed, "init", "-q", "-b", "main")
-    write_files(seed, dict(files))
-    commit(seed, "Start the shop")
-    for number in range(commits - 1):
-        (seed / "notes.txt").write_text(f"note {number}\n")
-        commit(seed, f"Write note {number}")
-    git(seed, "repack", "-adq")  # few files are copied faster than many
     for sample in (seed / ".git/hooks").glob("*.sample"):
         sample.unlink()
+    write_files(seed, dict(files))
+    commit(seed, "Start the shop")
+    notes = "".join(_note(number) for number in range(commits - 1))
+    git(seed, "-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", stdin=notes)
+    git(seed, "reset", "-q", "--hard")
+    git(seed, "repack", "-adq")  # few files are copied faster than many
     return seed
+
+
+def _note(number: int) -> str:
+    """A commit, as fast-import reads it: many for the price of one process."""
+    text, message = f"note {number}\n", f"Write note {number}\n"
+    return (
+        f"commit refs/heads/main\ncommitter Ada <ada@example.org> {int(time.time())} +0000\n"
+        f"data {len(message)}\n{message}"
+        + ("" if number else "from refs/heads/main^0\n")
+        + f"M 644 inline notes.txt\ndata {len(text)}\n{text}\n"
+    )
 
 
 def write_files(folder: Path, files: Files) -> None:
@@ -317,15 +365,22 @@ def commit(seed: Path, message: str) -> None:
     git(seed, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qm", message)
 
 
-def git(folder: Path, *args: str) -> str:
+def git(folder: Path, *args: str, stdin: str = "") -> str:
     """Git as a test's own tool, without the machine's configuration."""
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(["git", *args], cwd=folder, env=env, check=True, capture_output=True)
+    done = subprocess.run(
+        ["git", *args],
+        cwd=folder,
+        env=env,
+        input=os.fsencode(stdin),
+        check=True,
+        capture_output=True,
+    )
     return os.fsdecode(done.stdout)
 
 
 def job_environment(
-    folder: Path, gitlab: Standin, project: Project, sha: str, agent: Agent
+    folder: Path, gitlab: Standin, project: StandinProject, sha: str, agent: Agent
 ) -> dict[str, str]:
     """What the docker executor gives a scheduled job, as far as it matters here."""
     for name in ("home", "tmp"):
@@ -357,6 +412,5 @@ def job_environment(
         "GITLAB_TOKEN": BOT_TOKEN,
         "ANTHROPIC_API_KEY": MODEL_KEY,
         "NIGHTSHIFT_ISOLATION": "none",  # what a fake agent tells lies outside the checkout
-        "NIGHTSHIFT_ACCEPT_PARTIAL": "files",  # landlock leaves modes of other files open
         "UNRELATED_SECRET": UNRELATED,
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.verdict.build_files import build_commands, default_allowed_commands
+from gitlab_nightshift.verdict.build_files import build_commands, list_default_allowed_commands
 from tests.support.tables import each
 
 PYTEST = ("pytest", "python -m pytest")
@@ -56,7 +56,7 @@ def implied(files: Mapping[str, bytes]) -> tuple[str, ...]:
 def test_one_build_file(name: str, commands: tuple[str, ...]) -> None:
     assert implied({name: b""}) == commands
     assert implied({f"sub/{name}": b""}) == (), "only at the root"
-    assert default_allowed_commands({name}, lambda _: b"") == ("git", *commands)
+    assert list_default_allowed_commands({name}, lambda _: b"") == ("git", *commands)
     Settings(allowed_commands=list(commands), verify_commands=list(commands))
 
 

@@ -1,7 +1,7 @@
-"""What is missing here is told apart from a test that fails, by what real programs print."""
+"""What is missing here is distinguished from a test that fails by what real programs print."""
 
 from gitlab_nightshift.records import CommandResult
-from gitlab_nightshift.verdict.diagnosis import missing
+from gitlab_nightshift.verdict.diagnosis import describe_missing
 from tests.support.tables import each
 
 PROGRAM, MODULE = "the program {} is not installed", "the dependency {} is not installed"
@@ -22,7 +22,9 @@ PROGRAM, MODULE = "the program {} is not installed", "the dependency {} is not i
     ],
 )
 def test_a_missing_program(exit_status: int, output: str, lacks: str) -> None:
-    assert missing(CommandResult("make test", exit_status, 0.1), output) == PROGRAM.format(lacks)
+    assert describe_missing(CommandResult("make test", exit_status, 0.1), output) == PROGRAM.format(
+        lacks
+    )
 
 
 @each(
@@ -41,7 +43,7 @@ def test_a_missing_program(exit_status: int, output: str, lacks: str) -> None:
     ],
 )
 def test_a_missing_dependency(output: str, lacks: str) -> None:
-    assert missing(CommandResult("make test", 1, 0.1), output) == MODULE.format(lacks)
+    assert describe_missing(CommandResult("make test", 1, 0.1), output) == MODULE.format(lacks)
 
 
 @each(
@@ -54,14 +56,14 @@ def test_a_missing_dependency(output: str, lacks: str) -> None:
     ],
 )
 def test_what_needs_the_network(output: str) -> None:
-    assert "there is no network" in missing(CommandResult("make test", 1, 0.1), output)
+    assert "there is no network" in describe_missing(CommandResult("make test", 1, 0.1), output)
 
 
 def test_a_program_that_cannot_be_started_or_run() -> None:
     result = CommandResult("tox -e py", 127, 0.0, "cannot be started: No such file or directory")
-    assert missing(result, "") == "tox cannot be started: No such file or directory"
+    assert describe_missing(result, "") == "tox cannot be started: No such file or directory"
     result = CommandResult("./run x", 126, 0.0)
-    assert missing(result, "") == "./run cannot be run here (exit status 126)"
+    assert describe_missing(result, "") == "./run cannot be run here (exit status 126)"
 
 
 @each(
@@ -69,9 +71,11 @@ def test_a_program_that_cannot_be_started_or_run() -> None:
     ["FAILED (failures=1)", "AssertionError: page not found", "Cannot find module './cart'", ""],
 )
 def test_a_failing_test_is_no_missing_tool(output: str) -> None:
-    assert missing(CommandResult("make test", 1, 0.1), output) == ""
+    assert describe_missing(CommandResult("make test", 1, 0.1), output) == ""
     assert (
-        missing(CommandResult("make test", None, 9.0, "ended by this program: timeout"), output)
+        describe_missing(
+            CommandResult("make test", None, 9.0, "ended by this program: timeout"), output
+        )
         == ""
     )
-    assert missing(CommandResult("make test", 0, 0.1), "bash: x: command not found") == ""
+    assert describe_missing(CommandResult("make test", 0, 0.1), "bash: x: command not found") == ""

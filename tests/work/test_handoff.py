@@ -1,4 +1,4 @@
-"""What an agent hands off is validated, and never a pass when in doubt."""
+"""A hand-off is validated, and in doubt it is never a pass."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ from gitlab_nightshift.work.handoff import (
     LARGEST,
     STUBS,
     HandoffError,
+    build_schema,
     read_handoff,
-    schema,
     write_stub,
 )
 
@@ -53,7 +53,7 @@ def test_a_stub_left_over_is_no_hand_off(tmp_path: Path, bead: str) -> None:
 def test_implement_hands_nothing_off(tmp_path: Path) -> None:
     write_stub("implement", tmp_path / "handoff.json")
     assert list(tmp_path.iterdir()) == []
-    assert schema("implement") is None
+    assert build_schema("implement") is None
 
 
 def test_structured_output_comes_before_the_file(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bead", ["analyze", "verify", "mr"])
 def test_the_schema_asks_only_for_what_is_required(bead: str) -> None:
-    asked = schema(bead)
+    asked = build_schema(bead)
     assert asked is not None
     required = {"analyze": ["result"], "verify": ["passed"], "mr": ["title", "summary"]}
     assert asked["required"] == required[bead]

@@ -6,18 +6,19 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gitlab_nightshift.records import Check, Seen
-from gitlab_nightshift.verdict.evidence.lab import Evidence, Lab, Subject
-from gitlab_nightshift.verdict.evidence.raised import raised
-from gitlab_nightshift.verdict.syntax.side import sides
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import Check, CheckOutcome
+from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
 
 TITLE = "Benchmark"
 ROUNDS = 7
 FEWEST_ROUNDS = 3
 TARGETS = ("bench", "benchmark")
 SLOWER, FASTER = 1.05, 0.95
-"""Ratios of the medians between which nothing is said: the noise of any machine."""
-_PYTHON_FILE = re.compile(r"(^|/)(bench_\w+|\w+_bench|benchmark_?\w*)\.py$")
+"""Between these ratios of the medians nothing is concluded: the noise of any machine."""
+_PYTHON_FILE = compile_lazily(r"(^|/)(bench_\w+|\w+_bench|benchmark_?\w*)\.py$")
 
 
 @dataclass(frozen=True)
@@ -39,25 +40,25 @@ class Times:
         return min(ratios), max(ratios)
 
 
-def benchmark(subject: Subject, lab: Lab) -> Evidence:
+def run_benchmark(subject: EvidenceSubject, lab: Lab) -> Evidence:
     """The repository's benchmark, or the one that the change brings, on the code before and
     after. The time of the whole command counts: what it measures inside is its own business."""
     product = {
-        file.difference.path: file.difference.old
+        file.raw_path: file.old
         for file in subject.change.files
-        if sides(file)[1].is_product and not _is_benchmark(file.path)
+        if read_sides(file)[1].is_product and not _is_benchmark(file.path)
     }
-    argv = next(_commands(subject), None)
+    argv = next(_find_commands(subject), None)
     if argv is None or not product:
         why = "there is no benchmark" if product else "no product code is changed"
-        return Evidence((Check(TITLE, Seen.NOT_CHECKED, f"nothing was measured: {why}"),))
-    times, why = _measured(lab, lab.variant(subject.tree, product), subject.tree, argv)
+        return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}"),))
+    times, why = _measure_times(lab, lab.build_variant(subject.tree, product), subject.tree, argv)
     if times is None:
-        return Evidence((Check(TITLE, Seen.NOT_CHECKED, f"nothing was measured: {why}"),))
-    return _judged(subject, times, " ".join(argv))
+        return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}"),))
+    return _judge_times(subject, times, " ".join(argv))
 
 
-def _commands(subject: Subject) -> Iterator[tuple[str, ...]]:
+def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
     """How to run a benchmark: a target of the build files, else a file that is one."""
     read = subject.change.read
     makefile = next(
@@ -66,7 +67,9 @@ def _commands(subject: Subject) -> Iterator[tuple[str, ...]]:
     for target in TARGETS:
         if re.search(rf"^{target}\s*:(?!=)".encode(), makefile, re.M):
             yield ("make", target)
-    yield from (("npm", "run", name) for name in TARGETS if name in _scripts(read("package.json")))
+    yield from (
+        ("npm", "run", name) for name in TARGETS if name in _read_scripts(read("package.json"))
+    )
     paths = sorted(subject.change.paths())
     changed = {file.path for file in subject.change.files}
     files = sorted(filter(_PYTHON_FILE.search, paths), key=lambda path: path not in changed)
@@ -77,11 +80,11 @@ def _commands(subject: Subject) -> Iterator[tuple[str, ...]]:
         yield ("go", "test", "-run", "^$", "-bench", ".", "-benchtime", "200ms", "./...")
 
 
-def _has_go_benchmark(subject: Subject, path: str) -> bool:
+def _has_go_benchmark(subject: EvidenceSubject, path: str) -> bool:
     return b"func Benchmark" in (subject.change.read(path) or b"")
 
 
-def _scripts(package: bytes | None) -> dict[str, str]:
+def _read_scripts(package: bytes | None) -> dict[str, str]:
     try:
         scripts = json.loads(package or b"{}").get("scripts", {})
     except (ValueError, AttributeError, RecursionError):
@@ -93,15 +96,17 @@ def _is_benchmark(path: str) -> bool:
     return "bench" in path.lower()
 
 
-def _measured(lab: Lab, before: str, after: str, argv: tuple[str, ...]) -> tuple[Times | None, str]:
+def _measure_times(
+    lab: Lab, before: str, after: str, argv: tuple[str, ...]
+) -> tuple[Times | None, str]:
     """Seconds of both sides in turn; the first round of each only warms up."""
     seconds: dict[str, list[float]] = {before: [], after: []}
     for number in range(ROUNDS + 1):
         longest = max((sum(map(max, zip(*seconds.values(), strict=False))), 0.0)) / max(number, 1)
-        if number > FEWEST_ROUNDS and lab.left_s() < 2 * longest:
+        if number > FEWEST_ROUNDS and lab.compute_left_s() < 2 * longest:
             break
         for side, tree in (("before", before), ("after", after)):
-            result = lab.run(tree, argv, f"benchmark-{side}")
+            result = lab.run(tree, argv, f"benchmark-{side}-{number}")
             if not result.ok:
                 how = result.error or f"exit {result.exit_status}"
                 return None, f"`{' '.join(argv)}` ended with {how} on the code {side}"
@@ -112,14 +117,14 @@ def _measured(lab: Lab, before: str, after: str, argv: tuple[str, ...]) -> tuple
     return Times(tuple(seconds[before][1:]), tuple(seconds[after][1:])), ""
 
 
-def _judged(subject: Subject, times: Times, command: str) -> Evidence:
+def _judge_times(subject: EvidenceSubject, times: Times, command: str) -> Evidence:
     low, high = times.spread
     text = (
         f"`{command}` takes {times.ratio:.2f} of the time before"
         f" ({low:.2f} to {high:.2f} in {len(times.after)} rounds)"
     )
     if times.ratio <= SLOWER:
-        seen = Seen.PASSED if times.ratio < FASTER and high < 1 else Seen.TOLD
+        seen = CheckOutcome.PASSED if times.ratio < FASTER and high < 1 else CheckOutcome.TOLD
         return Evidence((Check(TITLE, seen, text),))
-    found = raised("slower", subject.context, "", 0, f"The benchmark is slower: {text}.")
-    return Evidence((Check(TITLE, Seen.FAILED, text),), found)
+    found = raise_flag("slower", subject.context, "", 0, f"The benchmark is slower: {text}.")
+    return Evidence((Check(TITLE, CheckOutcome.FAILED, text),), found)

@@ -3,22 +3,22 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gitlab_nightshift.records import Check, Seen
-from gitlab_nightshift.verdict.change import ChangedFile
-from gitlab_nightshift.verdict.evidence.lab import Evidence, Subject
-from gitlab_nightshift.verdict.evidence.raised import raised
-from gitlab_nightshift.verdict.syntax.side import sides
+from gitlab_nightshift.records import Check, CheckOutcome
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
 
 TITLE = "Complexity"
 REPEATED_LINES = 6
-"""A run of at least as many lines that stands twice counts as repeated."""
+"""A run of at least this many lines that occurs twice counts as repeated."""
 MARGIN = 1
 
 
 @dataclass(frozen=True)
-class Figures:
+class ComplexityFigures:
     """Of some files together: cyclomatic complexity in all and of the worst function, lines that
-    stand more than once."""
+    occur more than once."""
 
     total: int = 0
     worst: int = 0
@@ -29,24 +29,26 @@ class Figures:
         return f"{self.total} in all, {worst}, {self.repeated} repeated lines"
 
 
-def complexity(subject: Subject) -> Evidence:
+def compare_complexity(subject: EvidenceSubject) -> Evidence:
     """The figures before and after; a refactoring that raises all of them is a red flag."""
-    files = [file for file in subject.change.files if sides(file)[1].is_product and not file.binary]
+    files = [
+        file for file in subject.change.files if read_sides(file)[1].is_product and not file.binary
+    ]
     if not files:
         return Evidence()
-    before = _figures((file.old_path, file.old_lines) for file in files)
-    after = _figures((file.path, file.new_lines) for file in files)
+    before = _measure_files((file.old_path, file.old_lines) for file in files)
+    after = _measure_files((file.path, file.new_lines) for file in files)
     if before is None or after is None:
-        return Evidence((Check(TITLE, Seen.NOT_CHECKED, "lizard cannot read these files"),))
+        return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, "lizard cannot read these files"),))
     text = f"before: {before}; after: {after}"
     if not _is_worse(before, after):
-        return Evidence((Check(TITLE, Seen.TOLD, text),))
+        return Evidence((Check(TITLE, CheckOutcome.TOLD, text),))
     detail = f"The changed files are more complex or repeat more than before ({text})."
-    found = raised("complexity-raised", subject.context, _worst(files), 0, detail)
-    return Evidence((Check(TITLE, Seen.TOLD, text),), found)
+    found = raise_flag("complexity-raised", subject.context, _find_most_changed(files), 0, detail)
+    return Evidence((Check(TITLE, CheckOutcome.TOLD, text),), found)
 
 
-def _is_worse(before: Figures, after: Figures) -> bool:
+def _is_worse(before: ComplexityFigures, after: ComplexityFigures) -> bool:
     """More in one figure and less in none."""
     pairs = [
         (getattr(before, name), getattr(after, name)) for name in ("total", "worst", "repeated")
@@ -56,11 +58,11 @@ def _is_worse(before: Figures, after: Figures) -> bool:
     )
 
 
-def _worst(files: list[ChangedFile]) -> str:
+def _find_most_changed(files: list[ChangedFile]) -> str:
     return max(files, key=lambda file: len(file.added)).path
 
 
-def _figures(files: Iterable[tuple[str, list[str]]]) -> Figures | None:
+def _measure_files(files: Iterable[tuple[str, list[str]]]) -> ComplexityFigures | None:
     import lizard  # type: ignore[import-untyped]
 
     total = worst = 0
@@ -74,11 +76,11 @@ def _figures(files: Iterable[tuple[str, list[str]]]) -> Figures | None:
         total += sum(each)
         worst = max([worst, *each])
         texts.append([line.strip() for line in lines if line.strip()])
-    return Figures(total, worst, _repeated(texts))
+    return ComplexityFigures(total, worst, _count_repeated_lines(texts))
 
 
-def _repeated(texts: list[list[str]]) -> int:
-    """Lines in runs that stand at least twice."""
+def _count_repeated_lines(texts: list[list[str]]) -> int:
+    """Lines in runs that occur at least twice."""
     places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for number, lines in enumerate(texts):
         for at in range(len(lines) - REPEATED_LINES + 1):

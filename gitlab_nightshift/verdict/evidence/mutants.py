@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from gitlab_nightshift.verdict.syntax.file_side import Side
     from gitlab_nightshift.verdict.syntax.functions import Function
-    from gitlab_nightshift.verdict.syntax.side import Side
 
 _SWAPS = {
     **{"==": "!=", "!=": "==", "===": "!==", "!==": "===", "is": "is not"},
@@ -22,7 +22,7 @@ _SWAPS = {
     **{"&&": "||", "||": "&&", "and": "or", "or": "and"},
 }
 _LIMITS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-"""Off by one: tried after all else, since a limit is often one that cannot be told apart."""
+"""Off by one: tried after all else, since tests often cannot tell one limit from the next."""
 _BOOLEANS = {"true": "false", "false": "true", "True": "False", "False": "True"}
 _BINARY = frozenset(
     "binary_operator binary_expression comparison_operator boolean_operator binary"
@@ -59,21 +59,23 @@ class Mutant:
     limit: bool = False
 
 
-def mutants(
+def build_mutants(
     side: "Side", functions: Iterable["Function"], lines: frozenset[int], most: int
 ) -> list[Mutant]:
     """At most ``most`` mutants of these functions of a file, spread evenly over them.
 
     ``lines`` come first where it is not empty: those that the change itself touched.
     """
-    each = [[*_of_node(side, function.body or function.node)] for function in functions]
+    each = [[*_mutate_node(side, function.body or function.node)] for function in functions]
     for found in each:
         found.sort(key=lambda mutant: (mutant.line not in lines, mutant.line))
-    rounds = (mutant for row in zip_longest(*map(_spread, each)) for mutant in row if mutant)
+    rounds = (
+        mutant for row in zip_longest(*map(_arrange_by_line, each)) for mutant in row if mutant
+    )
     return [mutant for mutant, _ in zip(rounds, range(most), strict=False)]
 
 
-def _spread(found: list[Mutant]) -> list[Mutant]:
+def _arrange_by_line(found: list[Mutant]) -> list[Mutant]:
     """One of each line first, then the others."""
     first = {mutant.line: mutant for mutant in reversed(found)}
     kept = [mutant for mutant in found if first[mutant.line] is mutant]
@@ -81,13 +83,13 @@ def _spread(found: list[Mutant]) -> list[Mutant]:
     return kept + sorted(others, key=lambda mutant: mutant.limit)
 
 
-def _of_node(side: "Side", top: "Node") -> Iterator[Mutant]:
+def _mutate_node(side: "Side", top: "Node") -> Iterator[Mutant]:
     source = side.source
     nothing = _NOTHING.get(side.language.name if side.language else "", "")
     stack = [top]
     while stack:
         node = stack.pop()
-        for start, end, new in _faults(node, source, nothing):
+        for start, end, new in _list_faults(node, source, nothing):
             old = " ".join(source[start:end].decode("utf-8", "replace").split())[:40]
             line = source.count(b"\n", 0, start) + 1
             data = source[:start] + new.encode() + source[end:]
@@ -96,7 +98,7 @@ def _of_node(side: "Side", top: "Node") -> Iterator[Mutant]:
         stack.extend(reversed(node.children))
 
 
-def _faults(node: "Node", source: bytes, nothing: str) -> Iterator[tuple[int, int, str]]:
+def _list_faults(node: "Node", source: bytes, nothing: str) -> Iterator[tuple[int, int, str]]:
     text = source[node.start_byte : node.end_byte].decode("utf-8", "replace")
     operator = not node.is_named or node.type == "operator_identifier"
     if operator and node.parent is not None and node.parent.type in _BINARY:
@@ -114,11 +116,15 @@ def _faults(node: "Node", source: bytes, nothing: str) -> Iterator[tuple[int, in
         yield node.start_byte, node.start_byte + 4, ""
     elif node.type in _PIECES and text and not _is_docstring(node):
         yield node.end_byte, node.end_byte, "~"
-    elif nothing and node.type in ("return_statement", "return") and (given := _given(node)):
+    elif (
+        nothing
+        and node.type in ("return_statement", "return")
+        and (given := _find_returned_value(node))
+    ):
         yield given.start_byte, given.end_byte, nothing
 
 
-def _given(node: "Node") -> "Node | None":
+def _find_returned_value(node: "Node") -> "Node | None":
     """What a return statement returns, where that is more than a word or a literal."""
     if not node.named_children or node.named_children[0].child_count == 0:
         return None

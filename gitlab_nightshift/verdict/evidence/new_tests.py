@@ -2,142 +2,111 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import PurePosixPath
 
-from gitlab_nightshift.records import Check, CommandResult, Finding, Level, Seen
-from gitlab_nightshift.verdict.evidence.focus import Chosen, Focused, Surroundings, focused
-from gitlab_nightshift.verdict.evidence.lab import Evidence, Lab, Subject
-from gitlab_nightshift.verdict.evidence.mutants import Mutant, mutants
-from gitlab_nightshift.verdict.evidence.raised import raised
-from gitlab_nightshift.verdict.syntax.functions import Function
-from gitlab_nightshift.verdict.syntax.nodes import names_in
-from gitlab_nightshift.verdict.syntax.side import Side, sides
-from gitlab_nightshift.verdict.syntax.tests import Test
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import Check, CheckOutcome, Finding, Level
+from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.evidence.mutant_runs import (
+    ChosenTests,
+    TimedCommand,
+    compute_timeout,
+    find_timed_command,
+    is_mutant_found,
+    plant_mutants,
+)
+from gitlab_nightshift.verdict.evidence.mutants import Mutant
+from gitlab_nightshift.verdict.syntax.collected_tests import Test
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
 
-MOST_MUTANTS = 8
 FEWEST_MUTANTS = 3
-"""Of fewer nothing can be said."""
+"""Fewer mutants show nothing."""
 FAR_TOO_FEW = 4
-"""Tests that notice less than one fault in four are a red flag, less than half are told."""
-MOST_FILES = 30
-SPARE_S = 5.0
-"""What a run with a fault in the code may take besides four times its usual time."""
-BEFORE, MUTANTS = "New tests on the code before", "Mutants"
-_BUG = re.compile(
+"""Tests that notice less than one fault in four are a red flag; less than half is reported."""
+BEFORE, MUTANTS = "The new tests without the change", "The new tests"
+_BUG = compile_lazily(
     r"\b(bug|fix(es|ed)?|regression|wrong(ly)?|incorrect(ly)?|broken|crash(es)?|off.by.one"
     r"|race condition|fails? (to|when|if|for)|mishandle[sd]?)\b",
     re.I,
 )
-_NOT_COMPILED = re.compile(
-    r"\[build failed\]|COMPILATION ERROR|could not compile|error\[E\d+\]|compilation failed"
-    r"|Compilation failed|SyntaxError|IndentationError|syntax error|error TS\d+"
-)
 
 
-@dataclass(frozen=True)
-class _Tests:
-    """The tests of one language that a change adds or rewrites."""
-
-    language: str
-    tests: tuple[Test, ...]
-
-    @cached_property
-    def chosen(self) -> Chosen:
-        files = tuple(dict.fromkeys(test.path for test in self.tests))
-        names = tuple(dict.fromkeys(test.name for test in self.tests))
-        return Chosen(files, names, tuple((test.path, test.qualified) for test in self.tests))
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        return frozenset(name for test in self.tests for name in names_in(test.node))
-
-
-@dataclass(frozen=True)
-class _Way:
-    """A command that runs the tests alone, and the seconds that it took on the change."""
-
-    focused: Focused
-    duration_s: float
-
-
-def new_tests(subject: Subject, lab: Lab) -> Evidence:
+def evaluate_new_tests(subject: EvidenceSubject, lab: Lab) -> Evidence:
     """What the tests that a change adds or rewrites are worth."""
     found = Evidence()
-    for tests in _by_language(subject):
-        found += _of_one_language(subject, lab, tests)
+    for tests in _group_by_language(subject):
+        found += _evaluate_language(subject, lab, tests)
     return found
 
 
-def _by_language(subject: Subject) -> Iterator[_Tests]:
+def _group_by_language(subject: EvidenceSubject) -> Iterator[ChosenTests]:
     groups: dict[str, list[Test]] = {}
     for file in subject.change.files:
-        before, after = sides(file)
+        before, after = read_sides(file)
         old = {test.qualified: test.node.text for test in before.tests}
         for test in after.tests:
             if after.language and old.get(test.qualified) != test.node.text:
                 groups.setdefault(after.language.name, []).append(test)
     for language, tests in groups.items():
-        yield _Tests(language, tuple(tests))
+        yield ChosenTests(language, tuple(tests))
 
 
-def _of_one_language(subject: Subject, lab: Lab, tests: _Tests) -> Evidence:
-    way, why = _way(subject, lab, tests)
+def _evaluate_language(subject: EvidenceSubject, lab: Lab, tests: ChosenTests) -> Evidence:
+    way, why = find_timed_command(lab, subject.tree, tests, "alone")
     if way is None:
-        return Evidence((Check("New tests alone", Seen.NOT_CHECKED, why),))
-    return _before(subject, lab, tests, way) + _against_mutants(subject, lab, tests, way)
-
-
-def _way(subject: Subject, lab: Lab, tests: _Tests) -> tuple[_Way | None, str]:
-    """A command that runs these tests and passes on the change; else why there is none."""
-    around = Surroundings(lab.commands, lambda path: (lab.folder / path).exists())
-    tried: list[str] = []
-    for number, each in enumerate(focused(tests.language, tests.chosen, around), 1):
-        log = f"{tests.language}-alone-{number}"
-        result = lab.run(subject.tree, each.argv, log)
-        if result.ok and each.count(lab.output(log)):
-            return _Way(each, result.duration_s), ""
-        tried.append(f"`{' '.join(each.argv[:4])} …` {_ended(result)}")
-    if not tried:
-        return None, f"no way to run single {tests.language} tests is known"
-    return None, f"they could not be run alone ({'; '.join(tried)})"
-
-
-def _ended(result: CommandResult) -> str:
-    return result.error or ("ran no test" if result.ok else f"exit {result.exit_status}")
+        return Evidence((Check("New tests alone", CheckOutcome.NOT_CHECKED, why),))
+    return _run_on_old_code(subject, lab, tests, way) + _run_against_mutants(
+        subject, lab, tests, way
+    )
 
 
 # --- before the change ------------------------------------------------------------------------
 
 
-def _before(subject: Subject, lab: Lab, tests: _Tests, way: _Way) -> Evidence:
+def _run_on_old_code(
+    subject: EvidenceSubject, lab: Lab, tests: ChosenTests, way: TimedCommand
+) -> Evidence:
     """The new tests with the product code as it was: a test that catches a bug fails there."""
     product = {
-        file.difference.path: file.difference.old
+        file.raw_path: file.old
         for file in subject.change.files
-        if file.difference.path not in tests.chosen.files and sides(file)[1].is_product
+        if file.raw_path not in tests.chosen.files and read_sides(file)[1].is_product
     }
     if not product:
         return Evidence()
-    renamed = {
-        f.difference.old_path: f.difference.old for f in subject.change.files if f.status == "R"
-    }
-    tree = lab.variant(subject.tree, {**product, **renamed})
-    result = lab.run(tree, way.focused.argv, f"{tests.language}-before", _patience(way))
+    fresh = _choose_fresh_tests(subject, tests)
+    if not fresh.tests:
+        text = "expectations that are edited together with the code say nothing about it"
+        return Evidence((Check(BEFORE, CheckOutcome.TOLD, text),))
+    if len(fresh.tests) < len(tests.tests):
+        fresh_way, why = find_timed_command(lab, subject.tree, fresh, "fresh")
+        if fresh_way is None:
+            return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, why),))
+        way = fresh_way
+    renamed = {f.raw_old_path: f.old for f in subject.change.files if f.status == "R"}
+    tree = lab.build_variant(subject.tree, {**product, **renamed})
+    result = lab.run(tree, way.focused.argv, f"{tests.language}-before", compute_timeout(way))
     if not result.ok:
-        text = "they fail with the product code as it was, and pass with the change"
-        return Evidence((Check(BEFORE, Seen.PASSED, text),))
-    text = "they pass with the product code as it was, too"
+        text = "the new tests fail without the change, and pass with it"
+        return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),))
+    text = "the new tests pass without the change, too"
     if not _claims_a_bug(subject, tests):
-        return Evidence((Check(BEFORE, Seen.TOLD, text),))
+        return Evidence((Check(BEFORE, CheckOutcome.TOLD, text),))
     detail = f"The change claims to mend a fault, but its tests catch none: {text}."
     return Evidence(
-        (Check(BEFORE, Seen.FAILED, text),), _raised(subject, "test-passes-before", tests, detail)
+        (Check(BEFORE, CheckOutcome.FAILED, text),),
+        _raise_flag(subject, "test-passes-before", tests, detail),
     )
 
 
-def _claims_a_bug(subject: Subject, tests: _Tests) -> bool:
+def _choose_fresh_tests(subject: EvidenceSubject, tests: ChosenTests) -> ChosenTests:
+    """Those that were not there before in other words."""
+    known = {test.qualified for file in subject.change.files for test in read_sides(file)[0].tests}
+    fresh = tuple(test for test in tests.tests if test.qualified not in known)
+    return ChosenTests(tests.language, fresh)
+
+
+def _claims_a_bug(subject: EvidenceSubject, tests: ChosenTests) -> bool:
     said = [subject.claim, *(test.name.replace("_", " ") for test in tests.tests)]
     return any(_BUG.search(text) for text in said)
 
@@ -145,91 +114,49 @@ def _claims_a_bug(subject: Subject, tests: _Tests) -> bool:
 # --- mutants ----------------------------------------------------------------------------------
 
 
-def _against_mutants(subject: Subject, lab: Lab, tests: _Tests, way: _Way) -> Evidence:
-    planted = _mutants(subject, tests)
+def _run_against_mutants(
+    subject: EvidenceSubject, lab: Lab, tests: ChosenTests, way: TimedCommand
+) -> Evidence:
+    planted = plant_mutants(subject, tests)
     if not planted:
         text = "no function was found that the new tests name and that a fault can be put into"
-        return Evidence((Check(MUTANTS, Seen.NOT_CHECKED, text),))
+        return Evidence((Check(MUTANTS, CheckOutcome.NOT_CHECKED, text),))
     killed, survived = 0, []
-    for mutant in planted:
-        if lab.left_s() < way.duration_s:
+    for number, mutant in enumerate(planted, 1):
+        if lab.compute_left_s() < way.duration_s:
             break
-        outcome = _is_killed(subject, lab, mutant, way, f"{tests.language}-mutant")
+        outcome = is_mutant_found(
+            lab, subject.tree, mutant, way, f"{tests.language}-mutant-{number}"
+        )
         killed += outcome is True
         survived += [mutant] if outcome is False else []
-    return _judged(subject, tests, killed, survived)
+    return _judge_mutants(subject, tests, killed, survived)
 
 
-def _is_killed(subject: Subject, lab: Lab, mutant: Mutant, way: _Way, log: str) -> bool | None:
-    """Whether the tests notice it; None where it does not compile, which proves nothing."""
-    tree = lab.variant(subject.tree, {mutant.path: mutant.data})
-    result = lab.run(tree, way.focused.argv, log, _patience(way))
-    if not result.ok and _NOT_COMPILED.search(lab.output(log)):
-        return None
-    return not result.ok
-
-
-def _patience(way: _Way) -> float:
-    """Seconds for a run that may never end: an endless loop is noticed, too."""
-    return way.duration_s * 4 + SPARE_S
-
-
-def _judged(subject: Subject, tests: _Tests, killed: int, survived: list[Mutant]) -> Evidence:
+def _judge_mutants(
+    subject: EvidenceSubject, tests: ChosenTests, killed: int, survived: list[Mutant]
+) -> Evidence:
     tried = killed + len(survived)
     if not tried:
         text = "there was no time for one, or none of them compiled"
-        return Evidence((Check(MUTANTS, Seen.NOT_CHECKED, text),))
+        return Evidence((Check(MUTANTS, CheckOutcome.NOT_CHECKED, text),))
     names = ", ".join(f"{mutant.path}:{mutant.line} {mutant.what}" for mutant in survived[:5])
-    text = f"the new tests kill {killed} of {tried} mutants"
+    text = f"{killed} of {tried} planted mistakes found"
     if survived:
-        text += f"; they do not notice {names}" + (" …" if len(survived) > 5 else "")
+        text += f"; not noticed: {names}" + (" …" if len(survived) > 5 else "")
     few = tried < FEWEST_MUTANTS or killed * 2 >= tried
     if few:
-        return Evidence((Check(MUTANTS, Seen.PASSED if killed else Seen.TOLD, text),))
+        return Evidence(
+            (Check(MUTANTS, CheckOutcome.PASSED if killed else CheckOutcome.TOLD, text),)
+        )
     level: Level = "warn" if killed * FAR_TOO_FEW >= tried else "fail"
     detail = f"The tests hardly check what they call: {text}."
-    found = _raised(subject, "mutants-survive", tests, detail, level)
-    return Evidence((Check(MUTANTS, Seen.FAILED, text),), found)
+    found = _raise_flag(subject, "mutants-survive", tests, detail, level)
+    return Evidence((Check(MUTANTS, CheckOutcome.FAILED, text),), found)
 
 
-def _mutants(subject: Subject, tests: _Tests) -> list[Mutant]:
-    found: list[list[Mutant]] = []
-    for side, lines in _product_files(subject, tests):
-        named = [each for each in side.functions if _is_named(each, tests)]
-        found.append(mutants(side, named, lines, MOST_MUTANTS))
-    rounds = max(map(len, found), default=0)
-    spread = [row[n] for n in range(rounds) for row in found if n < len(row)]
-    return spread[:MOST_MUTANTS]
-
-
-def _is_named(function: Function, tests: _Tests) -> bool:
-    return not function.is_class and function.name in tests.words
-
-
-def _product_files(subject: Subject, tests: _Tests) -> Iterator[tuple[Side, frozenset[int]]]:
-    """Files that the tests may be about, changed ones first, each with its changed lines."""
-    changed = {file.path: file for file in subject.change.files}
-    stems = {_stem(path) for path in tests.chosen.files} | tests.words
-    others = [
-        path
-        for path in (*subject.context.selected, *sorted(subject.change.paths()))
-        if path not in changed and (path in subject.context.selected or _stem(path) in stems)
-    ]
-    for path in list(dict.fromkeys((*changed, *others)))[:MOST_FILES]:
-        side = sides(changed[path])[1] if path in changed else Side(path, subject.change.read(path))
-        if side.is_product and side.language and side.language.name == tests.language:
-            lines = changed[path].difference.added if path in changed else ()
-            yield side, frozenset(lines)
-
-
-def _stem(path: str) -> str:
-    """``test_cart.py``, ``cart.test.ts``, ``CartTest.java`` and ``cart.go`` are all of cart."""
-    stem = PurePosixPath(path).name.split(".")[0]
-    return re.sub(r"^[Tt]est_?|_?([Tt]ests?|[Ss]pec|IT|Suite)$", "", stem)
-
-
-def _raised(
-    subject: Subject, name: str, tests: _Tests, detail: str, own: Level | None = None
+def _raise_flag(
+    subject: EvidenceSubject, name: str, tests: ChosenTests, detail: str, own: Level | None = None
 ) -> tuple[Finding, ...]:
     first = tests.tests[0]
-    return raised(name, subject.context, first.path, first.line, detail, own)
+    return raise_flag(name, subject.context, first.path, first.line, detail, own)

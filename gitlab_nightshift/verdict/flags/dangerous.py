@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gitlab_nightshift.verdict.change import Change, ChangedFile, Context, Found
-from gitlab_nightshift.verdict.syntax.languages import is_product, language_of
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, FUNCTIONS, STRINGS
-from gitlab_nightshift.verdict.syntax.side import sides
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Danger:
 
 
 _COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
-_REMARK = re.compile(r"\s(#|//)\s.*$")
+_MODE = compile_lazily(r"(?:(?<![\w.])0o?|(?<=chmod ))[0-7]?([0-7]{3})\b(?!\.)")
+_REMARK = compile_lazily(r"\s(#|//)\s.*$")
 _CODE_IN_TEXT = frozenset("interpolation template_substitution string_interpolation".split())
 _SCRIPTS = (
     (r"\.(sh|bash)$|(^|/)Dockerfile[\w.]*$", "shell"),
@@ -44,59 +47,82 @@ _LINES = 4
 _LONGEST = 2000
 
 
-def dangerous_call(change: Change, _context: Context) -> Iterator[Found]:
+def find_dangerous_calls(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Dangerous calls that were not there before."""
-    moved = {_plain(line.text) for file in change.files for line in file.deleted}
+    moved = {_strip_spaces(line.text) for file in change.files for line in file.deleted}
     for file in change.files:
-        language = language_of(file.path)
-        kind = language.name if language else _kind(file.path)
+        language = find_language(file.path)
+        kind = language.name if language else _find_script_kind(file.path)
         if kind and is_product(file.path):
-            yield from _in_file(file, kind, moved)
+            yield from _search_file(file, kind, moved)
+            yield from _find_looser_modes(file)
 
 
-def _kind(path: str) -> str:
+def _find_looser_modes(file: ChangedFile) -> Iterator[RuleViolation]:
+    """Lines in which only the mode of a file changed, and others may do more with it now."""
+    before = {_MODE.sub("MODE", line.text): line.text for line in file.deleted}
+    for line in file.added:
+        was = before.get(_MODE.sub("MODE", line.text), "")
+        for old, new in zip(_MODE.findall(was), _MODE.findall(line.text), strict=False):
+            if int(new, 8) & ~int(old, 8) & 0o077:
+                detail = f"Others may do more with this file: mode {old} became {new}."
+                yield RuleViolation(file.path, line.number, detail, "warn")
+
+
+def _find_script_kind(path: str) -> str:
     """What a page or a script is written in; "" for another file."""
     return next((kind for pattern, kind in _SCRIPTS if re.search(pattern, path)), "")
 
 
-def _in_file(file: ChangedFile, kind: str, moved: set[str]) -> Iterator[Found]:
-    dangers = [each for each in _dangers() if not each.languages or kind in each.languages]
+def _search_file(file: ChangedFile, kind: str, moved: set[str]) -> Iterator[RuleViolation]:
+    dangers = [each for each in _read_dangers() if not each.languages or kind in each.languages]
     for line in file.added:
         text = line.text[:_LONGEST].strip()
-        if _plain(text) not in moved and not _is_comment(text, kind):
+        if _strip_spaces(text) not in moved and not _is_comment(text, kind):
             after = file.new_lines[line.number : line.number + _LINES]
             call = " ".join([text, *(each.strip()[:_LONGEST] for each in after)])
-            yield from _first(file, line.number, dangers, call, len(text))
+            yield from _find_first(file, line.number, dangers, call, len(text))
 
 
-def _first(
+def _find_first(
     file: ChangedFile, number: int, dangers: list[Danger], call: str, end: int
-) -> Iterator[Found]:
+) -> Iterator[RuleViolation]:
     """The first danger that begins on the line itself."""
     for danger in dangers:
         found = danger.pattern.search(call)
-        if not found or found.start() >= end or not _counts(danger, file, number):
+        if not found or found.start() >= end or _stood_before(file, found[0]):
+            continue
+        if not _counts(danger, file, number):
             continue
         if not _is_said(file, number, found.start(), danger.text):
-            yield Found(file.path, number, f"`{_shown(found[0])}`: {danger.detail}.")
+            yield RuleViolation(
+                file.path, number, f"`{_format_excerpt(found[0])}`: {danger.detail}."
+            )
             return
 
 
+def _stood_before(file: ChangedFile, call: str) -> bool:
+    """True where a line that went held the same: the code around it changed."""
+    return any(_strip_spaces(call) in _strip_spaces(line.text) for line in file.deleted)
+
+
 def _counts(danger: Danger, file: ChangedFile, number: int) -> bool:
-    """False where what stands around it makes it harmless; a comment does not."""
+    """False where the code around it makes it harmless; a comment does not."""
     if danger.where and not danger.where.search("\n".join(file.new_lines)):
         return False
-    bare = " ".join(_REMARK.sub("", line) for line in _statement(file.new_lines, number))
+    bare = " ".join(_REMARK.sub("", line) for line in _collect_statement(file.new_lines, number))
     if danger.unless and danger.unless.search(bare):
         return False
     if not danger.purpose:
         return True
-    return not any(danger.purpose.search(text) for text in (bare, _head(file, number)))
+    return not any(
+        danger.purpose.search(text) for text in (bare, _find_function_head(file, number))
+    )
 
 
-def _head(file: ChangedFile, number: int) -> str:
-    """The first line of the function around a line, "" where none can be told."""
-    root = sides(file)[1].root
+def _find_function_head(file: ChangedFile, number: int) -> str:
+    """The first line of the function around a line, "" where none is found."""
+    root = read_sides(file)[1].root
     at = (number - 1, 0)
     node = root.descendant_for_point_range(at, (number - 1, 1)) if root is not None else None
     while node is not None and node.type not in FUNCTIONS:
@@ -106,7 +132,7 @@ def _head(file: ChangedFile, number: int) -> str:
 
 def _is_said(file: ChangedFile, number: int, at: int, text: bool) -> bool:
     """True within a comment or, unless ``text`` may hold it, within a text."""
-    root = sides(file)[1].root
+    root = read_sides(file)[1].root
     if root is None:
         return False
     line = file.new_lines[number - 1]
@@ -122,7 +148,7 @@ def _is_said(file: ChangedFile, number: int, at: int, text: bool) -> bool:
     return False
 
 
-def _statement(lines: list[str], number: int) -> list[str]:
+def _collect_statement(lines: list[str], number: int) -> list[str]:
     """The line with those around it up to the brackets that enclose it."""
     first = last = number - 1
     depth = 0
@@ -143,35 +169,35 @@ def _is_comment(text: str, kind: str) -> bool:
     return text.lstrip().startswith((sign, "* ", "/*", "*/", "<!--"))
 
 
-def _plain(text: str) -> str:
+def _strip_spaces(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def _shown(text: str) -> str:
+def _format_excerpt(text: str) -> str:
     one = re.sub(r"\s+", " ", text).strip().replace("`", "'")
     return one if len(one) <= 50 else f"{one[:47]}…"
 
 
 @cache
-def _dangers() -> list[Danger]:
+def _read_dangers() -> list[Danger]:
     table = tomllib.loads((Path(__file__).parent / "dangers.toml").read_text("utf-8"))
 
-    def compiled(text: str) -> re.Pattern[str]:
+    def compile_pattern(text: str) -> re.Pattern[str]:
         for name in ("SECRETS", "SQL", "NAMES", "SHELL", "HARMLESS"):
             text = text.replace(f"{{{name}}}", table[name])
-        return re.compile(text)
+        return compile_lazily(text)
 
-    def given(row: Mapping[str, str], key: str) -> re.Pattern[str] | None:
-        return compiled(row[key]) if key in row else None
+    def compile_optional(row: Mapping[str, str], key: str) -> re.Pattern[str] | None:
+        return compile_pattern(row[key]) if key in row else None
 
     return [
         Danger(
             frozenset(row["languages"]),
-            compiled(row["pattern"]),
+            compile_pattern(row["pattern"]),
             row["detail"],
-            given(row, "unless"),
-            given(row, "where"),
-            given(row, "purpose"),
+            compile_optional(row, "unless"),
+            compile_optional(row, "where"),
+            compile_optional(row, "purpose"),
             row.get("text", False),
         )
         for row in table["danger"]

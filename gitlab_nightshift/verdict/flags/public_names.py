@@ -1,22 +1,33 @@
-"""Which names of a file others may use, by the rules of each language."""
+"""Which names of a file others may use, by the rules of each language.
+
+A language's ``[public]`` says what its names look like (``name``), which ``modifiers`` make them
+public and which keep them ``hidden``, in what no modifier is needed (``open``, ``bare``), and
+whether they have to be ``listed``; ``functions`` may count in a class alone. Lists, constants and
+fields are in its ``exports.scm``.
+"""
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
+from tree_sitter import Node, QueryCursor
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.file_side import Side
 from gitlab_nightshift.verdict.syntax.functions import Function
-from gitlab_nightshift.verdict.syntax.nodes import field, kids, line, text, walk
-from gitlab_nightshift.verdict.syntax.side import Side
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-_NO_LIBRARY = re.compile(
-    r"^([^/]+/)?(examples?|samples?|scripts|migrations?|docs?|benchmarks?|benches"
-    r"|demo|tools|bin|cmd|fixtures|hack|\.github|db)/"
-    r"|(^|/)(setup|conftest|noxfile|manage|main|__main__|tasks|fabfile|build)\.\w+$"
-    r"|Benchmarks?\.\w+$|\.(config|conf|stories|d)\.[cm]?[jt]s$"
+from gitlab_nightshift.verdict.syntax.languages import load_query
+from gitlab_nightshift.verdict.syntax.nodes import (
+    find_field,
+    list_children,
+    read_line_number,
+    read_text,
 )
+
+_TABLE = RuleTable(__file__)
+
+_NO_LIBRARY = _TABLE.get_pattern("no_library")
+_EXPORTED_AS = compile_lazily(r"^(module\.)?exports\.")
 _EXPORTS: WeakKeyDictionary[Side, dict[str, int]] = WeakKeyDictionary()
 
 
@@ -31,24 +42,73 @@ def is_library(side: Side) -> bool:
     )
 
 
-def exports_of(side: Side) -> dict[str, int]:
+def find_exports(side: Side) -> dict[str, int]:
     """Public names of a side with their lines: functions, classes, methods, constants."""
     if side not in _EXPORTS:
-        _EXPORTS[side] = _exports(side) if side.root is not None and side.language else {}
+        _EXPORTS[side] = _collect_exports(side) if side.root is not None and side.language else {}
     return _EXPORTS[side]
 
 
-def _exports(side: Side) -> dict[str, int]:
-    language = side.language.name if side.language else ""
-    rule = _RULES[language]
-    listed = _listed(side, language)
+def _collect_exports(side: Side) -> dict[str, int]:
+    captures = _capture_exports(side)
+    listed = {_EXPORTED_AS.sub("", read_text(node)) for node in captures.get("listed", ())}
+    private = _find_private_names(side)
     found = {
-        each.qualified: line(each.node)
+        each.qualified: read_line_number(each.node)
         for each in side.functions
-        if not _is_in_tests(each) and rule(each, listed)
+        if not _is_in_tests(each) and each.qualified not in private
+        if _is_public(each, side) and _is_listed(each.qualified.partition(".")[0], listed, side)
     }
-    found.update(_constants(side, language, listed))
-    return found
+    for node in captures.get("constant", ()):
+        name = read_text(node)
+        if not name.startswith("_") and _is_listed(name, listed, side):
+            found[name] = read_line_number(node)
+    return found | dict(_find_fields(side, captures.get("field", ())))
+
+
+def _capture_exports(side: Side) -> dict[str, list[Node]]:
+    query = load_query(side.language, "exports") if side.language else None
+    return QueryCursor(query).captures(side.root) if query and side.root is not None else {}
+
+
+def _is_listed(name: str, listed: set[str], side: Side) -> bool:
+    rule = side.language.public.get("listed") if side.language else None
+    return not rule or name in listed or (not listed and rule != "always")
+
+
+def _is_public(function: Function, side: Side) -> bool:
+    """True where nothing in the name of a function, or on what it stands in, hides it."""
+    rule = side.language.public if side.language else {}
+    if rule.get("functions") == "in classes" and not (function.outer or function.is_class):
+        return False
+    if function.node.type in rule.get("bare", "").split() or not all(
+        re.match(rule.get("name", ""), part) for part in function.qualified.split(".")
+    ):
+        return False
+    return all(_is_let_out(each, rule) for each in (*function.outer, function))
+
+
+def _is_let_out(each: Function, rule: Mapping[str, str]) -> bool:
+    """True for a definition that is public where what it stands in is."""
+    if each.node.type in rule.get("bare", "").split():
+        return find_field(each.node, "trait") is None
+    if any(outer.node.type in rule.get("open", "").split() for outer in each.outer):
+        return True
+    said = _read_modifiers(each.node)
+    needed, hidden = (set(rule.get(key, "").split()) for key in ("modifiers", "hidden"))
+    return not said & hidden and (not needed or bool(said & needed))
+
+
+def _find_fields(side: Side, fields: Iterable[Node]) -> Iterator[tuple[str, int]]:
+    """The public fields of public classes, with the class before the name."""
+    for node in fields:
+        around = [
+            each
+            for each in side.functions
+            if each.is_class and each.node.start_byte < node.start_byte < each.node.end_byte
+        ]
+        if around and _is_public(around[-1], side):
+            yield f"{around[-1].qualified}.{read_text(node)}", read_line_number(node)
 
 
 def _is_in_tests(function: Function) -> bool:
@@ -57,37 +117,17 @@ def _is_in_tests(function: Function) -> bool:
     ) or any(re.match(r"#\[(\w+::)*test", mark) for mark in function.marks)
 
 
-def _listed(side: Side, language: str) -> frozenset[str]:
-    """``__all__``, ``export { … }``, ``module.exports = { … }``, names under Ruby's ``private``."""
-    code = side.code
-    if language == "python":
-        found = re.search(
-            r"^__all__\s*(?::[^=\n]{0,80})?=\s*[\[(]([^\])]{0,20000})", code, re.MULTILINE
-        )
-        return frozenset(re.findall(r"[\"'](\w+)[\"']", found[1])) | {"*"} if found else frozenset()
-    if language in ("javascript", "typescript", "tsx"):
-        groups = re.findall(
-            r"(?:\bexport\s*(?:type\s*)?|module\.exports\s*=\s*)\{([^}]{0,5000})\}", code
-        )
-        names = {
-            name for group in groups for name in re.findall(r"(\w+)\s*(?:,|$|\}|\n|\bas\b)", group)
-        }
-        names |= set(re.findall(r"export\s+default\s+(\w+)", code))
-        names |= set(re.findall(r"(?:module\.)?exports(?:\.\w+)?\s*=\s*(\w+)", code))
-        return frozenset(names)
-    if language == "ruby":
-        return _ruby_private(side)
-    return frozenset()
-
-
-def _ruby_private(side: Side) -> frozenset[str]:
+def _find_private_names(side: Side) -> frozenset[str]:
+    """Ruby: methods below ``private``, and those that it names."""
+    if side.language is None or side.language.name != "ruby":
+        return frozenset()
     hidden: set[str] = set()
     for group in side.functions:
         if not group.is_class or group.body is None:
             continue
         private = False
-        for node in kids(group.body):
-            said = text(node)
+        for node in list_children(group.body):
+            said = read_text(node)
             if said in ("private", "protected"):
                 private = True
             elif said == "public":
@@ -104,171 +144,24 @@ def _ruby_private(side: Side) -> frozenset[str]:
                     if name
                 }
             elif private and node.type in ("method", "singleton_method"):
-                hidden.add(f"{group.qualified}.{text(field(node, 'name'))}")
+                hidden.add(f"{group.qualified}.{read_text(find_field(node, 'name'))}")
     return frozenset(hidden)
 
 
-def _python(function: Function, listed: frozenset[str]) -> bool:
-    parts = function.qualified.split(".")
-    if any(part.startswith("_") for part in parts):
-        return False
-    return not listed or parts[0] in listed
+_MODIFIERS = _TABLE.get_words("modifiers")
 
 
-def _script(function: Function, listed: frozenset[str]) -> bool:
-    head = text(function.node)[:80]
-    if function.name.startswith(("_", "#")) or re.match(r"(private|protected|static\s+#|#)", head):
-        return False
-    top = function.outer[0] if function.outer else function
-    return top.name in listed or _is_exported(top.node)
-
-
-def _is_exported(node: "Node") -> bool:
-    current: Node | None = node
-    for _ in range(4):
-        if current is None:
-            return False
-        if current.type == "export_statement":
-            return True
-        if current.type == "assignment_expression" and re.match(
-            r"(module\.)?exports\b", text(current)[:20]
-        ):
-            return True
-        current = current.parent
-    return False
-
-
-def _go(function: Function, _listed: frozenset[str]) -> bool:
-    return all(part[:1].isupper() for part in function.qualified.split("."))
-
-
-def _java(function: Function, _listed: frozenset[str]) -> bool:
-    return all(_is_java_public(each) for each in (*function.outer, function))
-
-
-def _is_java_public(each: Function) -> bool:
-    if any(outer.node.type == "interface_declaration" for outer in each.outer):
-        return True
-    return bool(_modifiers(each.node) & {"public", "protected"})
-
-
-_MODIFIERS = frozenset(
-    "modifier visibility_modifier access_modifier accessibility_modifier".split()
-)
-
-
-def _modifiers(node: "Node") -> frozenset[str]:
+def _read_modifiers(node: Node) -> frozenset[str]:
     """The words before a definition: public, private, static, …"""
     found: list[str] = []
     for child in node.children:
         if child.type in _MODIFIERS:
-            found += re.findall(r"\w+", text(child))
+            found += re.findall(r"\w+", read_text(child))
         elif child.type == "modifiers":
             found += [
                 w
                 for c in child.children
                 if "annotation" not in c.type
-                for w in re.findall(r"\w+", text(c))
+                for w in re.findall(r"\w+", read_text(c))
             ]
     return frozenset(found)
-
-
-def _not_hidden(function: Function, _listed: frozenset[str]) -> bool:
-    """Scala, Kotlin, PHP: public where nothing else is said."""
-    hidden = {"private", "protected", "internal"}
-    return not any(hidden & _modifiers(each.node) for each in (*function.outer, function))
-
-
-def _csharp(function: Function, listed: frozenset[str]) -> bool:
-    return _java(function, listed)
-
-
-def _ruby(function: Function, listed: frozenset[str]) -> bool:
-    if (
-        function.qualified in listed
-        or function.name.startswith("_")
-        or function.name == "initialize"
-    ):
-        return False
-    return bool(function.outer) or function.is_class
-
-
-def _rust(function: Function, _listed: frozenset[str]) -> bool:
-    if function.node.type == "impl_item" or function.name == "tests":
-        return False
-    for each in (*function.outer, function):
-        if each.node.type == "impl_item":
-            if field(each.node, "trait") is not None:
-                return False
-            continue
-        in_trait = (
-            bool(function.outer)
-            and function.outer[-1].node.type == "trait_item"
-            and each is function
-        )
-        mark = next(
-            (text(c) for c in each.node.named_children if c.type == "visibility_modifier"), ""
-        )
-        if mark != "pub" and not in_trait:
-            return False
-    return True
-
-
-_RULES = {
-    "python": _python,
-    "javascript": _script,
-    "typescript": _script,
-    "tsx": _script,
-    "go": _go,
-    "java": _java,
-    "scala": _not_hidden,
-    "kotlin": _not_hidden,
-    "php": _not_hidden,
-    "csharp": _csharp,
-    "ruby": _ruby,
-    "rust": _rust,
-}
-
-
-def _constants(side: Side, language: str, listed: frozenset[str]) -> dict[str, int]:
-    found: dict[str, int] = _fields(side) if language in ("java", "csharp") else {}
-    for node in side.root.named_children if side.root is not None else ():
-        for name, at in _constant_names(node, language):
-            hidden = listed and name not in listed if language in ("python",) else False
-            if not name.startswith("_") and not hidden:
-                found[name] = at
-    return found
-
-
-def _fields(side: Side) -> dict[str, int]:
-    """The public fields of public classes, with the class before the name."""
-    return {
-        f"{each.qualified}.{text(field(name, 'name'))}": line(node)
-        for each in side.functions
-        if each.is_class and each.body is not None and _java(each, frozenset())
-        for node in kids(each.body)
-        if node.type == "field_declaration" and "public" in _modifiers(node)
-        for name in walk(node)
-        if name.type == "variable_declarator"
-    }
-
-
-def _constant_names(node: "Node", language: str) -> "list[tuple[str, int]]":
-    said = text(node)[:300]
-    if language in ("python", "ruby"):
-        made = re.match(r"([A-Z][A-Z0-9_]+)\s*(?::[^=]+)?=[^=]", said)
-        return [(made[1], line(node))] if made else []
-    if language in ("javascript", "typescript", "tsx") and node.type == "export_statement":
-        made = re.match(r"export\s+(?:const|let|var|type|interface|enum)\s+(\w+)", said)
-        return [(made[1], line(node))] if made else []
-    if language == "go" and node.type in ("const_declaration", "var_declaration"):
-        return [
-            (text(name), line(name))
-            for spec in walk(node)
-            if spec.type in ("const_spec", "var_spec")
-            for name in spec.children_by_field_name("name")
-            if text(name)[:1].isupper()
-        ]
-    if language == "rust" and node.type in ("const_item", "static_item", "type_item"):
-        return [(text(field(node, "name")), line(node))] if said.startswith("pub ") else []
-    return []

@@ -3,65 +3,79 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from gitlab_nightshift.verdict.change import Change, ChangedFile, Found
-from gitlab_nightshift.verdict.flags.tests_seen import shown
-from gitlab_nightshift.verdict.syntax.languages import is_test_file, language_of
-from gitlab_nightshift.verdict.syntax.nodes import LITERALS, binary, field, kids, line, text, walk
-from gitlab_nightshift.verdict.syntax.side import Side, sides
+from tree_sitter import Node
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
+from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.languages import find_language, is_test_file
+from gitlab_nightshift.verdict.syntax.nodes import (
+    LITERALS,
+    find_field,
+    list_children,
+    read_line_number,
+    read_text,
+    split_binary,
+    walk,
+)
+
+_TABLE = RuleTable(__file__)
+_USUAL = _TABLE.get_words("usual")
+_LITERAL_LISTS = _TABLE.get_words("literal_lists")
 
 _MOST_TESTS, _LARGEST_TEST = 30, 300_000
 
 
-_CONDITIONS = frozenset(
-    "if_statement if if_expression elif_clause elsif if_modifier conditional_expression"
-    " ternary_expression conditional".split()
-)
+_CONDITIONS = _TABLE.get_words("conditions")
 
 
-def special_cases(old: Side, side: Side, file: ChangedFile, change: Change) -> Iterator[Found]:
-    """``if order_id == "A-1003": return 42.5`` with values that stand in a test."""
-    known = Counter(_answers(old))
-    came = [each for each in _answers(side) if not known[each]]
+def find_special_cases(
+    old: Side, side: Side, file: ChangedFile, change: Changeset
+) -> Iterator[RuleViolation]:
+    """``if order_id == "A-1003": return 42.5`` with values from a test."""
+    known = Counter(_list_answers(old))
+    came = [each for each in _list_answers(side) if not known[each]]
     if not came or side.root is None:
         return
-    tests = _tests_around(file, change)
-    added = set(file.difference.added)
+    tests = _read_related_tests(file, change)
+    added = set(file.added_numbers)
     for node in walk(side.root):
-        if node.type not in _CONDITIONS or line(node) not in added:
+        if node.type not in _CONDITIONS or read_line_number(node) not in added:
             continue
-        special = _special(node)
+        special = _find_special_case(node)
         if special is None:
             continue
         if all(_stands(value, tests) for value in special[0]) and _stands(special[1], tests):
-            yield Found(
+            yield RuleViolation(
                 file.path,
-                line(node),
-                f"An answer is made for a test's input: {shown(' '.join(text(node).split()))}",
+                read_line_number(node),
+                "An answer is made for a test's input:"
+                f" {format_excerpt(' '.join(read_text(node).split()))}",
             )
 
 
-def _answers(side: Side) -> list[str]:
+def _list_answers(side: Side) -> list[str]:
     if side.root is None:
         return []
     return [
-        " ".join(text(node).split())
+        " ".join(read_text(node).split())
         for node in walk(side.root)
-        if node.type in _CONDITIONS and _special(node) is not None
+        if node.type in _CONDITIONS and _find_special_case(node) is not None
     ]
 
 
-def _special(node: "Node") -> tuple[list[str], str] | None:
+def _find_special_case(node: Node) -> tuple[list[str], str] | None:
     """The values that a condition asks for and the literal that it answers with."""
-    condition = field(node, "condition") or (kids(node)[0] if kids(node) else None)
-    answer = _answer(node)
+    condition = find_field(node, "condition") or (
+        list_children(node)[0] if list_children(node) else None
+    )
+    answer = _find_answer(node)
     if condition is None or answer is None:
         return None
-    values = _asked(condition)
+    values = _find_compared_values(condition)
     if not values or (
         not any(_is_particular(value) for value in (*values, answer)) and len(values) < 2
     ):
@@ -73,20 +87,20 @@ def _special(node: "Node") -> tuple[list[str], str] | None:
     return values, answer
 
 
-_TEST_DATA = re.compile(r"(?i)test|foo|example|dummy|\d{3}|@|\bx{3}")
+_TEST_DATA = _TABLE.get_pattern("test_data")
 
 
-def _asked(condition: "Node") -> list[str]:
+def _find_compared_values(condition: Node) -> list[str]:
     found: list[str] = []
     stack = [condition]
     while stack:
         node = stack.pop()
-        parts = binary(node)
+        parts = split_binary(node)
         if parts is None:
             if node.type in ("parenthesized_expression",):
-                stack += kids(node)
+                stack += list_children(node)
                 continue
-            equals = re.match(r"[\w.\"]+\.equals\((.*)\)$|(\"[^\"]*\")\.equals\(", text(node))
+            equals = re.match(r"[\w.\"]+\.equals\((.*)\)$|(\"[^\"]*\")\.equals\(", read_text(node))
             if equals is None:
                 return []
             found.append((equals[1] or equals[2] or "").strip())
@@ -98,24 +112,16 @@ def _asked(condition: "Node") -> list[str]:
             literal = right if _is_value(right) else left
             if not _is_value(literal):
                 return []
-            found.append(text(literal))
+            found.append(read_text(literal))
         else:
             return []
     return found
 
 
-def _is_value(node: "Node") -> bool:
+def _is_value(node: Node) -> bool:
     if node.type in LITERALS:
         return True
-    return node.type in (
-        "list",
-        "tuple",
-        "array",
-        "dictionary",
-        "object",
-        "unary_operator",
-        "unary_expression",
-    ) and all(
+    return node.type in _LITERAL_LISTS and all(
         each.child_count
         or not each.is_named
         or each.type in LITERALS
@@ -124,18 +130,20 @@ def _is_value(node: "Node") -> bool:
     )
 
 
-def _answer(node: "Node") -> str | None:
+def _find_answer(node: Node) -> str | None:
     """The literal that a branch gives back at once; None where it does anything else."""
-    block = field(node, "consequence", "body") or (kids(node)[1] if len(kids(node)) > 1 else None)
+    block = find_field(node, "consequence", "body") or (
+        list_children(node)[1] if len(list_children(node)) > 1 else None
+    )
     for _ in range(4):
         if block is None or block.type not in _RETURNS:
             break
-        values = kids(block)
+        values = list_children(block)
         if len(values) > 1 and block.type not in _BLOCKS and all(map(_is_value, values)):
-            return text(block)
+            return read_text(block)
         block = values[0] if len(values) == 1 else None
-    if block is not None and (_is_value(block) or _BUILT.match(text(block))):
-        return text(block)
+    if block is not None and (_is_value(block) or _BUILT.match(read_text(block))):
+        return read_text(block)
     return None
 
 
@@ -148,35 +156,14 @@ _RETURNS = _BLOCKS | frozenset(
 )
 
 
-_BUILT = re.compile(
-    r"(new )?[A-Z]\w*(\.valueOf|::from)?\([\"'\d.]+\)$|Ok\(.{1,40}\)$|Some\(.{1,40}\)$"
-)
+_BUILT = _TABLE.get_pattern("built")
 
 
 def _is_particular(value: str) -> bool:
     """A value that nobody would choose for the general case."""
     plain = value.strip("\"'`")
     if re.fullmatch(r"-?[\d_.]+\w?", plain):
-        return plain.strip("-") not in (
-            "0",
-            "1",
-            "2",
-            "10",
-            "100",
-            "1000",
-            "0.0",
-            "1.0",
-            "60",
-            "24",
-            "12",
-            "7",
-            "404",
-            "200",
-            "500",
-            "255",
-            "256",
-            "1024",
-        )
+        return plain.strip("-") not in _USUAL
     return bool(
         (re.search(r"\d", plain) and len(plain) > 3)
         or (len(plain) > 7 and re.search(r"[\s@:/,-]", plain))
@@ -197,7 +184,7 @@ def _stands(value: str, tests: str) -> bool:
 
 
 def _is_default_like(value: str) -> bool:
-    """True, false, nothing and empty values stand in every test."""
+    """True, false, nothing and empty values, which every test has."""
     return value in (
         "True",
         "False",
@@ -215,16 +202,16 @@ def _is_default_like(value: str) -> bool:
     )
 
 
-def _tests_around(file: ChangedFile, change: Change) -> str:
+def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
     """The text of tests of the change, and of those with the name of the file."""
     found = [
-        sides(other)[side].source.decode("utf-8", "replace")
+        read_sides(other)[side].source.decode("utf-8", "replace")
         for other in change.files
         for side in (0, 1)
         if is_test_file(other.path) and not other.path.endswith(".rs")
     ]
     stem = re.sub(r"\W", "", file.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]).lower()
-    language = language_of(file.path)
+    language = find_language(file.path)
     extension = tuple(language.extensions) if language else ()
     near = [
         path
@@ -247,7 +234,7 @@ def _tests_around(file: ChangedFile, change: Change) -> str:
     if file.path.endswith(".rs"):
         found += [
             each.node.text.decode("utf-8", "replace")
-            for each in sides(file)[1].tests
+            for each in read_sides(file)[1].tests
             if each.node.text
         ]
     return "\n".join(found)

@@ -1,41 +1,50 @@
-"""exception-swallowed: handlers that hide an error."""
+"""exception-swallowed: handlers that hide an error, and values that drop one.
+
+Where an error ends is in each language's ``swallowed.scm``. ``@handler`` is one with the ``@types``
+it names, the ``@caught`` name and its ``@body``; Scala has both in a ``@pattern``. ``@dropped`` is
+code that throws an error away: at once, or if ``@default`` says nothing, ``@empty`` does nothing,
+``@answer`` is ``Ok`` of such a default, or the function ``@listener`` hides what it is told.
+``result`` is what the function around it must give back.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gitlab_nightshift.verdict.change import Change, Context, Found
-from gitlab_nightshift.verdict.flags import swallowed_values
-from gitlab_nightshift.verdict.flags.swallowed_bodies import hides, is_empty
-from gitlab_nightshift.verdict.flags.tests_seen import shown
-from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, field, kids, line, text, tokens, walk
-from gitlab_nightshift.verdict.syntax.side import Side, sides
+from tree_sitter import Node, QueryCursor
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
+from gitlab_nightshift.verdict.flags.swallowed_bodies import (
+    hides,
+    is_default,
+    is_default_text,
+    is_empty,
+)
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.languages import load_query
+from gitlab_nightshift.verdict.syntax.nodes import (
+    COMMENTS,
+    LAMBDAS,
+    find_field,
+    list_children,
+    list_tokens,
+    read_line_number,
+    read_text,
+    unwrap_node,
+    walk,
+)
 
-_BROAD = re.compile(
-    r"^(\\?(\w+(\.|::|\\))*)?(Exception|BaseException|Throwable|Error|StandardError"
-    r"|RuntimeException|NonFatal|RuntimeError"
-    r"|SystemException|_)$"
-)
-_EXPECTED = re.compile(
-    r"(NotFound|NoSuch\w*|FileExists|AlreadyExists|ProcessLookup|StopIteration"
-    r"|ImportError|ModuleNotFound|Empty|Cancel\w*"
-    r"|KeyboardInterrupt|BrokenPipe|ENOENT|EEXIST|ESRCH|EPIPE|DoesNotExist|TimeoutExpired"
-    r"|LoadError|EOFError|ClosedResource"
-    r"|QueueEmpty|QueueFull|Full|GeneratorExit|SystemExit|ChildProcess|PermissionError"
-    r"|EOFException)"
-)
-_PROBES = re.compile(
-    r"JSON\.parse|new URL|decodeURI|accessSync|statSync|unlink|rmSync|require\.resolve"
-    r"|localStorage|sessionStorage"
-    r"|existsSync|\.access\(|\.stat\(|\.close\(|\.remove\(|\.rm\(|\.kill\(|matchMedia"
-    r"|new RegExp|BigInt\("
-)
-_HANDLERS = frozenset("except_clause except_group_clause catch_clause catch_block rescue".split())
+_TABLE = RuleTable(__file__)
+_BROAD = _TABLE.get_pattern("broad")
+_EXPECTED = _TABLE.get_pattern("expected")
+_PROBES = _TABLE.get_pattern("probes")
+_REPLACING = _TABLE.get_words("replacing")
+_BLOCKS = _TABLE.get_words("blocks")
+_HEAD = ("types", "caught")
+_MEANT = _TABLE.get_words("meant")
 
 
 @dataclass(frozen=True)
@@ -47,155 +56,161 @@ class Swallow:
     said: str
 
 
-def exception_swallowed(change: Change, _context: Context) -> Iterator[Found]:
+def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Handlers that came, or were emptied, and hide an error from everybody."""
-    before = Counter(each.key for file in change.files for each in _of(sides(file)[0]))
+    before = Counter(
+        each.key for file in change.files for each in _list_swallows(read_sides(file)[0])
+    )
     for file in change.files:
-        passed_on = _passed_on(sides(file)[0])
-        for each in _of(sides(file)[1], passed_on):
+        passed_on = _find_passed_on(read_sides(file)[0])
+        for each in _list_swallows(read_sides(file)[1], passed_on):
             if before[each.key]:
                 before[each.key] -= 1
             else:
-                yield Found(file.path, each.line, f"An error is hidden here: {shown(each.said)}")
+                yield RuleViolation(
+                    file.path, each.line, f"An error is hidden here: {format_excerpt(each.said)}"
+                )
 
 
-def _passed_on(side: Side) -> frozenset[str]:
+def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> list[Swallow]:
+    if side.root is None or not side.is_product:
+        return []
+    tests = [range(test.node.start_byte, test.node.end_byte) for test in side.tests]
+    found = {node.id: node for node in _find_nodes(side)}
+    found |= {node.id: node for node in walk(side.root) if passed_on and _drops(node, passed_on)}
+    return [
+        Swallow(list_tokens(node), read_line_number(node), " ".join(read_text(node).split()))
+        for node in sorted(found.values(), key=lambda node: node.start_byte)
+        if not any(node.start_byte in test for test in tests)
+    ]
+
+
+def _find_nodes(side: Side) -> Iterator[Node]:
+    query = load_query(side.language, "swallowed") if side.language else None
+    if query is None or side.root is None:
+        return
+    handlers: dict[int, dict[str, list[Node]]] = {}
+    for pattern, captures in QueryCursor(query).matches(side.root):
+        if handler := captures.get("handler"):
+            handlers.setdefault(handler[0].id, {}).update(captures)
+        elif _is_dropped(captures, query.pattern_settings(pattern).get("result")):
+            yield captures["dropped"][0]
+    for captures in handlers.values():
+        if _is_hiding(captures):
+            yield captures["handler"][0]
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _is_dropped(captures: Mapping[str, list[Node]], result: str | None) -> bool:
+    if result and not _returns(captures["dropped"][0], result):
+        return False
+    if listener := captures.get("listener"):
+        return _is_deaf(listener[0])
+    if answer := captures.get("answer"):
+        said = re.search(r"Ok\((.*)\)", read_text(answer[0]))
+        return said is not None and is_default_text(said[1])
+    empty = captures.get("empty")
+    if empty and not is_empty(_list_statements(empty[0])):
+        return False
+    default = captures.get("default")
+    return not default or is_default(default[0])
+
+
+def _returns(node: Node, result: str) -> bool:
+    """True where the function around a node gives back what the pattern says."""
+    current: Node | None = node
+    while current is not None and not current.type.startswith(("func", "method")):
+        current = current.parent
+    said = read_text(find_field(current, "result") if current is not None else None)
+    return bool(re.search(result, said.strip()))
+
+
+def _is_deaf(listener: Node) -> bool:
+    """A function that does nothing with the error it gets."""
+    if listener.type not in LAMBDAS:
+        return read_text(listener) in ("noop", "_.noop", "Function.prototype")
+    body = find_field(listener, "body")
+    if body is not None and body.type == "statement_block":
+        caught = read_text(find_field(listener, "parameters", "parameter"))
+        return hides(list_children(body), caught)
+    return body is not None and is_default(unwrap_node(body))
+
+
+def _find_passed_on(side: Side) -> frozenset[str]:
     """The expressions whose errors the caller got: ``f()?`` in Rust, ``v, err := f()`` in Go."""
     found = set()
     language = side.language.name if side.language and side.is_product else ""
     for node in walk(side.root) if side.root is not None and language in ("rust", "go") else ():
-        if node.type == "try_expression" and kids(node):
-            found.add(text(kids(node)[0]))
+        if node.type == "try_expression" and list_children(node):
+            found.add(read_text(list_children(node)[0]))
         elif node.type == "short_var_declaration" and re.search(
-            r"\b\w*[eE]rr$", text(field(node, "left"))
+            r"\b\w*[eE]rr$", read_text(find_field(node, "left"))
         ):
-            found.add(text(field(node, "right")))
+            found.add(read_text(find_field(node, "right")))
     return frozenset(found)
 
 
-def _of(side: Side, passed_on: frozenset[str] = frozenset()) -> Iterator[Swallow]:
-    if side.root is None or side.language is None or _is_test(side):
-        return
-    tests = {test.node.id for test in side.tests}
-    language = side.language.name
-    for node in walk(side.root, lambda each: each.id not in tests):
-        if node.id in tests:
-            continue
-        found = False
-        if node.type in _HANDLERS and language != "scala":
-            found = _handler(node, language)
-        elif node.type == "case_clause" and language == "scala":
-            found = _scala_case(node)
-        if passed_on and swallowed_values.drops(node, passed_on):
-            found = True
-        if found or swallowed_values.hides_value(node, language):
-            yield Swallow(tokens(node), line(node), " ".join(text(node).split()))
+def _drops(node: Node, passed_on: frozenset[str]) -> bool:
+    """True where an error that went to the caller before is replaced or thrown away."""
+    if node.type == "call_expression":
+        callee = find_field(node, "function")
+        if callee is None or read_text(find_field(callee, "field")) not in _REPLACING:
+            return False
+        return read_text(find_field(callee, "value")) in passed_on
+    if node.type == "short_var_declaration":
+        names = [read_text(each) for each in list_children(find_field(node, "left") or node)]
+        return names[-1:] == ["_"] and read_text(find_field(node, "right")) in passed_on
+    return False
 
 
-def _is_test(side: Side) -> bool:
-    return not side.is_product or (side.is_test_file and not side.path.endswith(".rs"))
+# --- handlers -------------------------------------------------------------------------------------
 
 
-def _handler(node: "Node", language: str) -> bool:
-    types, body, caught = _parts(node, language)
-    if not hides(body, caught):
-        return False
-    if not types and language in ("javascript", "typescript", "tsx"):
-        return not _is_probe(node)
-    broad = not types or len(types) > 2 or any(_BROAD.match(each) for each in types)
-    if broad:
-        return True
-    if all(_EXPECTED.search(each) for each in types) or caught in (
-        "ignored",
-        "expected",
-        "ignore",
-        "_ignored",
-    ):
-        return False
-    return is_empty(body) and not _has_reason(node)
-
-
-def _has_reason(node: "Node") -> bool:
-    """A comment of some words in the handler."""
-    return any(each.type in COMMENTS and len(text(each).split()) > 3 for each in walk(node))
-
-
-def _is_probe(node: "Node") -> bool:
-    """A statement or two that ask whether something is there or can be read."""
-    tried = _tried(node)
-    body = field(node.parent, "body") if node.parent is not None else None
-    few = body is not None and len(kids(body)) <= 2
-    says_no = not re.search(r"return\b(?!\s*(?:false|null|undefined|;|\}))", text(node))
-    return few and says_no and "throw" not in tried and bool(_PROBES.search(tried))
-
-
-def _tried(node: "Node") -> str:
-    outer = node.parent
-    return text(field(outer, "body") if outer is not None else None)
-
-
-_Parts = tuple[list[str], "list[Node]", str]
-
-
-def _parts(node: "Node", language: str) -> _Parts:
-    """The types that a handler names, the statements of its body, the name of the caught error."""
-    if language == "python":
-        return _python_parts(node)
-    if language == "ruby":
-        body = field(node, "body") or _child(node, "then")
-        types = re.findall(r"[\w:]+", text(field(node, "exceptions")))
-        caught = text(field(node, "variable")).replace("=>", "").strip()
-        return types, kids(body) if body else [], caught
-    body = field(node, "body") or _child(node, "block", "statement_block", "compound_statement")
-    statements = kids(body) if body else []
-    if language in ("javascript", "typescript", "tsx"):
-        return [], statements, text(field(node, "parameter"))
-    head = text(node)[: body.start_byte - node.start_byte] if body else text(node)
-    types, caught = _typed(head)
-    return types, statements, caught
-
-
-def _python_parts(node: "Node") -> _Parts:
-    body = _child(node, "block")
-    head = [each for each in kids(node) if each != body]
-    typed, _, caught = text(head[0] if head else None).partition(" as ")
-    return re.findall(r"[\w.]+", typed), kids(body) if body else [], caught.strip()
-
-
-def _typed(head: str) -> tuple[list[str], str]:
-    """Types and name of ``catch (final A | B e)``."""
-    words = re.findall(r"[\w.\\]+", head.replace("catch", " ", 1))
-    words = [word for word in words if word not in ("final", "when")]
-    types = [word for word in words if word.rsplit(".", 1)[-1].lstrip("\\")[:1].isupper()]
-    return types, next((word for word in reversed(words) if word not in types), "e")
-
-
-def _child(node: "Node", *types: str) -> "Node | None":
-    return next((each for each in reversed(node.named_children) if each.type in types), None)
-
-
-def _scala_case(node: "Node") -> bool:
-    outer = node.parent.parent if node.parent is not None else None
-    if outer is None:
-        return False
-    recovers = re.search(
-        r"\.(recover|recoverWith|handle)\s*$",
-        text(outer)[: node.parent.start_byte - outer.start_byte] if node.parent else "",
-    )
-    if outer.type != "catch_clause" and not recovers:
-        return False
-    pattern, body = text(field(node, "pattern")), field(node, "body")
-    types = re.findall(r"[A-Z]\w*(?:\.\w+)*", pattern)
-    statements = (
-        kids(body)
-        if body is not None and body.type == "block"
-        else [body]
-        if body is not None
-        else []
-    )
-    caught = (re.match(r"[a-z]\w*", pattern) or [""])[0]
+def _is_hiding(captures: Mapping[str, list[Node]]) -> bool:
+    handler, body = captures["handler"][0], captures.get("body")
+    types, caught = _read_head(captures)
+    statements = _list_statements(body[0]) if body else []
     if not hides(statements, caught):
         return False
-    if not types or any(_BROAD.match(each) for each in types):
-        return True
-    return is_empty(statements) and not any(_EXPECTED.search(each) for each in types)
+    if not types or len(types) > 2 or any(_BROAD.match(each) for each in types):
+        return bool(types) or not _is_probe(handler)
+    if all(_EXPECTED.search(each) for each in types) or caught in _MEANT:
+        return False
+    return is_empty(statements) and not _has_reason(handler)
+
+
+def _read_head(captures: Mapping[str, list[Node]]) -> tuple[list[str], str]:
+    """The types that a handler names, and the name of the caught error."""
+    if pattern := captures.get("pattern"):
+        said = read_text(pattern[0])
+        return re.findall(r"[A-Z]\w*(?:\.\w+)*", said), (re.match(r"[a-z]\w*", said) or [""])[0]
+    types, caught = (read_text(next(iter(captures.get(key, ())), None)) for key in _HEAD)
+    return re.findall(r"[\w.:\\]+", types), caught.replace("=>", "").strip()
+
+
+def _list_statements(body: Node) -> list[Node]:
+    """The statements of a body, which may be one expression."""
+    if body.type not in _BLOCKS:
+        return [body]
+    inside = list_children(body)
+    return (
+        list_children(inside[0]) if [each.type for each in inside] == ["statement_list"] else inside
+    )
+
+
+def _has_reason(node: Node) -> bool:
+    """A comment of some words in the handler."""
+    return any(each.type in COMMENTS and len(read_text(each).split()) > 3 for each in walk(node))
+
+
+def _is_probe(node: Node) -> bool:
+    """A statement or two that ask whether something is there or can be read."""
+    outer = find_field(node.parent, "body") if node.parent is not None else None
+    if node.type != "catch_clause" or outer is None or len(list_children(outer)) > 2:
+        return False
+    if re.search(r"return\b(?!\s*(?:false|null|undefined|;|\}))", read_text(node)):
+        return False
+    tried = read_text(outer)
+    return "throw" not in tried and bool(_PROBES.search(tried))

@@ -4,40 +4,42 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from gitlab_nightshift.verdict.change import Change, ChangedFile, Context, Found
-from gitlab_nightshift.verdict.tooling.parse import parsed
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.tooling.settings_parser import parse_data
 
-_INDENTED = re.compile(
-    r"\.(py|pyi|ya?ml|haml|slim|pug|sass|coffee|nim|fs|md|rst|mk)$|(^|/)[Mm]akefile$"
-)
-_QUOTED = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`)""")
+_TABLE = RuleTable(__file__)
+
+_INDENTED = _TABLE.get_pattern("indented")
+_QUOTED = _TABLE.get_pattern("quoted")
 
 
-def whitespace_only(change: Change, _context: Context) -> Iterator[Found]:
+def find_whitespace_changes(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Lines that differ only in white space or line ends; worse where nothing else changed."""
-    noise = [(file, *_noise(file)) for file in change.files]
+    noise = [(file, *_find_noise(file)) for file in change.files]
     real = any(others or not hunks for _, hunks, others in noise)
     for file, hunks, _ in noise:
         if hunks:
             lines = "1 place differs" if len(hunks) == 1 else f"{len(hunks)} places differ"
             detail = f"{lines} only in white space or line ends: leave such lines as they are."
-            yield Found(file.path, hunks[0], detail, "warn" if real else "fail")
+            yield RuleViolation(file.path, hunks[0], detail, "warn" if real else "fail")
 
 
-def _noise(file: ChangedFile) -> tuple[list[int], bool]:
+def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
     """The lines at which only white space differs, and whether the file has other changes."""
     if file.status in "AD" or file.binary:
         return [], True
     found: list[int] = []
     blank = 0
-    hunks = file.difference.hunks
+    hunks = file.hunks
     indented = bool(hunks) and _is_indented(file)
     for hunk in hunks:
         old = file.old_lines[hunk.old - 1 : hunk.old - 1 + hunk.old_count] if hunk.old_count else []
         new = file.new_lines[hunk.new - 1 : hunk.new - 1 + hunk.new_count] if hunk.new_count else []
         if not "".join(old + new).strip():
             blank += 1
-        elif _bare(old, indented) == _bare(new, indented):
+        elif _strip_whitespace(old, indented) == _strip_whitespace(new, indented):
             found.append(max(hunk.new, 1))
     others = len(found) + blank < len(hunks) or file.status != "M"
     if blank and not others and not found:
@@ -45,11 +47,13 @@ def _noise(file: ChangedFile) -> tuple[list[int], bool]:
     return found, others
 
 
-def _bare(lines: Iterable[str], indented: bool) -> str:
-    """Lines without the white space that means nothing; what stands in quotes is kept."""
+def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
+    """Lines without the white space that means nothing; what is in quotes is kept."""
     if indented:
         return "\n".join(
-            line[: len(line) - len(line.lstrip())] + _bare([line], False) if line.strip() else ""
+            line[: len(line) - len(line.lstrip())] + _strip_whitespace([line], False)
+            if line.strip()
+            else ""
             for line in lines
         )
     parts = _QUOTED.split(" ".join(lines))
@@ -60,15 +64,15 @@ def _is_indented(file: ChangedFile) -> bool:
     """True where white space at the beginning of lines may mean something in this change."""
     if not _INDENTED.search(file.path):
         return False
-    old, new = (
-        _meaning(file.path, side or b"") for side in (file.difference.old, file.difference.new)
-    )
+    old, new = (_parse_content(file.path, side or b"") for side in (file.old, file.new))
     return old is None or old != new
 
 
-def _meaning(path: str, data: bytes) -> object:
-    """What a file says, whatever its white space; None where that cannot be told."""
+def _parse_content(path: str, data: bytes) -> object:
+    """What a file says, whatever its white space; None where that cannot be known."""
     try:
-        return ast.dump(ast.parse(data)) if path.endswith((".py", ".pyi")) else parsed(path, data)
+        return (
+            ast.dump(ast.parse(data)) if path.endswith((".py", ".pyi")) else parse_data(path, data)
+        )
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

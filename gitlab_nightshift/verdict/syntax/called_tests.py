@@ -3,34 +3,32 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.languages import Language
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     LAMBDAS,
     STRINGS,
     Link,
-    chain,
-    field,
-    kids,
-    last_line,
-    line,
-    text,
+    find_field,
+    list_children,
+    read_chain,
+    read_last_line_number,
+    read_line_number,
+    read_text,
 )
-from gitlab_nightshift.verdict.syntax.test import Group, Test
+from gitlab_nightshift.verdict.syntax.single_test import Group, Test
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+_TABLE = RuleTable(__file__)
 
 
 CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
 
 
-GROUPS = frozenset(
-    "describe context suite xdescribe fdescribe xcontext fcontext feature shared_examples"
-    " shared_examples_for example_group ddescribe".split()
-)
+GROUPS = _TABLE.get_words("groups")
 
 
 _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
@@ -42,23 +40,23 @@ _SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"
 _DEEPEST = 40
 
 
-def tests_called(root: "Node", language: Language, path: str) -> Iterator[Test]:
+def list_called_tests(root: Node, language: Language, path: str) -> Iterator[Test]:
     """Tests that are calls: ``it("adds", () => …)``, ``test("adds") { … }``, ``"x" in { … }``."""
     stack: list[tuple[Node, tuple[Group, ...]]] = [(root, ())]
-    aliases = _aliases(root, language)
+    aliases = _find_aliases(root, language)
     mentions = Counter(re.findall(rb"\w+", root.text or b""))
     while stack:
         node, groups = stack.pop()
         here = groups
-        if node.type in CALLS and (kind := _kind(node, language, aliases)):
+        if node.type in CALLS and (kind := _classify_call(node, language, aliases)):
             is_group, name, marks, body = kind
             if not is_group:
                 full = " ".join([*(group.name for group in groups), name])
                 yield Test(
                     name,
                     full,
-                    line(node),
-                    last_line(node),
+                    read_line_number(node),
+                    read_last_line_number(node),
                     marks,
                     groups,
                     path,
@@ -67,50 +65,50 @@ def tests_called(root: "Node", language: Language, path: str) -> Iterator[Test]:
                     body,
                 )
                 continue
-            here = (*groups, Group(name, marks, line(node)))
+            here = (*groups, Group(name, marks, read_line_number(node)))
         if len(here) < _DEEPEST and not _is_never_called(node, mentions):
             stack.extend((child, here) for child in reversed(node.named_children))
 
 
-def _is_never_called(node: "Node", mentions: Counter[bytes]) -> bool:
+def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
     """JavaScript: tests in a function that the file names once do not exist for the runner."""
     if node.type == "variable_declarator":
-        value = field(node, "value")
+        value = find_field(node, "value")
         if value is None or value.type not in LAMBDAS:
             return False
     elif node.type != "function_declaration":
         return False
-    return mentions[text(field(node, "name")).encode()] == 1
+    return mentions[read_text(find_field(node, "name")).encode()] == 1
 
 
-_Kind = tuple[bool, str, tuple[str, ...], "Node | None"]
+_Kind = tuple[bool, str, tuple[str, ...], Node | None]
 
 
-def _aliases(root: "Node", language: Language) -> dict[str, tuple[str, str]]:
+def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
     """``const maybe = FULL ? it : it.skip``: what the name stands for, and the code behind it."""
     if language.name not in ("javascript", "typescript", "tsx"):
         return {}
     found = {}
     for node in root.named_children:
-        made = _ALIAS.match(text(node)) if node.end_byte - node.start_byte < 400 else None
+        made = _ALIAS.match(read_text(node)) if node.end_byte - node.start_byte < 400 else None
         if made:
             found[made[1]] = ("describe" if made[3].startswith("desc") else "it", made[2])
     return found
 
 
-_ALIAS = re.compile(
-    r"(?:export\s+)?(?:const|let|var)\s+(\w+)\s*=\s*([^(]*\b(it|test|describe)\b(?:\.\w+)*(?:\([^)]*\))?)\s*;?\s*$"
-)
+_ALIAS = _TABLE.get_pattern("alias")
 
 
 _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
 
 
-def _kind(node: "Node", language: Language, aliases: dict[str, tuple[str, str]]) -> "_Kind | None":
+def _classify_call(
+    node: Node, language: Language, aliases: dict[str, tuple[str, str]]
+) -> "_Kind | None":
     """Group or case, name, marks and body of a call that makes a test."""
     if node.type == "infix_expression":
-        return _infix(node)
-    links = chain(node)
+        return _read_infix_call(node)
+    links = read_chain(node)
     if not links or len(links) > 6:
         return None
     first = links[0].name
@@ -123,10 +121,12 @@ def _kind(node: "Node", language: Language, aliases: dict[str, tuple[str, str]])
         links = (Link(first), *(Link(word) for word in words), *links)
     if first not in CASES and first not in GROUPS and first not in ("serial", "ignore"):
         return None
-    return _plain(node, links, first, language)
+    return _read_plain_call(node, links, first, language)
 
 
-def _plain(node: "Node", links: tuple[Link, ...], first: str, language: Language) -> "_Kind | None":
+def _read_plain_call(
+    node: Node, links: tuple[Link, ...], first: str, language: Language
+) -> "_Kind | None":
     given = [arg for link in links if link.args for arg in link.args]
     called = links[-1].args
     if called is None or not given or any(_is_matcher(link.name) for link in links[1:]):
@@ -140,11 +140,13 @@ def _plain(node: "Node", links: tuple[Link, ...], first: str, language: Language
     is_mark = first == "ignore" or (first[0] in "xf" and first[1:] in CASES | GROUPS)
     marks = (*((first,) if is_mark else ()), *words)
     marks += tuple(
-        text(arg) for arg in given if arg is not body and arg is not title and not _is_table(arg)
+        read_text(arg)
+        for arg in given
+        if arg is not body and arg is not title and not _is_table(arg)
     )
     if title is not None and title.type == "field_expression":
-        marks += (text(field(title, "field")),)
-        title = field(title, "value") or title
+        marks += (read_text(find_field(title, "field")),)
+        title = find_field(title, "value") or title
     is_group = first in GROUPS or "describe" in words
     if (
         language.name not in ("ruby",)
@@ -155,61 +157,66 @@ def _plain(node: "Node", links: tuple[Link, ...], first: str, language: Language
         return None
     if language.name == "ruby" and body is None and title is not None and title.type not in STRINGS:
         return None
-    return is_group, _title(title), marks, body
+    return is_group, _read_title(title), marks, body
 
 
 def _is_matcher(name: str) -> bool:
     return name in ("toBe", "should", "to", "must", "equal")
 
 
-def _is_table(node: "Node") -> bool:
+def _is_table(node: Node) -> bool:
     return (
         node.type in ("array", "template_string", "list", "object")
         and node.end_byte - node.start_byte > 60
     )
 
 
-def _title(node: "Node | None") -> str:
+def _read_title(node: Node | None) -> str:
     if node is None:
         return ""
-    words = text(node)
+    words = read_text(node)
     return words.strip("\"'`")[:300] if node.type in STRINGS else words[:300]
 
 
-def _infix(node: "Node") -> "_Kind | None":
+def _read_infix_call(node: Node) -> "_Kind | None":
     """ScalaTest's sentences and Kotest's strings."""
-    parts = kids(node)
+    parts = list_children(node)
     if len(parts) < 3 or parts[2].type not in LAMBDAS | {"block", "identifier"}:
         return None
-    operator, body = text(parts[1]), parts[2]
-    if operator in _SCALA_CASES and (body.type != "identifier" or text(body) == "pending"):
-        said = (operator, text(body) if body.type == "identifier" else "")
+    operator, body = read_text(parts[1]), parts[2]
+    if operator in _SCALA_CASES and (body.type != "identifier" or read_text(body) == "pending"):
+        said = (operator, read_text(body) if body.type == "identifier" else "")
         marks = tuple(word for word in said if word in ("ignore", "pending"))
-        subject, tagged = _sentence(parts[0])
+        subject, tagged = _read_sentence(parts[0])
         return False, subject, marks + tagged, body
     if operator in _SCALA_GROUPS and body.type == "block":
-        return True, _sentence(parts[0])[0], (), body
+        return True, _read_sentence(parts[0])[0], (), body
     return None
 
 
-def _sentence(node: "Node") -> tuple[str, tuple[str, ...]]:
-    links = chain(node)
+def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
+    links = read_chain(node)
     words = [link.name.strip('"') for link in links if link.name]
-    tags = tuple(text(arg) for link in links if link.name == "taggedAs" for arg in link.args or ())
+    tags = tuple(
+        read_text(arg) for link in links if link.name == "taggedAs" for arg in link.args or ()
+    )
     says = [
-        text(arg).strip('"') for link in links if link.name != "taggedAs" for arg in link.args or ()
+        read_text(arg).strip('"')
+        for link in links
+        if link.name != "taggedAs"
+        for arg in link.args or ()
     ]
     return " ".join([words[0] if words else "", *says])[:300], tags
 
 
-def lists_around(test: Test) -> "tuple[Node, ...]":
+def find_iterated_lists(test: Test) -> tuple[Node, ...]:
     """What the loops around a test go through: ``[…].each do |x| it "…" do``."""
     found: list[Node] = []
     current = test.node.parent
     for _ in range(_DEEPEST):
         if current is None or not test.language.calls:
             break
-        over = _gone_through(current)
+        over = _find_iterated_node(current)
         if over is not None and over.end_byte - over.start_byte < _LARGEST_LIST:
             found.append(over)
         current = current.parent
@@ -222,11 +229,11 @@ _LARGEST_LIST = 20_000
 _EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
 
 
-def _gone_through(node: "Node") -> "Node | None":
+def _find_iterated_node(node: Node) -> Node | None:
     if node.type in ("for_in_statement", "for_expression", "for"):
-        return field(node, "right", "value", "enumerators")
+        return find_field(node, "right", "value", "enumerators")
     if node.type not in CALLS:
         return None
-    callee = field(node, "function") or node
-    named = field(callee, "method", "property", "field", "name")
-    return field(callee, "receiver", "object", "value") if text(named) in _EACH else None
+    callee = find_field(node, "function") or node
+    named = find_field(callee, "method", "property", "field", "name")
+    return find_field(callee, "receiver", "object", "value") if read_text(named) in _EACH else None

@@ -1,31 +1,29 @@
 """Comments: by the tree where there is one, else by the usual signs."""
 
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, line, text, walk
+from tree_sitter import Node
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, read_line_number, read_text, walk
 
 _LONGEST = 2000
-_BY_SIGN = re.compile(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%)(?P<said>.*)$")
+_BY_SIGN = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%)(?P<said>.*)$")
 
 
-def comments_in(root: "Node | None", source: bytes) -> Iterator[tuple[int, str]]:
-    """Line, from 1, and text of each comment, line by line; a string that stands alone is one."""
+def list_comments(root: Node | None, source: bytes) -> Iterator[tuple[int, str]]:
+    """Line, from 1, and text of each comment, line by line; a string on its own is one."""
     if root is None:
-        yield from _by_sign(source)
+        yield from _find_comments_by_sign(source)
         return
     for node in walk(root):
         alone = node.type == "string" and node.parent and node.parent.type == "expression_statement"
         if node.type in COMMENTS or alone:
-            for offset, said in enumerate(text(node).split("\n")):
-                yield line(node) + offset, said[:_LONGEST]
+            for offset, said in enumerate(read_text(node).split("\n")):
+                yield read_line_number(node) + offset, said[:_LONGEST]
 
 
-def _by_sign(source: bytes) -> Iterator[tuple[int, str]]:
+def _find_comments_by_sign(source: bytes) -> Iterator[tuple[int, str]]:
     for number, said in enumerate(source.decode("utf-8", "replace").split("\n"), 1):
         if found := _BY_SIGN.search(said[:_LONGEST]):
             yield number, found[0].strip()

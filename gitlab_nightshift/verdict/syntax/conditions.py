@@ -2,20 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gitlab_nightshift.verdict.syntax.nodes import (
-    LITERALS,
-    STRINGS,
-    bare,
-    binary,
-    chain,
-    field,
-    kids,
-    text,
-    walk,
-)
-from gitlab_nightshift.verdict.syntax.words import (
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.assertion_words import (
     CLOSE,
     EXACT,
     PARTIAL,
@@ -23,12 +14,22 @@ from gitlab_nightshift.verdict.syntax.words import (
     RANKS,
     TRUTHY,
     TYPE,
-    normal,
-    strength,
+    normalize_name,
+    parse_assertion_name,
+)
+from gitlab_nightshift.verdict.syntax.nodes import (
+    LITERALS,
+    STRINGS,
+    find_field,
+    list_children,
+    read_chain,
+    read_text,
+    split_binary,
+    unwrap_node,
+    walk,
 )
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+_TABLE = RuleTable(__file__)
 
 _EQUAL = frozenset(("==", "===", "is", "eq", "equals", "=~="))
 _UNEQUAL = frozenset(("!=", "!==", "is not", "ne", "<>", "=!="))
@@ -45,29 +46,29 @@ class Demand:
     word: str
     rank: int
     negated: bool
-    subject: "Node | None"
-    expected: "tuple[Node, ...]"
+    subject: Node | None
+    expected: tuple[Node, ...]
 
 
-def is_condition(node: "Node") -> bool:
+def is_condition(node: Node) -> bool:
     """True for a comparison or a negation, false for a plain value."""
-    return binary(node) is not None or _negation(bare(node)) is not None
+    return split_binary(node) is not None or _read_negation(unwrap_node(node)) is not None
 
 
-def demands(node: "Node", flip: bool = False, depth: int = 0) -> Iterator[Demand]:
+def list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[Demand]:
     """The demands of a condition, or of its opposite; a conjunction has several."""
-    node = bare(node)
-    inner = _negation(node)
+    node = unwrap_node(node)
+    inner = _read_negation(node)
     if inner is not None and depth < _DEEPEST:
-        yield from demands(inner, not flip, depth + 1)
+        yield from list_demands(inner, not flip, depth + 1)
         return
-    parts = binary(node)
+    parts = split_binary(node)
     if parts is None:
-        yield _plain(node, flip)
+        yield _read_plain_condition(node, flip)
         return
     operator, left, right = parts
     if operator in _AND | _OR and depth < _DEEPEST:
-        both = (*demands(left, flip, depth + 1), *demands(right, flip, depth + 1))
+        both = (*list_demands(left, flip, depth + 1), *list_demands(right, flip, depth + 1))
         if (operator in _AND) != flip:
             yield from both
         elif both:
@@ -77,26 +78,24 @@ def demands(node: "Node", flip: bool = False, depth: int = 0) -> Iterator[Demand
                 else Demand("always", 0, False, node, ())
             )
     else:
-        yield _comparison(operator, left, right, flip)
+        yield _read_comparison(operator, left, right, flip)
 
 
-def _negation(node: "Node") -> "Node | None":
-    inside = kids(node)
+def _read_negation(node: Node) -> Node | None:
+    inside = list_children(node)
     if node.type == "not_operator" and inside:
         return inside[0]
-    is_not = node.type in _UNARY and text(node).startswith(("!", "not "))
+    is_not = node.type in _UNARY and read_text(node).startswith(("!", "not "))
     return inside[-1] if is_not and inside else None
 
 
-_UNARY = frozenset(
-    "unary_expression unary prefix_expression prefix_unary_expression unary_op_expression".split()
-)
+_UNARY = _TABLE.get_words("unary")
 
 
-def _comparison(operator: str, left: "Node", right: "Node", flip: bool) -> Demand:
-    subject, expected = subject_first([left, right])
+def _read_comparison(operator: str, left: Node, right: Node, flip: bool) -> Demand:
+    subject, expected = split_subject([left, right])
     if operator in _EQUAL | _UNEQUAL:
-        return _equality(operator, subject, expected, negated=(operator in _EQUAL) == flip)
+        return _read_equality(operator, subject, expected, negated=(operator in _EQUAL) == flip)
     if operator in ("in", "not in"):
         return Demand("in", PARTIAL, (operator == "not in") != flip, right, (left,))
     if operator in ("instanceof", "is_a", "!is"):
@@ -108,46 +107,48 @@ def _comparison(operator: str, left: "Node", right: "Node", flip: bool) -> Deman
     return Demand("matches", PARTIAL, flip, subject, expected)
 
 
-def _equality(
-    operator: str, subject: "Node | None", expected: "tuple[Node, ...]", *, negated: bool
+def _read_equality(
+    operator: str, subject: Node | None, expected: tuple[Node, ...], *, negated: bool
 ) -> Demand:
-    said = "".join(text(each) for each in expected)
+    said = "".join(read_text(each) for each in expected)
     if said in _NOTHING:
-        is_error = text(subject) in ("err", "error") or text(subject).endswith(("Err", "err"))
+        is_error = read_text(subject) in ("err", "error") or read_text(subject).endswith(
+            ("Err", "err")
+        )
         rank = TRUTHY if is_error else PRESENT if negated else EXACT
         return Demand("null", rank, negated, subject, expected)
     if said in ("true", "True", "false", "False") and operator != "is":
         return Demand("true", EXACT if operator == "===" else TRUTHY, negated, subject, expected)
-    rank = TRUTHY if negated else _equal_rank(subject, expected)
+    rank = TRUTHY if negated else _rank_equality(subject, expected)
     return Demand("equal", rank, negated, subject, expected)
 
 
-def _equal_rank(subject: "Node | None", expected: "tuple[Node, ...]") -> int:
-    if any("approx(" in text(each) for each in expected) or "round(" in text(subject)[:6]:
+def _rank_equality(subject: Node | None, expected: tuple[Node, ...]) -> int:
+    if any("approx(" in read_text(each) for each in expected) or "round(" in read_text(subject)[:6]:
         return CLOSE
     return PARTIAL if is_partial(subject) else EXACT
 
 
-def is_partial(subject: "Node | None") -> bool:
+def is_partial(subject: Node | None) -> bool:
     """True for a size: ``len(x)``, ``x.length``, ``x.size()``, ``x.count``."""
-    links = chain(subject) if subject else ()
+    links = read_chain(subject) if subject else ()
     if not links:
         return False
-    first, last = links[0].name, normal(links[-1].name)
+    first, last = links[0].name, normalize_name(links[-1].name)
     if first in ("len", "count", "sizeof", "type") and len(links) == 1 and links[0].args:
         return True
     return len(links) > 1 and last in ("length", "size", "count", "len", "getsize")
 
 
-def _plain(node: "Node", flip: bool) -> Demand:
-    links = chain(node)
-    last = normal(links[-1].name) if links else ""
+def _read_plain_condition(node: Node, flip: bool) -> Demand:
+    links = read_chain(node)
+    last = normalize_name(links[-1].name) if links else ""
     args = links[-1].args if links else None
     if last in ("isinstance",) and args:
         return Demand("instance", TYPE, flip, args[0], tuple(args[1:]))
     if last in ("matches!", "matches") and links[-1].name.endswith("!") and args:
         return Demand("matches", CLOSE, flip, args[0], tuple(args[1:]))
-    word, rank, negated = strength(links[-1].name) if links else ("", None, False)
+    word, rank, negated = parse_assertion_name(links[-1].name) if links else ("", None, False)
     if args and rank is not None and rank > TRUTHY and word in RANKS and not flip:
         whole = args[0] if len(links) == 1 or links[0].name in _MODULES else node
         return Demand(
@@ -160,24 +161,10 @@ def _plain(node: "Node", flip: bool) -> Demand:
     return Demand("true", TRUTHY, flip, node, ())
 
 
-_MODULES = frozenset(
-    (
-        "reflect",
-        "strings",
-        "bytes",
-        "slices",
-        "maps",
-        "cmp",
-        "errors",
-        "re",
-        "math",
-        "Objects",
-        "Arrays",
-    )
-)
+_MODULES = _TABLE.get_words("modules")
 
 
-def is_literal(node: "Node | None") -> bool:
+def is_literal(node: Node | None) -> bool:
     """True where a piece of code is spelled out: no name in it but those of constants, types and
     keys."""
     if node is None:
@@ -188,29 +175,25 @@ def is_literal(node: "Node | None") -> bool:
         if each.type.endswith("identifier") or each.type in ("name", "variable_name"):
             if each.type == "property_identifier" or (each.parent is not None and _is_key(each)):
                 continue
-            if not text(each)[:1].isupper() and text(each) not in _BUILDERS:
+            if not read_text(each)[:1].isupper() and read_text(each) not in _BUILDERS:
                 return False
     return True
 
 
-_BUILDERS = frozenset(
-    "date datetime timedelta time dict set frozenset list tuple approx pytest new of valueOf vec"
-    " some ok Some Ok String from to_string math time big rel abs float int str bytes undefined NaN"
-    " nil true false".split()
-)
+_BUILDERS = _TABLE.get_words("builders")
 
 
-def _is_key(node: "Node") -> bool:
+def _is_key(node: Node) -> bool:
     parent = node.parent
     return (
         parent is not None
         and parent.type in ("pair", "keyword_argument", "keyed_element", "field_initializer")
-        and (field(parent, "key", "name", "field") == node)
+        and (find_field(parent, "key", "name", "field") == node)
     )
 
 
-def subject_first(args: "list[Node]") -> "tuple[Node | None, tuple[Node, ...]]":
-    """What is looked at, then what it is held against, whichever stands first."""
+def split_subject(args: list[Node]) -> tuple[Node | None, tuple[Node, ...]]:
+    """What is looked at, then what it is compared with, whichever comes first."""
     if len(args) < 2:
         return (args[0] if args else None), ()
     first, second = args[0], args[1]
@@ -224,17 +207,17 @@ def subject_first(args: "list[Node]") -> "tuple[Node | None, tuple[Node, ...]]":
     return first, (second, *third)
 
 
-def _is_plain(node: "Node") -> bool:
+def _is_plain(node: Node) -> bool:
     """A literal without any name in it."""
     return not any(
-        each.is_named and not each.child_count and each.type not in LITERALS and text(each)
+        each.is_named and not each.child_count and each.type not in LITERALS and read_text(each)
         for each in walk(node)
         if not (each.parent and each.parent.type in LITERALS)
     )
 
 
-def _is_named_expected(node: "Node") -> bool:
-    word = normal(text(node)) if node.end_byte - node.start_byte < 80 else ""
+def _is_named_expected(node: Node) -> bool:
+    word = normalize_name(read_text(node)) if node.end_byte - node.start_byte < 80 else ""
     return word.startswith(("expect", "want", "exp")) or word.endswith(
         ("want", "expected", "wanted")
     )

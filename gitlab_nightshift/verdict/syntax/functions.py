@@ -1,36 +1,34 @@
-"""Functions and classes of a file: where they are, how they are called, who may call them."""
+"""Functions and classes of a file: where they are, what they are named, who may call them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field as slot
-from typing import TYPE_CHECKING
 
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.languages import Language
 from gitlab_nightshift.verdict.syntax.nodes import (
     CLASSES,
     COMMENTS,
     FUNCTIONS,
     LAMBDAS,
-    field,
-    kids,
-    last_line,
-    line,
-    names_in,
-    text,
+    find_field,
+    list_children,
+    read_last_line_number,
+    read_line_number,
+    read_text,
 )
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+_TABLE = RuleTable(__file__)
 
 _DEEPEST = 12
-_MARKS = frozenset(
-    "decorator annotation marker_annotation attribute_item attribute_list attribute_group".split()
-)
+_MARKS = _TABLE.get_words("marks")
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function, method or class. ``qualified`` has the names of what it stands in, with dots.
+    """A function, method or class. ``qualified`` has the names of what it is defined in, with dots.
 
     ``marks`` are its annotations, decorators or attributes as they are written; ``line`` to
     ``end`` are its lines with them, from 1.
@@ -43,18 +41,18 @@ class Function:
     marks: tuple[str, ...]
     is_class: bool
     outer: tuple["Function", ...] = slot(repr=False)
-    node: "Node" = slot(repr=False)
-    body: "Node | None" = slot(repr=False)
+    node: Node = slot(repr=False)
+    body: Node | None = slot(repr=False)
 
 
-def functions_of(root: "Node", language: Language) -> tuple[Function, ...]:
+def list_functions(root: Node, language: Language) -> tuple[Function, ...]:
     """All functions, methods and classes with a name, those inside functions left out."""
     found: list[Function] = []
     stack: list[tuple[Node, tuple[Function, ...]]] = [(root, ())]
     while stack:
         node, outer = stack.pop()
         here = outer
-        if node is not root and (made := _function(node, outer, language)):
+        if node is not root and (made := _read_function(node, outer, language)):
             found.append(made)
             if not made.is_class:
                 continue
@@ -64,21 +62,11 @@ def functions_of(root: "Node", language: Language) -> tuple[Function, ...]:
     return tuple(found)
 
 
-_HOLDERS = frozenset(
-    "decorated_definition export_statement lexical_declaration variable_declaration body_statement"
-    " class_body block declaration_list template_body statement_block expression_statement"
-    " interface_body enum_body enum_class_body namespace_declaration program source_file"
-    " compilation_unit if_statement else_clause try_statement type_declaration"
-    " enum_body_declarations ambient_declaration object_type companion_object"
-    " class_member_declarations"
-    " file_scoped_namespace_declaration namespace_definition field_declaration_list singleton_class"
-    " assignment_expression package_clause enum_variant_list begin compound_statement"
-    " extension_definition object pair".split()
-)
+_HOLDERS = _TABLE.get_words("holders")
 _VARIABLES = frozenset(("variable_declarator", "public_field_definition", "field_definition"))
 
 
-def _holds(node: "Node") -> bool:
+def _holds(node: Node) -> bool:
     kind = node.type
     return (
         kind in _HOLDERS or kind in FUNCTIONS or kind in CLASSES or kind in _VARIABLES
@@ -86,50 +74,50 @@ def _holds(node: "Node") -> bool:
     )  # fmt: skip
 
 
-def _function(node: "Node", outer: tuple[Function, ...], language: Language) -> Function | None:
+def _read_function(node: Node, outer: tuple[Function, ...], language: Language) -> Function | None:
     kind = node.type
     is_class = kind in CLASSES or kind == "type_spec"
-    body = field(node, "body")
+    body = find_field(node, "body")
     if not is_class and kind not in FUNCTIONS:
         if kind not in _VARIABLES | {"assignment_expression", "pair"}:
             return None
-        body = field(node, "value", "right")
+        body = find_field(node, "value", "right")
         if body is None or body.type not in LAMBDAS:
             return None
-    name = _name(node)
+    name = _read_name(node)
     if not name:
         return None
-    start, marks = _marks(node)
+    start, marks = _read_marks(node)
     owner = [each.name for each in outer if each.node.type != "mod_item" or each.name != "tests"]
-    if receiver := field(node, "receiver"):
-        owner = [text(_type_name(receiver))]
+    if receiver := find_field(node, "receiver"):
+        owner = [read_text(_find_type_name(receiver))]
     return Function(
         name=name,
         qualified=".".join([*owner, name]),
-        line=min(start, line(node)),
-        end=last_line(node),
+        line=min(start, read_line_number(node)),
+        end=read_last_line_number(node),
         marks=marks,
         is_class=is_class,
         outer=outer,
         node=node,
-        body=body or _body(node),
+        body=body or _find_body(node),
     )
 
 
-def _body(node: "Node") -> "Node | None":
+def _find_body(node: Node) -> Node | None:
     if node.type in ("method", "singleton_method"):
         return node  # Ruby: without a statement there is no body
     return next((child for child in node.named_children if child.type.endswith("body")), None)
 
 
-def _name(node: "Node") -> str:
-    named = field(node, "name", "left", "key") or (
-        field(node, "type", "trait") if node.type == "impl_item" else None
+def _read_name(node: Node) -> str:
+    named = find_field(node, "name", "left", "key") or (
+        find_field(node, "type", "trait") if node.type == "impl_item" else None
     )
     if named is None:
-        ids = [child for child in kids(node) if child.type.endswith("identifier")]
+        ids = [child for child in list_children(node) if child.type.endswith("identifier")]
         named = ids[0] if ids and node.type in FUNCTIONS | CLASSES else None
-    name = text(named)
+    name = read_text(named)
     if node.type == "impl_item":
         name = name.split("<")[0]
     for prefix in ("module.exports.", "exports."):
@@ -137,20 +125,20 @@ def _name(node: "Node") -> str:
     return name.strip("`\"'") if len(name) < 200 else ""
 
 
-def _type_name(receiver: "Node") -> "Node | None":
+def _find_type_name(receiver: Node) -> Node | None:
     """The type of a Go receiver."""
     stack = [receiver]
     while stack:
         node = stack.pop(0)
         if node.type == "type_identifier":
             return node
-        stack += kids(node)
+        stack += list_children(node)
     return None
 
 
-def _marks(node: "Node") -> tuple[int, tuple[str, ...]]:
+def _read_marks(node: Node) -> tuple[int, tuple[str, ...]]:
     """The first line with the annotations of a definition, and these."""
-    found = list(_marks_inside(node))
+    found = list(_list_inner_marks(node))
     outside = node
     if node.parent and node.parent.type in ("decorated_definition", "export_statement"):
         outside = node.parent
@@ -160,18 +148,13 @@ def _marks(node: "Node") -> tuple[int, tuple[str, ...]]:
         if before.type in _MARKS:
             found.append(before)
         before = before.prev_named_sibling
-    lines = [line(each) for each in found] or [line(node)]
-    return min(lines), tuple(text(each) for each in sorted(found, key=lambda n: n.start_byte))
+    lines = [read_line_number(each) for each in found] or [read_line_number(node)]
+    return min(lines), tuple(read_text(each) for each in sorted(found, key=lambda n: n.start_byte))
 
 
-def _marks_inside(node: "Node") -> Iterator["Node"]:
+def _list_inner_marks(node: Node) -> Iterator[Node]:
     for child in node.named_children:
         if child.type in _MARKS:
             yield child
         elif child.type in ("modifiers", "attributes"):
             yield from child.named_children
-
-
-def names_used(function: Function) -> frozenset[str]:
-    """Every name that a function mentions, in its signature, its marks and its body."""
-    return names_in(function.node)

@@ -1,45 +1,48 @@
 """Assertions whose words come after their subject: ``expect(x).toBe(y)``, ``x shouldBe y``."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax import conditions
 from gitlab_nightshift.verdict.syntax.assertion import (
     Assertion,
-    bare_condition,
-    limit,
-    made,
-    raise_rank,
-    texts,
+    build_assertion,
+    rank_exception,
+    rank_expected,
+    read_condition,
+    read_texts,
 )
-from gitlab_nightshift.verdict.syntax.nodes import CALLS, Link, bare, chain, field, kids, text
-from gitlab_nightshift.verdict.syntax.words import (
+from gitlab_nightshift.verdict.syntax.assertion_words import (
     EXACT,
     PARTIAL,
     RAISES,
     TRUTHY,
-    negative,
-    normal,
-    strength,
+    normalize_name,
+    parse_assertion_name,
+    rank_opposite,
+)
+from gitlab_nightshift.verdict.syntax.nodes import (
+    CALLS,
+    Link,
+    find_field,
+    list_children,
+    read_chain,
+    read_text,
+    unwrap_node,
 )
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+_TABLE = RuleTable(__file__)
 
 
-FLUENT = frozenset(
-    "expect assertthat that assertthatthrownby assertthatcode assertthatexceptionoftype"
-    " thenthrownby"
-    " then assertthatobject assertthatjson assertthatnoexception expectasync isexpected ω 𝔼"
-    " assertthatillegalargumentexception assertthatnullpointerexception assertthatioexception"
-    " verifythat given expecttypeof asserttype inorder".split()
-)
+FLUENT = _TABLE.get_words("fluent")
 
 
 _FLIPS = frozenset("not never nottobe tonot notto shouldnot wont neverto".split())
 
 
-def should_at(words: list[str], links: tuple[Link, ...]) -> int | None:
+def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
     """The link of ``x.should eq(y)``, ``x shouldBe y``, ``x.must_equal y``, ``x must_== y``."""
     for at, word in enumerate(words):
         if (
@@ -55,82 +58,85 @@ def should_at(words: list[str], links: tuple[Link, ...]) -> int | None:
     return None
 
 
-def left_of(node: "Node") -> "Node | None":
+def find_left_operand(node: Node) -> Node | None:
     current = node
     for _ in range(20):
-        inside = field(
+        inside = find_field(
             current, "left", "receiver", "object", "function", "expression", "value"
-        ) or (kids(current)[0] if kids(current) else None)
+        ) or (list_children(current)[0] if list_children(current) else None)
         if inside is None:
             return current
-        inside = bare(inside)
+        inside = unwrap_node(inside)
         if not any(
-            normal(link.name).startswith(("should", "must", "wont")) for link in chain(inside)[1:]
+            normalize_name(link.name).startswith(("should", "must", "wont"))
+            for link in read_chain(inside)[1:]
         ):
             return inside
         current = inside
     return current
 
 
-def fluent(node: "Node", links: tuple[Link, ...]) -> Iterator[Assertion]:
+def read_fluent(node: Node, links: tuple[Link, ...]) -> Iterator[Assertion]:
     """``expect(x).not.toBe(y)``, ``assertThat(x).isEqualTo(y)``, ``expect(x).to eq(y)``."""
     first = links[0]
     args = list(first.args or ())
-    if normal(first.name) == "expect" and links[-1].name in ("assertions", "hasAssertions"):
+    if normalize_name(first.name) == "expect" and links[-1].name in ("assertions", "hasAssertions"):
         return
-    if normal(first.name) in ("assertthat", "that") and len(links) == 1:
-        yield from hamcrest(node, args)
+    if normalize_name(first.name) in ("assertthat", "that") and len(links) == 1:
+        yield from read_hamcrest(node, args)
         return
-    if normal(first.name) in _THROWN:
-        yield _thrown(node, links)
+    if normalize_name(first.name) in _THROWN:
+        yield _read_thrown_by(node, links)
         return
-    subject = text(args[0]) if args else first.name
-    yield from matcher(node, links, 0, subject)
+    subject = read_text(args[0]) if args else first.name
+    yield from read_matcher(node, links, 0, subject)
 
 
-_THROWN = frozenset(
-    "assertthatthrownby thenthrownby assertthatexceptionoftype assertthatexception".split()
-)
+_THROWN = _TABLE.get_words("thrown")
 
 
-def _thrown(node: "Node", links: tuple[Link, ...]) -> Assertion:
+def _read_thrown_by(node: Node, links: tuple[Link, ...]) -> Assertion:
     """``assertThatThrownBy(() -> f()).isInstanceOf(X.class).hasMessageContaining(m)``."""
-    types = [links[0]] if normal(links[0].name) == "assertthatexceptionoftype" else []
+    types = [links[0]] if normalize_name(links[0].name) == "assertthatexceptionoftype" else []
     types += [
-        link for link in links[1:] if strength(link.name)[0] in ("instance", "instanceof", "oftype")
+        link
+        for link in links[1:]
+        if parse_assertion_name(link.name)[0] in ("instance", "instanceof", "oftype")
     ]
-    said = [each for link in (*types, *links[1:]) for each in texts(link.args)]
+    said = [each for link in (*types, *links[1:]) for each in read_texts(link.args)]
     plain = tuple(dict.fromkeys(each for each in said if "->" not in each))
-    return made(node, "raises", raise_rank(plain), (), plain)
+    return build_assertion(node, "raises", rank_exception(plain), (), plain)
 
 
-def hamcrest(node: "Node", args: "list[Node]") -> Iterator[Assertion]:
+def read_hamcrest(node: Node, args: list[Node]) -> Iterator[Assertion]:
     args = args[1:] if len(args) > 2 and args[0].type in ("string_literal", "string") else args
     if len(args) < 2:
         if args and conditions.is_condition(args[0]):
-            yield from bare_condition(node, args)
+            yield from read_condition(node, args)
         return
-    word, rank, negated, expected = _matcher_of(args[1])
-    rank = negative(word, rank) if negated and word not in RAISES else rank
-    yield made(node, word, rank, (text(args[0]),), expected, negated, tuple(args))
+    word, rank, negated, expected = _read_matcher_argument(args[1])
+    rank = rank_opposite(word, rank) if negated and word not in RAISES else rank
+    yield build_assertion(node, word, rank, (read_text(args[0]),), expected, negated, tuple(args))
 
 
-def _matcher_of(node: "Node") -> tuple[str, int, bool, tuple[str, ...]]:
+def _read_matcher_argument(node: Node) -> tuple[str, int, bool, tuple[str, ...]]:
     """``is(not(equalTo(3)))``, ``eq(3)``, ``be_nil``, ``raise_error(X)``."""
     negated, word, rank = False, "helper", EXACT
     expected: tuple[str, ...] = ()
-    current: Node | None = bare(node)
+    current: Node | None = unwrap_node(node)
     for _ in range(6):
-        links = chain(current) if current else ()
+        links = read_chain(current) if current else ()
         if not links:
             break
-        said, found, flipped = strength(links[-1].name if len(links) < 3 else links[0].name)
-        negated ^= flipped or normal(links[-1].name) in _FLIPS
+        said, found, flipped = parse_assertion_name(
+            links[-1].name if len(links) < 3 else links[0].name
+        )
+        negated ^= flipped or normalize_name(links[-1].name) in _FLIPS
         args = links[-1].args or links[0].args or ()
         if said in RAISES:
-            return said, raise_rank(texts(args)), negated, texts(args)
+            return said, rank_exception(read_texts(args)), negated, read_texts(args)
         if found is not None:
-            word, rank, expected = said, found, texts(args)
+            word, rank, expected = said, found, read_texts(args)
         if not args or args[0].type not in CALLS:
             break
         if said not in ("is", "not", "that", "be") and found is not None:
@@ -139,18 +145,24 @@ def _matcher_of(node: "Node") -> tuple[str, int, bool, tuple[str, ...]]:
     return word, rank, negated, expected
 
 
-def matcher(node: "Node", links: tuple[Link, ...], start: int, subject: str) -> Iterator[Assertion]:
+def read_matcher(
+    node: Node, links: tuple[Link, ...], start: int, subject: str
+) -> Iterator[Assertion]:
     """The strongest matcher among the links of a chain after ``start``."""
     negated = False
     best: _Best | None = None
     for link in links[start:] if start else links[1:]:
         negated = negated or _turns(link)
-        found = _of_link(link, negated, links[0].types)
-        best = _stronger(best, found) if found else best
+        found = _read_link(link, negated, links[0].types)
+        best = _choose_stronger(best, found) if found else best
     if best:
         word, rank, flip, expected, parts = best
-        rank = max(min(rank, limit(expected)), _inner_rank(word, flip, links[0].args))
-        yield made(node, word, rank, (subject,), expected, flip, (*(links[0].args or ()), *parts))
+        rank = max(
+            min(rank, rank_expected(expected)), _rank_inner_condition(word, flip, links[0].args)
+        )
+        yield build_assertion(
+            node, word, rank, (subject,), expected, flip, (*(links[0].args or ()), *parts)
+        )
 
 
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())
@@ -158,40 +170,40 @@ _ALONE = frozenset("null empty undefined nan nil calledonce calledtwice exist".s
 
 
 def _turns(link: Link) -> bool:
-    name = normal(link.name)
-    if name in _TAKES_MATCHER and link.args and text(link.args[0]).startswith("not"):
-        return text(link.args[0]) in ("not", "not be")
+    name = normalize_name(link.name)
+    if name in _TAKES_MATCHER and link.args and read_text(link.args[0]).startswith("not"):
+        return read_text(link.args[0]) in ("not", "not be")
     return name in _FLIPS
 
 
-def _of_link(link: Link, negated: bool, types: str) -> "_Best | None":
+def _read_link(link: Link, negated: bool, types: str) -> "_Best | None":
     """The matcher of one link; None where it says nothing."""
-    name, args = normal(link.name), link.args or ()
-    word, rank, flipped = strength(link.name)
+    name, args = normalize_name(link.name), link.args or ()
+    word, rank, flipped = parse_assertion_name(link.name)
     if name in _TAKES_MATCHER and args:
-        return _handed_over(args, negated)
+        return _read_passed_matcher(args, negated)
     if name == "thrownby":
         said = (types,) if types else ()
-        return "raises", raise_rank(said), negated, said, args
+        return "raises", rank_exception(said), negated, said, args
     if word in RAISES:
-        return word, raise_rank(texts(args)), negated, texts(args), args
+        return word, rank_exception(read_texts(args)), negated, read_texts(args), args
     flip = negated != flipped
     if rank is not None and (
         link.args is not None or (word != "be" and _may_stand_alone(word, rank))
     ):
-        return word, negative(word, rank) if flip else rank, flip, texts(args), args
+        return word, rank_opposite(word, rank) if flip else rank, flip, read_texts(args), args
     if rank is None and link.args is not None and name not in _SAYS_NOTHING:
-        return "helper", PARTIAL, negated, texts(args), args
+        return "helper", PARTIAL, negated, read_texts(args), args
     return None
 
 
-def _handed_over(args: "tuple[Node, ...]", negated: bool) -> "_Best | None":
+def _read_passed_matcher(args: tuple[Node, ...], negated: bool) -> "_Best | None":
     """The matcher in ``to(eq(3))``, ``should(be_nil)``."""
-    if text(args[0]) in ("not", "be", "have", "not be"):
+    if read_text(args[0]) in ("not", "be", "have", "not be"):
         return None
-    word, rank, inner, expected = _matcher_of(args[0])
+    word, rank, inner, expected = _read_matcher_argument(args[0])
     flip = inner != negated
-    rank = negative(word, rank) if flip and word not in RAISES else rank
+    rank = rank_opposite(word, rank) if flip and word not in RAISES else rank
     return word, rank, flip, expected, args
 
 
@@ -203,18 +215,18 @@ def _may_stand_alone(word: str, rank: int) -> bool:
     return rank <= TRUTHY or word in _ALONE
 
 
-def _inner_rank(word: str, flip: bool, args: "tuple[Node, ...] | None") -> int:
+def _rank_inner_condition(word: str, flip: bool, args: tuple[Node, ...] | None) -> int:
     """``assertThat(list.contains(x)).isTrue()`` demands what the condition inside demands."""
     if not args or word not in ("true", "false", "truthy", "falsy"):
         return 0
-    inner = next(conditions.demands(args[0], flip != (word in ("false", "falsy"))), None)
+    inner = next(conditions.list_demands(args[0], flip != (word in ("false", "falsy"))), None)
     return inner.rank if inner and inner.rank < EXACT else 0
 
 
-_Best = tuple[str, int, bool, tuple[str, ...], "tuple[Node, ...]"]
+_Best = tuple[str, int, bool, tuple[str, ...], tuple[Node, ...]]
 
 
-def _stronger(best: "_Best | None", other: "_Best") -> "_Best":
+def _choose_stronger(best: "_Best | None", other: "_Best") -> "_Best":
     if best is None or best[0] == "helper" or (other[0] != "helper" and other[1] >= best[1]):
         return other
     return best

@@ -2,14 +2,22 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.functions import Function
 from gitlab_nightshift.verdict.syntax.languages import Language
-from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, LITERALS, field, kids, text
+from gitlab_nightshift.verdict.syntax.nodes import (
+    COMMENTS,
+    LITERALS,
+    find_field,
+    list_children,
+    read_text,
+)
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+_TABLE = RuleTable(__file__)
+_VALUED = _TABLE.get_words("valued")
 
 
 @dataclass(frozen=True)
@@ -33,27 +41,17 @@ class Signature:
 
 
 _LISTS = ("parameters", "parameter")
-_REST = frozenset(
-    "list_splat_pattern rest_pattern splat_parameter variadic_parameter_declaration"
-    " spread_parameter"
-    " variadic_parameter".split()
-)
+_REST = _TABLE.get_words("rest")
 _OPTIONS = frozenset(("dictionary_splat_pattern", "hash_splat_parameter", "block_parameter"))
 
 
-def signature_of(function: Function, language: Language) -> Signature | None:
+def read_signature(function: Function, language: Language) -> Signature | None:
     """The signature; None for a class or where there are no parameters to be seen."""
     if function.is_class:
         return None
     node = function.node
-    if node.type in (
-        "variable_declarator",
-        "public_field_definition",
-        "field_definition",
-        "assignment_expression",
-        "pair",
-    ):
-        node = field(node, "value", "right") or node
+    if node.type in _VALUED:
+        node = find_field(node, "value", "right") or node
     given = [child for name in _LISTS for child in node.children_by_field_name(name)]
     if not given:
         given = [
@@ -61,15 +59,13 @@ def signature_of(function: Function, language: Language) -> Signature | None:
         ]
     found: list[Parameter] = []
     for group in given:
-        found += _group(group, language)
+        found += _read_parameters(group, language)
     return Signature(
-        tuple(_without_self(found, function, language)), _returns(node), _is_async(node)
+        tuple(_drop_self(found, function, language)), _read_return_type(node), _is_async(node)
     )
 
 
-def _without_self(
-    found: list[Parameter], function: Function, language: Language
-) -> list[Parameter]:
+def _drop_self(found: list[Parameter], function: Function, language: Language) -> list[Parameter]:
     if (
         language.name == "python"
         and found
@@ -80,12 +76,12 @@ def _without_self(
     return found
 
 
-def _group(group: "Node", language: Language) -> list[Parameter]:
+def _read_parameters(group: Node, language: Language) -> list[Parameter]:
     if group.type in ("identifier",):
-        return [Parameter(text(group), "", None)]
+        return [Parameter(read_text(group), "", None)]
     found: list[Parameter] = []
     keyword = False
-    children = [child for child in group.children if child.is_named or text(child) == "*"]
+    children = [child for child in group.children if child.is_named or read_text(child) == "*"]
     for child in children:
         if child.type in COMMENTS or child.type in (
             "attribute_item",
@@ -93,14 +89,14 @@ def _group(group: "Node", language: Language) -> list[Parameter]:
             "self_parameter",
         ):
             continue
-        if child.type == "keyword_separator" or text(child) == "*":
+        if child.type == "keyword_separator" or read_text(child) == "*":
             keyword = True
         elif child.type == "positional_separator":
             continue
         elif child.type in LITERALS and found:
-            found[-1] = Parameter(found[-1].name, found[-1].type, text(child), found[-1].kind)
+            found[-1] = Parameter(found[-1].name, found[-1].type, read_text(child), found[-1].kind)
         else:
-            made = _one(child, keyword)
+            made = _read_parameter(child, keyword)
             keyword = keyword or (
                 language.name == "python" and bool(made) and made[0].kind == "rest"
             )
@@ -108,7 +104,7 @@ def _group(group: "Node", language: Language) -> list[Parameter]:
     return found
 
 
-def _one(node: "Node", keyword: bool) -> list[Parameter]:
+def _read_parameter(node: Node, keyword: bool) -> list[Parameter]:
     kind = "keyword" if keyword or node.type == "keyword_parameter" else "positional"
     inner = (
         node.named_children[0]
@@ -123,21 +119,27 @@ def _one(node: "Node", keyword: bool) -> list[Parameter]:
     if not names:
         ids = [
             each
-            for each in kids(node)
+            for each in list_children(node)
             if each.type.endswith("identifier") or each.type == "variable_name"
         ]
         names = ids[:1] or [inner]
-    default = _default(node)
-    typed = _plain(text(field(node, "type")) or _bare_type(node)).removeprefix(":").strip()
-    if text(node).rstrip().endswith("...") or "..." in typed:
+    default = _read_default(node)
+    typed = (
+        _normalize_code(read_text(find_field(node, "type")) or _find_bare_type(node))
+        .removeprefix(":")
+        .strip()
+    )
+    if read_text(node).rstrip().endswith("...") or "..." in typed:
         kind = "rest"
-    return [Parameter(text(name).lstrip("*&$.").strip(), typed, default, kind) for name in names]
+    return [
+        Parameter(read_text(name).lstrip("*&$.").strip(), typed, default, kind) for name in names
+    ]
 
 
-def _bare_type(node: "Node") -> str:
+def _find_bare_type(node: Node) -> str:
     return next(
         (
-            text(each)
+            read_text(each)
             for each in node.named_children
             if each.type in ("user_type", "nullable_type", "function_type")
         ),
@@ -145,26 +147,26 @@ def _bare_type(node: "Node") -> str:
     )
 
 
-def _default(node: "Node") -> str | None:
-    value = field(node, "value", "default_value", "right")
+def _read_default(node: Node) -> str | None:
+    value = find_field(node, "value", "default_value", "right")
     if value is not None:
-        return _plain(text(value))
+        return _normalize_code(read_text(value))
     if node.type in ("optional_parameter",):
         return "?"
     if node.type in ("keyword_parameter",):
         return None
-    if node.type == "parameter" and "=" in text(node) and "=>" not in text(node):
-        return _plain(text(node).split("=", 1)[1])
+    if node.type == "parameter" and "=" in read_text(node) and "=>" not in read_text(node):
+        return _normalize_code(read_text(node).split("=", 1)[1])
     return None
 
 
-def _plain(code: str) -> str:
+def _normalize_code(code: str) -> str:
     return " ".join(code.replace("'", '"').split())
 
 
-def _returns(node: "Node") -> str:
-    given = field(node, "return_type", "result", "returns") or (
-        field(node, "type") if node.type == "method_declaration" else None
+def _read_return_type(node: Node) -> str:
+    given = find_field(node, "return_type", "result", "returns") or (
+        find_field(node, "type") if node.type == "method_declaration" else None
     )
     if given is None:
         bare_types = [
@@ -173,13 +175,13 @@ def _returns(node: "Node") -> str:
         given = bare_types[-1] if node.type == "function_declaration" and bare_types else None
     if given is not None and given.type == "parameter_list":
         types = [
-            text(field(each, "type"))
-            for each in kids(given)
+            read_text(find_field(each, "type"))
+            for each in list_children(given)
             for _ in each.children_by_field_name("name") or [each]
         ]
         return types[0] if len(types) == 1 else f"({', '.join(types)})"
-    return re.sub(r"^(:|->)\s*", "", _plain(text(given))).strip('"')
+    return re.sub(r"^(:|->)\s*", "", _normalize_code(read_text(given))).strip('"')
 
 
-def _is_async(node: "Node") -> bool:
-    return bool(re.match(r"(export\s+)?(static\s+)?async\b", text(node)[:40]))
+def _is_async(node: Node) -> bool:
+    return bool(re.match(r"(export\s+)?(static\s+)?async\b", read_text(node)[:40]))

@@ -1,172 +1,140 @@
-"""In which direction a setting is looser: each function says what changed for the worse, or ""."""
+"""In which direction a setting is looser: each says what changed for the worse, or ""."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from gitlab_nightshift.verdict.tooling.facts import items_of
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.tooling.command_lines import describe_checker_loss
+from gitlab_nightshift.verdict.tooling.tool_facts import list_items
 
 Worse = Callable[[Any, Any], str]
 """Looks at the old and the new value (None where the setting is not there)."""
 
-_OUTPUT = re.compile(
-    r"^[*./!]*(node_modules|dist|build|coverage|htmlcov|target|out|venv|env|tox|nox|git|eggs"
-    r"|egg-info|__pycache__|mypy_cache|ruff_cache|pytest_cache|next|nuxt|svelte-kit|turbo|cache"
-    r"|vendor|bower_components|third_party|site-packages|_build|__pypackages__)([*/]|$)"
-)
-_UNREACHABLE = re.compile(
-    r"TYPE_CHECKING|__main__|NotImplementedError|abstractmethod|overload|Protocol|\.\.\.|__repr__"
-    r"|assert_never|AssertionError|^pragma: no ?cover$"
-)
+_TABLE = RuleTable(__file__)
+_OUTPUT = _TABLE.get_pattern("output")
+_UNREACHABLE = _TABLE.get_pattern("unreachable")
 _SAME_OPTIONS = {"-Xfatal-warnings": "-Werror"}
 _SHOWN = 3
 
 
-def shown(items: Iterable[str]) -> str:
+def parse_direction(said: str) -> Worse:
+    """The direction of a row of a table: its name, a limit, or a scale from loose to strict."""
+    if said.startswith("raised above "):
+        return _make_upper_limit(float(said.removeprefix("raised above ")))
+    kind, scale, words = said.partition("scale ")
+    if scale:
+        severity = _make_severity_scale(words.split(" < "))
+        return _with_limit(severity) if kind else severity
+    return _BY_NAME[said]
+
+
+def format_items(items: Iterable[str]) -> str:
     """The first few of a list, short."""
     each = list(items)
     more = f" and {len(each) - _SHOWN} more" if len(each) > _SHOWN else ""
     return ", ".join(item if len(item) <= 60 else f"{item[:57]}…" for item in each[:_SHOWN]) + more
 
 
-def grows(old: Any, new: Any) -> str:
-    """A list of what is left out: looser where it gains something that is no build output."""
-    had = set(items_of(old))
-    gained = [item for item in items_of(new) if item not in had and not _OUTPUT.match(item)]
-    return f"gained {shown(gained)}" if gained else ""
+# --- lists ----------------------------------------------------------------------------------------
+
+_Holds = Callable[[Collection[str], str], bool]
 
 
-def globs_out(old: Any, new: Any) -> str:
-    """A list of patterns or names of which some, behind ``!`` or ``-``, leave something out."""
-    out = grows(*(tuple(i for i in items_of(v) if i[:1] in ("!", "-")) for v in (old, new)))
-    within = fewer_globs(
-        *(tuple(i for i in items_of(v) if i[:1] not in ("!", "-")) for v in (old, new))
-    )
-    return out or ("" if new is None else within)
+def _make_growth(holds: _Holds) -> Worse:
+    """A list of what is left out: looser where it gains what the old one does not hold."""
+
+    def describe_growth(old: Any, new: Any) -> str:
+        had = list_items(old)
+        gained = [item for item in list_items(new) if not holds(had, item)]
+        return f"gained {format_items(gained)}" if gained else ""
+
+    return describe_growth
 
 
-def lines_grow(old: Any, new: Any) -> str:
-    """Lines that no coverage is asked of; the usual idioms that no test can reach are no matter."""
-    return grows(old, tuple(item for item in items_of(new) if not _UNREACHABLE.search(item)))
+def _make_loss(holds: _Holds, *, gone: bool = True) -> Worse:
+    """A list of what is checked: looser where it loses what the new one does not hold."""
+
+    def describe_loss(old: Any, new: Any) -> str:
+        if gone and new is None and old not in (None, "", ()):
+            return "is gone"
+        has = list_items(new)
+        lost = [item for item in list_items(old) if not holds(has, item)]
+        return f"lost {format_items(lost)}" if lost else ""
+
+    return describe_loss
 
 
-def codes_grow(old: Any, new: Any) -> str:
-    """The same for codes of rules: E501 is nothing new where E5 was in the list."""
-    had = items_of(old)
-    gained = [item for item in items_of(new) if not _covered(item, had)]
-    return f"gained {shown(gained)}" if gained else ""
+def _holds_item(items: Collection[str], item: str) -> bool:
+    return item in items
 
 
-def shrinks(old: Any, new: Any) -> str:
-    """A list of what is checked: looser where it loses something."""
-    if new is None and old not in (None, "", ()):
-        return "is gone"
-    has = set(items_of(new))
-    lost = [item for item in items_of(old) if item not in has]
-    return f"lost {shown(lost)}" if lost else ""
+def _holds_code(codes: Collection[str], code: str) -> bool:
+    """E501 is nothing new where E5 or ALL was in the list."""
+    return any(code.startswith(each) or each.upper() == "ALL" for each in codes)
 
 
-def codes_shrink(old: Any, new: Any) -> str:
-    """The same for codes of rules: E501 is not lost where E5 or ALL is there."""
-    if new is None and old not in (None, "", ()):
-        return "is gone"
-    lost = [item for item in items_of(old) if not _covered(item, items_of(new))]
-    return f"lost {shown(lost)}" if lost else ""
+def _holds_glob(globs: Collection[str], glob: str) -> bool:
+    """A pattern of files is not lost where another one holds all of it."""
+    has = [each for item in globs for each in _expand_braces(item)]
+    return all(any(each == g or fnmatchcase(each, g) for g in has) for each in _expand_braces(glob))
 
 
-def fewer(old: Any, new: Any) -> str:
-    """The same where one entry may stand there several times."""
-    lost = [*(Counter(items_of(old)) - Counter(items_of(new)))]
-    return f"lost {shown(lost)}" if lost else ""
+def _holds_option(options: Collection[str], option: str) -> bool:
+    """Options that make a compiler strict; the older of two names is the same."""
+    after = [_SAME_OPTIONS.get(item, item) for item in options]
+    whole = {item.partition(":")[0] for item in after if item.endswith(("Xlint", ":all", ":_"))}
+    return _SAME_OPTIONS.get(option, option) in after or option.partition(":")[0] in whole
 
 
-def fewer_words(old: Any, new: Any) -> str:
-    """The same for the words of texts, such as names of tasks."""
-    before, after = (re.findall(r"[\w:.-]+", " ".join(items_of(value))) for value in (old, new))
-    return shrinks(before, after)
-
-
-def fewer_globs(old: Any, new: Any) -> str:
-    """The same for patterns of files: one is not lost where another one holds all of it."""
-    has = [each for item in items_of(new) for each in _braces(item)]
-    lost = [
-        item
-        for item in items_of(old)
-        if not all(any(each == g or fnmatchcase(each, g) for g in has) for each in _braces(item))
-    ]
-    return f"lost {shown(lost)}" if lost else ""
-
-
-def _braces(glob: str) -> list[str]:
+def _expand_braces(glob: str) -> list[str]:
     """``{a,b}/*`` is two patterns."""
     match = re.search(r"\{([^{}]*)\}", glob[:200])
     if not match or glob.count("{") > 3:
         return [glob]
-    ends = (glob[: match.start()], glob[match.end() :])
-    return [each for part in match[1].split(",") for each in _braces(f"{ends[0]}{part}{ends[1]}")]
+    start, end = glob[: match.start()], glob[match.end() :]
+    return [each for part in match[1].split(",") for each in _expand_braces(start + part + end)]
 
 
-def compiler_options(old: Any, new: Any) -> str:
-    """Options that make a compiler strict; the older of two names is the same."""
-    after = [_SAME_OPTIONS.get(item, item) for item in items_of(new)]
-    whole = {item.partition(":")[0] for item in after if item.endswith(("Xlint", ":all", ":_"))}
-    lost = [
-        item
-        for item in items_of(old)
-        if _SAME_OPTIONS.get(item, item) not in after and item.partition(":")[0] not in whole
+_describe_growth = _make_growth(lambda had, item: item in had or bool(_OUTPUT.match(item)))
+_describe_line_growth = _make_growth(
+    lambda had, item: item in had or bool(_OUTPUT.match(item) or _UNREACHABLE.search(item))
+)
+_describe_loss = _make_loss(_holds_item)
+_describe_glob_loss = _make_loss(_holds_glob, gone=False)
+
+
+def _describe_excluded_globs(old: Any, new: Any) -> str:
+    """A list of patterns or names of which some, behind ``!`` or ``-``, leave something out."""
+    sides = [
+        [tuple(i for i in list_items(v) if (i[:1] in ("!", "-")) == out) for v in (old, new)]
+        for out in (True, False)
     ]
-    return f"lost {shown(lost)}" if lost else ""
+    return _describe_growth(*sides[0]) or ("" if new is None else _describe_glob_loss(*sides[1]))
 
 
-def compiler_switch(old: Any, new: Any) -> str:
-    """A switch of a compiler that may say ``disable`` and half of ``enable``."""
-    if old == "enable" and new in ("warnings", "annotations"):
-        return f"was enable, is {new} now"
-    return turned_off(*("false" if value == "disable" else value for value in (old, new)))
+def _describe_count_loss(old: Any, new: Any) -> str:
+    """What is checked, where one entry may be there several times."""
+    lost = [*(Counter(list_items(old)) - Counter(list_items(new)))]
+    return f"lost {format_items(lost)}" if lost else ""
 
 
-def filters(old: Any, new: Any) -> str:
+def _describe_word_loss(old: Any, new: Any) -> str:
+    """The same for the words of texts, such as names of tasks."""
+    return _describe_loss(*(re.findall(r"[\w:.-]+", " ".join(list_items(v))) for v in (old, new)))
+
+
+def _describe_filter(old: Any, new: Any) -> str:
     """A choice of tests: any other one may leave some out, none at all leaves out nothing."""
-    return f"is {shown(items_of(new))} now" if new not in (None, old, "", ()) else ""
+    return f"is {format_items(list_items(new))} now" if new not in (None, old, "", ()) else ""
 
 
-def _covered(code: str, by: Iterable[str]) -> bool:
-    return any(code.startswith(each) or each.upper() == "ALL" for each in by)
+# --- limits ---------------------------------------------------------------------------------------
 
 
-def higher(old: Any, new: Any) -> str:
-    """A limit from above."""
-    before, after = number(old), number(new)
-    if before is not None and after is None:
-        return "is gone"
-    if before is None or after is None or after <= before:
-        return ""
-    return f"was raised from {before:g} to {after:g}"
-
-
-def above(default: float) -> Worse:
-    """A limit from above that is there even where nobody sets it."""
-
-    def worse(old: Any, new: Any) -> str:
-        known = (default if value is None else value for value in (old, new))
-        return higher(*known)
-
-    return worse
-
-
-def lower(old: Any, new: Any) -> str:
-    """A limit from below."""
-    before, after = number(old), number(new)
-    if before is not None and before > 0 and after is None:
-        return "is gone"
-    if before is None or after is None or after >= before:
-        return ""
-    return f"was lowered from {before:g} to {after:g}"
-
-
-def number(value: Any) -> float | None:
+def parse_number(value: Any) -> float | None:
     """A number, also with a percent sign; None for anything else."""
     if isinstance(value, bool):
         return None
@@ -174,59 +142,87 @@ def number(value: Any) -> float | None:
     return float(match[1]) if match else None
 
 
-def turned_on(old: Any, new: Any) -> str:
-    """A switch that lets things pass."""
-    return "was switched on" if truth(new) and not truth(old) else ""
+def _describe_increase(old: Any, new: Any) -> str:
+    """A limit from above."""
+    before, after = parse_number(old), parse_number(new)
+    if before is not None and after is None:
+        return "is gone"
+    if before is None or after is None or after <= before:
+        return ""
+    return f"was raised from {before:g} to {after:g}"
 
 
-def turned_off(old: Any, new: Any) -> str:
-    """A switch that checks something: looser where it is off now, or gone."""
-    if new is None:
-        return "is gone" if truth(old) else ""
-    return "was switched off" if not truth(new) and (old is None or truth(old)) else ""
+def _make_upper_limit(default: float) -> Worse:
+    """A limit from above that is there even where nobody sets it."""
+    return lambda *values: _describe_increase(*(default if v is None else v for v in values))
+
+
+def _describe_decrease(old: Any, new: Any) -> str:
+    """A limit from below."""
+    before, after = parse_number(old), parse_number(new)
+    if before is not None and before > 0 and after is None:
+        return "is gone"
+    if before is None or after is None or after >= before:
+        return ""
+    return f"was lowered from {before:g} to {after:g}"
+
+
+# --- switches and severities ----------------------------------------------------------------------
 
 
 def truth(value: Any) -> bool:
     """A switch as the usual formats write it."""
     if isinstance(value, str):
-        return value.strip().lower() not in ("", "false", "no", "off", "0", "none")
+        return value.strip().lower() not in ("", "false", "no", "off", "0", "none", "disable")
     return bool(value)
 
 
-def scale(*words: str) -> Worse:
+def _describe_switch_on(old: Any, new: Any) -> str:
+    """A switch that lets things pass."""
+    return "was switched on" if truth(new) and not truth(old) else ""
+
+
+def _describe_switch_off(old: Any, new: Any) -> str:
+    """A switch that checks something: looser where it is off now, or gone, or half on."""
+    if old == "enable" and new in ("warnings", "annotations"):
+        return f"was enable, is {new} now"
+    if new is None:
+        return "is gone" if truth(old) else ""
+    return "was switched off" if not truth(new) and (old is None or truth(old)) else ""
+
+
+def _make_severity_scale(words: list[str]) -> Worse:
     """A severity: ``words`` from the loosest to the strictest, equal ones separated by ``|``."""
     rank = {word: n for n, same in enumerate(words) for word in same.split("|")}
 
-    def worse(old: Any, new: Any) -> str:
-        before, after = (rank.get(_severity(value)) for value in (old, new))
+    def describe_loosening(old: Any, new: Any) -> str:
+        before, after = (rank.get(_read_severity(value)) for value in (old, new))
         if new is None:
-            return f"is gone (was {_severity(old)})" if before else ""
+            return f"is gone (was {_read_severity(old)})" if before else ""
         if after is None or (before is None and (old is not None or after > 0)):
             return ""
         if before is not None and after >= before:
             return ""
-        was = f" (was {_severity(old)})" if old is not None else ""
-        return f"is {_severity(new)} now{was}"
+        was = f" (was {_read_severity(old)})" if old is not None else ""
+        return f"is {_read_severity(new)} now{was}"
 
-    return worse
-
-
-def with_limit(severity: Worse) -> Worse:
-    """A rule as ``[severity, limit]``: a limit from above may stand behind the severity."""
-
-    def worse(old: Any, new: Any) -> str:
-        limits = (
-            number(value[1]) if isinstance(value, (list, tuple)) and len(value) > 1 else None
-            for value in (old, new)
-        )
-        before, after = limits
-        raised = higher(before, after) if before is not None and after is not None else ""
-        return severity(old, new) or raised
-
-    return worse
+    return describe_loosening
 
 
-def _severity(value: Any) -> str:
+def _with_limit(severity: Worse) -> Worse:
+    """A rule as ``[severity, limit]``: a limit from above may follow the severity."""
+
+    def describe_loosening(old: Any, new: Any) -> str:
+        limits = [
+            parse_number(v[1]) if isinstance(v, (list, tuple)) and len(v) > 1 else None
+            for v in (old, new)
+        ]
+        return severity(old, new) or ("" if None in limits else _describe_increase(*limits))
+
+    return describe_loosening
+
+
+def _read_severity(value: Any) -> str:
     if isinstance(value, (tuple, list)) and value:
         value = value[0]
     if isinstance(value, Mapping):
@@ -234,18 +230,31 @@ def _severity(value: Any) -> str:
     return str(value).lower()
 
 
-def changed(old: Any, new: Any) -> str:
-    """A text (a pattern, a level's name) for which only another value can be told."""
+def _describe_change(old: Any, new: Any) -> str:
+    """A text (a pattern, a level's name) of which only a change can be noticed, not a direction."""
     if old is None or old == new:
-        return "" if old == new else f"is {shown(items_of(new)) or new} now"
+        return "" if old == new else f"is {format_items(list_items(new)) or new} now"
     return "is gone" if new is None else f"was {old}, is {new} now"
 
 
-def only_gone(old: Any, new: Any) -> str:
-    """Something that checks by being there."""
-    return "is gone" if new is None and old is not None else ""
-
-
-def appears(old: Any, new: Any) -> str:
-    """Something that only lets things pass, whatever its value."""
-    return "is new" if old is None and new is not None else ""
+_BY_NAME: dict[str, Worse] = {
+    "gained": _describe_growth,
+    "lines gained": _describe_line_growth,
+    "codes gained": _make_growth(_holds_code),
+    "lost": _describe_loss,
+    "codes lost": _make_loss(_holds_code),
+    "globs lost": _describe_glob_loss,
+    "options lost": _make_loss(_holds_option, gone=False),
+    "count lost": _describe_count_loss,
+    "words lost": _describe_word_loss,
+    "checkers lost": describe_checker_loss,
+    "globs": _describe_excluded_globs,
+    "filtered": _describe_filter,
+    "raised": _describe_increase,
+    "lowered": _describe_decrease,
+    "switched on": _describe_switch_on,
+    "switched off": _describe_switch_off,
+    "changed": _describe_change,
+    "removed": lambda old, new: "is gone" if new is None and old is not None else "",
+    "added": lambda old, new: "is new" if old is None and new is not None else "",
+}

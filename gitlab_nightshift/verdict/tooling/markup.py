@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitlab_nightshift.verdict.tooling.facts import MOST_FACTS, Fact
+from gitlab_nightshift.verdict.tooling.tool_facts import MOST_FACTS, Fact
 
 _TOOLS: tuple[tuple[str, str], ...] = (
     (r"suppress|exclude|filter", "suppressions"),
@@ -20,7 +20,7 @@ _TOOLS: tuple[tuple[str, str], ...] = (
 _NAMES = ("name", "ref", "class", "id", "type", "key", "files", "checks", "Id")
 
 
-def markup_facts(file: str, root: Mapping[str, Any]) -> dict[str, Fact]:
+def read_markup_facts(file: str, root: Mapping[str, Any]) -> dict[str, Fact]:
     """An XML file's settings: each element that is there, its attributes and its text."""
     name = file.rpartition("/")[2].lower()
     tool = next((tool for pattern, tool in _TOOLS if re.search(pattern, name)), "")

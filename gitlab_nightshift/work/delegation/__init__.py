@@ -1,1 +1,1 @@
-"""One given task for another program: JSON in, JSON out, through the machinery of a night."""
+"""One task given by another program: JSON in, JSON out, by the same means as a night."""

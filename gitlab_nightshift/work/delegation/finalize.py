@@ -1,191 +1,220 @@
-"""Finalize: what is kept, where it is put, and the one result."""
+"""Finalize: keep the artifacts and send the one result."""
 
-import shutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.events import ArtifactWritten, now_s, redacted
-from gitlab_nightshift.host.logs import LARGE, reading, stored
-from gitlab_nightshift.host.signals import shield
-from gitlab_nightshift.records import write_record
-from gitlab_nightshift.records.delegation import (
+from gitlab_nightshift.events import ArtifactWritten
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.output.channel import OutputChannel
+from gitlab_nightshift.records import Bundle, Usage, to_json
+from gitlab_nightshift.records.delegation_records import (
+    LONGEST,
     Artifacts,
     DelegationResult,
     Diagnostics,
     DiffStats,
     GitState,
+    ProviderUsed,
     TestResult,
+    WorkReport,
+    cut,
 )
-from gitlab_nightshift.report.files import move_logs
-from gitlab_nightshift.work.bundling import bundle_of, told
-from gitlab_nightshift.work.delegation.desk import Desk, Known
-from gitlab_nightshift.work.delegation.phases import Phase
-from gitlab_nightshift.work.delegation.task import TEST_LOG
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.system.raw_logs import LARGE, LEFT_OUT, find_stored_log, open_log
+from gitlab_nightshift.system.signals import defer_signals
+from gitlab_nightshift.work.delegation.delegation_context import DelegationContext, Failure
+from gitlab_nightshift.work.delegation.phases import TEST_LOG, Phase
 
-LONGEST = 4_000
-"""Characters of a text of the result."""
-Failure = tuple[Code, str] | None
+_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 
-def finalized(desk: Desk, known: Known, failure: Failure) -> DelegationResult:
-    """The result, with everything that is kept in its place."""
-    with shield():
-        desk.phases.enter(Phase.FINALIZE)
-        final = _final_folder(desk, known)
-        artifacts = _kept(desk, known, final, failure) if final else Artifacts()
-        result = redacted(_result(desk, known, failure, artifacts), desk.redact)
-        desk.phases.leave()
-        if final:
-            write_record(desk.results / "result.json", result)
-            final.parent.mkdir(exist_ok=True)
-            shutil.copytree(desk.results, final, symlinks=True)
-        return result
+@dataclass
+class DelegationState:
+    """What the phases have found out and done; ``final`` is the folder for the results.
+
+    ``killed``: the work ended without an answer. ``bundle`` and ``captured`` are the proven change;
+    ``applied``: it is in the caller's checkout, ``left``: in the workspace that is kept; ``dirty``:
+    something in the caller's checkout is not committed. ``usage`` is what the gateway has counted.
+    """
+
+    final: Path
+    base: str | None
+    used: ProviderUsed | None
+    model: str | None
+    worked: WorkReport | None = None
+    killed: bool = False
+    bundle: Bundle | None = None
+    captured: CapturedChange | None = None
+    branch: str | None = None
+    commit: str | None = None
+    applied: bool = False
+    left: bool = False
+    dirty: bool = False
+    usage: Usage | None = None
 
 
-def _final_folder(desk: Desk, known: Known) -> Path | None:
-    if known.output_dir is None:
-        return None
-    parent, name = desk.folder / known.output_dir, f"delegate-{desk.job.run_id}"
-    names = [name, *(f"{name}-{number}" for number in range(2, 1000))]
-    return next((parent / each for each in names if not (parent / each).exists()), None)
+def finalize(
+    context: DelegationContext, known: DelegationState, failure: Failure, results: Path
+) -> None:
+    """Send the artifacts and the result. ``results`` is the folder of those kept so far."""
+    with defer_signals():
+        context.phases.enter(Phase.FINALIZE)
+        if known.bundle and known.captured:
+            context.emit.send_record("bundle/change.patch", known.captured.patch)
+            context.emit.send_record("bundle/bundle.json", to_json(known.bundle).encode())
+        artifacts = _collect_artifacts(context, known, failure, results)
+        context.phases.leave()
+        result = _build_result(context, known, failure, artifacts)
+        context.emit.send_record("result.json", to_json(result).encode())
+        context.emit.close()
 
 
-# --- what is kept -----------------------------------------------------------------------------
+# --- artifacts --------------------------------------------------------------------------------
 
 
-def _kept(desk: Desk, known: Known, final: Path, failure: Failure) -> Artifacts:
-    test_log = _test_log(desk)
-    move_logs(desk.logs.folder, desk.results / "logs")
+def _collect_artifacts(
+    context: DelegationContext, known: DelegationState, failure: Failure, results: Path
+) -> Artifacts:
+    logs = context.private / "logs"
+    out, err = known.worked.logs if known.worked and known.worked.logs else ("", "")
     names = {
-        "diff_bundle": _bundle(desk, known),
-        "patch_file": _patch(desk, known, failure),
-        "test_log": _log(desk, test_log),
-        "raw_stdout": _log(desk, _last_bead(desk, known, ".out")),
-        "raw_stderr": _log(desk, _last_bead(desk, known, ".err")),
+        "diff_bundle": "bundle" if known.bundle else "",
+        "patch_file": _find_patch(known, failure, results),
+        "test_log": _write_test_log(context.emit, logs),
+        "raw_stdout": _find_log(logs, out),
+        "raw_stderr": _find_log(logs, err),
     }
-    paths = {kind: str(final / name) for kind, name in names.items() if name}
+    paths = {kind: str(known.final / name) for kind, name in names.items() if name}
     for kind, path in paths.items():
-        desk.emit(ArtifactWritten(kind, path))
+        context.emit(ArtifactWritten(kind, path))
     return Artifacts(**paths)
 
 
-def _bundle(desk: Desk, known: Known) -> str:
-    ending, ledger, plan = known.ending, known.ledger, known.plan
-    if not ending or not ending.captured or not ledger or not plan:
-        return ""
-    bundle = told(bundle_of(plan, ending, ledger, now_s() - desk.began), desk.redact)
-    folder = desk.results / "bundle"
-    folder.mkdir()
-    write_record(folder / "bundle.json", bundle)
-    return "bundle"
-
-
-def _patch(desk: Desk, known: Known, failure: Failure) -> str:
+def _find_patch(known: DelegationState, failure: Failure, results: Path) -> str:
     """The proven change; of a failed one the last attempt's, under a name that says so."""
-    if known.ending and known.ending.captured:
-        (desk.results / "bundle/change.patch").write_bytes(known.ending.captured.patch)
+    if known.bundle:
         return "bundle/change.patch"
-    if failure and desk.trail.change and desk.trail.change.patch:
-        (desk.results / "failed.patch").write_bytes(desk.trail.change.patch)
-        return "failed.patch"
-    return ""
+    return "failed.patch" if failure and (results / "failed.patch").exists() else ""
 
 
-def _test_log(desk: Desk) -> str:
+def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
     """Both outputs of the last run of the test, in one file."""
-    runs = list(desk.logs.folder.glob(f"{TEST_LOG}*.out*"))
+    runs = list(logs.glob(f"*{TEST_LOG}*.out*"))
     if not runs:
         return ""
     last = max(runs, key=lambda path: path.stat().st_mtime_ns).name.partition(".")[0]
-    with desk.logs.opened("test.log") as (log,):
-        for kind in ("out", "err"):
-            with reading(desk.logs.path(f"{last}.{kind}")) as file:
-                while part := file.read(LARGE):
-                    log.write(part)
-    return "test.log"
+    number = outlet.open_logs("test.log")
+    for kind in ("out", "err"):
+        with open_log(find_stored_log(logs / f"{last}.{kind}")) as file:
+            while part := file.read(LARGE):
+                outlet.log(number, part)
+    outlet.close_logs(number)
+    return "logs/test.log"
 
 
-def _last_bead(desk: Desk, known: Known, suffix: str) -> str:
-    """The last agent that changes files, else the last of all."""
-    results = known.ledger.results if known.ledger else []
-    changing = [each for each in results if each.bead == "implement"] or results
-    logs = changing[-1].logs if changing else ()
-    names = (Path(name).name.removesuffix(".gz") for name in logs)
-    return next((name for name in names if name.endswith(suffix)), "")
-
-
-def _log(desk: Desk, name: str) -> str:
-    """Where a log is now: compressed where it is large; "" where there is none."""
-    path = stored(desk.results / "logs" / name)
-    return f"logs/{path.name}" if name and path.exists() else ""
+def _find_log(logs: Path, name: str) -> str:
+    """A log by its plain name, "" where there is none; the redactor may have compressed it."""
+    there = _NAME.fullmatch(name) and find_stored_log(logs / name).exists()
+    return f"logs/{name}" if there else ""
 
 
 # --- the result ---------------------------------------------------------------------------------
 
 
-def _result(desk: Desk, known: Known, failure: Failure, artifacts: Artifacts) -> DelegationResult:
+def _build_result(
+    context: DelegationContext, known: DelegationState, failure: Failure, artifacts: Artifacts
+) -> DelegationResult:
     code, why = failure or (None, "")
-    error, truncated = cut(desk.redact(why))
-    change = known.ending.captured.summary() if known.ending and known.ending.captured else None
+    error, error_cut = cut(why)
+    summary, summary_cut = _format_summary(context, known, failure)
+    logs = context.private / "logs"
+    raw = (logs / Path(path).name for path in (artifacts.raw_stdout, artifacts.raw_stderr) if path)
+    logs_cut = any(map(_is_log_cut, (*raw, *logs.glob(f"*{TEST_LOG}*"))))
+    change = known.captured.build_summary() if known.captured else None
     here = change if change and (not failure or known.left) else None
     return DelegationResult(
         ok=failure is None,
-        provider_used=known.chosen.used if known.chosen else None,
-        model_used=known.chosen.model if known.chosen else None,
-        summary=_summary(desk, known, failure),
+        provider_used=known.used,
+        model_used=known.model,
+        summary=summary,
         files_changed=here.files if here else (),
         diff_stats=DiffStats(here.added, here.deleted, len(here.files)) if here else DiffStats(),
-        test_result=_tested(desk),
-        git=GitState(known.base, known.branch, known.commit, _dirty(known)),
-        rollback_performed=_rolled_back(desk, known, failure),
+        test_result=_find_test_result(known),
+        git=GitState(known.base, known.branch, known.commit, known.dirty),
+        rollback_performed=_rolled_back(known, failure),
         artifacts=artifacts,
         diagnostics=Diagnostics(
             error_code=code.value if code else None,
-            exit_code=desk.trail.exit_code,
+            exit_code=known.worked.exit_code if known.worked else None,
             timeout=code is Code.TIMEOUT,
             parse_error=code is Code.PARSE_ERROR,
-            truncated=truncated,
+            truncated=error_cut or summary_cut or logs_cut,
         ),
         error=error or None,
     )
 
 
-def cut(text: str) -> tuple[str, bool]:
-    """A text as the result holds it, and whether something of it is missing there."""
-    return (text, False) if len(text) <= LONGEST else (f"{text[: LONGEST - 1]}…", True)
+def _find_test_result(known: DelegationState) -> TestResult:
+    return known.worked.test_result if known.worked else "skipped"
 
 
-def _tested(desk: Desk) -> TestResult:
-    if not desk.trail.tests:
-        return "skipped"
-    return "passed" if desk.trail.tests[-1].ok else "failed"
+def _rolled_back(known: DelegationState, failure: Failure) -> bool:
+    """True where an agent was at work, it failed, and nothing of it is left."""
+    if failure is None or known.left or known.applied:
+        return False
+    if known.worked is None:
+        return known.killed
+    stopped = failure[0] in (Code.INTERRUPTED, Code.TERMINATED)
+    return known.worked.changed or (stopped and known.worked.began)
 
 
-def _dirty(known: Known) -> bool:
-    return known.laid or known.left or known.local
+def _is_log_cut(path: Path) -> bool:
+    """True where a log says that something is left out: it is read in parts, as it may be large."""
+    last = b""
+    with open_log(path) as file:
+        while part := file.read(LARGE):
+            if LEFT_OUT in last + part:
+                return True
+            last = part[-len(LEFT_OUT) :]
+    return False
 
 
-def _rolled_back(desk: Desk, known: Known, failure: Failure) -> bool:
-    """An agent was at work, it failed, and nothing of it is left."""
-    stopped = failure is not None and failure[0] in (Code.INTERRUPTED, Code.TERMINATED)
-    touched = desk.trail.changed or (stopped and desk.trail.began)
-    return failure is not None and touched and not known.left and not known.laid
+def _format_summary(
+    context: DelegationContext, known: DelegationState, failure: Failure
+) -> tuple[str, bool]:
+    """What the agent says it did, then the figures; and whether its words are cut."""
+    figures = "; ".join(filter(None, _list_figures(context, known, failure)))
+    said = known.worked.said if known.worked else ""
+    plain = "".join(c if c.isprintable() or c == "\n" else " " for c in said).strip()
+    words, shortened = cut(plain, LONGEST - len(figures) - 1)
+    return f"{words}\n{figures}".lstrip(), shortened
 
 
-def _summary(desk: Desk, known: Known, failure: Failure) -> str:
-    if failure:
-        undone = "; what was changed is put back" if _rolled_back(desk, known, failure) else ""
-        return f"the task was not done{undone}"
-    if known.ending is None or known.ending.captured is None:
-        return "dry run: all that can be known beforehand is in order; nothing was done"
-    change = known.ending.captured.summary()
-    count = len(change.files)
-    size = f"{count} file{'s'[: count != 1]} changed, +{change.added} -{change.deleted}"
-    tested = {"passed": "; the test passed", "failed": "", "skipped": "; no test was asked for"}
-    return f"{size}{tested[_tested(desk)]}; {_where(known)}"
+def _list_figures(
+    context: DelegationContext, known: DelegationState, failure: Failure
+) -> Iterator[str]:
+    if failure or known.captured is None:
+        yield "the task was not done"
+        yield "what was changed is put back" if _rolled_back(known, failure) else ""
+    else:
+        change = known.captured.build_summary()
+        count = len(change.files)
+        yield f"{count} file{'s'[: count != 1]} changed, +{change.added} -{change.deleted}"
+        tested = {"passed": "the test passed", "failed": "", "skipped": "no test was asked for"}
+        yield tested[_find_test_result(known)]
+        yield _describe_place(context, known)
+    if usage := known.usage:
+        cost = "unknown" if usage.cost_usd is None else f"${usage.cost_usd:.2f}"
+        yield f"cost {cost}"
 
 
-def _where(known: Known) -> str:
+def _describe_place(context: DelegationContext, known: DelegationState) -> str:
     if known.commit:
         return f"one commit on {known.branch}"
-    return "in the checkout, not committed" if known.laid else "proposed as a patch"
+    if known.applied:
+        return "in the checkout, not committed"
+    dry = context.payload.execution.dry_run
+    return "dry run, proposed as a patch" if dry else "proposed as a patch"

@@ -1,18 +1,20 @@
-"""The payload at the edge: bounded, strict, every mistake in one line; and both JSON Schemas."""
+"""Reads the payload: bounded, strict, every mistake in one line; and both JSON Schemas."""
 
 import json
-import re
 from pathlib import PurePosixPath
 from typing import Any
 
-from gitlab_nightshift.errors import NightshiftError, config_error
-from gitlab_nightshift.host.paths import is_dot_git
-from gitlab_nightshift.records.delegation import DelegationResult, Payload
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.records import build_adapter, delegation_records
+from gitlab_nightshift.records.delegation_records import DelegationResult, Payload
+from gitlab_nightshift.system.file_names import is_dot_git
 
 LARGEST = 1_000_000
 """Bytes of a payload."""
 MOST_TOLD = 10
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
+_MODEL = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _PATTERN_SIGNS = set("*?[]!#\\")
 
 
@@ -21,55 +23,61 @@ def read_payload(raw: bytes) -> Payload:
 
     Raises NightshiftError ``E_CONFIG`` with every mistake, in one line.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     if len(raw) > LARGEST:
-        raise _wrong(f"more than {LARGEST:,} bytes; a task is a few sentences")
+        raise _build_error(f"more than {LARGEST:,} bytes; a task is a few sentences")
     try:
-        json.loads(raw, object_pairs_hook=_without_doubles)
-        payload = TypeAdapter(Payload).validate_json(raw)
+        json.loads(raw, object_pairs_hook=_refuse_duplicates)
+        payload: Payload = build_adapter(Payload).validate_json(raw)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        told = [_told(each["loc"], str(each["type"]), str(each["msg"])) for each in found]
-        more = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
-        raise _wrong("; ".join([*told[:MOST_TOLD], *more])) from None
+        mistakes = [
+            _describe_error(each["loc"], str(each["type"]), str(each["msg"])) for each in found
+        ]
+        more = [f"and {len(mistakes) - MOST_TOLD} more"] if len(mistakes) > MOST_TOLD else []
+        raise _build_error("; ".join([*mistakes[:MOST_TOLD], *more])) from None
     except (ValueError, RecursionError) as error:
-        raise _wrong(f"not JSON: {error}") from None
+        raise _build_error(f"not JSON: {error}") from None
     _check(payload)
     return payload
 
 
-def schemas() -> dict[str, Any]:
+def build_schemas() -> dict[str, Any]:
     """The JSON Schemas of payload and result."""
     from pydantic import TypeAdapter
 
+    from gitlab_nightshift.settings.schema import describe
+
+    payload = TypeAdapter(Payload).json_schema()
+    describe({**payload["$defs"], Payload.__name__: payload}, delegation_records)
     return {
-        "payload": TypeAdapter(Payload).json_schema(),
+        "payload": payload,
         "result": TypeAdapter(DelegationResult).json_schema(mode="serialization"),
     }
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found
 
 
-def _told(loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    place = ".".join(_shown(str(part)) for part in loc)
+def _describe_error(loc: tuple[int | str, ...], kind: str, message: str) -> str:
+    place = ".".join(_format_key(str(part)) for part in loc)
     if kind == "unexpected_keyword_argument":
         return f"{place}: unknown key"
     return f"{place}: {message}" if place else message
 
 
-def _shown(text: str) -> str:
-    flat = "".join(c if c.isprintable() else "?" for c in text)
+def _format_key(text: str) -> str:
+    flat = make_printable(text, "?")
     return flat if len(flat) <= 60 else f"{flat[:60]}…"
 
 
-def _wrong(why: str) -> NightshiftError:
-    return config_error(f"payload: {why}")
+def _build_error(why: str) -> NightshiftError:
+    return build_config_error(f"payload: {why}")
 
 
 # --- what types cannot say ------------------------------------------------------------------------
@@ -77,19 +85,19 @@ def _wrong(why: str) -> NightshiftError:
 
 def _check(payload: Payload) -> None:
     if not payload.task_prompt.strip():
-        raise _wrong("task_prompt: there is no task")
+        raise _build_error("task_prompt: there is no task")
     if "\0" in payload.task_prompt:
-        raise _wrong("task_prompt: a NUL character")
-    for place, text in _plain_texts(payload):
+        raise _build_error("task_prompt: a NUL character")
+    for place, text in _list_plain_texts(payload):
         if not text.isprintable():
-            raise _wrong(f"{place}: a control character")
+            raise _build_error(f"{place}: a control character")
     if payload.model is not None and not _MODEL.fullmatch(payload.model):
-        raise _wrong("model: letters, digits and . _ : / @ + - make an id")
+        raise _build_error("model: letters, digits and . _ : / @ + - make an id")
     _check_subdir(payload.workspace.workspace_subdir)
     _check_together(payload)
 
 
-def _plain_texts(payload: Payload) -> list[tuple[str, str]]:
+def _list_plain_texts(payload: Payload) -> list[tuple[str, str]]:
     args = [("execution.test_args", text) for text in payload.execution.test_args]
     return [
         ("model", payload.model or ""),
@@ -107,20 +115,22 @@ def _check_subdir(text: str) -> None:
         return
     parts = PurePosixPath(text).parts
     if text.startswith("/") or ".." in parts or is_dot_git(text):
-        raise _wrong("workspace.workspace_subdir: a folder inside the repository is expected")
+        raise _build_error("workspace.workspace_subdir: a folder inside the repository is expected")
     if set(text) & _PATTERN_SIGNS:
-        raise _wrong("workspace.workspace_subdir: none of * ? [ ] ! # \\ may stand in it")
+        raise _build_error("workspace.workspace_subdir: none of * ? [ ] ! # \\ may stand in it")
 
 
 def _check_together(payload: Payload) -> None:
     workspace, execution = payload.workspace, payload.execution
     if execution.test_args and not execution.test_command_id:
-        raise _wrong("execution.test_args: of which test? test_command_id is missing")
+        raise _build_error("execution.test_args: of which test? test_command_id is missing")
     if workspace.checkout_mode == "in_place" and workspace.branch_name:
-        raise _wrong("workspace.branch_name: in_place leaves the change uncommitted, on no branch")
+        raise _build_error(
+            "workspace.branch_name: in_place leaves the change uncommitted, on no branch"
+        )
     if not workspace.clean_before and workspace.checkout_mode != "copy":
-        raise _wrong("workspace.clean_before: false has a meaning in checkout_mode copy only")
+        raise _build_error("workspace.clean_before: false has a meaning in checkout_mode copy only")
     if payload.repo.type == "git_url" and workspace.checkout_mode != "worktree":
-        raise _wrong("workspace.checkout_mode: worktree is the only one for a git_url")
+        raise _build_error("workspace.checkout_mode: worktree is the only one for a git_url")
     if payload.debug.codex_command and payload.provider == "claude_code":
-        raise _wrong("debug.codex_command: it stands in for codex, not for claude_code")
+        raise _build_error("debug.codex_command: it stands in for codex, not for claude_code")

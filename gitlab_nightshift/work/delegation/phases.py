@@ -1,15 +1,17 @@
-"""The phases of a delegation as data, and what is known of it so far."""
+"""The phases of a delegation, and what is known of it so far."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gitlab_nightshift.errors import Interrupted, NightshiftError
+from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.events import Emit, PhaseEnd, PhaseStart
-from gitlab_nightshift.host.changes import Captured
-from gitlab_nightshift.host.saved import Saved
 from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.repository.capture import CapturedChange
+
+TEST_LOG = "checks-"
+"""How the log names of the test begin; other commands are evidence."""
 
 
 class Phase(StrEnum):
@@ -25,13 +27,13 @@ class Phase(StrEnum):
 
 @dataclass
 class Phases:
-    """Tells phases to the events: one ends where the next begins."""
+    """Reports phases as events: one ends where the next begins."""
 
     emit: Emit
     _open: tuple[Phase, int] | None = None
 
     def enter(self, phase: Phase, attempt: int = 1) -> None:
-        """Begin a phase; the one that is open goes on."""
+        """Begin a phase, unless it is the current one, which goes on."""
         if self._open == (phase, attempt):
             return
         self.leave()
@@ -39,17 +41,17 @@ class Phases:
         self.emit(PhaseStart(phase.value, attempt))
 
     def leave(self, why: str = "") -> None:
-        """End the one that is open; ``why`` where it failed."""
+        """End the current phase; ``why`` where it failed."""
         if self._open:
             self.emit(PhaseEnd(self._open[0].value, not why, why))
         self._open = None
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Tell a failure as the end of the phase that is open."""
+    def report_failure(self) -> Iterator[None]:
+        """Report a failure as the end of the current phase."""
         try:
             yield
-        except (NightshiftError, Interrupted) as error:
+        except (NightshiftError, Interruption) as error:
             self.leave(str(error))
             raise
 
@@ -60,13 +62,13 @@ class Trail:
 
     ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``
     the last agent process's; ``tests`` the runs of the test that was asked for. ``began``: an agent
-    has been started; ``saved`` is the workspace before it.
+    has been started; ``said``: what the one that made the last change says of it.
     """
 
     began: bool = False
-    saved: Saved | None = None
     exit_code: int | None = None
-    change: Captured | None = None
+    change: CapturedChange | None = None
+    said: str = ""
     tests: list[CommandResult] = field(default_factory=list)
 
     @property

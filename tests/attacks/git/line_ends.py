@@ -4,7 +4,7 @@ from tests.attacks.git_world import Places, configure
 
 TITLE = "Line ends are changed on the way"
 TRIES = "core.autocrlf stores other bytes than those that were verified."
-MUST_FAIL = "What is laid for Verify is what git gives back for the captured tree."
+MUST_FAIL = "What is put into the tree for Verify is what git gives back for the captured tree."
 GAINS = ("other content",)
 
 

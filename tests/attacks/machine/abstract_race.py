@@ -10,7 +10,7 @@ from tests.attacks.races import rewriting, tries
 TITLE = "serving under another program's abstract name"
 TRIES = "Rewrites the name while it is looked at, listens, and waits for the program's clients."
 PROMISE = "network"
-MUST_FAIL = "The keeper looks at the name that a socket has got before it listens."
+MUST_FAIL = "The monitor looks at the name that a socket has got before it listens."
 ATTEMPTS = 1000
 
 

@@ -4,9 +4,9 @@ import os
 from tests.attacks.places import Places, begun, checked, libc, live_on, lives
 
 TITLE = "a daemon with a parent of its own"
-TRIES = "Makes itself the one that orphans go to, so that they never come to the keeper."
+TRIES = "Makes itself the one that orphans go to, so that they never come to the monitor."
 PROMISE = "lifetime"
-MUST_FAIL = "When the foster parent is ended its children go on to the keeper, and are ended."
+MUST_FAIL = "When the foster parent is ended its children go on to the monitor, and are ended."
 CHILD_SUBREAPER = 36
 
 

@@ -5,8 +5,7 @@ from tests.attacks.places import Places
 TITLE = "extended attributes of a foreign file"
 TRIES = "Hangs an attribute on a file of the job's user."
 PROMISE = "files"
-MUST_FAIL = "In a namespace the file is not there; another user may not. Landlock does not see it."
-OPEN_IN = {"landlock": "change modes, times and extended attributes"}
+MUST_FAIL = "In a namespace the file is not there; another user may not; else the monitor refuses."
 NAME = "user.nightshift"
 
 

@@ -6,8 +6,7 @@ from tests.attacks.places import Places
 TITLE = "the times of a foreign file"
 TRIES = "Makes a file of the job's user look old, so that a build or a backup passes it over."
 PROMISE = "files"
-MUST_FAIL = "In a namespace the file is not there; another user may not. Landlock does not see it."
-OPEN_IN = {"landlock": "change modes, times and extended attributes"}
+MUST_FAIL = "In a namespace the file is not there; another user may not; else the monitor refuses."
 
 
 def attack(places: Places) -> str | None:

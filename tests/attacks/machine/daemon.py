@@ -5,7 +5,7 @@ from tests.attacks.places import Places, begun, live_on, lives
 TITLE = "a daemon"
 TRIES = "Forks twice into a session of its own and lets go of everything."
 PROMISE = "lifetime"
-MUST_FAIL = "The keeper ends every descendant; a namespace ends with its first process."
+MUST_FAIL = "The monitor ends every descendant; a namespace ends with its first process."
 
 
 def attack(places: Places) -> str | None:

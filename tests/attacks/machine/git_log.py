@@ -3,7 +3,7 @@ import subprocess
 from tests.attacks.places import Places, flag_in
 
 TITLE = "the real repository by git itself"
-TRIES = "Asks git for log, reflog and configuration of the repository that was moved aside."
+TRIES = "Asks git for log, reflog and configuration of the repository that was moved away."
 PROMISE = "secrets"
 MUST_FAIL = "Git has no more rights than the agent that starts it."
 

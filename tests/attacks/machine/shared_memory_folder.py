@@ -10,7 +10,7 @@ MUST_FAIL = "It is another one, cannot be written, or what is the agent's there 
 
 
 def _where(places: Places) -> Path:
-    return Path(f"/dev/shm/nightshift-attack-{Path(places.checkout).parents[1].name}")
+    return Path(f"/dev/shm/nightshift-attack-{places.own_name}")
 
 
 def attack(places: Places) -> str | None:

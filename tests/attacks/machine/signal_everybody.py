@@ -8,7 +8,7 @@ from tests.attacks.places import Places, waited_for
 TITLE = "a signal to everybody"
 TRIES = "Calls kill(-1), with a signal that does nothing to whoever does not wait for it."
 PROMISE = "lifetime"
-MUST_FAIL = "It reaches the own tree only."
+MUST_FAIL = "It reaches only the sender's own tree."
 SOON_S = 0.5
 
 
@@ -19,7 +19,7 @@ def attack(places: Places) -> str | None:
 
 
 def seen(places: Places) -> bool:
-    """At that time: somebody else on this machine may try the same."""
+    """Only a signal of that time counts: somebody else on this machine may try the same."""
     heard, sent = Path(places.outside, "hits/signal_everybody"), Path(places.scratch, "sent_at")
     if not sent.exists():
         return False

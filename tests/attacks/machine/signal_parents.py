@@ -5,7 +5,7 @@ from tests.attacks.places import Places, job
 TITLE = "signals to the job"
 TRIES = "Asks for each process of the job whether a signal would arrive."
 PROMISE = "lifetime"
-MUST_FAIL = "Landlock's scope or the keeper; another user; in a namespace they cannot be named."
+MUST_FAIL = "Landlock's scope or the monitor; another user; in a namespace they cannot be named."
 LOOT = "a right"
 
 

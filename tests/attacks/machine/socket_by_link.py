@@ -6,7 +6,7 @@ TITLE = "a socket file by a link"
 TRIES = "Links a foreign socket into its own folder, by a symbolic and by a hard link."
 PROMISE = "network"
 MUST_FAIL = (
-    "The keeper walks the path without following a link, and takes sockets of one name only."
+    "The monitor walks the path without following a link, and takes sockets of one name only."
 )
 
 

@@ -4,7 +4,7 @@ TITLE = "a socket file of another program"
 TRIES = "Connects to a UNIX socket that everybody may use."
 PROMISE = "network"
 MUST_FAIL = (
-    "The keeper connects only below the agent's own folders; in a namespace it is not there."
+    "The monitor connects only below the agent's own folders; in a namespace it is not there."
 )
 
 

@@ -9,7 +9,7 @@ from tests.attacks.races import beside, tries
 TITLE = "a socket file that changes while it is looked at"
 TRIES = "Swaps its own socket for a link to a foreign one again and again while it connects."
 PROMISE = "network"
-MUST_FAIL = "The keeper connects to what it has opened, not to a name."
+MUST_FAIL = "The monitor connects to what it has opened, not to a name."
 ATTEMPTS = 150
 
 

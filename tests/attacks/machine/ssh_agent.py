@@ -11,6 +11,6 @@ LIST_KEYS = b"\0\0\0\1\x0b"
 
 
 def attack(places: Places) -> str | None:
-    told = os.environ.get("SSH_AUTH_SOCK", "")
-    found = [told] if Path(told).is_socket() else [places.sockets["agent"]]
+    path = os.environ.get("SSH_AUTH_SOCK", "")
+    found = [path] if Path(path).is_socket() else [places.sockets["agent"]]
     return reach_unix(found[0], LIST_KEYS)

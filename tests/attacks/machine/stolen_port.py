@@ -5,7 +5,7 @@ from tests.attacks.places import Places, flag_in
 TITLE = "another service's port"
 TRIES = "Listens on the port of a running service beside it (SO_REUSEPORT) and gets its clients."
 PROMISE = "network"
-MUST_FAIL = "The keeper lets nobody listen where somebody outside the tree listens."
+MUST_FAIL = "The monitor lets nobody listen where somebody outside the tree listens."
 
 
 def attack(places: Places) -> str | None:

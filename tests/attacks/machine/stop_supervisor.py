@@ -7,7 +7,9 @@ from tests.attacks.places import LONG_S, Places, above, state, waited_for
 TITLE = "stopping whoever supervises it"
 TRIES = "Sends SIGSTOP to the parent of all its processes, which would end them."
 PROMISE = "lifetime"
-MUST_FAIL = "The keeper is outside of Landlock's scope; the first of a namespace cannot be stopped."
+MUST_FAIL = (
+    "The monitor is outside of Landlock's scope; the first of a namespace cannot be stopped."
+)
 LOOT = "a right"
 
 

@@ -13,9 +13,9 @@ def attack(places: Places) -> str | None:
     if (pid := os.fork()) == 0:
         os.setsid()
         live_on(places, "stopped_daemon")
-    told = begun(places, "stopped_daemon")
+    text = begun(places, "stopped_daemon")
     os.kill(pid, signal.SIGSTOP)
-    return told
+    return text
 
 
 def seen(places: Places) -> bool:

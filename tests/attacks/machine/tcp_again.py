@@ -6,7 +6,7 @@ from tests.attacks.places import Places, checked, heard, libc
 TITLE = "an allowed connection, connected again"
 TRIES = "Connects to the gateway, dissolves the connection (AF_UNSPEC) and connects elsewhere."
 PROMISE = "network"
-MUST_FAIL = "The keeper judges every connect, and lets a socket be connected once."
+MUST_FAIL = "The monitor judges every connect, and lets a socket be connected once."
 
 
 def attack(places: Places) -> str | None:

@@ -10,7 +10,7 @@ from tests.attacks.races import rewriting, tries
 TITLE = "an address that changes while it is looked at"
 TRIES = "Rewrites the address from elsewhere between check and use, as often as it can."
 PROMISE = "network"
-MUST_FAIL = "The keeper connects by its own copy of the address."
+MUST_FAIL = "The monitor connects by its own copy of the address."
 ATTEMPTS = 100
 
 
@@ -26,7 +26,7 @@ def attack(places: Places) -> str | None:
     for _ in tries(ATTEMPTS, rewritten):
         with socket.socket() as one:
             libc.connect(one.fileno(), address, 16)
-        time.sleep(0.002)
+        time.sleep(0.0005)
     return "tried it all"
 
 

@@ -13,12 +13,12 @@ def attack(places: Places) -> str | None:
     if (daemon := os.fork()) == 0:
         os.setsid()
         live_on(places, "traced_daemon")
-    told = begun(places, "traced_daemon")
+    text = begun(places, "traced_daemon")
     try:
         checked(libc.ptrace(SEIZE, daemon, None, None))
     except OSError as error:
-        return f"{told}, untraced: {error}"
-    return told
+        return f"{text}, untraced: {error}"
+    return text
 
 
 def seen(places: Places) -> bool:

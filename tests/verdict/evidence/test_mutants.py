@@ -1,7 +1,7 @@
 """Faults by the syntax tree, in every language with the same operators."""
 
-from gitlab_nightshift.verdict.evidence.mutants import mutants
-from gitlab_nightshift.verdict.syntax.side import Side
+from gitlab_nightshift.verdict.evidence.mutants import build_mutants
+from gitlab_nightshift.verdict.syntax.file_side import Side
 from tests.support.tables import each
 
 SOURCES = {
@@ -22,7 +22,7 @@ SOURCES = {
 def made(path: str, source: str, most: int = 99) -> list[tuple[int, str]]:
     side = Side(path, source.encode())
     functions = [each for each in side.functions if not each.is_class]
-    found = mutants(side, functions, frozenset(), most)
+    found = build_mutants(side, functions, frozenset(), most)
     assert all(mutant.data != side.source for mutant in found)
     return [(mutant.line, mutant.what) for mutant in found]
 
@@ -38,7 +38,7 @@ def test_operators(path: str) -> None:
 
 def test_a_fault_is_in_its_place_alone() -> None:
     side = Side("a.py", b"def f(x):\n    return x > 1\n\n\ndef g(x):\n    return x > 2\n")
-    found = mutants(side, side.functions, frozenset(), 2)
+    found = build_mutants(side, side.functions, frozenset(), 2)
     assert [mutant.line for mutant in found] == [2, 6], "spread over the functions"
     assert found[0].data == side.source.replace(b"x > 1", b"None")
     assert found[1].data == side.source.replace(b"x > 2", b"None")
@@ -46,7 +46,7 @@ def test_a_fault_is_in_its_place_alone() -> None:
 
 def test_lines_of_the_change_come_first() -> None:
     side = Side("a.py", b"def f(x):\n    y = x + 1\n    z = y + 2\n    return z > 1\n")
-    found = mutants(side, side.functions, frozenset({3}), 3)
+    found = build_mutants(side, side.functions, frozenset({3}), 3)
     assert found[0].line == 3
 
 

@@ -3,20 +3,21 @@
 import dataclasses
 import importlib
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
 
-from gitlab_nightshift.host.process import Limits
-from gitlab_nightshift.records import Check, CommandResult, Seen
-from gitlab_nightshift.verdict.commands import Runner
-from gitlab_nightshift.verdict.evidence import Evidence, deadline
-from gitlab_nightshift.verdict.evidence.new_tests import BEFORE, MUTANTS, new_tests
+from gitlab_nightshift.records import Check, CheckOutcome, CommandResult
+from gitlab_nightshift.system.process import ProcessLimits
+from gitlab_nightshift.verdict.evidence.lab import Evidence, compute_deadline
+from gitlab_nightshift.verdict.evidence.new_tests import BEFORE, MUTANTS, evaluate_new_tests
+from gitlab_nightshift.verdict.proof_commands import Runner
 from tests.verdict.evidence.conftest import Tried
 
-module = importlib.import_module("gitlab_nightshift.verdict.evidence.new_tests")
+module = importlib.import_module("gitlab_nightshift.verdict.evidence.mutant_runs")
 SHOP = "def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n"
 HEAD = "import unittest\nfrom shop import total\n\n\nclass TotalTest(unittest.TestCase):\n"
 PLAIN = HEAD + "    def test_plain(self):\n        self.assertEqual(total([1, 2]), 3)\n"
@@ -48,11 +49,11 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_test_that_is_worth_something_kills_its_mutants(tried: Tried) -> None:
     before = {"shop.py": SHOP, "test_shop.py": PLAIN}
     with tried(before, {"test_shop.py": WORTH}, commands=UNITTEST) as (subject, lab):
-        seen = new_tests(subject, lab)
+        seen = evaluate_new_tests(subject, lab)
     found = check(seen, MUTANTS)
-    assert (found.seen, seen.findings) == (Seen.PASSED, ())
-    assert found.detail.startswith("the new tests kill ")
-    killed, tried_ = found.detail.split("kill ")[1].split(" mutants")[0].split(" of ")
+    assert (found.seen, seen.findings) == (CheckOutcome.PASSED, ())
+    assert " planted mistakes found" in found.detail
+    killed, tried_ = found.detail.split(" planted")[0].split(" of ")
     assert int(killed) >= 5
     assert killed == tried_
 
@@ -67,9 +68,9 @@ def test_a_test_that_would_pass_with_any_code_is_a_red_flag(
     }
     after = {"test_shop.py": WORTHLESS.replace("self.assertEqual(total([1, 2]), 3)", "total([1])")}
     with tried(before, after, commands=UNITTEST) as (subject, lab):
-        seen = new_tests(subject, lab)
+        seen = evaluate_new_tests(subject, lab)
     assert names(seen) == [("mutants-survive", "fail")]
-    assert "kill 0 of 3 " in check(seen, MUTANTS).detail
+    assert "0 of 3 " in check(seen, MUTANTS).detail
     assert "shop.py:2 `" in seen.findings[0].detail, "the survivors are named"
     assert (seen.findings[0].file, seen.findings[0].line > 5) == ("test_shop.py", True)
 
@@ -83,34 +84,50 @@ def test_a_test_that_claims_to_catch_a_bug_must_fail_before(
     claim = "Fix the wrong sign of the discount."
     catching = {"shop.py": SHOP, "test_shop.py": WORTH}
     with tried(before, catching, claim=claim, commands=UNITTEST) as (subject, lab):
-        seen = new_tests(subject, lab)
+        seen = evaluate_new_tests(subject, lab)
         assert (lab.folder / "shop.py").read_text() != wrong
-    assert (check(seen, BEFORE).seen, names(seen)) == (Seen.PASSED, [])
+    assert (check(seen, BEFORE).seen, names(seen)) == (CheckOutcome.PASSED, [])
 
     twice = PLAIN + "\n    def test_sum(self):\n        self.assertEqual(total([3, 4]), 7)\n"
     passing = {"shop.py": SHOP, "test_shop.py": twice}
     with tried(before, passing, claim=claim, commands=UNITTEST) as (subject, lab):
-        claimed = new_tests(subject, lab)
-        told = new_tests(dataclasses.replace(subject, claim="Say it twice."), lab)
+        claimed = evaluate_new_tests(subject, lab)
+        told = evaluate_new_tests(dataclasses.replace(subject, claim="Say it twice."), lab)
     for seen in (claimed, told):
-        assert check(seen, BEFORE).detail == "they pass with the product code as it was, too"
+        assert check(seen, BEFORE).detail == "the new tests pass without the change, too"
     assert ("test-passes-before", "fail") in names(claimed)
     assert "test-passes-before" not in [name for name, _ in names(told)]
+
+
+def test_an_edited_expectation_earns_no_credit(tried: Tried) -> None:
+    """It fails without the change because it was edited, not because it catches a fault."""
+    before = {"shop.py": SHOP, "test_shop.py": PLAIN}
+    after = {"shop.py": SHOP.replace("sum(", "1 + sum("), "test_shop.py": PLAIN.replace("3)", "4)")}
+    with tried(before, after, commands=UNITTEST) as (subject, lab):
+        alone = check(evaluate_new_tests(subject, lab), BEFORE)
+    assert alone.seen is CheckOutcome.TOLD
+    assert alone.detail.startswith("expectations that are edited together with the code")
+    both = (
+        after["test_shop.py"]
+        + "\n    def test_none(self):\n        self.assertEqual(total([]), 1)\n"
+    )
+    with tried(before, {**after, "test_shop.py": both}, commands=UNITTEST) as (subject, lab):
+        assert check(evaluate_new_tests(subject, lab), BEFORE).seen is CheckOutcome.PASSED
 
 
 def test_tests_that_cannot_be_run_alone_are_told(tried: Tried) -> None:
     before = {"shop.py": SHOP, "test_shop.py": PLAIN}
     broken = WORTH.replace("import unittest", "import unittest, no_such_module")
     with tried(before, {"test_shop.py": broken}, commands=UNITTEST) as (subject, lab):
-        seen = new_tests(subject, lab)
+        seen = evaluate_new_tests(subject, lab)
     found = check(seen, "New tests alone")
-    assert found.seen is Seen.NOT_CHECKED
+    assert found.seen is CheckOutcome.NOT_CHECKED
     assert "they could not be run alone (`python3 -m unittest -k …` exit 1" in found.detail
 
 
 def test_a_change_without_tests_has_none_to_try(tried: Tried) -> None:
     with tried({"shop.py": SHOP}, {"shop.py": SHOP + "# x\n"}) as (subject, lab):
-        assert new_tests(subject, lab) == Evidence()
+        assert evaluate_new_tests(subject, lab) == Evidence()
 
 
 def test_an_endless_loop_is_noticed_as_a_mutant(
@@ -123,8 +140,8 @@ def test_an_endless_loop_is_noticed_as_a_mutant(
     test = "import unittest\nfrom loop import count\n\n\nclass T(unittest.TestCase):\n"
     test += "    def test_count(self):\n        self.assertEqual(count(1), 0)\n"
     with tried({"loop.py": loop}, {"test_loop.py": test}, commands=UNITTEST) as (subject, lab):
-        seen = new_tests(subject, lab)
-    assert check(seen, MUTANTS).detail == "the new tests kill 1 of 1 mutants"
+        seen = evaluate_new_tests(subject, lab)
+    assert check(seen, MUTANTS).detail == "1 of 1 planted mistakes found"
 
 
 @dataclass(frozen=True)
@@ -149,13 +166,15 @@ def test_there_is_an_end_to_it(tried: Tried, monkeypatch: pytest.MonkeyPatch) ->
     seen: dict[float, tuple[str, list[float | None]]] = {}
     with tried({"shop.py": SHOP, "test_shop.py": ""}, {"test_shop.py": WORTH}) as (subject, lab):
         for left_s in (3.0, 6.0, 1000.0):
-            each = Telling(lab.folder, {}, lab.runner.scratch, lab.runner.logs, Limits, print)
+            each = Telling(
+                lab.folder, {}, lab.runner.scratch, lab.runner.logs, ProcessLimits, print
+            )
             clock = SimpleNamespace(monotonic=lambda now=each.now: now[0])
             monkeypatch.setattr("gitlab_nightshift.verdict.evidence.lab.time", clock)
             own = dataclasses.replace(lab, runner=each, deadline=left_s, commands=UNITTEST)
-            seen[left_s] = check(new_tests(subject, own), MUTANTS).detail, each.limits_s
-            assert deadline(None) == each.now[0] + 300
-            assert deadline(100.0) == each.now[0] + 15
+            seen[left_s] = check(evaluate_new_tests(subject, own), MUTANTS).detail, each.limits_s
+            assert compute_deadline(None) == each.now[0] + 300
+            assert compute_deadline(100.0) == each.now[0] + 15
     assert seen[3.0] == ("there was no time for one, or none of them compiled", [3.0])
     assert seen[6.0][1] == [6.0, 4.0, 2.0]
     assert seen[1000.0][1] == [1000.0, *[13.0] * 6]
@@ -179,17 +198,16 @@ def test_node(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_MUTANTS", 3)
     before = {"package.json": '{"type": "module"}', "src/clamp.js": JS}
     with tried(before, {"test/clamp.test.js": JS_TEST}) as (subject, lab):
-        seen = new_tests(subject, lab)
-    assert check(seen, MUTANTS).detail.startswith("the new tests kill "), seen
+        seen = evaluate_new_tests(subject, lab)
+    assert check(seen, MUTANTS).detail.partition(" planted")[1], seen
     assert [finding for finding in seen.findings if finding.level == "fail"] == []
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="go is not installed")
-def test_go(tried: Tried, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> None:
-    """The standard library is compiled by the first run in a checkout, and kept for others."""
+def test_go(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standard library is compiled by the first run of this user, and kept for others."""
     monkeypatch.setattr(module, "MOST_MUTANTS", 3)
-    assert pytestconfig.cache is not None
-    built = str(pytestconfig.cache.mkdir("go-build"))
+    built = subprocess.check_output(["go", "env", "GOCACHE"], text=True).strip()
     code = (
         "package shop\n\nfunc Total(a, b int) int {\n"
         "\tif a < 0 {\n\t\treturn b\n\t}\n\treturn a + b\n}\n"
@@ -204,6 +222,6 @@ def test_go(tried: Tried, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.
         subject,
         lab,
     ):
-        seen = new_tests(subject, lab)
-    assert check(seen, MUTANTS).detail.startswith("the new tests kill "), seen
+        seen = evaluate_new_tests(subject, lab)
+    assert check(seen, MUTANTS).detail.partition(" planted")[1], seen
     assert seen.findings == ()

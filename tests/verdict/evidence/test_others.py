@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from gitlab_nightshift.records import CommandResult, Seen
+from gitlab_nightshift.records import CheckOutcome, CommandResult
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.verdict.change import Context
-from gitlab_nightshift.verdict.commands import Runner
-from gitlab_nightshift.verdict.evidence import Evidence, Lab, Subject
-from gitlab_nightshift.verdict.evidence.benchmark import Times, benchmark
-from gitlab_nightshift.verdict.evidence.complexity import complexity
-from gitlab_nightshift.verdict.evidence.old_tests import old_tests
+from gitlab_nightshift.verdict.evidence.benchmark import Times, run_benchmark
+from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.evidence.old_tests import run_old_tests
+from gitlab_nightshift.verdict.proof_commands import Runner
+from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.pairs import change_of
 from tests.support.tables import each
 from tests.verdict.evidence.conftest import Tried
@@ -42,20 +42,20 @@ def twice(names: tuple[str, ...]) -> str:
     ],
 )
 def test_complexity(before: str, after: str, category: str, levels: list[str]) -> None:
-    seen = complexity(subject_of({"shop.py": before}, {"shop.py": after}, category))
+    seen = compare_complexity(subject_of({"shop.py": before}, {"shop.py": after}, category))
     (found,) = seen.checks
-    assert found.seen is Seen.TOLD
+    assert found.seen is CheckOutcome.TOLD
     assert found.detail.startswith("before: ")
     assert [finding.level for finding in seen.findings] == levels
 
 
-def subject_of(before: dict[str, str], after: dict[str, str], category: str) -> Subject:
-    return Subject("", "", change_of(before, after), Context(Settings(), category))
+def subject_of(before: dict[str, str], after: dict[str, str], category: str) -> EvidenceSubject:
+    return EvidenceSubject("", "", change_of(before, after), Context(Settings(), category))
 
 
 def test_figures_are_of_the_product_alone() -> None:
     subject = subject_of({"test_a.py": FLAT}, {"test_a.py": NESTED}, "refactoring")
-    assert complexity(subject).checks == ()
+    assert compare_complexity(subject).checks == ()
 
 
 SLOW, QUICK = "SECONDS = 2.0\n", "SECONDS = 1.0\n"
@@ -72,23 +72,23 @@ class Stated(Runner):
         result = super().run(argv, log, at_most_s=at_most_s)
         if not result.ok:
             return result
-        return dataclasses.replace(result, duration_s=float(self.tail(log).split(" = ")[1]))
+        return dataclasses.replace(result, duration_s=float(self.read_tail(log).split(" = ")[1]))
 
 
-def measured(subject: Subject, lab: Lab) -> Evidence:
+def measured(subject: EvidenceSubject, lab: Lab) -> Evidence:
     runner = Stated(**{each.name: getattr(lab.runner, each.name) for each in fields(Runner)})
-    return benchmark(subject, dataclasses.replace(lab, runner=runner))
+    return run_benchmark(subject, dataclasses.replace(lab, runner=runner))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "seen_as", "flags"),
     [
-        (SLOW, QUICK, Seen.PASSED, []),
-        (QUICK, SLOW, Seen.FAILED, [("slower", "fail")]),
+        (SLOW, QUICK, CheckOutcome.PASSED, []),
+        (QUICK, SLOW, CheckOutcome.FAILED, [("slower", "fail")]),
     ],
 )
 def test_a_benchmark_is_run_on_both_sides(
-    tried: Tried, before: str, after: str, seen_as: Seen, flags: list[tuple[str, str]]
+    tried: Tried, before: str, after: str, seen_as: CheckOutcome, flags: list[tuple[str, str]]
 ) -> None:
     files = {**BENCH, "work.py": before}
     with tried(files, {"work.py": after}, category="performance") as (subject, lab):
@@ -109,7 +109,7 @@ def test_the_benchmark_that_a_change_brings(tried: Tried, monkeypatch: pytest.Mo
     after = {"work.py": QUICK, "bench_work.py": bench}
     with tried({"work.py": SLOW}, after, category="performance") as (subject, lab):
         (found,) = measured(subject, lab).checks
-    assert (found.seen, "python3 bench_work.py" in found.detail) == (Seen.PASSED, True)
+    assert (found.seen, "python3 bench_work.py" in found.detail) == (CheckOutcome.PASSED, True)
 
 
 def test_the_time_of_the_whole_command_counts(
@@ -119,7 +119,7 @@ def test_the_time_of_the_whole_command_counts(
     monkeypatch.setattr(module, "ROUNDS", 3)
     files = {**BENCH, "work.py": SLOW}
     with tried(files, {"work.py": QUICK}, category="performance") as (subject, lab):
-        (found,) = benchmark(subject, lab).checks
+        (found,) = run_benchmark(subject, lab).checks
     assert "`make bench` takes " in found.detail
     assert "in 3 rounds)" in found.detail
 
@@ -140,8 +140,8 @@ def test_nothing_measured_is_said(
     tried: Tried, files: dict[str, str], after: dict[str, str], why: str
 ) -> None:
     with tried(files, after, category="performance") as (subject, lab):
-        (found,) = benchmark(subject, lab).checks
-    assert (found.seen, found.detail) == (Seen.NOT_CHECKED, f"nothing was measured: {why}")
+        (found,) = run_benchmark(subject, lab).checks
+    assert (found.seen, found.detail) == (CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}")
 
 
 def test_the_spread_is_of_rounds() -> None:
@@ -157,15 +157,19 @@ NEW = TEST + "    def test_size(self):\n        self.assertEqual(size(3), 4)\n"
 @pytest.mark.parametrize(
     ("code", "test", "seen_as"),
     [
-        (FLAT + "\n\nSIZE = size\n", OLD + "\n", Seen.PASSED),
-        (FLAT.replace("return n", "return n + 1"), NEW, Seen.FAILED),
+        (FLAT + "\n\nSIZE = size\n", OLD + "\n", CheckOutcome.PASSED),
+        (FLAT.replace("return n", "return n + 1"), NEW, CheckOutcome.FAILED),
+        (FLAT.replace("size", "width"), OLD.replace("size", "width"), CheckOutcome.TOLD),
     ],
 )
 def test_behaviour_is_held_against_the_tests_as_they_were(
-    tried: Tried, code: str, test: str, seen_as: Seen
+    tried: Tried, code: str, test: str, seen_as: CheckOutcome
 ) -> None:
     before, commands = {"shop.py": FLAT, "test_shop.py": OLD}, ("python3 -m unittest",)
     after = {"shop.py": code, "test_shop.py": test}
     with tried(before, after, category="refactoring", commands=commands) as (subject, lab):
-        (found,) = old_tests(subject, lab).checks
-    assert found.seen is seen_as, found
+        seen = run_old_tests(subject, lab)
+    assert [check.seen for check in seen.checks] == [seen_as], seen
+    failed = seen_as is CheckOutcome.FAILED
+    flags = [(finding.name, finding.level) for finding in seen.findings]
+    assert flags == ([("old-tests-fail", "fail")] if failed else [])

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.verdict.change import Context
 from gitlab_nightshift.verdict.flags import judge
-from gitlab_nightshift.verdict.syntax import parse
-from gitlab_nightshift.verdict.syntax.side import Side
+from gitlab_nightshift.verdict.reviewed_change import Context
+from gitlab_nightshift.verdict.syntax import source_parser
+from gitlab_nightshift.verdict.syntax.file_side import Side
 from tests.support.pairs import Pair, change_of, raised, read_pairs, wrong
 from tests.support.runaway import bounded
 from tests.support.tables import each
@@ -27,7 +27,7 @@ def many(count: int, name: str) -> str:
         ("test/a.test.js", "x\n", "it('a', () => { expect(a" + ".b()" * 50_000 + ").toBe(1) })"),
         ("src/a.ts", "export {" * 20_000, "x\n"),
         ("src/a.py", f"def f() -> {'Optional[' * 5000}{']' * 5000}: pass\n", "def f(): pass\n"),
-        ("tests/test_a.py", many(300, "old"), many(300, "new")),
+        ("tests/test_a.py", many(200, "old"), many(200, "new")),
         ("src/a.py", "x\n", "x = [" + "sys.argv[0], " * 4000 + "]\n"),
         ("src/a.rs", "x\n", "#[test] fn a() { " + "assert!(" * 2000 + "x" + ")" * 2000 + "}\n"),
         ("a_test.go", "package a\n", "func TestA(t *testing.T) {" + "if a {\n" * 5000),
@@ -61,7 +61,7 @@ def cut(text: str, chance: random.Random) -> str:
 
 
 def test_a_file_that_is_too_large_is_read_by_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parse, "LARGEST", 10_000)
+    monkeypatch.setattr(source_parser, "LARGEST", 10_000)
     filler = "# filler\n" * 1200
     before = {
         "tests/test_a.py": filler + "def test_a():\n    assert f() == 1\n    assert g() == 2\n"
@@ -109,6 +109,76 @@ TEST(Cart, DISABLED_Adds) { EXPECT_EQ(5, total()); }
 --- tests/cart_test.exs
 defmodule CartTest do
 end
+=== test-renamed-away tests/cart.bats:4 | bats, a test becomes a function
+--- tests/cart.bats
+@test "adds" {
+  [ "$(total 2 3)" = 5 ]
+}
+@test "is empty" {
+  [ "$(total)" = 0 ]
+}
++++ tests/cart.bats
+@test "adds" {
+  [ "$(total 2 3)" = 5 ]
+}
+is_empty() {
+  [ "$(total)" = 0 ]
+}
+=== assertion-removed tests/cart.bats:3 | bats, a condition goes
+--- tests/cart.bats
+@test "adds" {
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [ "$output" = 5 ]
+}
++++ tests/cart.bats
+@test "adds" {
+  run total 2 3
+  [ "$output" = 5 ]
+}
+=== test-loosened tests/cart.bats:2 | bats, another expectation
+--- tests/cart.bats
+@test "adds" {
+  [ "$(total 2 3)" = 5 ]
+}
++++ tests/cart.bats
+@test "adds" {
+  [ -n "$(total 2 3)" ]
+}
+=== test-deleted tests/cart_tests.c | unity, a test is no longer run
+--- tests/cart_tests.c
+void test_adds(void) { TEST_ASSERT_EQUAL_INT(5, total(2, 3)); }
+int main(void)
+{
+    RUN_TEST(test_adds);
+}
++++ tests/cart_tests.c
+void test_adds(void) { TEST_ASSERT_EQUAL_INT(5, total(2, 3)); }
+int main(void)
+{
+}
+=== honest | unity, a test gets another name
+--- tests/cart_tests.c
+void test_adds(void) { TEST_ASSERT_EQUAL_INT(5, total(2, 3)); }
+int main(void)
+{
+    RUN_TEST(test_adds);
+}
++++ tests/cart_tests.c
+void test_sums(void) { TEST_ASSERT_EQUAL_INT(5, total(2, 3)); }
+int main(void)
+{
+    RUN_TEST(test_sums);
+}
+=== honest | bats, a test gets another name
+--- tests/cart.bats
+@test "adds" {
+  [ "$(total 2 3)" = 5 ]
+}
++++ tests/cart.bats
+@test "adds all" {
+  [ "$(total 2 3)" = 5 ]
+}
 === honest | c++, a test comes
 --- tests/cart_test.cpp
 TEST(Cart, Adds) { EXPECT_EQ(5, total()); }

@@ -1,16 +1,14 @@
-"""The table of flags, what the settings may name, and what the documentation says are the same."""
+"""The list of flags, and that the documentation says the same."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.settings.values import FLAG_NAMES
-from gitlab_nightshift.verdict.change import Change, Context, Found
-from gitlab_nightshift.verdict.evidence.raised import RUN_FLAGS
-from gitlab_nightshift.verdict.flags import FLAGS
+from gitlab_nightshift.flag_registry import FLAGS, FlagEntry
+from gitlab_nightshift.verdict.flags import leaked_secrets
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from tests.support.judging import Judge
 from tests.support.tables import each
 
@@ -18,30 +16,25 @@ CHECKS = (Path(__file__).parents[3] / "docs/checks.md").read_text(encoding="utf-
 ROWS = dict(re.findall(r"^\| `([a-z-]+)` \| ((?:fail|warn|off)[^|]*?) \|", CHECKS, re.MULTILINE))
 
 
-def test_the_settings_know_every_flag() -> None:
-    assert set(FLAG_NAMES) == {*FLAGS, *RUN_FLAGS}
-    assert len(set(FLAG_NAMES)) == len(FLAG_NAMES)
-
-
 def test_every_flag_is_documented() -> None:
-    assert ROWS.keys() == set(FLAG_NAMES)
+    assert ROWS.keys() == set(FLAGS)
 
 
 @each("name", FLAGS)
 def test_levels_are_as_documented(name: str) -> None:
     flag = FLAGS[name]
-    told = flag.level
+    documented = flag.level
     if flag.levels:
         [other] = set(flag.levels.values())
-        told = f"{told} ({', '.join(flag.levels)}: {other})"  # type: ignore[assignment]
-    assert ROWS[name] == told
+        documented = f"{documented} ({', '.join(flag.levels)}: {other})"  # type: ignore[assignment]
+    if flag.people != flag.level:
+        documented = f"{documented} (people: {flag.people})"  # type: ignore[assignment]
+    assert ROWS[name] == documented
 
 
-@each("name", RUN_FLAGS)
-def test_levels_of_what_is_run_are_as_documented(name: str) -> None:
-    flag = RUN_FLAGS[name]
-    other = f" ({flag.category}: {flag.there})" if flag.category else ""
-    assert ROWS[name] == f"{flag.level}{other}"
+@each("name", FLAGS)
+def test_every_flag_says_what_raises_it_as_documented(name: str) -> None:
+    assert re.search(rf"^\| `{name}` \| [^|]+ \| {re.escape(FLAGS[name].what)} \|$", CHECKS, re.M)
 
 
 @each("name", FLAGS)
@@ -80,14 +73,33 @@ def test_nothing_changed_raises_nothing(raised: Judge) -> None:
     assert raised(IMAGE, {}) == []
 
 
+def test_a_flag_is_a_rule_and_an_entry(raised: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings know it, too."""
+
+    def find_images(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+        for file in change.files:
+            yield RuleViolation(file.path, 1, "an image")
+
+    monkeypatch.setattr(leaked_secrets, "find_images", find_images, raising=False)
+    entry = FlagEntry(
+        "warn", "Images are heavy.", "leaked_secrets:find_images", what="An image is added."
+    )
+    monkeypatch.setitem(FLAGS, "image-added", entry)
+    assert [(f.name, f.level) for f in raised({}, IMAGE, "image-added")] == [
+        ("image-added", "warn")
+    ]
+    found = raised({}, IMAGE, "image-added", settings="policy: {flags: {image-added: fail}}")
+    assert [f.level for f in found] == ["fail"]
+
+
 def test_a_rule_that_breaks_has_not_looked(raised: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change made to break it does not get past; the other flags look all the same."""
 
-    def broken(_change: Change, _context: Context) -> Iterator[Found]:
+    def broken(_change: Changeset, _context: Context) -> Iterator[RuleViolation]:
         raise RecursionError
         yield
 
-    monkeypatch.setitem(FLAGS, "secret-added", replace(FLAGS["secret-added"], rule=broken))
+    monkeypatch.setattr(leaked_secrets, "find_added_secrets", broken)
     found = raised({}, IMAGE)
     assert [(f.name, f.level) for f in found] == [("secret-added", "fail"), ("binary-file", "fail")]
     assert "could not look at the change: RecursionError" in found[0].detail

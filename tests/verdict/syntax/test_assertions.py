@@ -1,8 +1,15 @@
 """What assertions demand, and how strongly, in the words of each library."""
 
-from gitlab_nightshift.verdict.syntax.assertions import assertions_of
-from gitlab_nightshift.verdict.syntax.side import Side
-from gitlab_nightshift.verdict.syntax.words import CLOSE, EXACT, PARTIAL, PRESENT, TRUTHY, TYPE
+from gitlab_nightshift.verdict.syntax.assertion_words import (
+    CLOSE,
+    EXACT,
+    PARTIAL,
+    PRESENT,
+    TRUTHY,
+    TYPE,
+)
+from gitlab_nightshift.verdict.syntax.assertions import list_assertions
+from gitlab_nightshift.verdict.syntax.file_side import Side
 from tests.support.tables import each
 
 WRAPPED = {
@@ -76,7 +83,7 @@ def test_rank(language: str, code: str, rank: int) -> None:
     side = Side(path, (wrapping % code).encode())
     test = side.tests[0]
     assert test.body
-    assert [a.rank for a in assertions_of(test.body, test.language)] == [rank]
+    assert [a.rank for a in list_assertions(test.body, test.language)] == [rank]
 
 
 @each(
@@ -94,4 +101,4 @@ def test_nothing_is_demanded(language: str, code: str) -> None:
     path, wrapping = WRAPPED[language]
     test = Side(path, (wrapping % code).encode()).tests[0]
     assert test.body
-    assert not assertions_of(test.body, test.language)
+    assert not list_assertions(test.body, test.language)

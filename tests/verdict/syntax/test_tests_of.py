@@ -1,8 +1,8 @@
 """Which functions of a file are tests, in every language."""
 
-from gitlab_nightshift.verdict.syntax.functions import names_used
+from gitlab_nightshift.verdict.syntax.file_side import Side
 from gitlab_nightshift.verdict.syntax.languages import is_product, is_test_file
-from gitlab_nightshift.verdict.syntax.side import Side
+from gitlab_nightshift.verdict.syntax.nodes import list_names
 from tests.support.tables import each
 
 TESTS = [
@@ -63,7 +63,7 @@ def test_lines_of_a_test_include_its_marks() -> None:
 
 def test_names_that_a_function_uses() -> None:
     function = Side("a.py", b"def f(a):\n    return cart.total(a) + LIMIT\n").functions[0]
-    assert names_used(function) == {"f", "a", "cart", "total", "LIMIT"}
+    assert list_names(function.node) == {"f", "a", "cart", "total", "LIMIT"}
 
 
 @each(

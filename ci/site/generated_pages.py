@@ -1,0 +1,141 @@
+"""Pages of the site that no file of ``docs/`` holds: a hook of MkDocs (see ``mkdocs.yml``).
+
+Reference pages are made from the code, the demo's page from a demo that is run, and the pages of
+the repository's root get links that hold on the site. So none of them can be stale.
+"""
+
+import argparse
+import dataclasses
+import inspect
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from gitlab_nightshift import events
+from gitlab_nightshift.cli import build_parser
+
+ROOT = Path(__file__).parents[2]
+FROM_ROOT = {
+    "index.md": "README.md",
+    "SECURITY.md": "SECURITY.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+}
+_LINK = re.compile(r"(\]\()(?!\w+:)([^)#\s]+)")
+_MODULE = re.compile(r"(?:\w+\.)+(?=\w)")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_SECONDS = 600
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made here."""
+    made = {name: _read_from_root(source) for name, source in FROM_ROOT.items()}
+    made |= {"commands.md": render_commands(), "events.md": render_events()}
+    made |= {"schemas.md": render_schemas(), **render_demo()}
+    made["settings.schema.json"] = _run("config", "schema", "settings")
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links of ``docs/`` to pages of the root lead to their copies on the site."""
+    return re.sub(r"\]\(\.\./((?:SECURITY|CONTRIBUTING|CHANGELOG)\.md)", r"](\1", markdown)
+
+
+def _read_from_root(name: str) -> str:
+    """A page of the repository's root, with links as the site has them."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return _LINK.sub(lambda found: found[1] + _move_link(found[2]), text)
+
+
+def _move_link(target: str) -> str:
+    return "index.md" if target == "README.md" else target.removeprefix("docs/")
+
+
+def render_commands() -> str:
+    """``--help`` of every command, as a terminal of 80 columns shows it."""
+    parts = ["# Commands\n\nWhat `--help` of each command says.\n"]
+    parts += [f"## {name}\n\n```text\n{text}```\n" for name, text in _list_help(build_parser())]
+    return "\n".join(parts)
+
+
+def _list_help(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    yield parser.prog, parser.format_help()
+    for action in parser._actions:  # argparse has no public way to its commands
+        if isinstance(action, argparse._SubParsersAction):
+            for child in dict.fromkeys(action.choices.values()):
+                yield from _list_help(child)
+
+
+def render_events() -> str:
+    """Every kind of event of ``events.jsonl`` with its fields."""
+    kinds = [
+        each
+        for _, each in inspect.getmembers(events, dataclasses.is_dataclass)
+        if each.__module__ == events.__name__
+    ]
+    parts = [
+        "# Events\n\nEach line of `events.jsonl` is an object with `time`, `run_id`, `event` and"
+        " the fields of its kind, in the types of Python.\n"
+    ]
+    return "\n".join(
+        parts + [_render_event(events.format_event_name(kind), kind) for kind in kinds]
+    )
+
+
+def _render_event(name: str, kind: Any) -> str:
+    fields = [
+        (each.name, _MODULE.sub("", inspect.formatannotation(each.type)))
+        for each in dataclasses.fields(kind)
+    ]
+    rows = "\n".join(f"| `{name}` | `{type_}` |" for name, type_ in fields)
+    table = f"\n| field | type |\n|---|---|\n{rows}\n" if rows else ""
+    return f"## {name}\n\n{inspect.cleandoc(kind.__doc__ or '')}\n{table}"
+
+
+def render_schemas() -> str:
+    """How editors and programs get the JSON Schemas."""
+    return """# JSON Schemas
+
+| file | what it describes |
+|---|---|
+| [settings.schema.json](settings.schema.json) | `nightshift.yaml`, for editors and SchemaStore |
+| [result.schema.json](result.schema.json) | `result.json` of a night |
+
+`nightshift config schema settings` and `nightshift config schema result` print those of the version
+that you have. For an editor, as the first line of `nightshift.yaml`:
+
+```yaml
+# yaml-language-server: $schema=nightshift.schema.json
+```
+"""
+
+
+def render_demo() -> dict[str, str | bytes]:
+    """The demo's job log and the page of its night, from a demo that is run for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = _run("demo", folder)
+        report = next(Path(folder).rglob("report.html")).read_bytes()
+    text = f"""# A night
+
+What `nightshift demo` prints. The job of a night leaves [a page](night.html), too.
+
+```text
+{_COLOURS.sub("", log)}```
+"""
+    return {"demo.md": text, "night.html": report}
+
+
+def _run(*arguments: str) -> str:
+    command = [sys.executable, "-P", "-m", "gitlab_nightshift", *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS)
+    return done.stdout

@@ -1,0 +1,51 @@
+"""One file per agent; ``agent_registry.py`` has the list of them."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitlab_nightshift.agent_registry import AGENTS, list_auto_agents
+from gitlab_nightshift.agents.agent import Provider
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.settings import Settings
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings with an agent by its name; ``why`` is "" where the team has named it."""
+
+    settings: Settings
+    why: str = ""
+
+    def __str__(self) -> str:
+        """For the log."""
+        return f"{self.settings.agent}{f' ({self.why})' if self.why else ''}"
+
+
+def choose_agent(settings: Settings, env: Mapping[str, str]) -> Choice:
+    """Which agent ``auto`` means in this environment: where none can be used, the first, whose
+    ``check`` then says what is missing."""
+    if settings.agent != "auto":
+        return Choice(settings.with_agent(settings.agent))
+    missing: list[str] = []
+    candidates = list_auto_agents()
+    for name in candidates:
+        try:
+            build_agent(name, settings).check(env)
+        except NightshiftError as error:
+            missing.append(f"; not {name}: {error.message.partition(';')[0]}")
+        else:
+            return Choice(settings.with_agent(name), f"auto{''.join(missing)}")
+    return Choice(settings.with_agent(candidates[0]), f"auto{''.join(missing)}")
+
+
+def build_provider(settings: Settings) -> Provider:
+    """The provider that the settings name, after :func:`choose_agent`."""
+    return build_agent(settings.agent, settings)
+
+
+def build_agent(name: str, settings: Settings) -> Provider:
+    """The provider of an agent by its name; no other agent is loaded."""
+    module, _, kind = AGENTS[name].provider.partition(":")
+    provider: Provider = getattr(importlib.import_module(module), kind)(settings)
+    return provider

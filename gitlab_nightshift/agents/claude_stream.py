@@ -1,0 +1,267 @@
+"""What ``claude --output-format stream-json`` prints, read into progress and a report.
+
+Every line is hostile data: of any shape, of any size, perhaps no JSON at all.
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+from gitlab_nightshift.agents.agent import AgentProgress, Report
+from gitlab_nightshift.agents.reported_calls import ReportedCalls
+from gitlab_nightshift.events import format_elapsed, read_clock
+from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
+
+MOST = 10**12
+"""Larger figures cannot be a bead's."""
+MOST_RECENT, LONGEST_NAME = 1_000, 200
+REFUSED_STATUSES = {401, 403}
+REFUSALS_TO_BELIEVE = 3
+"""The CLI itself goes on for minutes after a refused key; three refusals take about 4 s."""
+UNUSABLE_ERRORS = {
+    "authentication_failed",
+    "billing_error",
+    "model_not_found",
+    "rate_limit",
+    "server_error",
+}
+UNUSABLE_STATUSES = {401, 402, 403, 404, 429, 500, 502, 503, 504, 529}
+_STATUS_OF_END = {
+    EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
+    EndReason.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
+    EndReason.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
+}
+
+
+class ClaudeStreamReader:
+    """Reads one bead's stream and keeps of it only what the report needs.
+
+    ``patience_s``: seconds for which the endpoint may fail without a break. The CLI itself waits
+    for an overloaded one without end.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s, self._failing_since = patience_s, 0.0
+        self._result: dict[str, Any] | None = None
+        self._tokens = Tally()
+        self._current = ""
+        self._unusable, self._api_error, self._refusals = "", "", 0
+        self._json_lines = self._other_lines = 0
+        self._calls = ReportedCalls()
+
+    def read_line(self, raw: bytes) -> AgentProgress | None:
+        """One JSON line; a line that is not JSON is counted."""
+        try:
+            event = json.loads(raw)
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
+            self._other_lines += bool(raw.strip())
+            return None
+        self._json_lines += 1
+        if event.get("type") == "result":
+            self._result = event
+            return None
+        if event.get("type") == "system" and event.get("subtype") == "api_retry":
+            return self._handle_retry(event)
+        if event.get("type") == "stream_event":
+            return self._handle_partial(event.get("event"))
+        if event.get("type") == "user":
+            self._handle_results(event.get("message"))
+        return self._handle_message(event) if event.get("type") == "assistant" else None
+
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
+        """The status: what this program did to the process first, then what the CLI says."""
+        result = self._result or {}
+        said = result.get("result")
+        return dataclasses.replace(
+            self._build_plain_report(result, ended, stderr),
+            said=said if isinstance(said, str) else "",
+            calls=self._calls.list_calls(),
+            refused=self._calls.list_refused(),
+            missing=self._calls.missing.names,
+        )
+
+    def _build_plain_report(
+        self, result: dict[str, Any], ended: ProgramEnd, stderr: bytes
+    ) -> Report:
+        usage = self._read_usage(result)
+        denied = _list_denials(result)
+        if self._unusable:
+            return Report(BeadStatus.UNAVAILABLE, usage, self._unusable, denied=denied)
+        if ended.end in _STATUS_OF_END:
+            status, error = _STATUS_OF_END[ended.end]
+            if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
+                status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
+            return Report(status, usage, error, denied=denied)
+        if not result:
+            return self._report_missing_result(ended, usage, stderr)
+        if result.get("is_error") or ended.exit_status != 0:
+            status, error = _classify_failure(result, self._api_error, ended.exit_status)
+            return Report(status, usage, error, denied=denied)
+        return Report(BeadStatus.OK, usage, "", result.get("structured_output"), denied)
+
+    def _handle_retry(self, event: dict[str, Any]) -> AgentProgress:
+        status = _read_number(event.get("error_status"))
+        self._refusals += status in REFUSED_STATUSES
+        self._failing_since = self._failing_since or read_clock()
+        failing_s = read_clock() - self._failing_since
+        if self._refusals >= REFUSALS_TO_BELIEVE:
+            self._unusable = f"the model endpoint refuses the key (HTTP {status})"
+        elif failing_s >= self._patience_s:
+            answer = f"answered {status}" if status else "did not answer"
+            self._unusable = f"the model endpoint {answer} for {format_elapsed(failing_s)}"
+        text = f"the model endpoint answers {status or 'nothing'}; the CLI tries again"
+        return AgentProgress(text, unusable=self._unusable)
+
+    def _handle_partial(self, part: object) -> AgentProgress | None:
+        """The output tokens of the message that is coming in; whole messages lack them."""
+        if not isinstance(part, dict):
+            return None
+        if part.get("type") == "message_start" and isinstance(part.get("message"), dict):
+            self._current = str(part["message"].get("id"))
+            self._failing_since = 0.0
+        if part.get("type") != "message_delta":
+            return None
+        self._tokens.count(self._current, _count_tokens(part.get("usage")))
+        return AgentProgress(tokens=self._tokens.total)
+
+    def _handle_message(self, event: dict[str, Any]) -> AgentProgress | None:
+        message = event.get("message")
+        if not isinstance(message, dict):
+            return None
+        self._api_error = str(event.get("error") or "")
+        if not self._api_error:
+            self._failing_since = 0.0
+        name = str(message.get("id"))
+        self._tokens.count(name, _count_tokens(message.get("usage")), grows=True)
+        parts = message.get("content")
+        parts = parts if isinstance(parts, list) else []
+        parts = [part for part in parts if isinstance(part, dict)]
+        for part in parts:
+            if part.get("type") == "tool_use":
+                self._calls.add(part.get("id"), part.get("name"), part.get("input"))
+        texts = [_describe_activity(part) for part in parts]
+        return AgentProgress(", ".join(text for text in texts if text), self._tokens.total)
+
+    def _handle_results(self, message: object) -> None:
+        parts = message.get("content") if isinstance(message, dict) else None
+        for part in parts if isinstance(parts, list) else []:
+            if isinstance(part, dict) and part.get("type") == "tool_result":
+                failed = part.get("is_error") is True
+                result = "failed" if failed else "ok"
+                call = part.get("tool_use_id")
+                self._calls.finish(call, result, part.get("content"), failed=failed)
+
+    def _read_usage(self, result: dict[str, Any]) -> Usage:
+        seen = self._tokens.total
+        if not result:
+            return Usage(None if seen else 0.0, seen)
+        return Usage(
+            _read_usd(result.get("total_cost_usd")), max(_count_model_tokens(result), seen)
+        )
+
+    def _report_missing_result(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+        last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
+        if ended.exit_status == 0 or (self._other_lines and not self._json_lines):
+            error = f"the CLI printed no result (exit status {ended.exit_status}) {last[0]}"
+            return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
+        error = f"the CLI ended with {ended.how} {last[0]}".strip()
+        return Report(BeadStatus.CRASHED, usage, error)
+
+
+class Tally:
+    """The tokens of messages, each counted by its last figure. An agent can print millions of
+    messages: of older ones only the sum is remembered."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._recent: dict[str, int] = {}
+
+    def count(self, name: str, tokens: int, *, grows: bool = False) -> None:
+        """Take a message's figure; with ``grows`` a smaller one than before does not count."""
+        name = name[:LONGEST_NAME]
+        before = self._recent.pop(name, 0)
+        now = max(tokens, before) if grows else tokens
+        self._recent[name] = now
+        self.total += now - before
+        if len(self._recent) > MOST_RECENT:
+            del self._recent[next(iter(self._recent))]
+
+
+def _classify_failure(
+    result: dict[str, Any], api_error: str, exit_status: int
+) -> tuple[BeadStatus, str]:
+    """Why a run that the CLI calls an error failed: ``subtype`` alone proves nothing."""
+    subtype = str(result.get("subtype", ""))
+    errors = result.get("errors")
+    listed = " ".join(map(str, errors)) if isinstance(errors, list) else ""
+    text = str(result.get("result") or listed or subtype)[:500]
+    if subtype == "error_max_budget_usd":
+        return BeadStatus.BUDGET, "the budget is spent"
+    if subtype == "error_max_structured_output_retries":
+        return BeadStatus.NO_HANDOFF, text
+    if (
+        api_error in UNUSABLE_ERRORS
+        or _read_number(result.get("api_error_status")) in UNUSABLE_STATUSES
+    ):
+        return BeadStatus.UNAVAILABLE, text
+    return BeadStatus.CRASHED, f"the CLI reports an error (exit status {exit_status}): {text}"
+
+
+def _list_denials(result: dict[str, Any]) -> tuple[str, ...]:
+    rows = result.get("permission_denials")
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return tuple(
+        _describe_activity(
+            {
+                **row,
+                "type": "tool_use",
+                "name": row.get("tool_name"),
+                "input": row.get("tool_input"),
+            }
+        )
+        for row in rows[:50]
+    )
+
+
+def _describe_activity(part: dict[str, Any]) -> str:
+    """A part of a message as one short line: a tool and its object, or the first of a text."""
+    if part.get("type") == "text":
+        return str(part.get("text", "")).strip().partition("\n")[0][:120]
+    if part.get("type") != "tool_use":
+        return ""
+    given = part.get("input")
+    given = given if isinstance(given, dict) else {}
+    if part.get("name") == "StructuredOutput":
+        return "reports"
+    what = given.get("command") or given.get("file_path") or given.get("description") or ""
+    return f"{part.get('name')} {what}"[:160].strip()
+
+
+def _read_number(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < MOST else 0
+
+
+def _read_usd(value: object) -> float | None:
+    """A price that can be one: not negative, and a number, which JSON's ``NaN`` is not."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < MOST else None
+
+
+def _count_tokens(usage: object) -> int:
+    if not isinstance(usage, dict):
+        return 0
+    return sum(_read_number(value) for key, value in usage.items() if key.endswith("_tokens"))
+
+
+def _count_model_tokens(result: dict[str, Any]) -> int:
+    models = result.get("modelUsage")
+    rows = list(models.values()) if isinstance(models, dict) else []
+    return sum(
+        _read_number(value)
+        for row in rows
+        if isinstance(row, dict)
+        for key, value in row.items()
+        if key.endswith("Tokens") and key != "maxOutputTokens"
+    )

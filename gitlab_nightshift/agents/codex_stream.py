@@ -1,0 +1,254 @@
+"""What ``codex exec --json`` prints, read into progress and a report.
+
+Every line is hostile data: of any shape, of any size, perhaps no JSON at all.
+"""
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+from gitlab_nightshift.agents.agent import AgentProgress, Report
+from gitlab_nightshift.agents.reported_calls import ReportedCalls
+from gitlab_nightshift.events import format_elapsed, read_clock
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import BeadStatus, Usage, unwrap_command
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
+
+MOST = 10**12
+"""Larger figures are none of a bead."""
+LONGEST = 500
+UNUSABLE_STATUSES = {401, 402, 403, 404, 429, 500, 502, 503, 504, 529}
+UNUSABLE_CODES = {
+    "billing_hard_limit_reached",
+    "insufficient_quota",
+    "invalid_api_key",
+    "model_not_found",
+    "rate_limit_exceeded",
+    "unsupported_model",
+}
+_STATUS = compile_lazily(r"(?:unexpected|last) status:? (\d{3})\b")
+_NO_ANSWER = compile_lazily(
+    r"(?i)experiencing high demand|connection failed|stream disconnected|error sending request"
+    r"|usage limit|quota exceeded|at capacity"
+)
+"""How the CLI describes an endpoint that fails, where it names no status."""
+_NOT_STARTED = compile_lazily(
+    r"bwrap: |error building bubblewrap command|codex-linux-sandbox|Failed to create unified exec"
+)
+"""The CLI's own sandbox, or the system, did not let a command begin."""
+_STATUS_OF_END = {
+    EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
+    EndReason.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
+    EndReason.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
+}
+
+
+class CodexStreamReader:
+    """Reads one bead's events and keeps of them only what the report needs.
+
+    ``patience_s``: seconds for which the endpoint may fail without a break.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s, self._failing_since = patience_s, 0.0
+        self._asked = self._ended = False
+        self._failure, self._unusable, self._last = "", "", ""
+        self._tokens = 0
+        self._commands = self._not_started = 0
+        self._why_not_started = ""
+        self._json_lines = self._other_lines = 0
+        self._calls = ReportedCalls()
+
+    def read_line(self, raw: bytes) -> AgentProgress | None:
+        """One JSON line; a line that is not JSON is counted."""
+        try:
+            event = json.loads(raw)
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
+            self._other_lines += bool(raw.strip())
+            return None
+        self._json_lines += 1
+        kind, item = event.get("type"), event.get("item")
+        if kind == "turn.started":
+            self._asked = True
+        if kind == "error":
+            return self._handle_retry(_read_text(event.get("message")))
+        if kind == "turn.failed":
+            self._failure = _read_message(event.get("error")) or "it gave no reason"
+        if kind == "turn.completed":
+            return self._handle_completion(event.get("usage"))
+        if kind in ("item.started", "item.completed") and isinstance(item, dict):
+            return self._handle_item(item, done=kind == "item.completed")
+        return None
+
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
+        """The status: what this program did to the process first, then what the CLI says."""
+        report = self._build_plain_report(ended, stderr)
+        return dataclasses.replace(
+            report,
+            said=self._last,
+            calls=self._calls.list_calls(),
+            refused=self._calls.list_refused(),
+            missing=self._calls.missing.names,
+        )
+
+    def _build_plain_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
+        usage = self._read_usage()
+        if self._unusable:
+            return Report(BeadStatus.UNAVAILABLE, usage, self._unusable)
+        if ended.end in _STATUS_OF_END:
+            status, error = _STATUS_OF_END[ended.end]
+            if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
+                status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
+            return Report(status, usage, error)
+        if self._failure:
+            return Report(_classify_failure(self._failure), usage, _describe_failure(self._failure))
+        if not self._ended or ended.exit_status != 0:
+            return self._report_missing_end(ended, usage, stderr)
+        if self._commands and self._not_started == self._commands:
+            error = f"no command could be started: {self._why_not_started}"
+            return Report(BeadStatus.CRASHED, usage, error)
+        return Report(BeadStatus.OK, usage, "", _parse_structured(self._last))
+
+    def _handle_retry(self, message: str) -> AgentProgress | None:
+        """The CLI tries again, or gives up: then ``turn.failed`` follows with the same text."""
+        if not message.startswith("Reconnecting"):
+            return None
+        self._failing_since = self._failing_since or read_clock()
+        failing_s = read_clock() - self._failing_since
+        status = _find_http_status(message)
+        answer = f"answers {status}" if status else "does not answer"
+        if failing_s >= self._patience_s:
+            self._unusable = f"the model endpoint {answer} for {format_elapsed(failing_s)}"
+        text = f"the model endpoint {answer}; the CLI tries again"
+        return AgentProgress(text, unusable=self._unusable)
+
+    def _handle_completion(self, usage: object) -> AgentProgress:
+        """The tokens of the whole turn. Cached tokens are part of the input, reasoning tokens are
+        part of the output."""
+        self._ended = True
+        parts = usage if isinstance(usage, dict) else {}
+        self._tokens += _read_number(parts.get("input_tokens")) + _read_number(
+            parts.get("output_tokens")
+        )
+        return AgentProgress(tokens=self._tokens)
+
+    def _handle_item(self, item: dict[str, Any], *, done: bool) -> AgentProgress | None:
+        kind = item.get("type")
+        if kind != "error":
+            self._failing_since = 0.0
+        if kind == "agent_message" and done:
+            self._last = _read_text(item.get("text"))
+        if done and kind in ("command_execution", "file_change"):
+            if kind == "command_execution":
+                self._count(item)
+            return None  # it was reported when it started
+        text = _describe_activity(item)
+        return AgentProgress(text) if text else None
+
+    def _count(self, command: dict[str, Any]) -> None:
+        """Only the commands show that the sandbox is broken: the exit status is 0 all the same."""
+        self._commands += 1
+        name, status = command.get("id"), command.get("exit_code")
+        self._calls.add(name, "command", command)
+        how = f"exit status {status}" if type(status) is int else "no exit status"
+        self._calls.finish(name, how, command.get("aggregated_output"), failed=status != 0)
+        output = _read_text(command.get("aggregated_output"))
+        if command.get("exit_code") != 0 and _NOT_STARTED.match(output.lstrip()):
+            self._not_started += 1
+            self._why_not_started = _take_first_line(output)
+
+    def _read_usage(self) -> Usage:
+        """No dollars: the CLI knows no prices. It reports tokens at the end only."""
+        if not self._asked:
+            return Usage()
+        return Usage(None, self._tokens if self._ended else None)
+
+    def _report_missing_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+        last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
+        if ended.exit_status == 0 or (self._other_lines and not self._json_lines):
+            error = f"the CLI printed no result (exit status {ended.exit_status}) {last[0]}"
+            return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
+        error = f"the CLI ended with {ended.how} {last[0]}".strip()
+        return Report(BeadStatus.CRASHED, usage, error)
+
+
+def _classify_failure(failure: str) -> BeadStatus:
+    """Whether a failed turn is the endpoint's fault, so that no other bead could do better."""
+    unusable = (
+        _find_http_status(failure) in UNUSABLE_STATUSES
+        or _parse_error(failure).get("code") in UNUSABLE_CODES
+        or _NO_ANSWER.search(failure)
+    )
+    return BeadStatus.UNAVAILABLE if unusable else BeadStatus.CRASHED
+
+
+def _describe_failure(failure: str) -> str:
+    """A failure as one line: of an endpoint's JSON body the message alone, no address of ours."""
+    text = _read_text(_parse_error(failure).get("message")) or failure
+    text = _take_first_line(re.sub(r", url: \S+", "", text))
+    return (
+        text if _classify_failure(failure) is BeadStatus.UNAVAILABLE else f"the CLI reports: {text}"
+    )
+
+
+def _parse_error(failure: str) -> dict[str, Any]:
+    """The error in a body of the endpoint that the CLI repeats as it is."""
+    try:
+        body = json.loads(failure)
+    except (ValueError, RecursionError):
+        return {}
+    error = body.get("error") if isinstance(body, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _find_http_status(text: str) -> int:
+    found = _STATUS.search(text)
+    return int(found[1]) if found else 0
+
+
+def _read_message(error: object) -> str:
+    return _read_text(error.get("message")) if isinstance(error, dict) else _read_text(error)
+
+
+def _parse_structured(text: str) -> object:
+    """The last message where it is a JSON object, as ``--output-schema`` asks for; the CLI does
+    not check it. Otherwise the hand-off file counts."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _describe_activity(item: dict[str, Any]) -> str:
+    """An item as one short line: a command, the files of a change, the first of a text."""
+    kind = item.get("type")
+    if kind == "command_execution":
+        command = unwrap_command(_read_text(item.get("command")))
+        return f"runs {_take_first_line(command)}"[:160]
+    if kind == "file_change":
+        rows = item.get("changes")
+        rows = rows if isinstance(rows, list) else []
+        paths = [_read_text(row.get("path")) for row in rows if isinstance(row, dict)]
+        return f"edits {', '.join(paths)}"[:160]
+    if kind == "agent_message":
+        text = _read_text(item.get("text")).strip()
+        return (
+            "reports" if isinstance(_parse_structured(text), dict) else _take_first_line(text)[:120]
+        )
+    return _take_first_line(_read_text(item.get("message")))[:160] if kind == "error" else ""
+
+
+def _take_first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:LONGEST]
+
+
+def _read_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _read_number(value: object) -> int:
+    return value if type(value) is int and 0 <= value < MOST else 0

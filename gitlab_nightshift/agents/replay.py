@@ -1,0 +1,87 @@
+"""The agent ``replay``: plays a recorded night, in a process like any other agent's.
+
+The format is in ``docs/replay.md``; ``record_dir`` makes one of a real night.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitlab_nightshift.agents.agent import BeadTask, OutputReader, ProviderInfo
+from gitlab_nightshift.agents.claude_code import ClaudeCode
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
+from gitlab_nightshift.settings import Settings
+
+FORMAT = 1
+INDEX = "recording.json"
+PLAYER = Path(__file__).with_name("replay_player.py")
+
+
+class Replay:
+    """The agent ``replay``."""
+
+    name = "replay"
+    keys: tuple[str, ...] = ()
+    about = ProviderInfo(
+        program="",
+        tools="none: it repeats what was recorded",
+        answer="as recorded",
+        cost="the recorded figures; a replay costs nothing",
+    )
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = Path(settings.replay_dir or "").absolute()
+        self._recorded = ClaudeCode(settings)
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """The recording is there and of a known format."""
+        index = self._folder / INDEX
+        try:
+            data = json.loads(index.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise build_config_error(f"replay_dir: {index}: no recorded night: {error}") from None
+        known = {"version": FORMAT, "agent": self._recorded.name}
+        if not isinstance(data, dict) or {key: data.get(key) for key in known} != known:
+            raise build_config_error(
+                f"replay_dir: {index}: version {FORMAT} of claude_code is expected"
+            )
+
+    def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def build_settings_env(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+    def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
+        """None: a recording asks no model."""
+        return {}
+
+    def build_files(self, task: BeadTask) -> dict[str, str]:
+        """None."""
+        return {}
+
+    def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
+        """The player, with the bead's folder of the recording."""
+        folder = self._folder / format_bead_folder(task.bead, task.category, task.attempt)
+        places = [str(folder), str(task.checkout), str(task.handoff_file)]
+        return build_python_command(str(PLAYER), *places)
+
+    def build_stdin(self, shared: str, rest: str) -> bytes:
+        """The prompt, which nobody reads."""
+        return (shared + rest).encode()
+
+    def list_readable_paths(self, path: str) -> tuple[Path, ...]:
+        """The player, its Python, and the recording."""
+        return (PLAYER, self._folder, *list_interpreter_paths())
+
+    def build_reader(self) -> OutputReader:
+        """The reader of the agent that was recorded."""
+        return self._recorded.build_reader()
+
+
+def format_bead_folder(bead: str, category: str, attempt: int) -> str:
+    """The name of a bead's folder in a recording."""
+    return f"{bead}-{category}-{attempt}"

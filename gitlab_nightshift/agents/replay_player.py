@@ -1,0 +1,62 @@
+"""A process that acts as a recorded bead did: same output, same hand-off, same files.
+
+Run as a script with the bead's folder, the checkout and the hand-off file; standard library only.
+"""
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+RECORDED_CHECKOUT = Path("/recorded/checkout")
+"""Stands in recorded output where the checkout's own path stood."""
+
+
+def encode_json_path(path: Path) -> bytes:
+    """A path as it stands in a JSON string."""
+    return json.dumps(str(path), ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape")
+
+
+def play(folder: Path, checkout: Path, handoff: Path) -> int:
+    """Play one bead; the recorded exit status, or 3 where the recording has no such bead."""
+    sys.stdin.buffer.read()
+    if not folder.is_dir():
+        sys.stderr.write(f"the recording has no bead {folder.name}\n")
+        return 3
+    how = json.loads((folder / "bead.json").read_bytes())
+    _print(folder / "stdout.jsonl", checkout, float(how.get("pace_s", 0.0)))
+    _change(folder / "files", checkout, how.get("deleted", []))
+    if (folder / "handoff.json").exists():
+        shutil.copyfile(folder / "handoff.json", handoff)
+    return int(how.get("exit_status", 0))
+
+
+def _print(stdout: Path, checkout: Path, pace_s: float) -> None:
+    lines = stdout.read_bytes().splitlines(keepends=True) if stdout.exists() else []
+    for line in lines:
+        sys.stdout.buffer.write(
+            line.replace(encode_json_path(RECORDED_CHECKOUT), encode_json_path(checkout))
+        )
+        sys.stdout.buffer.flush()
+        time.sleep(pace_s)
+
+
+def _change(files: Path, checkout: Path, deleted: list[str]) -> None:
+    for name in deleted:
+        (checkout / name).unlink(missing_ok=True)
+    for file in sorted(files.rglob("*")) if files.is_dir() else []:
+        if "__pycache__" in file.parts:  # pip makes it in a recording that a package brings
+            continue
+        target = checkout / file.relative_to(files)
+        if file.is_dir() and not file.is_symlink():
+            target.mkdir(exist_ok=True)
+            continue
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        target.unlink(missing_ok=True)
+        shutil.copy2(file, target, follow_symlinks=False)
+
+
+if __name__ == "__main__":
+    sys.exit(play(*(Path(part) for part in sys.argv[1:4])))

@@ -1,0 +1,165 @@
+"""The settings of the chat service, from its own environment; all mistakes are reported at once."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+
+SNOWFLAKE = r"[0-9]{15,22}"
+"""An id of Discord."""
+
+
+@dataclass(frozen=True)
+class ValueForm:
+    """What a variable holds: in words, as a pattern, and by an example."""
+
+    expected: str
+    pattern: str
+    example: str
+
+
+_ID = ValueForm("an id of Discord, 15 to 22 digits", SNOWFLAKE, "123456789012345678")
+_URL = ValueForm(
+    "an http(s) address without credentials",
+    r"https?://[^\s/@?#]+(/[^\s@?#]*)?",
+    "https://git.example/lab/",
+)
+_KEY = ValueForm(  # of Ed25519
+    "the public key of the application, 64 hexadecimal digits", r"[0-9a-fA-F]{64}", "0f" * 32
+)
+_WORD = ValueForm("one word without spaces", r"[\x21-\x7e]+", "a.word")
+_PROJECT = ValueForm(
+    "a project's path, such as group/name, or its number", r"[\w.][\w./-]*", "group/name"
+)
+_BRANCH = ValueForm("a branch", r"[^\s\x00-\x1f:?*\[\\^~]*", "release/1")  # git check-ref-format
+FORMS = (_ID, _URL, _KEY, _WORD, _PROJECT, _BRANCH)
+
+
+@dataclass(frozen=True)
+class ChatSettings:
+    """Where the service belongs and who may use it. Its repr shows no secret."""
+
+    application_id: str
+    public_key: str
+    guild: str
+    users: frozenset[str]
+    roles: frozenset[str]
+    gitlab_url: str
+    project: str
+    ref: str
+    bot_token: str = field(repr=False)
+    gitlab_token: str = field(repr=False)
+
+    def may(self, guild: str, user: str, roles: frozenset[str]) -> bool:
+        """Whether this member of this server may start and approve."""
+        return guild == self.guild and (user in self.users or bool(roles & self.roles))
+
+
+@dataclass(frozen=True)
+class DiscordApplication:
+    """What registering the command needs."""
+
+    application_id: str
+    guild: str
+    bot_token: str = field(repr=False)
+
+
+def read_chat_settings(env: Mapping[str, str]) -> ChatSettings:
+    """The settings of the service. Raises ``E_CONFIG`` with every mistake, one a line."""
+    reader = _Reader(env)
+    settings = ChatSettings(
+        application_id=reader.read_value("DISCORD_APPLICATION_ID", _ID),
+        public_key=reader.read_value("DISCORD_PUBLIC_KEY", _KEY),
+        guild=reader.read_value("DISCORD_GUILD_ID", _ID),
+        users=reader.read_ids("DISCORD_ALLOWED_USERS"),
+        roles=reader.read_ids("DISCORD_ALLOWED_ROLES"),
+        gitlab_url=reader.read_value("GITLAB_URL", _URL).rstrip("/"),
+        project=reader.read_value("GITLAB_PROJECT", _PROJECT),
+        ref=reader.read_value("GITLAB_REF", _BRANCH, optional=True),
+        bot_token=reader.read_value("DISCORD_BOT_TOKEN", _WORD),
+        gitlab_token=reader.read_value("GITLAB_TOKEN", _WORD),
+    )
+    if not settings.users | settings.roles:
+        reader.mistakes.append(
+            "DISCORD_ALLOWED_USERS and DISCORD_ALLOWED_ROLES are empty: nobody could use the"
+            " command; name users or roles by their ids, with commas between them"
+        )
+    reader.end()
+    return settings
+
+
+def read_application(env: Mapping[str, str]) -> DiscordApplication:
+    """What ``--register`` needs. Raises ``E_CONFIG`` with every mistake, one a line."""
+    reader = _Reader(env)
+    application = DiscordApplication(
+        application_id=reader.read_value("DISCORD_APPLICATION_ID", _ID),
+        guild=reader.read_value("DISCORD_GUILD_ID", _ID),
+        bot_token=reader.read_value("DISCORD_BOT_TOKEN", _WORD),
+    )
+    reader.end()
+    return application
+
+
+class _Reader:
+    """Reads variables and gathers what is wrong with them; never quotes a value."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.mistakes: list[str] = []
+
+    def read_value(self, name: str, form: ValueForm, *, optional: bool = False) -> str:
+        value = self._env.get(name, "").strip()
+        if not value and not optional:
+            self.mistakes.append(f"{name} is not set: {form.expected} is expected")
+        elif not re.fullmatch(form.pattern, value):
+            self.mistakes.append(f"{name}: {form.expected} is expected")
+        return value
+
+    def read_ids(self, name: str) -> frozenset[str]:
+        words = [word for word in re.split(r"[,\s]+", self._env.get(name, "")) if word]
+        if any(not re.fullmatch(SNOWFLAKE, word) for word in words):
+            self.mistakes.append(f"{name}: ids of Discord are expected, with commas between them")
+        return frozenset(words)
+
+    def end(self) -> None:
+        if self.mistakes:
+            raise build_config_error("\n".join(self.mistakes))
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """``host:port`` as two values. Raises ``E_CONFIG``."""
+    host, _, port = text.rpartition(":")
+    number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else -1
+    if not host or not 0 <= number <= 65535:
+        raise build_config_error(f"--listen {text}: HOST:PORT is expected, such as 127.0.0.1:8080")
+    return host.strip("[]"), number
+
+
+def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
+    """Whether a signature (64 bytes) fits a message, by the application's public key (hex).
+
+    Raises ``E_CONFIG`` where the extra is not installed or the key is not valid.
+    """
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise _build_extra_error() from None
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+    except ValueError:
+        raise build_config_error(f"DISCORD_PUBLIC_KEY: {_KEY.expected} is expected") from None
+
+    def fits(signature: bytes, message: bytes) -> bool:
+        try:
+            key.verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    return fits
+
+
+def _build_extra_error() -> NightshiftError:
+    return build_config_error("the chat needs an extra: pip install 'gitlab-nightshift[chat]'")

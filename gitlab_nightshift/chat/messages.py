@@ -1,0 +1,221 @@
+"""The words of the service: answers to interactions, and messages, as Discord takes them."""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gitlab_nightshift.agent_registry import list_requestable_agents
+from gitlab_nightshift.chat.discord_text import (
+    escape_text,
+    format_code,
+    format_link,
+    format_message,
+)
+from gitlab_nightshift.chat.run_outcome import EndedRun
+from gitlab_nightshift.gitlab.pipelines import Pipeline
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.records.task_text import TaskCommand
+
+Json = dict[str, Any]
+Redact = Callable[[str], str]
+
+NOBODY: Json = {"parse": []}
+"""Nobody is pinged, whatever a text says."""
+PONG: Json = {"type": 1}
+LATER: Json = {"type": 5}
+LATER_IN_PLACE: Json = {"type": 6}
+MOST_FILES, MOST_COMMANDS = 10, 5
+_ONLY_FOR_ONE = 1 << 6
+_ROW, _BUTTON, _GREEN, _RED = 1, 2, 3, 4
+_TEXT, _YES_NO = 3, 5
+_BUTTON_ID = compile_lazily(r"ns:(approve|refuse):([0-9]{1,19}):([0-9a-f]{32})")
+
+HEADLINES = {
+    Outcome.MR_CREATED: "Done: a merge request is open",
+    Outcome.NO_IMPROVEMENT: "Nothing was changed",
+    Outcome.MR_READY: "Verified, and not published (dry run)",
+    Outcome.SKIPPED: "Skipped",
+    Outcome.APPROVAL_REQUIRED: "A gate asks for an approval",
+    Outcome.FAILED: "Failed",
+}
+
+
+def build_private_answer(text: str) -> Json:
+    """An answer that only the person sees."""
+    data = {"content": format_message([text]), "flags": _ONLY_FOR_ONE, "allowed_mentions": NOBODY}
+    return {"type": 4, "data": data}
+
+
+def build_content(lines: list[str], components: list[Json] | None = None) -> Json:
+    """A message; buttons that it had are gone unless given again."""
+    return {
+        "content": format_message(lines),
+        "allowed_mentions": NOBODY,
+        "components": components or [],
+    }
+
+
+def describe_start(asked: TaskCommand, user: str, pipeline: Pipeline, redact: Redact) -> Json:
+    """The task and where it runs."""
+    lines = [f"<@{user}>: {escape_text(redact(asked.task), 500)}"]
+    if flags := _describe_flags(asked, redact):
+        lines.append(flags)
+    return build_content(
+        [*lines, f"Pipeline {format_link(pipeline.web_url, parse_origin(pipeline))} is started."]
+    )
+
+
+def describe_start_failure(asked: TaskCommand, why: str, redact: Redact) -> Json:
+    """The task and why there is no pipeline."""
+    lines = [escape_text(redact(asked.task), 300), f"No pipeline: {escape_text(redact(why), 600)}"]
+    return build_content(lines)
+
+
+def describe_missing_result(pipeline: Pipeline, why: str) -> Json:
+    """There is no result to show, and why."""
+    return build_content([f"{why} {format_link(pipeline.web_url, parse_origin(pipeline))}"])
+
+
+def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], redact: Redact) -> Json:
+    """What the run changed, how its tests ended, and what it says of itself."""
+
+    def clean_text(text: str, most: int) -> str:
+        return escape_text(redact(text), most)
+
+    result, gitlab_url = run.result, parse_origin(pipeline)
+    reason = result.reason or result.summary
+    error = f" ({clean_text(result.error_code, 40)})" if result.error_code else ""
+    lines = [f"**{HEADLINES[result.outcome]}**{error}"]
+    if result.mr_url:
+        lines.append(format_link(redact(result.mr_url), gitlab_url))
+    if run.title:
+        lines.append(clean_text(run.title, 200))
+    if reason:
+        lines.append(clean_text(reason, 500))
+    lines += [*_describe_change(run, redact), *_describe_commands(run, redact)]
+    lines.append(f"{_describe_usage(run)}{format_link(pipeline.web_url, gitlab_url)}")
+    return build_content(lines, buttons)
+
+
+def describe_approval(before: str, user: str) -> Json:
+    """The message with the buttons, after Approve; ``before`` is its text."""
+    return build_content([f"Approved by <@{user}>, is being published.", *before.split("\n")])
+
+
+def describe_refusal(before: str, user: str) -> Json:
+    """The message with the buttons, after Refuse."""
+    line = f"Refused by <@{user}>: nothing is published. The job that waits stays in the pipeline."
+    return build_content([line, *before.split("\n")])
+
+
+def describe_approval_failure(why: str, redact: Redact) -> Json:
+    """GitLab did not let the approval through."""
+    return build_content([f"Not approved: {escape_text(redact(why), 600)}"])
+
+
+def parse_origin(pipeline: Pipeline) -> str:
+    """``https://host`` of a pipeline: the only site that messages link to."""
+    return "/".join(pipeline.web_url.split("/", 3)[:3])
+
+
+def _describe_flags(asked: TaskCommand, redact: Redact) -> str:
+    test = " ".join((asked.test_id, *asked.test_args))
+    given = {"provider": asked.provider, "model": asked.model, "test": test}
+    words = [f"{name} {format_code(redact(value), 200)}" for name, value in given.items() if value]
+    return ", ".join([*words, *(["dry run"] if asked.dry_run else [])])
+
+
+def _describe_change(run: EndedRun, redact: Redact) -> list[str]:
+    if not run.files:
+        return []
+    lines = [f"{len(run.files)} file(s) changed, {run.added} lines added, {run.deleted} deleted:"]
+    lines += [f"- {format_code(redact(name), 120)}" for name in run.files[:MOST_FILES]]
+    left = len(run.files) - MOST_FILES
+    return [*lines, f"- and {left} more"] if left > 0 else lines
+
+
+def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
+    if run.files and not run.commands:
+        return ["No test was run by the night shift itself."]
+    lines = [
+        f"{'passed' if each.exit_status == 0 else 'failed'}:"
+        f" {format_code(redact(each.command), 120)}"
+        for each in run.commands[:MOST_COMMANDS]
+    ]
+    left = len(run.commands) - MOST_COMMANDS
+    failed = sum(each.exit_status != 0 for each in run.commands[MOST_COMMANDS:])
+    return [*lines, f"and {left} more, {failed} failed"] if left > 0 else lines
+
+
+def _describe_usage(run: EndedRun) -> str:
+    cost, seconds = run.result.total_cost_usd, run.result.total_duration_s
+    most = "at most " if run.result.assumed_tokens else ""
+    parts = [] if cost is None else [f"{most}${cost:.2f}"]
+    parts += [] if seconds is None else [f"{seconds / 60:.0f} min"]
+    return ", ".join(parts) + ", " if parts else ""
+
+
+# --- buttons --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Press:
+    """A button of ours that was pressed."""
+
+    approve: bool
+    pipeline: int
+
+
+def build_buttons(pipeline: int, key: bytes) -> list[Json]:
+    """Approve and Refuse for one pipeline; ``key`` signs what they say."""
+    made = [
+        {
+            "type": _BUTTON,
+            "style": style,
+            "label": label,
+            "custom_id": _sign_button_id(verb, pipeline, key),
+        }
+        for verb, label, style in (("approve", "Approve", _GREEN), ("refuse", "Refuse", _RED))
+    ]
+    return [{"type": _ROW, "components": made}]
+
+
+def read_press(custom_id: str, key: bytes) -> Press | None:
+    """What a pressed button says; None where this service did not make it."""
+    found = _BUTTON_ID.fullmatch(custom_id)
+    if not found or not hmac.compare_digest(
+        _sign_button_id(found[1], int(found[2]), key), custom_id
+    ):
+        return None
+    return Press(found[1] == "approve", int(found[2]))
+
+
+def _sign_button_id(verb: str, pipeline: int, key: bytes) -> str:
+    text = f"ns:{verb}:{pipeline}"
+    return f"{text}:{hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]}"
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def build_command(name: str) -> Json:
+    """The slash command, as it is registered."""
+    choices = [{"name": each, "value": each} for each in list_requestable_agents()]
+    options = [
+        _build_option("task", "What is to be done, in words", required=True, max_length=4000),
+        _build_option("provider", "The coding agent", choices=choices),
+        _build_option("model", "A full model id", max_length=200),
+        _build_option("dry_run", "Stop before anything is pushed", _YES_NO),
+        _build_option(
+            "test", "The id of a test that must pass, and its arguments", max_length=1000
+        ),
+    ]
+    text = "Give the night shift a task: it opens a merge request"
+    return {"name": name, "type": 1, "description": text, "contexts": [0], "options": options}
+
+
+def _build_option(name: str, description: str, kind: int = _TEXT, **more: Any) -> Json:
+    return {"name": name, "description": description, "type": kind, **more}

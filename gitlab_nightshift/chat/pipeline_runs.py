@@ -1,0 +1,135 @@
+"""The service's calls to GitLab: start a run, follow it, read its result, approve it.
+
+Imports the GitLab library, in the thread that starts the service: several threads that import it
+at once see it half made.
+"""
+
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import gitlab_nightshift.gitlab.client  # noqa: F401
+from gitlab_nightshift.chat.chat_settings import ChatSettings
+from gitlab_nightshift.chat.run_outcome import EndedRun, read_ended_run
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab import ApiError, Project, open_project
+from gitlab_nightshift.gitlab.pipelines import MANUAL, Job, Pipeline
+from gitlab_nightshift.records.task_text import TaskCommand, build_pipeline_variables
+from gitlab_nightshift.retry import Clock
+
+TIMEOUT_S, PATIENCE_S = 15.0, 40.0
+"""Seconds for one request, and for all retries of one step."""
+LARGEST_FILE = 4_000_000
+MOST_JOBS = 10
+APPROVE = "nightshift:approve"
+LAST_JOBS = (APPROVE, "nightshift:publish", "nightshift")
+"""The jobs that end a run, in the order in which their results count."""
+_RESULTS = ("nightshift/result.json", "nightshift/published.json")
+_BUNDLE = "nightshift/bundle/bundle.json"
+
+
+@dataclass(frozen=True)
+class GitLab:
+    """One project behind the service's token. Methods block, and raise NightshiftError; those that
+    wait to ask again do so once ``stopping`` is set."""
+
+    settings: ChatSettings
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def start(self, asked: TaskCommand) -> Pipeline:
+        """A pipeline that does what is asked."""
+        variables = build_pipeline_variables(asked)
+        return self._open_project().pipelines.start(self.settings.ref, variables)
+
+    def fetch_pipeline(self, number: int) -> Pipeline:
+        """A pipeline of the project."""
+        return self._open_project().pipelines.get(number)
+
+    def list_jobs(self, pipeline: int) -> tuple[Job, ...]:
+        """The jobs of a pipeline."""
+        return self._open_project().pipelines.list_jobs(pipeline)
+
+    def find_result(self, jobs: Sequence[Job], only: str = "") -> EndedRun | None:
+        """The result that these jobs, or the one of a name, left; None where there is none."""
+        project = self._open_project()
+        for job in sort_ended_jobs(select_jobs(jobs, only))[:MOST_JOBS]:
+            for name in _RESULTS:
+                result = _read_artifact(project, job.id, name)
+                bundle = result and _read_artifact(project, job.id, _BUNDLE)
+                ended = result and read_ended_run(result, bundle)
+                if ended:
+                    return ended
+        return None
+
+    def approve(self, pipeline: int) -> Job:
+        """Start the manual job that publishes; the job."""
+        project = self._open_project()
+        waiting = [job for job in project.pipelines.list_jobs(pipeline) if offers(job)]
+        if not waiting:
+            text = f"no job {APPROVE} waits in pipeline {pipeline}; is it decided already?"
+            raise NightshiftError(Code.CONFIG, text)
+        project.pipelines.play(waiting[0].id)
+        return waiting[0]
+
+    def record_approval(self, ended: EndedRun, who: str) -> None:
+        """Write into the merge request who approved in the chat: GitLab itself knows only that
+        this service started the job."""
+        found = re.search(r"/-/merge_requests/([0-9]{1,9})$", ended.result.mr_url)
+        if found:
+            text = f"Approved in Discord by {who}."
+            self._open_project().threads.add_comment("merge_requests", int(found[1]), text)
+
+    def _open_project(self) -> Project:
+        here = self.settings
+        return open_project(
+            here.gitlab_url,
+            here.project,
+            here.gitlab_token,
+            timeout_s=TIMEOUT_S,
+            patience_s=PATIENCE_S,
+            clock=Clock(sleep=self._sleep),
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        if self.stopping.wait(seconds):
+            raise NightshiftError(Code.TERMINATED, "the service stops")
+
+
+def select_jobs(jobs: Sequence[Job], name: str) -> Sequence[Job]:
+    """The jobs of a name, all of them for ""."""
+    return [job for job in jobs if name in ("", job.name)]
+
+
+def over(jobs: Sequence[Job], only: str = "") -> bool:
+    """Whether the run has ended: the job ``only``, else the run's last job, else all jobs where
+    none has a name of the template's."""
+    if only:
+        return all(job.finished for job in select_jobs(jobs, only))
+    known = [job for job in jobs if job.name in LAST_JOBS and job.name != APPROVE]
+    if known:
+        return all(job.finished for job in known)
+    return bool(jobs) and all(job.finished or job.status == MANUAL for job in jobs)
+
+
+def offers(job: Job) -> bool:
+    """Whether this is the job that publishes, and it may be started: now, or in a moment, since
+    GitLab updates a job that waits for another one only some time after that has ended."""
+    return job.name == APPROVE and job.status in (MANUAL, "created")
+
+
+def sort_ended_jobs(jobs: Sequence[Job]) -> list[Job]:
+    """Jobs that ended, the last step of the run first."""
+    rank = {name: number for number, name in enumerate(LAST_JOBS)}
+    ended = [job for job in jobs if job.status in ("success", "failed", "canceled")]
+    return sorted(ended, key=lambda job: (rank.get(job.name, len(rank)), -job.id))
+
+
+def _read_artifact(project: Project, job: int, name: str) -> bytes | None:
+    """A file of a job's artifacts; None where the job has none of this name that can be used."""
+    try:
+        return project.download_artifact(job, name, LARGEST_FILE)
+    except ApiError as error:
+        if error.status == 404 or (error.status == 200 and error.lasting):  # missing, or too large
+            return None
+        raise

@@ -1,0 +1,94 @@
+"""What a pipeline's artifacts say of the run. They hold an agent's words: read as hostile data."""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ValidationError
+
+from gitlab_nightshift.records import Outcome
+
+_Text = Annotated[str, AfterValidator(lambda text: text[:10_000])]
+
+
+class Result(BaseModel):
+    """The keys of ``result.json`` that a message shows; ``published.json`` has the same."""
+
+    outcome: Outcome
+    error_code: _Text = ""
+    reason: _Text = ""
+    summary: _Text = ""
+    mr_url: _Text = ""
+    branch: _Text = ""
+    total_cost_usd: float | None = None
+    assumed_tokens: int = 0
+    total_duration_s: float | None = None
+
+
+class _Change(BaseModel):
+    files: list[_Text] = []
+    added: int = 0
+    deleted: int = 0
+
+
+class ExecutedCommand(BaseModel):
+    """A command that the run itself ran on the change."""
+
+    command: _Text
+    exit_status: int | None = None
+
+
+class _Draft(BaseModel):
+    title: _Text = ""
+
+
+class _Proposal(BaseModel):
+    change: _Change = _Change()
+    draft: _Draft = _Draft()
+    commands: list[ExecutedCommand] = []
+
+
+class _Bundle(BaseModel):
+    proposal: _Proposal | None = None
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that ended: its result, and the change where there is one."""
+
+    result: Result
+    title: str = ""
+    files: tuple[str, ...] = ()
+    added: int = 0
+    deleted: int = 0
+    commands: tuple[ExecutedCommand, ...] = ()
+
+
+def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
+    """The two files as a record; None where the first is no result of a run."""
+    parsed = _read(Result, result)
+    if parsed is None:
+        return None
+    whole = _read(_Bundle, bundle) if bundle else None
+    proposal = whole.proposal if whole else None
+    if proposal is None:
+        return EndedRun(parsed)
+    change = proposal.change
+    return EndedRun(
+        parsed,
+        proposal.draft.title,
+        tuple(change.files),
+        change.added,
+        change.deleted,
+        tuple(proposal.commands),
+    )
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def _read(kind: type[_Model], data: bytes) -> _Model | None:
+    try:
+        return kind.model_validate(json.loads(data))
+    except (ValueError, ValidationError, RecursionError):
+        return None

@@ -1,0 +1,203 @@
+"""``nightshift check``: any change judged by the red flags, without a night, an agent or GitLab."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.commands.allowed_findings import (
+    Allowance,
+    apply_allowances,
+    is_of_night,
+    read_allowances,
+    read_description,
+)
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.job import read_secrets
+from gitlab_nightshift.records import Check, CommandResult, Finding
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.private_repository import resolve_tree
+from gitlab_nightshift.repository.recent_history import list_recent_files
+from gitlab_nightshift.repository.worktree import (
+    Worktree,
+    find_commit,
+    find_common_base,
+    open_worktree,
+    read_messages_between,
+    resolve_commit,
+    resolve_parent,
+    write_staged_tree,
+    write_working_tree,
+)
+from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings
+from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.reviewed_change import Context, read_change
+
+_BASE_OF_MERGE_REQUEST = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
+_MERGED = ("merged_result", "merge_train")
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """What the command line says. ``commit`` is None for the working tree, ``recent`` a number of
+    commits before the change whose files are to be left alone."""
+
+    folder: Path
+    env: Mapping[str, str]
+    commit: str | None = None
+    base: str | None = None
+    staged: bool = False
+    category: str = ""
+    selected: tuple[str, ...] = ()
+    recent: int = 0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found between ``base`` and ``commit`` (None for the working tree).
+
+    ``top`` is the checkout and ``tree`` what was judged there; with ``ran``, ``commands`` and
+    ``checks`` are what running showed, and ``incomplete`` is why nothing could be run.
+    """
+
+    base: str
+    commit: str | None
+    findings: tuple[Finding, ...]
+    top: Path
+    tree: str
+    context: Context
+    ran: bool = False
+    commands: tuple[CommandResult, ...] = ()
+    checks: tuple[Check, ...] = ()
+    incomplete: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """True where a finding fails."""
+        return any(finding.level == "fail" for finding in self.findings)
+
+
+def check(asked: CheckRequest) -> Judgement:
+    """Judge a change. The checkout and its repository stay as they are.
+
+    Raises NightshiftError E_CONFIG for what cannot be compared, and for mistakes in the settings.
+    """
+    with tempfile.TemporaryDirectory(prefix="nightshift-check-") as folder:
+        try:
+            return _judge_change(open_worktree(asked.folder, Path(folder), asked.env), asked)
+        except GitError as error:
+            raise build_config_error(f"the change cannot be read: {error}") from None
+
+
+def _judge_change(worktree: Worktree, asked: CheckRequest) -> Judgement:
+    new, commit = _find_new_side(worktree, asked)
+    base = _find_base(worktree, asked, new, commit)
+    settings = _read_settings(worktree, base, asked.env)
+    if asked.category and asked.category not in settings.known_categories:
+        known = ", ".join(settings.known_categories)
+        raise build_config_error(f"--category: no category {asked.category!r}; known are {known}")
+    context = Context(
+        settings,
+        asked.category,
+        tuple(_resolve_selected(worktree, asked)),
+        _find_recent_files(worktree, base, asked.recent),
+        asked.env.get("CI_CONFIG_PATH", ""),
+        by_people=not asked.category
+        and not is_of_night(asked.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""), settings),
+    )
+    findings = judge(read_change(worktree.repository, base, new), context)
+    if findings and context.by_people:
+        allowances = _list_allowances(worktree, asked, base, commit, settings)
+        findings = tuple(apply_allowances(findings, tuple(allowances)))
+    found = tuple(_redact_findings(findings, asked.env))
+    return Judgement(base, commit, found, worktree.top, new, context)
+
+
+def _list_allowances(
+    worktree: Worktree, asked: CheckRequest, base: str, commit: str | None, settings: Settings
+) -> Iterator[Allowance]:
+    """What the merge request and the commits of the change say to its findings."""
+    yield from read_description(asked.env, settings)
+    newest = commit or find_commit(worktree, "HEAD")
+    if newest and base not in (newest, worktree.empty_tree):
+        for name, text in read_messages_between(worktree, base, newest):
+            yield from read_allowances(text, f"commit {name[:12]}")
+
+
+def _redact_findings(findings: Sequence[Finding], env: Mapping[str, str]) -> Iterator[Finding]:
+    """Details quote code and commands."""
+    if not findings:
+        return iter(())
+    from gitlab_nightshift.redaction import Redactor  # its import takes longer than a small look
+
+    redact = Redactor(read_secrets(env).values)
+    return (Finding(f.name, f.level, f.file, f.line, redact(f.detail)) for f in findings)
+
+
+def _find_new_side(worktree: Worktree, asked: CheckRequest) -> tuple[str, str | None]:
+    """The tree that is judged, and the commit where it is one's."""
+    if asked.commit:
+        commit = resolve_commit(worktree, asked.commit)
+        return resolve_tree(worktree.repository, commit), commit
+    return (write_staged_tree if asked.staged else write_working_tree)(worktree), None
+
+
+def _find_base(worktree: Worktree, asked: CheckRequest, new: str, commit: str | None) -> str:
+    """What the change is held against: a commit, or the empty tree for a first commit."""
+    here = commit or find_commit(worktree, "HEAD")
+    if asked.base:
+        base = resolve_commit(worktree, asked.base)
+        return find_common_base(worktree, base, here) if here else base
+    if commit:
+        return resolve_parent(worktree, commit)
+    if here is None:
+        return worktree.empty_tree
+    if asked.staged:
+        return here
+    if asked.env.get(_BASE_OF_MERGE_REQUEST):
+        return _find_merge_request_base(worktree, asked.env, here)
+    return (
+        here if resolve_tree(worktree.repository, here) != new else resolve_parent(worktree, here)
+    )
+
+
+def _find_merge_request_base(worktree: Worktree, env: Mapping[str, str], here: str) -> str:
+    """A pipeline of merged results runs on the merge: what was merged into is its first parent."""
+    if env.get("CI_MERGE_REQUEST_EVENT_TYPE") in _MERGED and find_commit(worktree, f"{here}^2"):
+        return resolve_parent(worktree, here)
+    return resolve_commit(worktree, env[_BASE_OF_MERGE_REQUEST])
+
+
+def _read_settings(worktree: Worktree, base: str, env: Mapping[str, str]) -> Settings:
+    """As the base has them: a change does not decide how it is judged."""
+    text = git_verbs.read_file(worktree.repository.git, worktree.repository.folder, base, FILE_NAME)
+    if text is None:
+        return load_settings(env)
+    try:
+        return load_settings(env, ConfigFile(FILE_NAME, text.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        raise build_config_error(f"{FILE_NAME}: not UTF-8: {error}") from None
+
+
+def _resolve_selected(worktree: Worktree, asked: CheckRequest) -> Iterator[str]:
+    """Paths in the repository; they are given from the folder of the call, or from the top."""
+    top = worktree.top.resolve()
+    for given in asked.selected:
+        place = Path(os.path.normpath(asked.folder.resolve() / given))
+        inside = place.is_relative_to(top) and (place.exists() or not (top / given).exists())
+        yield (
+            format_path(str(place.relative_to(top)))
+            if inside
+            else format_path(os.path.normpath(given))
+        )
+
+
+def _find_recent_files(worktree: Worktree, base: str, count: int) -> frozenset[str]:
+    if not count or base == worktree.empty_tree:
+        return frozenset()
+    repository = worktree.repository
+    found = list_recent_files(repository.git, repository.folder, count, base)
+    return frozenset(map(format_path, found))

@@ -1,0 +1,49 @@
+"""``nightshift chat``: the service that takes tasks from a chat."""
+
+import argparse
+import sys
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift chat discord --register         make /coder known to the server, once
+  nightshift chat discord --listen 0.0.0.0:8080"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    chat = commands.add_parser(
+        "chat",
+        help="take tasks from a chat; a service that stays",
+        formatter_class=options.build_formatter,
+    )
+    chats = chat.add_subparsers(metavar="discord", required=True)
+    text = "serve Discord's interactions endpoint for /coder; docs/chat-discord.md"
+    discord = options.add_command(chats, "discord", text, serve_discord, examples=EXAMPLES)
+    discord.add_argument(
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help="default: 127.0.0.1:8080"
+    )
+    discord.add_argument(
+        "--register", action="store_true", help="register /coder in the server, and end"
+    )
+
+
+def serve_discord(args: argparse.Namespace, env: Env) -> int:
+    """Serve until a signal comes; with ``--register`` register the command and end."""
+    from gitlab_nightshift.chat import chat_settings
+
+    if args.register:
+        application = chat_settings.read_application(env)
+        from gitlab_nightshift.chat.server import register as register_command
+
+        register_command(application)
+        print("/coder is registered")
+        return 0
+    settings = chat_settings.read_chat_settings(env)
+    address = chat_settings.read_address(args.listen)
+    from gitlab_nightshift.chat.server import serve
+
+    serve(settings, address, lambda line: print(line, file=sys.stderr, flush=True))
+    return 0

@@ -1,0 +1,115 @@
+"""``nightshift check``: the red flags of any change."""
+
+import argparse
+import sys
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
+if TYPE_CHECKING:
+    from gitlab_nightshift.commands.change_check import CheckRequest, Judgement
+    from gitlab_nightshift.events import Event
+
+EXAMPLES = """\
+examples:
+  nightshift check                           what the working tree changes
+  nightshift check --base main               your branch against main
+  nightshift check --format sarif=found.sarif
+  nightshift check --run HEAD                the last commit, and what only running it can show
+
+exit status: 0 no finding that fails, 8 one or more, 2 a mistake in the call or the settings,
+13 --run could run nothing"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    text = "judge any change by the red flags: no night, no agent"
+    parser = options.add_command(commands, "check", text, run, examples=EXAMPLES)
+    parser.add_argument("commit", nargs="?", metavar="COMMIT", help="default: the working tree")
+    parser.add_argument(
+        "--base",
+        metavar="REV",
+        help="what it is held against; default: the merge request's base in its pipeline, the"
+        " commit's first parent, HEAD for a working tree with changes",
+    )
+    parser.add_argument(
+        "--run",
+        dest="run_tests",
+        action="store_true",
+        help="run the tests of the commit that is checked out, too: in the sandbox of a night",
+    )
+    parser.add_argument("--staged", action="store_true", help="what the next commit would hold")
+    parser.add_argument("--category", metavar="NAME", help="judge by a night's category")
+    parser.add_argument(
+        "--selected", nargs="+", action="extend", metavar="FILE", help="files that may change"
+    )
+    parser.add_argument(
+        "--recent",
+        type=int,
+        default=0,
+        metavar="N",
+        help="leave alone the files of the last N commits of the base",
+    )
+    parser.add_argument(
+        "--explain",
+        metavar="FLAG",
+        help="why a flag matters, its levels, what to do; all: the list",
+    )
+    parser.add_argument("--json", action="store_true", help="findings as JSON")
+    parser.add_argument(
+        "--format",
+        dest="formats",
+        action="append",
+        default=[],
+        metavar="NAME[=FILE]",
+        help="text, json, codequality (GitLab) or sarif; with a file beside what is printed",
+    )
+    parser.add_argument("-C", dest="folder", default=".", metavar="PATH", help="the checkout")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Judge a change; print the findings."""
+    from pathlib import Path
+
+    from gitlab_nightshift.commands.change_check import CheckRequest, check
+    from gitlab_nightshift.commands.check_formats import parse_formats, write_formats
+    from gitlab_nightshift.commands.flag_explanation import explain
+    from gitlab_nightshift.errors import EXIT_STATUS, Code
+
+    if args.explain:
+        print(explain(args.explain))
+        return 0
+    formats = parse_formats([*args.formats, *(["json"] if args.json else [])])
+    request = CheckRequest(
+        folder=Path.cwd() / args.folder,
+        env=env,
+        commit=args.commit,
+        base=args.base,
+        staged=args.staged,
+        category=args.category or "",
+        selected=tuple(args.selected or ()),
+        recent=args.recent,
+    )
+    judgement = _judge_by_running(request) if args.run_tests else check(request)
+    print(write_formats(judgement, formats, Path.cwd(), options.has_colour(env)))
+    if judgement.failed:
+        return EXIT_STATUS[Code.TEST_FAILED]
+    return EXIT_STATUS[Code.INCOMPLETE] if judgement.incomplete else 0
+
+
+def _judge_by_running(request: "CheckRequest") -> "Judgement":
+    from gitlab_nightshift.commands.check_commit import check_and_run
+
+    options.check_linux()
+    return check_and_run(request, _print_progress)
+
+
+def _print_progress(event: "Event") -> None:
+    """What takes time, on stderr: stdout is the result's."""
+    from gitlab_nightshift.events import StepEnded, StepStarted
+
+    if isinstance(event, StepStarted):
+        print(event.title, file=sys.stderr)
+    elif isinstance(event, StepEnded):
+        print(f"  {event.text}", file=sys.stderr)

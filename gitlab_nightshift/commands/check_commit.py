@@ -1,0 +1,87 @@
+"""``check --run``: the red flags of a commit, and what only running it can show."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+from gitlab_nightshift.commands.change_check import CheckRequest, Judgement, check
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.events import Emit
+from gitlab_nightshift.gateway.gateway_config import build_gateway_config
+from gitlab_nightshift.gateway.gateway_start import open_gateway
+from gitlab_nightshift.job import read_job, read_secrets
+from gitlab_nightshift.records import map_texts
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
+from gitlab_nightshift.system.raw_logs import build_logs
+from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.work.baseline import Commands
+from gitlab_nightshift.work.commit_trial import try_commit
+from gitlab_nightshift.work.sandboxed_checkout import SandboxContext
+from gitlab_nightshift.work.work_context import WorkContext
+
+
+def check_and_run(asked: CheckRequest, emit: Emit) -> Judgement:
+    """Judge the commit that is checked out, then run it in the boundary of the work stage.
+
+    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY where the change is not committed.
+    """
+    judgement = check(asked)
+    with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:
+        return _with_runs(asked, judgement, Path(folder), emit)
+
+
+def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
+    private = folder / "private"
+    private.mkdir(mode=0o700)
+    redact = Redactor((*read_secrets(asked.env).values, *read_machine_secrets(asked.env)))
+    git = git_verbs.build_isolated_git(private / "git", build_search_path(asked.env, judgement.top))
+    commit = git_verbs.read_head(git, judgement.top)
+    if judgement.commit not in (None, commit) or _read_tree(git, judgement.top) != judgement.tree:
+        text = "--run runs the commit that is checked out: commit the change, or check it out"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+    settings = judgement.context.settings
+    work = WorkContext(
+        settings=settings,
+        job=read_job(asked.env, settings.repo_url),
+        env=build_allowed_env(asked.env, settings.agent_env),
+        checkout=judgement.top,
+        config_folder=judgement.top,
+        home=Path(asked.env.get("HOME", "/")),
+        private=private,
+        logs=build_logs(private, redact),
+        verify=_choose_commands(settings, git, judgement.top, commit),
+        seconds=settings.run_timeout,
+        redact=redact,
+        emit=emit,
+    )
+    hosts = build_gateway_config(settings, (), asked.env, 0.0, 0)
+    with open_gateway(hosts, asked.env, emit) as gateway:
+        sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
+        tried = try_commit(sandbox_context, judgement.base, commit, judgement.context)
+    return dataclasses.replace(
+        judgement,
+        findings=(*judgement.findings, *map_texts(tried.findings, redact)),
+        ran=True,
+        commands=map_texts(tried.commands, redact),
+        checks=map_texts(tried.checks, redact),
+        incomplete=redact(tried.incomplete),
+    )
+
+
+def _read_tree(git: git_verbs.Git, top: Path) -> str:
+    return git.run("rev-parse", "--verify", "HEAD^{tree}", cwd=top).decode().strip()
+
+
+def _choose_commands(settings: Settings, git: git_verbs.Git, top: Path, commit: str) -> Commands:
+    if settings.verify_commands:
+        return Commands(tuple(settings.verify_commands), implied=False)
+    there = BuildFiles(
+        files=git_verbs.list_tracked_files(git, top),
+        read=lambda name: git_verbs.read_file(git, top, commit, name),
+        is_there=lambda path: (top / path).exists(),
+    )
+    return Commands(find_test_commands(there), implied=True)

@@ -1,0 +1,173 @@
+"""What `nightshift check` found, for people, programs, merge requests and SARIF readers."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gitlab_nightshift import __version__
+from gitlab_nightshift.commands.change_check import Judgement
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.flag_registry import FLAGS
+from gitlab_nightshift.records import Finding
+
+FORMATS = ("text", "json", "codequality", "sarif")
+_SEVERITIES = {"fail": "major", "warn": "minor"}
+_SARIF_LEVELS = {"fail": "error", "warn": "warning"}
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+_COLOURS = {"fail": "31", "warn": "33"}
+
+
+def as_json(judgement: Judgement) -> str:
+    """The findings for a program; ``commit`` is null for the working tree."""
+    keys = ("name", "level", "file", "line", "detail")
+    flags = [{key: getattr(f, key) for key in keys} for f in judgement.findings]
+    whole: dict[str, Any] = {"flags": flags, "base": judgement.base, "commit": judgement.commit}
+    whole["ran"] = judgement.ran
+    if judgement.ran:
+        whole["commands"] = [asdict(result) for result in judgement.commands]
+        whole["checks"] = [asdict(check) for check in judgement.checks]
+        whole["incomplete"] = judgement.incomplete
+    return json.dumps(whole, indent=2)
+
+
+def as_text(judgement: Judgement, colour: bool) -> str:
+    """The findings for a person, by file, then why each flag matters, then the counts."""
+    lines = [*_format_runs(judgement)]
+    if not judgement.findings:
+        return "\n".join([*lines, f"No red flags ({_describe_comparison(judgement)})."])
+    for file in dict.fromkeys(finding.file for finding in judgement.findings):
+        lines += (_format_row(f, colour) for f in judgement.findings if f.file == file)
+        lines.append("")
+    names = dict.fromkeys(finding.name for finding in judgement.findings)
+    width = max(map(len, names))
+    lines += (f"  {name:<{width}}  {_explain_flag(name)}" for name in names)
+    return "\n".join([*lines, "", _format_counts(judgement)])
+
+
+def _explain_flag(name: str) -> str:
+    return FLAGS[name].why
+
+
+def _format_runs(judgement: Judgement) -> Iterator[str]:
+    for result in judgement.commands:
+        again = ", at the second try" if result.flaky else ""
+        how = result.error or f"exit {result.exit_status}"
+        yield f"{result.command}: {how}, {result.duration_s:.1f} s{again}"
+    for check in judgement.checks:
+        yield f"{check.title}: {check.detail}"
+    if judgement.incomplete:
+        yield f"Nothing could be run: {judgement.incomplete}"
+    if judgement.ran:
+        yield ""
+
+
+def _format_row(finding: Finding, colour: bool) -> str:
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    level = finding.level
+    shown = f"\033[{_COLOURS[level]}m{level}\033[0m" if colour else level
+    return f"{place}  {shown}  {finding.name}  {finding.detail}"
+
+
+def _format_counts(judgement: Judgement) -> str:
+    counts = {level: _count(judgement.findings, level) for level in ("fail", "warn")}
+    return f"{counts['fail']} fail, {counts['warn']} warn ({_describe_comparison(judgement)})."
+
+
+def _count(findings: Sequence[Finding], level: str) -> int:
+    return sum(finding.level == level for finding in findings)
+
+
+def _describe_comparison(judgement: Judgement) -> str:
+    new = judgement.commit[:12] if judgement.commit else "the working tree"
+    return f"{new} against {judgement.base[:12]}"
+
+
+def as_codequality(judgement: Judgement) -> str:
+    """GitLab's report of code quality, which stands in the diff of a merge request."""
+    seen: dict[tuple[str, str, str], int] = {}
+    issues = []
+    for finding in judgement.findings:
+        key = (finding.name, finding.file, finding.detail)
+        seen[key] = seen.get(key, 0) + 1
+        # Without the line: an issue that only moved is not a new one.
+        text = json.dumps([*key, seen[key]])
+        issues.append(
+            {
+                "description": finding.detail,
+                "check_name": finding.name,
+                "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
+                "severity": _SEVERITIES[finding.level],
+                "location": {"path": finding.file or ".", "lines": {"begin": finding.line or 1}},
+            }
+        )
+    return json.dumps(issues, indent=2)
+
+
+def as_sarif(judgement: Judgement) -> str:
+    """SARIF 2.1.0."""
+    names = dict.fromkeys(finding.name for finding in judgement.findings)
+    rules = [{"id": name, "shortDescription": {"text": _explain_flag(name)}} for name in names]
+    driver = {"name": "nightshift", "version": __version__, "rules": rules}
+    results = [_build_sarif_result(finding) for finding in judgement.findings]
+    run = {"tool": {"driver": driver}, "results": results}
+    return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _build_sarif_result(finding: Finding) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.name,
+        "level": _SARIF_LEVELS[finding.level],
+        "message": {"text": finding.detail},
+    }
+    if finding.file:
+        uri = quote(finding.file, errors="surrogateescape")
+        place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+        if finding.line:
+            place["region"] = {"startLine": finding.line}
+        result["locations"] = [{"physicalLocation": place}]
+    return result
+
+
+def parse_formats(asked: Sequence[str]) -> dict[str, str]:
+    """Formats with the file that each goes to, "" for stdout. Raises ``E_CONFIG``."""
+    found: dict[str, str] = {}
+    for text in asked:
+        name, equals, file = text.partition("=")
+        if name not in FORMATS or (equals and not file):
+            known = ", ".join(FORMATS)
+            raise build_config_error(f"--format {text}: one of {known} is expected, or NAME=FILE")
+        found[name] = file
+    if sum(not file for file in found.values()) > 1:
+        raise build_config_error("--format: only one goes to stdout; name files: NAME=FILE")
+    return found if "" in found.values() else {**found, "text": ""}
+
+
+def write_formats(judgement: Judgement, formats: dict[str, str], folder: Path, colour: bool) -> str:
+    """Write the files, relative to ``folder``, and return what goes to stdout.
+
+    Raises ``E_CONFIG`` for a file that cannot be written.
+    """
+    printed = ""
+    for name, file in formats.items():
+        text = _render_format(judgement, name, colour and not file)
+        if not file:
+            printed = text
+            continue
+        try:
+            (folder / file).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise build_config_error(f"--format: {file}: {error.strerror}") from None
+    return printed
+
+
+def _render_format(judgement: Judgement, name: str, colour: bool) -> str:
+    if name == "text":
+        return as_text(judgement, colour)
+    render = {"json": as_json, "codequality": as_codequality, "sarif": as_sarif}[name]
+    return render(judgement)

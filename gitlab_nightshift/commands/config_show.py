@@ -1,0 +1,89 @@
+"""``nightshift config show``: every value, where it came from, and whether it is in force."""
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.agents import build_provider, choose_agent
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run_folder import Invocation, find_checkout_top
+from gitlab_nightshift.session import read_config_file
+from gitlab_nightshift.settings import (
+    FILE_NAME,
+    ConfigFile,
+    Settings,
+    find_missing_feature,
+    load_settings,
+)
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.work.cost_bounds import check_bounds
+
+
+def format_settings(call: Invocation) -> str:
+    """A line per key: key, value, source. Secrets are shown as ``[set]``."""
+    loaded = read_settings(call)
+    settings = choose_agent(loaded, call.env).settings
+    values = settings.flatten_values()
+    if loaded.agent == "auto":
+        values["agent"] = f"auto (here {settings.agent})"
+    rows = [
+        (key, _format_value(key, value), settings.find_source(key) + _describe_wait(key))
+        for key, value in values.items()
+    ]
+    rows += [
+        (name, "[set]" if call.env.get(name) else "-", "variable") for name in _list_secret_names()
+    ]
+    faults = _list_faults(settings, call)
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = (
+        f"{key:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {source}"
+        for key, value, source in rows
+    )
+    return "\n".join((*lines, *faults))
+
+
+def _list_faults(settings: Settings, call: Invocation) -> tuple[str, ...]:
+    """What a night with these settings would end with."""
+    try:
+        check_bounds(settings, build_provider(settings), call.env)
+    except NightshiftError as error:
+        return (f"a night would end with {error.code.value}: {error.message}",)
+    return ()
+
+
+def read_settings(call: Invocation) -> Settings:
+    """The settings as a run would have them, also outside a checkout."""
+    return load_settings(call.env, _find_config_file(call), call.overrides)
+
+
+def _find_config_file(call: Invocation) -> ConfigFile | None:
+    """The file as a run would read it; outside a checkout, the one that lies in the folder."""
+    try:
+        checkout = find_checkout_top(call.folder)
+    except NightshiftError:
+        path = call.folder / (call.config or FILE_NAME)
+        return ConfigFile(path.name, path.read_text("utf-8")) if path.is_file() else None
+    with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
+        git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, checkout))
+        return read_config_file(call, checkout, git)[0]
+
+
+def _format_value(key: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    # A notification URL holds its own credentials.
+    return re.sub(r"(?<=://)[^\s\"',]+", "[set]", text) if key == "notify" else text
+
+
+def _describe_wait(key: str) -> str:
+    waits = find_missing_feature(key)
+    return f"  (not yet in force: waits for {waits})" if waits else ""
+
+
+def _list_secret_names() -> tuple[str, ...]:
+    return ("GITLAB_TOKEN", *MODEL_KEYS)

@@ -1,0 +1,60 @@
+"""``nightshift delegate``: one task for another program."""
+
+import argparse
+import sys
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift delegate < task.json > result.json
+  nightshift delegate --payload task.json
+  nightshift delegate --status 4711          how far a run of this folder is, by its id
+  nightshift delegate --cancel 4711          end it, and print its result once all is put back
+  nightshift delegate --schema               what is taken and what is answered"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    parser = options.add_command(
+        commands,
+        "delegate",
+        "do one task for another program: JSON in, one JSON object out",
+        run,
+        examples=EXAMPLES,
+        beside_agents=True,
+    )
+    parser.add_argument("--payload", metavar="FILE", default="-", help="default: stdin")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--status", metavar="RUN", help="one JSON object; an id or a folder's name")
+    other.add_argument(
+        "--cancel", metavar="RUN", help="end a run as SIGTERM does, print its result"
+    )
+    other.add_argument("--schema", action="store_true", help="JSON Schemas of both, and end")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Do the task, or tell of one; stdout is one JSON object."""
+    import json
+
+    from gitlab_nightshift import api
+    from gitlab_nightshift.errors import Interruption, NightshiftError
+    from gitlab_nightshift.records.delegation_records import build_refused_result
+
+    if args.schema:
+        print(json.dumps(api.build_schemas(), indent=2))
+        return 0
+    try:
+        if (name := args.cancel if args.status is None else args.status) is not None:
+            cancel = args.cancel is not None
+            print(json.dumps(api.show_delegation(name, env, cancel=cancel)))
+            return 0
+        result = api.delegate_file(args.payload, sys.stdin.buffer, env, sys.stderr)
+    except NightshiftError as error:
+        result = build_refused_result(error.code, error.message)
+        print(f"nightshift: {error.code}: {error.message}", file=sys.stderr)
+    except Interruption as stop:  # before there is anything to stop
+        result = build_refused_result(stop.code, "stopped by a signal; nothing was begun")
+    print(json.dumps(api.as_json(result)))
+    return api.exit_status(result)

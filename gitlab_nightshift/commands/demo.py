@@ -1,0 +1,36 @@
+"""``nightshift demo``: a whole night on this machine."""
+
+import argparse
+import os
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift demo                            here; leaves nightshift/ with the report
+  nightshift demo /tmp/demo"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    text = "a whole night on this machine: no account, no model"
+    parser = options.add_command(commands, "demo", text, run, examples=EXAMPLES)
+    parser.add_argument("folder", nargs="?", default=".", help="where nightshift/ is left")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Play the recorded night; the merge request as its reviewer would find it comes last."""
+    from pathlib import Path
+
+    from gitlab_nightshift.demo.demo_night import OPENING, open_demo
+    from gitlab_nightshift.demo.terminal_view import render_demo
+    from gitlab_nightshift.supervisor import SupervisorOptions, supervise
+
+    os.environ["no_proxy"] = "127.0.0.1"  # requests would ask a proxy for our own loopback
+    with open_demo(Path(args.folder), env) as demo:
+        print(OPENING)
+        colour = options.has_colour(env)
+        status = supervise(SupervisorOptions(demo.env, demo.checkout, None, {}, colour))
+        print(render_demo(demo, colour))
+    return status

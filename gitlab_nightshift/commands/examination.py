@@ -1,0 +1,140 @@
+"""``nightshift doctor --boundary``: would a night start here, and what would keep its agent in.
+
+The work stage itself opens its sandbox, with this job's settings, and proves it; only the agent
+never starts. So the tier is the one that a night would get, and what is printed was tried.
+"""
+
+import dataclasses
+import typing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from gitlab_nightshift.agents import build_provider
+from gitlab_nightshift.commands.risky_variables import Risk, find_risks
+from gitlab_nightshift.commands.work_confinement import try_confinement
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.events import BoundaryChosen, BoundaryProven, Event, Note
+from gitlab_nightshift.gateway.gateway_start import open_gateway
+from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.records import Outcome, Plan
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.run_folder import Invocation
+from gitlab_nightshift.sandbox.confinement import ConfinementMode
+from gitlab_nightshift.sandbox.guarantee_states import refuse_weaker
+from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.sandbox_guarantees import GuaranteeState, Strength
+from gitlab_nightshift.session import Session, open_run
+from gitlab_nightshift.settings.model import Promise
+from gitlab_nightshift.work.baseline import Baseline
+from gitlab_nightshift.work.model_access import configure_gateway
+from gitlab_nightshift.work.night_ending import Ending
+from gitlab_nightshift.work.run_budget import open_ledger
+from gitlab_nightshift.work.work_context import WorkContext
+from gitlab_nightshift.work.work_preparation import Tools, prepare
+from gitlab_nightshift.work.work_stage import Workflow, run_workflow
+from gitlab_nightshift.work_setup import build_work_context
+
+LOOK = Workflow(
+    first=lambda _place, _checkout, _runner: Baseline(),
+    then=lambda _night: Ending(Outcome.NO_IMPROVEMENT, "", "none"),
+)
+"""Into the sandbox, through the proof, and out again."""
+EVERY_PROMISE = list(typing.get_args(Promise))
+
+
+@dataclass
+class Examination:
+    """What was seen. ``planted`` are the folders in which this program's own code was tried,
+    ``refused`` why a night would not start, the first reason first."""
+
+    chosen: BoundaryChosen | None = None
+    proven: BoundaryProven | None = None
+    notes: list[Note] = field(default_factory=list)
+    planted: tuple[str, ...] = ()
+    risks: tuple[Risk, ...] | None = None
+    refused: list[NightshiftError] = field(default_factory=list)
+
+    @property
+    def exit_status(self) -> int:
+        """0 only where a night would start, else the status that it would end with."""
+        return self.refused[0].exit_status if self.refused else 0
+
+    @property
+    def guarantees(self) -> tuple[Strength, ...]:
+        """As the proof left them; before it, as the sandbox promises them."""
+        told = self.proven or self.chosen
+        return told.guarantees if told else ()
+
+    def __call__(self, event: Event) -> None:
+        """The run's one sink."""
+        if isinstance(event, BoundaryChosen):
+            self.chosen = event
+        elif isinstance(event, BoundaryProven):
+            self.proven = event
+        elif isinstance(event, Note):
+            self.notes.append(event)
+
+
+def examine(call: Invocation) -> Examination:
+    """Open the room of a night and look. Only mistakes of this program raise."""
+    seen = Examination()
+    try:
+        with open_run(call) as session:
+            _look(dataclasses.replace(session, emit=seen), seen)
+    except NightshiftError as error:
+        seen.refused.append(error)
+    return seen
+
+
+def _look(session: Session, seen: Examination) -> None:
+    settings = session.settings
+    needed = ("GITLAB_TOKEN", *MODEL_KEYS)
+    seen.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
+    place = _build_examination_context(session)
+    top = session.checkout.resolve()
+    folders = (str(path.resolve().relative_to(top)) for path in place.named)
+    seen.planted = tuple(dict.fromkeys(folders))
+    tools = _prepare_tools(place, seen)
+    base = git_verbs.read_head(session.git, session.checkout)
+    today = datetime.now(UTC).date().isoformat()
+    plan = Plan(session.job.run_id, today, base, "", scheduled="", categories=())
+    ledger = open_ledger(plan, None)
+    budget = ledger.compute_left_usd(), ledger.compute_left_tokens()
+    config = configure_gateway(place.settings, tools.provider, place.model_env, *budget)
+    with open_gateway(config, place.model_env, place.emit) as gateway:
+        run_workflow(plan, place, tools, ledger, LOOK, gateway)
+    if seen.chosen:
+        _look_at_reader(session, seen, seen.chosen)
+        refuse_weaker(Tier(seen.chosen.tier), seen.chosen.guarantees, settings.accept_partial)
+
+
+def _look_at_reader(session: Session, seen: Examination, chosen: BoundaryChosen) -> None:
+    """A night has a process of its own for what is done here by this one."""
+    if chosen.tier == Tier.NONE:
+        return
+    fallen = next((why for _, why in chosen.passed_over), "")
+    if (tried := try_confinement(session, fallen)) is None:
+        return
+    if tried.row.state is GuaranteeState.BROKEN or tried.chosen.way is ConfinementMode.NONE:
+        weaker = Strength("secrets", tried.row.state, f"{CONFINED.title}: {tried.row.how}")
+        strengths = tuple(weaker if each.name == "secrets" else each for each in seen.guarantees)
+        seen.chosen = chosen = dataclasses.replace(chosen, guarantees=strengths)
+    if seen.proven:
+        seen.proven = BoundaryProven(chosen.guarantees, (*seen.proven.rows, tried.row))
+
+
+def _build_examination_context(session: Session) -> WorkContext:
+    """The night's, which goes on for a look where it is only partly held, and records nothing."""
+    place = build_work_context(session)
+    looking = {"accept_partial": EVERY_PROMISE, "record_dir": None}
+    return dataclasses.replace(place, settings=place.settings.model_copy(update=looking))
+
+
+def _prepare_tools(place: WorkContext, seen: Examination) -> Tools:
+    """Where the agent cannot be used, there is no night; the boundary is looked at all the same."""
+    try:
+        return prepare(place)
+    except NightshiftError as error:
+        seen.refused.append(error)
+        return Tools(build_provider(place.settings), {})

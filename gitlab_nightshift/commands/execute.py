@@ -1,0 +1,38 @@
+"""``nightshift execute``: blocks applied to the checkout."""
+
+import argparse
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift execute change.txt
+  nightshift execute --dry-run --json < change.txt
+
+Each SEARCH has to stand exactly once in its file, or no file is changed at all. exit status: 9 a
+block does not fit, 10 no blocks, 11 a file has changes that are not committed"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    text = "apply SEARCH/REPLACE blocks, exactly or not at all"
+    parser = options.add_command(commands, "execute", text, run, examples=EXAMPLES)
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="default: stdin")
+    parser.add_argument("--dry-run", action="store_true", help="say what would change")
+    parser.add_argument(
+        "--allow-dirty", action="store_true", help="also files with changes not committed"
+    )
+    parser.add_argument("--json", action="store_true", help="what has changed as JSON")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Apply the blocks; print what has changed, or would."""
+    from gitlab_nightshift.commands import printing
+    from gitlab_nightshift.commands.apply_blocks import execute
+
+    text = options.read_input(args.file, args.file)
+    call = options.build_invocation(args, env)
+    edits = execute(call, text, dry_run=args.dry_run, allow_dirty=args.allow_dirty)
+    printing.write_result(printing.format_edits(edits, dry_run=args.dry_run, as_json=args.json))
+    return 0

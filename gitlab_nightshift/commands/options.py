@@ -1,0 +1,124 @@
+"""What commands share: how one is added to the command line, and options that several have."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gitlab_nightshift.run_folder import Invocation
+
+    Commands = argparse._SubParsersAction[Any]
+"""The commands of the command line, or those below one of them."""
+Env = Mapping[str, str]
+"""The job's environment as data."""
+Run = Callable[[argparse.Namespace, Env], int]
+LARGEST_INPUT = 4_000_000
+"""Bytes of a task or of blocks."""
+
+
+def add_command(
+    commands: "Commands",
+    name: str,
+    summary: str,
+    run: Run,
+    *,
+    examples: str = "",
+    beside_agents: bool = False,
+) -> argparse.ArgumentParser:
+    """Add a command; ``run`` of its parsed arguments runs it and returns the exit status.
+
+    ``beside_agents`` says that agents run in its job, ``examples`` is shown below its options.
+    """
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=examples,
+        formatter_class=build_formatter,
+    )
+    parser.set_defaults(run=run, beside_agents=beside_agents, set=None, config=None)
+    return parser
+
+
+def build_formatter(prog: str) -> argparse.HelpFormatter:
+    """Help as wide as the terminal: argparse would import shutil to know that, which is slow."""
+    try:
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):  # no terminal, no descriptor
+        columns = 80
+    return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
+
+
+def add_settings_options(parser: argparse.ArgumentParser) -> None:
+    """``--config`` and ``--set``, for a command that reads the settings."""
+    parser.add_argument("--config", metavar="FILE", help="default: nightshift.yaml")
+    parser.add_argument(
+        "--set", action="append", metavar="KEY=VALUE", help="a setting, as models.verify=NAME"
+    )
+
+
+def add_category_option(parser: argparse.ArgumentParser) -> None:
+    """``--category``, for a command that plans a night."""
+    parser.add_argument("--category", metavar="NAME", help="instead of today's")
+
+
+def build_invocation(args: argparse.Namespace, env: Env) -> "Invocation":
+    """How a run is called by these arguments. Raises NightshiftError E_CONFIG."""
+    from pathlib import Path
+
+    from gitlab_nightshift.run_folder import Invocation
+
+    overrides = dict(_parse_override(text) for text in args.set or ())
+    if getattr(args, "category", None):
+        overrides["category"] = args.category
+    if getattr(args, "dry_run", False):
+        overrides["dry_run"] = "true"
+    if getattr(args, "rehearse", False):
+        overrides["rehearse"] = "true"
+    return Invocation(env, Path.cwd(), args.config, overrides, has_colour(env))
+
+
+def _parse_override(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign:
+        from gitlab_nightshift.errors import build_config_error
+
+        raise build_config_error(f"--set {text}: KEY=VALUE is expected")
+    return key.strip(), value
+
+
+def has_colour(env: Env) -> bool:
+    """Whether stdout shows colours."""
+    return sys.stdout.isatty() and not env.get("NO_COLOR")
+
+
+def check_linux() -> None:
+    """Raise E_CONFIG where no agent can run."""
+    if sys.platform != "linux":
+        from gitlab_nightshift.errors import build_config_error
+
+        raise build_config_error("agents run on Linux only; here demo, config and check work")
+
+
+def read_input(name: str, option: str) -> str:
+    """The text of a file, or of stdin for ``-``. Raises NightshiftError, which names ``option``."""
+    from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(LARGEST_INPUT + 1)
+        else:
+            with open(name, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+                data = file.read(LARGEST_INPUT + 1)
+    except OSError as error:
+        raise build_config_error(f"{option}: cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST_INPUT:
+        raise NightshiftError(Code.PARSE_ERROR, f"{option}: larger than {LARGEST_INPUT} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise NightshiftError(Code.PARSE_ERROR, f"{option}: not UTF-8 text") from None

@@ -1,0 +1,35 @@
+"""``nightshift plan``: what a night would try."""
+
+import argparse
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift plan                            what tonight would try, and what is left out and why
+  nightshift plan --prompts --category docs  the prompts as they would be sent"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    summary = "what a night would try; writes nightshift/plan.json"
+    parser = options.add_command(
+        commands, "plan", summary, run, examples=EXAMPLES, beside_agents=True
+    )
+    options.add_settings_options(parser)
+    parser.add_argument("--prompts", action="store_true", help="show the prompts as they are sent")
+    options.add_category_option(parser)
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Make the plan; with ``--prompts`` print what each bead would be told."""
+    from gitlab_nightshift import planning
+    from gitlab_nightshift.session import open_run
+
+    with open_run(options.build_invocation(args, env)) as session:
+        made = planning.plan(session)
+        prompts = planning.preview(session, made) if args.prompts else {}
+    for bead, text in prompts.items():
+        print(f"\n===== {bead} =====\n{text}")
+    return 0

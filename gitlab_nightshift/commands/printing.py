@@ -1,0 +1,87 @@
+"""What commands print: for a person, for a pipe, as JSON."""
+
+import difflib
+import json
+import sys
+from collections.abc import Iterable
+
+from gitlab_nightshift.commands.propose_patch import PatchProposal
+from gitlab_nightshift.patching.blocks import render
+from gitlab_nightshift.patching.edits import Edit
+from gitlab_nightshift.printable_text import replace_controls
+
+
+def write_result(text: str) -> None:
+    """Write a command's result to stdout. A model wrote the text: for a pipe it stays as it is."""
+    sys.stdout.write(replace_controls(text, "?") if sys.stdout.isatty() else text)
+
+
+def write_notes(lines: Iterable[str]) -> None:
+    """Write lines for a person to stderr; a model may have written a part of them."""
+    for line in lines:
+        sys.stderr.write(f"nightshift: {replace_controls(line, '?')}\n")
+
+
+def format_proposal(proposal: PatchProposal, form: str) -> str:
+    """The blocks, a unified diff or JSON of a proposal (``form``: blocks, diff, json)."""
+    if form == "diff":
+        return "".join(map(format_diff, proposal.edits))
+    blocks = render(proposal.blocks)
+    if form != "json":
+        return blocks
+    whole = {
+        "blocks": blocks,
+        "files": _build_rows(proposal.edits),
+        "reason": proposal.reason,
+        "model": proposal.model,
+        "tokens": proposal.usage.tokens,
+        "cost_usd": proposal.usage.cost_usd,
+        "assumed_tokens": proposal.usage.assumed_tokens,
+        "assumed_usd": proposal.usage.assumed_usd,
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def format_proposal_line(proposal: PatchProposal) -> str:
+    """What was used and found, for a person."""
+    used = proposal.usage
+    price = "cost unknown" if used.cost_usd is None else f"${used.cost_usd:.4f}"
+    most = "at most " if used.assumed_tokens else ""
+    count = len(proposal.edits)
+    found = f"{count} file{'s' if count != 1 else ''}" if count else f"no change: {proposal.reason}"
+    return f"{proposal.model}: {found} ({most}{used.tokens or 0} tokens, {price})"
+
+
+def format_edits(edits: Iterable[Edit], *, dry_run: bool, as_json: bool) -> str:
+    """What ``execute`` has done, or would do."""
+    if as_json:
+        whole = {"applied": not dry_run, "dry_run": dry_run, "files": _build_rows(edits)}
+        return json.dumps(whole, indent=2) + "\n"
+    would = "would be " if dry_run else ""
+    return "".join(f"{would}{e.action} {e.path} (+{e.added} -{e.deleted})\n" for e in edits)
+
+
+def _build_rows(edits: Iterable[Edit]) -> list[dict[str, object]]:
+    return [
+        {"path": e.path, "action": e.action, "added": e.added, "deleted": e.deleted} for e in edits
+    ]
+
+
+def format_diff(edit: Edit) -> str:
+    """A unified diff of one text file, for reading; ``execute`` takes blocks."""
+    before, after = (_split_lines(data) for data in (edit.before, edit.after))
+    old = "/dev/null" if edit.before is None else f"a/{edit.path}"
+    new = "/dev/null" if edit.after is None else f"b/{edit.path}"
+    lines = difflib.unified_diff(before, after, old, new)
+    ended = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+    return "".join(ended)
+
+
+def _split_lines(data: bytes | None) -> list[str]:
+    """Lines with their ends; only a line feed ends one."""
+    text = (data or b"").decode("utf-8", "replace")
+    return [f"{line}\n" for line in text.split("\n")[:-1]] + list(
+        filter(None, [text.split("\n")[-1]])
+    )

@@ -1,0 +1,221 @@
+"""``nightshift patch``: a model is asked for blocks, and nothing is changed."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Patch
+from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
+from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.events import Emit, Event, Note
+from gitlab_nightshift.gateway.gateway_start import open_gateway
+from gitlab_nightshift.patching import checkout_files
+from gitlab_nightshift.patching.blocks import Block, MalformedError, find_no_change_reason, parse
+from gitlab_nightshift.patching.chat_client import ChatClient, EndpointError, Message
+from gitlab_nightshift.patching.edits import Edit, NotApplicableError, plan_edits
+from gitlab_nightshift.patching.file_listing import is_secret, list_files
+from gitlab_nightshift.patching.model_context import (
+    CONTEXT_TOKENS,
+    ContextRequest,
+    ContextTooSmallError,
+    select_files,
+)
+from gitlab_nightshift.patching.model_question import ask_until_usable
+from gitlab_nightshift.patching.prompt_text import NO_BLOCKS, render_system_text, render_user_text
+from gitlab_nightshift.policy.path_patterns import within
+from gitlab_nightshift.prompts import SEPARATOR
+from gitlab_nightshift.records import Usage
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.run_folder import Invocation, find_checkout_top
+from gitlab_nightshift.session import read_config_file
+from gitlab_nightshift.settings import Settings, load_settings
+from gitlab_nightshift.settings.setting_groups import Models
+from gitlab_nightshift.system.environment import NETWORK, build_search_path
+from gitlab_nightshift.system.file_names import open_short_folder
+from gitlab_nightshift.work.agent_egress import RunEgress
+from gitlab_nightshift.work.cost_bounds import check_bounds
+from gitlab_nightshift.work.model_access import (
+    MODEL_VARIABLES,
+    BeadAccess,
+    configure_gateway,
+    open_access,
+)
+
+TASK = """\
+# Task: make one change
+
+A person asked for this change of the repository below. Do exactly what it asks for and nothing
+else, as small as does it well. Look like the neighbours: names, error handling, form of tests,
+amount of comment, indentation.
+
+<task>
+{task}
+</task>
+"""
+
+
+@dataclass(frozen=True)
+class PatchRequest:
+    """What ``patch`` is asked: ``files`` are shown whole, ``tokens`` bounds what is shown."""
+
+    task: str | None
+    model: str | None
+    files: tuple[str, ...] = ()
+    tokens: int = CONTEXT_TOKENS
+
+
+@dataclass(frozen=True)
+class PatchProposal:
+    """What the model proposes, checked against the files as they are; nothing is changed.
+
+    ``reason`` is why it proposes nothing, "" where it does.
+    """
+
+    blocks: tuple[Block, ...]
+    edits: tuple[Edit, ...]
+    model: str
+    usage: Usage
+    reason: str
+    notes: tuple[str, ...]
+
+
+def propose(call: Invocation, wish: PatchRequest) -> PatchProposal:
+    """Ask the model once, and once more where its blocks do not fit.
+
+    Raises NightshiftError: ``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``, ``E_BUDGET``,
+    ``E_PARSE_ERROR`` (no blocks), ``E_APPLY_FAILED`` (they do not fit the files).
+    """
+    with (
+        _open_settings(call) as (top, git, own),
+        open_short_folder(Path(tempfile.gettempdir())) as sockets,
+    ):
+        settings = _with_model(own.with_agent(Patch.name), wish.model)
+        task = (wish.task if wish.task is not None else settings.task or "").strip()
+        if not task:
+            raise build_config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
+        provider = Patch(settings)
+        provider.check(call.env)
+        check_bounds(settings, provider, call.env)
+        names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
+        env = {name: call.env[name] for name in names if call.env.get(name)}
+        notes: list[str] = []
+        emit, budget = _build_note_collector(notes), (settings.max_budget_usd, settings.max_tokens)
+        config = configure_gateway(settings, provider, env, *budget)
+        with open_gateway(config, env, emit) as gateway:
+            access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
+            with access.open_bead("patch", settings.models.implement, *budget) as way:
+                found = _PatchQuestion(top, git, settings, call, wish, task, way).request_proposal()
+        return replace(found, notes=(*dict.fromkeys(notes),))
+
+
+@contextlib.contextmanager
+def _open_settings(call: Invocation) -> Iterator[tuple[Path, Git, Settings]]:
+    """The checkout's top, a git for it, and what is configured there."""
+    top = find_checkout_top(call.folder)
+    with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
+        git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, top))
+        file, _ = read_config_file(call, top, git)
+        yield top, git, load_settings(call.env, file, call.overrides)
+
+
+def _with_model(settings: Settings, model: str | None) -> Settings:
+    """One bead, one model: that of Implement, unless another one is named."""
+    name = model or settings.models.implement
+    models = Models(analyze=name, implement=name, verify=name, mr=name)
+    return settings.model_copy(update={"models": models})
+
+
+def _build_note_collector(notes: list[str]) -> Emit:
+    def collect_note(event: Event) -> None:
+        if isinstance(event, Note):
+            notes.append(event.text)
+
+    return collect_note
+
+
+@dataclass(frozen=True)
+class _PatchQuestion:
+    """One question by hand, and what comes of it."""
+
+    top: Path
+    git: Git
+    settings: Settings
+    call: Invocation
+    wish: PatchRequest
+    task: str
+    way: BeadAccess
+
+    def request_proposal(self) -> PatchProposal:
+        model = self.settings.models.implement
+        chat = ChatClient(self.way.env[BASE_URL], self.way.env[KEY], model)
+        selected = tuple(_resolve_files(self.top, self.call.folder, self.wish.files))
+        try:
+            blocks, edits, reason = ask_until_usable(
+                chat,
+                lambda tokens: self._build_messages(selected, tokens),
+                self.wish.tokens,
+                [None],
+                self._parse_answer,
+                lambda event: None,
+            )
+        except (MalformedError, NotApplicableError) as error:
+            raise to_nightshift_error(error) from None
+        except ContextTooSmallError as error:
+            raise build_config_error(f"{error}: name smaller files, or raise --context") from None
+        except EndpointError as error:
+            raise self._to_error(error) from None
+        return PatchProposal(
+            blocks, edits, model, self.way.read_usage() or Usage(None, 0), reason, ()
+        )
+
+    def _build_messages(self, selected: tuple[str, ...], tokens: int) -> list[Message]:
+        settings, read = self.settings, checkout_files.make_reader(self.top)
+        files = list_files(self.git, self.top, settings.paths, settings.exclude_paths)
+        shown = select_files(files, ContextRequest(self.task, selected), read, tokens)
+        task = TASK.format(task=self.task)
+        prompt = INJECTION_MITIGATION_PREAMBLE + SEPARATOR + task
+        return [
+            {"role": "system", "content": render_system_text("implement")},
+            {"role": "user", "content": render_user_text(prompt, shown)},
+        ]
+
+    def _parse_answer(self, text: str) -> tuple[tuple[Block, ...], tuple[Edit, ...], str]:
+        blocks = parse(text)
+        if not blocks and (reason := find_no_change_reason(text)):
+            return (), (), reason
+        if not blocks:
+            raise MalformedError(NO_BLOCKS)
+        outside = [block for block in blocks if not within(block.path, self.settings)]
+        if outside:
+            raise NotApplicableError(f"{block}: outside the settings' paths" for block in outside)
+        return blocks, plan_edits(blocks, checkout_files.make_reader(self.top)), ""
+
+    def _to_error(self, error: EndpointError) -> NightshiftError:
+        if self.way.exhausted():
+            return NightshiftError(Code.BUDGET, "the request does not fit into the budget")
+        if error.status == 200:
+            return NightshiftError(Code.PARSE_ERROR, str(error))
+        return NightshiftError(
+            Code.PROVIDER_UNAVAILABLE, self.way.describe_stop_reason() or str(error)
+        )
+
+
+def _resolve_files(top: Path, folder: Path, files: Iterable[str]) -> Iterator[str]:
+    """Paths from the top, of files that were named from the folder of the call."""
+    for name in files:
+        place = Path(os.path.normpath(folder.resolve() / name))
+        if not place.is_relative_to(top):
+            raise build_config_error(f"{name}: outside the checkout {top}")
+        path = str(place.relative_to(top))
+        if is_secret(path):
+            raise build_config_error(
+                f"{name}: its name says that it holds secrets; no model is shown it"
+            )
+        if not place.is_file():
+            raise build_config_error(f"{name}: no such file; a new one is named in the task")
+        yield path

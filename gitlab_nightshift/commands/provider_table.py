@@ -1,0 +1,108 @@
+"""``nightshift providers``: which agents are here, in which version, and what each can do."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gitlab_nightshift import __version__
+from gitlab_nightshift.agent_registry import AGENTS
+from gitlab_nightshift.agents import build_agent
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.system.environment import DEFAULT_PATH
+from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.system.process import capture
+from gitlab_nightshift.work.cost_bounds import check_bounds
+
+VERSION_S = 20.0
+LONGEST_VERSION = 80
+REACHES = "its model by the gateway; nothing else but policy.egress_hosts"
+
+
+@dataclass(frozen=True)
+class ProviderRow:
+    """One agent. ``key`` names the variable that is set, never its value; ``missing`` is why it
+    cannot be used here, "" where it can; ``executable`` is "" for a part of this package."""
+
+    name: str
+    auto: bool
+    usable: bool
+    missing: str
+    executable: str
+    version: str
+    key: str
+    tools: str
+    answer: str
+    cost: str
+    network: str
+
+
+def list_providers(settings: Settings, env: Mapping[str, str]) -> tuple[ProviderRow, ...]:
+    """All agents of the table, in its order; a CLI is asked for its version."""
+    return tuple(_build_row(name, settings, env) for name in AGENTS)
+
+
+def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> ProviderRow:
+    named = settings.with_agent(name)
+    if settings.agent != name:  # the path of another agent's CLI
+        named = named.model_copy(update={"agent_executable": None})
+    provider = build_agent(name, named)
+    missing = ""
+    try:
+        provider.check(env)
+        check_bounds(named, provider, env)
+    except NightshiftError as error:
+        missing = error.message.splitlines()[0]
+    about = provider.about
+    program = (about.program and named.agent_executable) or about.program
+    executable = shutil.which(program, path=env.get("PATH", DEFAULT_PATH)) if program else ""
+    return ProviderRow(
+        name=name,
+        auto=AGENTS[name].auto,
+        usable=not missing,
+        missing=missing,
+        executable=executable or "",
+        version=_read_version(executable, env) if program else __version__,
+        key=next((key for key in provider.keys if env.get(key)), ""),
+        tools=about.tools,
+        answer=about.answer,
+        cost=about.cost,
+        network=REACHES if provider.keys else "none",
+    )
+
+
+def _read_version(executable: str | None, env: Mapping[str, str]) -> str:
+    """The first line that a CLI says of its version, "" where it says none."""
+    if not executable:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
+        own = {"PATH": env.get("PATH", DEFAULT_PATH), "HOME": home, "TERM": "dumb"}
+        done = capture([executable, "--version"], cwd=Path(home), env=own, timeout_s=VERSION_S)
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    return format_path(lines[0])[:LONGEST_VERSION] if done.ok and lines else ""
+
+
+def format_rows(rows: tuple[ProviderRow, ...], *, as_json: bool) -> str:
+    """The rows for a person, or as JSON."""
+    if as_json:
+        return json.dumps({"providers": [asdict(row) for row in rows]}, indent=2) + "\n"
+    return "\n".join("\n".join(_format_row(row)) for row in rows) + "\n"
+
+
+def _format_row(row: ProviderRow) -> list[str]:
+    state = "usable" if row.usable else f"not usable: {row.missing}"
+    part = "part of nightshift" if not row.executable and row.version else "not installed"
+    where = f"{row.executable} ({row.version or 'says no version'})" if row.executable else part
+    return [
+        f"{row.name}{' (auto)' if row.auto else ''}: {state}",
+        f"  program  {where}",
+        f"  key      {f'{row.key} [set]' if row.key else '-'}",
+        f"  tools    {row.tools}",
+        f"  answers  {row.answer}",
+        f"  cost     {row.cost}",
+        f"  network  {row.network}",
+        "",
+    ]

@@ -1,0 +1,30 @@
+"""``nightshift providers``: which agents are here."""
+
+import argparse
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift providers
+  nightshift providers --json --set agent_executable=/opt/claude/bin/claude"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    text = "which agents are here, and what each can do"
+    parser = options.add_command(commands, "providers", text, run, examples=EXAMPLES)
+    options.add_settings_options(parser)
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Print a row for each agent."""
+    from gitlab_nightshift.commands import printing
+    from gitlab_nightshift.commands.config_show import read_settings
+    from gitlab_nightshift.commands.provider_table import format_rows, list_providers
+
+    rows = list_providers(read_settings(options.build_invocation(args, env)), env)
+    printing.write_result(format_rows(rows, as_json=args.json))
+    return 0

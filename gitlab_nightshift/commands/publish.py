@@ -1,0 +1,64 @@
+"""``nightshift publish``: the merge request of an earlier job's bundle."""
+
+import argparse
+import os
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
+if TYPE_CHECKING:
+    from gitlab_nightshift.session import Session
+
+EXAMPLES = """\
+examples:
+  nightshift publish                         the bundle of nightshift/bundle
+  nightshift publish nightshift/bundle       go on after a failed publish; no token of a model spent
+  nightshift publish --from-job nightshift:work --approved"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    parser = options.add_command(
+        commands,
+        "publish",
+        "open the merge request of a bundle",
+        run,
+        examples=EXAMPLES,
+        beside_agents=True,
+    )
+    options.add_settings_options(parser)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("bundle", nargs="?", metavar="BUNDLE", help="default: nightshift/bundle")
+    source.add_argument(
+        "--from-job", metavar="NAME", help="the bundle of another job of this pipeline"
+    )
+    parser.add_argument(
+        "--approved", action="store_true", help="in a manual job: who started it approves"
+    )
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Publish a bundle; the exit status is that of the run."""
+    from gitlab_nightshift import publishing
+    from gitlab_nightshift.errors import to_exit_status
+    from gitlab_nightshift.session import open_run
+
+    with open_run(options.build_invocation(args, env)) as session:
+        try:
+            done = publishing.publish_again(
+                session, args.bundle, args.from_job, approved=args.approved
+            )
+        finally:  # a night that left no bundle is told, too
+            _notify(session)
+        return to_exit_status(done.error_code)
+
+
+def _notify(session: "Session") -> None:
+    from gitlab_nightshift.events import Note
+    from gitlab_nightshift.publishing import build_notify_request
+    from gitlab_nightshift.supervisor.notifying import notify
+
+    request = build_notify_request(session)
+    for line in notify(request, session.results, session.env, dict(os.environ)):
+        session.emit(Note(line, warning=True))

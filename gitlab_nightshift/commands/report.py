@@ -1,0 +1,57 @@
+"""``nightshift report``: what became of many nights, from GitLab alone."""
+
+import argparse
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift report                                     this project, to nightshift-history.html
+  nightshift report --group acme --days 30              all projects of a group
+  nightshift report --json --output -                   the same as JSON"""
+PAGE, DATA = "nightshift-history.html", "nightshift-history.json"
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    text = "what became of many nights: a page, or JSON"
+    parser = options.add_command(commands, "report", text, run, examples=EXAMPLES)
+    options.add_settings_options(parser)
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--project", metavar="PATH", help="default: this job's")
+    whose.add_argument("--group", metavar="PATH", help="all projects of a group, 20 at most")
+    parser.add_argument("--days", type=int, default=90, metavar="N", help="default: 90")
+    parser.add_argument("--json", action="store_true", help="JSON instead of a page")
+    parser.add_argument("--output", metavar="FILE", help=f"default: {PAGE} or {DATA}; - for stdout")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Read the history and write it."""
+    from gitlab_nightshift.commands.config_show import read_settings
+    from gitlab_nightshift.commands.history_reading import read_figures
+    from gitlab_nightshift.records import to_json
+    from gitlab_nightshift.report.history_page import render_history
+
+    settings = read_settings(options.build_invocation(args, env))
+    figures = read_figures(settings, env, args.project, args.group, args.days)
+    text = to_json(figures) if args.json else render_history(figures)
+    _write(args.output or (DATA if args.json else PAGE), text)
+    return 0
+
+
+def _write(name: str, text: str) -> None:
+    from pathlib import Path
+
+    from gitlab_nightshift.commands import printing
+    from gitlab_nightshift.errors import build_config_error
+
+    if name == "-":
+        printing.write_result(text)
+        return
+    try:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise build_config_error(f"--output {name}: {error.strerror}") from None
+    print(name)

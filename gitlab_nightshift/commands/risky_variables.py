@@ -1,0 +1,100 @@
+"""Variables of a job that are worth a second look: told by their names, never their values.
+
+Nothing depends on this list: what agents and this program's own processes get is decided by
+allowlists. It is for the people who set the variables.
+"""
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.sealed_start import lies_in
+from gitlab_nightshift.secret_texts import is_secret_name
+
+CODE = "runs code"
+OUTSIDE = "opens a machine or a cluster"
+CLOUD = "cloud credentials"
+TRACED = "prints every variable into the job log"
+INTO_CHECKOUT = "leads into the checkout"
+TOKEN = "holds a token"  # noqa: S105 - a description
+UNMASKED = "a secret that GitLab cannot mask"
+_KINDS: Mapping[str, re.Pattern[str]] = {
+    CODE: compile_lazily(
+        r"LD_(PRELOAD|AUDIT)|BASH_ENV|PERL5(OPT|DB)|RUBYOPT|NODE_OPTIONS"
+        r"|PYTHON(STARTUP|HOME|BREAKPOINT)"
+        r"|GIT_(SSH|SSH_COMMAND|ASKPASS|PROXY_COMMAND|EXTERNAL_DIFF|EXEC_PATH|TEMPLATE_DIR|EDITOR"
+        r"|SEQUENCE_EDITOR|PAGER|DIR|WORK_TREE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES)"
+        r"|GIT_CONFIG(_(?!NOSYSTEM)\w+)?"
+    ),
+    OUTSIDE: compile_lazily(
+        r"DOCKER_(HOST|CONTEXT)|CONTAINER_HOST|SSH_AUTH_SOCK|KUBECONFIG|KUBE_\w+"
+    ),
+    CLOUD: compile_lazily(
+        r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|BEARER_TOKEN_\w+|WEB_IDENTITY_\w+)"
+        r"|AZURE_(CLIENT_\w+|PASSWORD|FEDERATED_TOKEN\w*)|ARM_CLIENT_\w+"
+        r"|GOOGLE_(APPLICATION_CREDENTIALS|CREDENTIALS|OAUTH_ACCESS_TOKEN)|GCP_\w*KEY\w*"
+        r"|CLOUDSDK_AUTH_\w+|DIGITALOCEAN_\w*TOKEN|HCLOUD_TOKEN|VAULT_TOKEN"
+    ),
+}
+_TRACES = ("CI_DEBUG_TRACE", "CI_DEBUG_SERVICES")
+_LEADING = frozenset(
+    {
+        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "NODE_PATH", "CLASSPATH", "PERL5LIB", "RUBYLIB"),
+        *("HOME", "TMPDIR", "XDG_CONFIG_HOME"),
+    }
+)
+_HARMLESS = compile_lazily(r"\S{8,}|\d*|true|false|yes|no|on|off", re.IGNORECASE)
+"""What GitLab can mask: one line of eight characters or more, without spaces. What is no secret."""
+_GITLABS = compile_lazily(r"(CI|GITLAB_USER|FF|RUNNER|NIGHTSHIFT)_\w+|GITLAB_CI|GITLAB_FEATURES")
+"""Set by GitLab, by the runner, or for this program."""
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Variables of one kind, by name; ``given`` are those that ``agent_env`` passes on."""
+
+    what: str
+    names: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+def find_risks(
+    env: Mapping[str, str], checkout: Path, known: Collection[str], agent_env: Collection[str]
+) -> tuple[Risk, ...]:
+    """The risky variables of a job, each under the first kind that fits. ``known`` are names that
+    a night needs: its token and its model key."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(env):
+        if (
+            name not in known
+            and env[name]
+            and (what := _classify_variable(name, env[name], checkout))
+        ):
+            found.setdefault(what, []).append(name)
+    return tuple(
+        Risk(what, tuple(names), tuple(name for name in names if name in agent_env))
+        for what, names in found.items()
+    )
+
+
+def _classify_variable(name: str, value: str, checkout: Path) -> str:
+    if name in _TRACES:
+        return TRACED if value.strip().lower() == "true" else ""
+    if name in _LEADING:
+        return INTO_CHECKOUT if _leads_into(value, checkout) else ""
+    if what := next((what for what, names in _KINDS.items() if names.fullmatch(name)), ""):
+        return what
+    if _GITLABS.fullmatch(name):
+        return ""
+    if Redactor(())(value) != value:
+        return TOKEN
+    return UNMASKED if is_secret_name(name) and not _HARMLESS.fullmatch(value) else ""
+
+
+def _leads_into(value: str, checkout: Path) -> bool:
+    """A relative folder is the checkout's, too: jobs begin there."""
+    return any(lies_in(checkout / part, checkout) for part in value.split(os.pathsep))

@@ -1,0 +1,41 @@
+"""``nightshift run``: a whole night in one job."""
+
+import argparse
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift run                             a night, as the scheduled job does it
+  nightshift run --rehearse                  all that costs no token, with a verdict
+  nightshift run --dry-run --category docs   everything but the merge request
+  nightshift run --set max_budget_usd=2"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    parser = options.add_command(
+        commands,
+        "run",
+        "plan, work and publish in one job",
+        run,
+        examples=EXAMPLES,
+        beside_agents=True,
+    )
+    options.add_settings_options(parser)
+    parser.add_argument("--dry-run", action="store_true", help="stop before publish")
+    parser.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="all that costs no token: is this job ready for a night?",
+    )
+    options.add_category_option(parser)
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Run a night; the exit status is its outcome's."""
+    from gitlab_nightshift.supervisor import SupervisorOptions, supervise
+
+    options.check_linux()
+    return supervise(SupervisorOptions(**vars(options.build_invocation(args, env))))

@@ -1,0 +1,53 @@
+"""What reads agents' work, as a night would start it: how it is confined here, tried."""
+
+import contextlib
+from dataclasses import dataclass
+
+from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.sandbox import confinement
+from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
+from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
+from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.supervisor.work_paths import find_places
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.prepared_folders import prepare
+from gitlab_nightshift.system.supervised_process import StageProcess
+
+MODULE = "gitlab_nightshift.processes.confinement_trial"
+
+
+@dataclass(frozen=True)
+class ConfinementTrial:
+    """The way, and the row of the proof."""
+
+    chosen: ConfinementChoice
+    row: ProbeSummary
+
+
+def try_confinement(session: Session, fallen: str) -> ConfinementTrial | None:
+    """Start one and let it try, with the checkout's own ``.git`` in place, so that nothing may be
+    written there. ``fallen`` is why agents get no namespaces, "" where they may; None
+    where nothing is confined. Raises NightshiftError."""
+    there = RunFolder(session.checkout, session.private)
+    with (
+        prepare(there.checkout, there.private) as prepared,
+        find_places(session.env, there, prepared.places) as places,
+    ):
+        chosen = confinement.choose(session.settings.isolation, places, fallen=fallen)
+        if chosen.unwanted:
+            return None
+        env = {"PATH": build_search_path(session.env, session.checkout)}
+        with contextlib.closing(StageProcess(MODULE, env, prefix=chosen.prefix)) as process:
+            process.tell({"confined": chosen.to_data(places)})
+            found = process.read_answer().get("found", [])
+    if not found:
+        why = "the process that was to try it did not start"
+        return ConfinementTrial(chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why))
+    row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in found])
+    if chosen.way is ConfinementMode.NONE:
+        row = ProbeSummary(
+            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.why}"
+        )
+    return ConfinementTrial(chosen, row)

@@ -1,0 +1,205 @@
+"""``nightshift demo``: a whole night on this machine, with no account and no model.
+
+A sample project in a GitLab stand-in, a checkout of it as a job finds one, and an agent that plays
+a recorded night; everything in between is the real program.
+"""
+
+import contextlib
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from gitlab_nightshift.demo.runner_checkout import create_checkout
+from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.demo.standin_state import StandinProject, User
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.tier_choice import probe_tiers
+from gitlab_nightshift.system.file_names import open_short_folder
+
+HERE = Path(__file__).parent
+HISTORY = HERE / "sample" / "history.fast-import"
+RECORDING = HERE / "recording"
+PROJECT = "harbour-books/basket"
+NEEDED = ("git", "make", "python3")
+PASSED = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
+OUTPUT = "nightshift"
+ABOUT = "ABOUT-THIS-DEMO.txt"
+"""Marks the folder that a demo left: one without it is somebody else's and is not replaced."""
+TUESDAY = 1
+JOB_TIMEOUT_S = 3 * 3600
+
+OPENING = """\
+A night of the sample project harbour-books/basket. GitLab is a stand-in on this machine, the agent
+plays a recording: no account, no model, no cost (the figures below are the recording's).
+"""
+
+ABOUT_TEXT = """\
+Left by `nightshift demo`, which replaces this folder when it runs again.
+
+A real night leaves the same files: report.html to look at, result.json for machines, bundle/ with
+the change (change.patch) and all that is known about it, plan.json, published.json, events.jsonl,
+junit.xml and nightshift.env for GitLab, logs/ with what the agents and the commands printed.
+
+The project harbour-books/basket does not exist, and the addresses in these files answer no more:
+GitLab was a stand-in. The agents were a recording: costs and tokens are those of the recording,
+durations those of the demo.
+"""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A night that is ready to run: the job's environment, its checkout, the project in GitLab.
+
+    ``folder`` is where ``nightshift/`` will be left.
+    """
+
+    env: Mapping[str, str]
+    checkout: Path
+    project: StandinProject
+    folder: Path
+
+
+@contextlib.contextmanager
+def open_demo(folder: Path, env: Mapping[str, str]) -> Iterator[Demo]:
+    """Serve the sample project, and make a job's environment and checkout of it.
+
+    Of ``env`` only PATH and the locale are passed on. At the end all is gone but the night's
+    results, in ``nightshift/`` of ``folder``; what an earlier demo left there is replaced. Raises
+    NightshiftError (``E_CONFIG``) where a program is missing or the place is taken.
+    """
+    _check(folder, env)
+    with tempfile.TemporaryDirectory(prefix="nightshift-demo-") as name:
+        root = Path(name).resolve()
+        with Standin(root / "gitlab") as gitlab:
+            demo = _prepare_demo(gitlab, root, folder, env)
+            try:
+                yield demo
+            finally:
+                _move_results(demo)
+
+
+def _check(folder: Path, env: Mapping[str, str]) -> None:
+    for program in NEEDED:
+        if shutil.which(program, path=env.get("PATH")) is None:
+            raise build_config_error(f"the demo needs {program}, which is not on PATH: install it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder):
+            pass
+    except OSError as error:
+        raise build_config_error(f"{folder}: {error.strerror}: name another folder") from None
+    output = folder / OUTPUT
+    if output.is_symlink() or (output.exists() and not _is_ours(output)):
+        raise build_config_error(
+            f"{output} is there already and not of an earlier demo: move it away, or name another "
+            "folder (nightshift demo FOLDER)"
+        )
+
+
+def _is_ours(output: Path) -> bool:
+    return output.is_dir() and ((output / ABOUT).is_file() or not any(output.iterdir()))
+
+
+def _choose_isolation(root: Path) -> str:
+    """The sandbox where this machine has one. A recording is no agent: others go on without."""
+    if sys.platform != "linux":
+        return "none"
+    with open_short_folder(root) as folder:
+        found = probe_tiers(folder)
+    return (
+        "auto" if any(isinstance(row, Sandbox) and row.tier != "uid" for row in found) else "none"
+    )
+
+
+def _prepare_demo(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, str]) -> Demo:
+    tokens = [f"{prefix}{secrets.token_hex(16)}" for prefix in ("glpat-", "glcbt-")]
+    checkout = root / "builds" / PROJECT
+    project = gitlab.add_project(PROJECT)
+    mira = _add_people(gitlab, *tokens)
+    try:
+        stream = HISTORY.read_bytes()
+        project.git.run(
+            "fast-import", "--quiet", "--done", cwd=project.bare_repository, stdin=stream
+        )
+        commit = create_checkout(project, checkout, layout="include", token=tokens[1])
+    except GitError as error:
+        raise build_config_error(
+            f"the demo's GitLab cannot serve its repository: {error}"
+        ) from None
+    for name in ("home", "tmp"):
+        (root / name).mkdir()
+    job = {
+        **{name: env[name] for name in PASSED if env.get(name)},
+        **_build_job_variables(gitlab, project, commit, mira),
+        "HOME": str(root / "home"),
+        "TMPDIR": str(root / "tmp"),
+        "CI_JOB_TOKEN": tokens[1],
+        "GITLAB_TOKEN": tokens[0],
+        "NIGHTSHIFT_AGENT": "replay",
+        "NIGHTSHIFT_REPLAY_DIR": str(RECORDING),
+        "NIGHTSHIFT_ISOLATION": _choose_isolation(root),
+        "NIGHTSHIFT_ACCEPT_PARTIAL": "files,network,lifetime",  # a recording is no agent
+    }
+    return Demo(job, checkout, project, folder)
+
+
+def _add_people(gitlab: Standin, project_token: str, job_token: str) -> User:
+    """The team and the token's bot. Returns the owner of the schedule."""
+    mira = gitlab.add_user("mira", "Mira Okafor")
+    gitlab.add_user("jonas", "Jonas Lindqvist")
+    gitlab.add_user("dana", "Dana Petrova")
+    bot = gitlab.add_user("project_4001_bot", "Night Shift", bot=True)
+    gitlab.add_token(project_token, bot)
+    gitlab.add_token(job_token, mira, (), kind="job")
+    return mira
+
+
+def _build_job_variables(
+    gitlab: Standin, project: StandinProject, commit: str, owner: User
+) -> dict[str, str]:
+    """The variables of a scheduled job. No GITLAB_CI: the log is read in a terminal here."""
+    now = datetime.now(UTC)
+    return {
+        "CI_SERVER_URL": gitlab.url,
+        "CI_PROJECT_ID": str(project.id),
+        "CI_PROJECT_PATH": project.path,
+        "CI_PROJECT_URL": project.web_url,
+        "CI_PROJECT_VISIBILITY": project.visibility,
+        "CI_DEFAULT_BRANCH": project.default_branch,
+        "CI_COMMIT_REF_NAME": project.default_branch,
+        "CI_COMMIT_SHA": commit,
+        "CI_PIPELINE_SOURCE": "schedule",
+        "CI_PIPELINE_URL": f"{project.web_url}/-/pipelines/4711",
+        "CI_PIPELINE_CREATED_AT": compute_last_tuesday(now).isoformat(timespec="seconds"),
+        "CI_JOB_STARTED_AT": now.isoformat(timespec="seconds"),
+        "CI_JOB_TIMEOUT": str(JOB_TIMEOUT_S),
+        "GITLAB_USER_LOGIN": owner.username,
+        "GITLAB_USER_NAME": owner.name,
+        "GITLAB_USER_EMAIL": f"{owner.username}@harbour-books.example",
+    }
+
+
+def compute_last_tuesday(now: datetime) -> datetime:
+    """The recorded night began with a Tuesday's category: this moment, at most six days ago."""
+    return now - timedelta(days=(now.weekday() - TUESDAY) % 7)
+
+
+def _move_results(demo: Demo) -> None:
+    """Move the results out of the checkout, in the place of an earlier demo's."""
+    made, output = demo.checkout / OUTPUT, demo.folder / OUTPUT
+    if not made.is_dir():
+        return
+    (made / ABOUT).write_text(ABOUT_TEXT, encoding="utf-8")
+    try:
+        if output.is_dir():
+            shutil.rmtree(output)
+        shutil.move(made, output)
+    except OSError as error:
+        raise build_config_error(f"{output} cannot be written: {error.strerror}") from None

@@ -1,0 +1,195 @@
+"""The merge request of a demo as its reviewer would find it in GitLab, as text for a terminal."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gitlab_nightshift.demo.demo_night import ABOUT, OUTPUT, Demo
+from gitlab_nightshift.demo.standin_repository import find_merge_base, read_commits, read_diffs
+from gitlab_nightshift.demo.standin_state import (
+    StandinLabel,
+    StandinMergeRequest,
+    StandinProject,
+    User,
+)
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+WIDTH = 92
+"""Columns; only code is wider."""
+BOLD, DIM, REVERSE, RED, GREEN, CODE, WHITE = "1", "2", "7", "31", "32", "36", "38;5;231"
+RESET, NO_BREAK = "\x1b[0m", "\xa0"
+_CODE = compile_lazily(r"\x1b\[36m(.*?)\x1b\[0m")
+_STYLE = compile_lazily(r"\x1b\[[\d;]*m")
+_SEPARATED = {
+    *("paragraph_close", "bullet_list_close", "ordered_list_close"),
+    *("fence", "code_block", "hr", "blockquote_close"),
+}
+"""Tokens of markdown-it after which a line stays empty."""
+
+
+def render_demo(demo: Demo, colour: bool) -> str:
+    """Title, people, labels, description, commit and changes, as GitLab and git have them."""
+    text = "\n".join([*_render_project(demo.project), "", *_render_closing(demo)]).replace(
+        NO_BREAK, " "
+    )
+    return text if colour else _STYLE.sub("", _CODE.sub(r"`\1`", text))
+
+
+def _render_project(project: StandinProject) -> Iterator[str]:
+    yield ""
+    if not project.merge_requests:
+        yield "No merge request was opened: the last line above says why."
+        return
+    for request in project.merge_requests:
+        yield from _render_merge_request(project, request)
+
+
+def _render_merge_request(project: StandinProject, request: StandinMergeRequest) -> Iterator[str]:
+    yield _style_text("What the reviewer finds in GitLab in the morning".center(WIDTH), REVERSE)
+    yield ""
+    yield f"{_style_text(request.title, BOLD)} {_style_text(f'!{request.iid}', DIM)}"
+    yield from _render_head(project, request)
+    yield ""
+    yield from _render_markdown(request.description or "")
+    git, bare = project.git, project.bare_repository
+    made = read_commits(git, bare, f"{project.default_branch}..{request.sha}")
+    yield _render_heading(f"Commits ({len(made)})")
+    for commit in made:
+        yield from _render_commit(commit)
+    base = find_merge_base(git, bare, project.default_branch, request.sha)
+    for change in read_diffs(git, bare, base, request.sha):
+        yield ""
+        yield from _render_change(change)
+
+
+def _render_head(project: StandinProject, request: StandinMergeRequest) -> Iterator[str]:
+    state = {"opened": "Open"}.get(request.state, request.state.capitalize())
+    branches = (
+        f"{_style_text(request.source_branch, CODE)} → {_style_text(request.target_branch, CODE)}"
+    )
+    labels = {label.name: label for label in project.labels}
+    then = "delete the source branch" if request.remove_source_branch else ""
+    rows = {
+        "state": f"{_style_text(state, GREEN, BOLD)} · {branches}",
+        "author": _format_names([request.author]),
+        "reviewer": _format_names(request.reviewers),
+        "assignee": _format_names(request.assignees),
+        "labels": " ".join(_render_label(labels[name]) for name in request.labels),
+        "on merge": then,
+    }
+    for name, value in rows.items():
+        if value:
+            yield f"  {_style_text(f'{name:<9}', DIM)} {value}"
+
+
+def _format_names(users: list[User]) -> str:
+    return ", ".join(f"{user.name} {_style_text(f'@{user.username}', DIM)}" for user in users)
+
+
+def _render_label(label: StandinLabel) -> str:
+    """The name on the label's colour, in the 256 colours that every terminal has."""
+    red, green, blue = (round(int(label.color[at : at + 2], 16) / 51) for at in (1, 3, 5))
+    return _style_text(f" {label.name} ", f"48;5;{16 + 36 * red + 6 * green + blue}", WHITE)
+
+
+def _render_commit(commit: dict[str, Any]) -> Iterator[str]:
+    who = f"{commit['author_name']} <{commit['author_email']}>"
+    yield f"{_style_text(commit['short_id'], CODE)} {commit['title']} {_style_text(who, DIM)}"
+    for line in commit["message"].strip().split("\n")[2:]:
+        yield f"         {line}".rstrip()
+
+
+def _render_change(change: dict[str, Any]) -> Iterator[str]:
+    lines = change["diff"].splitlines()
+    counts = [sum(line.startswith(sign) for line in lines) for sign in "+-"]
+    added, deleted = _style_text(f"+{counts[0]}", GREEN), _style_text(f"-{counts[1]}", RED)
+    yield f"{_render_heading(change['new_path'])} {added} {deleted}"
+    styles = {"+": GREEN, "-": RED, "@": DIM}
+    for line in lines:
+        yield _style_text(line, styles[line[0]]) if line[:1] in styles else line
+
+
+# --- Markdown ---------------------------------------------------------------------------------
+
+
+def _render_markdown(text: str) -> Iterator[str]:
+    """Blocks with a line between them, lists as lists; comments are hidden, as in GitLab."""
+    from markdown_it import MarkdownIt
+
+    lists: list[str] = []
+    indent, first, heading = "", "", False
+    for token in MarkdownIt("commonmark").parse(text):
+        if token.type.endswith("_list_open"):
+            lists.append("•" if token.markup in "-*+" else "")
+        elif token.type.endswith("_list_close"):
+            lists.pop()
+        elif token.type == "list_item_open":
+            first = f"{'    ' * (len(lists) - 1)}  {lists[-1] or f'{token.info}.'} "
+            indent = " " * len(first)
+        elif token.type == "inline":
+            line = _render_inline(token.children or [])
+            yield from _wrap_text(_render_heading(line) if heading else line, indent, first)
+            first = indent
+        elif token.type == "hr":
+            yield _style_text("─" * WIDTH, DIM)
+        elif token.type in ("fence", "code_block"):
+            yield from (f"    {line}" for line in token.content.splitlines())
+        heading = token.type == "heading_open"
+        if token.level == 0 and token.nesting <= 0 and token.type in _SEPARATED:
+            indent, first = "", ""
+            yield ""
+
+
+def _render_inline(tokens: "Sequence[Token]") -> str:
+    """The text of one block, on one line."""
+    made, link = "", ""
+    for token in tokens:
+        if token.type == "code_inline":
+            made += _style_text(token.content.replace(" ", NO_BREAK), CODE)
+        elif token.type == "strong_open":
+            made += f"\x1b[{BOLD}m"
+        elif token.type == "strong_close":
+            made += RESET
+        elif token.type == "link_open":
+            link = str(token.attrs["href"])
+        elif token.type == "link_close":
+            made += f" ({link})"
+        elif token.type == "softbreak":
+            made += " "
+        elif token.type != "html_inline":
+            made += token.content
+    return made.replace("\u200b", "")
+
+
+def _wrap_text(text: str, indent: str, first: str) -> Iterator[str]:
+    line, used = first, len(first)
+    for word in text.split(" "):
+        width = len(_STYLE.sub("", word))
+        if used > len(indent) and used + width > WIDTH:
+            yield line.rstrip()
+            line, used = indent, len(indent)
+        line, used = f"{line}{word} ", used + width + 1
+    yield line.rstrip()
+
+
+def _render_heading(text: str) -> str:
+    return _style_text(text, BOLD)
+
+
+def _style_text(text: str, *styles: str) -> str:
+    return f"\x1b[{';'.join(styles)}m{text}{RESET}"
+
+
+def _render_closing(demo: Demo) -> Iterator[str]:
+    output = demo.folder / OUTPUT
+    yield _style_text("─" * WIDTH, DIM)
+    yield f"GitLab's stand-in is gone now, and its addresses with it. Left in {output}:"
+    rows = {
+        "report.html": "the night as a page",
+        "bundle/": "the change as a patch, and all that is known about it",
+        "logs/": "what the agents and the commands printed",
+        ABOUT: "what the rest is",
+    }
+    yield from (f"  {name:<20} {what}" for name, what in rows.items())

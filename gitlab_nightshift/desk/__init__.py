@@ -1,1 +1,0 @@
-"""What people run by hand. ``nightshift check``, and the chat service."""

@@ -1,0 +1,1 @@
+"""Egress: the CONNECT proxy through which agents reach named hosts."""

@@ -1,0 +1,82 @@
+"""The one place where an error becomes an exit status, and a line for the user."""
+
+import contextlib
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gitlab_nightshift.errors import (
+    EXIT_STATUS,
+    Code,
+    Interruption,
+    NightshiftError,
+    is_disk_full,
+)
+
+
+def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
+    """What ``action`` returns, or the exit status of what it raises. ``env`` is the job's."""
+    from gitlab_nightshift.system.signals import enable_cancellation
+
+    try:
+        with enable_cancellation():
+            return action()
+    except NightshiftError as error:
+        for line in error.lines:
+            print(f"nightshift: {error.code}: {line}", file=sys.stderr)
+        return error.exit_status
+    except Interruption as stop:
+        print(f"nightshift: {stop.code}: stopped by a signal", file=sys.stderr)
+        return EXIT_STATUS[stop.code]
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return (
+            _report_full_disk()
+            if isinstance(error, OSError) and is_disk_full(error)
+            else _report_defect(env)
+        )
+
+
+def _report_full_disk() -> int:
+    text = "no space left on a disk: free some (TMPDIR, or that of the checkout)"
+    print(f"nightshift: {Code.CONFIG}: {text}", file=sys.stderr)
+    return EXIT_STATUS[Code.CONFIG]
+
+
+def _report_defect(env: Mapping[str, str]) -> int:
+    """A defect of this program: the traceback goes into a file, one line to the user."""
+    folder = Path("nightshift/logs")
+    if Path.cwd() != Path("/"):  # a stage's folder is no place for files
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+    place = folder if folder.is_dir() and os.access(folder, os.W_OK) else None
+    with tempfile.NamedTemporaryFile(
+        "w",
+        encoding="utf-8",
+        errors="backslashreplace",  # an exception may quote half a character of an agent's text
+        prefix="traceback-",
+        suffix=".txt",
+        dir=place,
+        delete=False,
+    ) as file:
+        file.write(_redact_text(traceback.format_exc(), env))
+    kind = type(sys.exception()).__name__
+    text = (
+        f"nightshift: {Code.INTERNAL}: a defect of nightshift ({kind}); please report {file.name}"
+    )
+    print(text, file=sys.stderr)
+    return EXIT_STATUS[Code.INTERNAL]
+
+
+def _redact_text(text: str, env: Mapping[str, str]) -> str:
+    try:
+        from gitlab_nightshift.job import read_secrets
+        from gitlab_nightshift.redaction import Redactor
+    except Exception as error:  # an installation so broken that not even this can be imported
+        return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
+    return Redactor(read_secrets(env).values)(text)

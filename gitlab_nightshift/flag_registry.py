@@ -1,0 +1,337 @@
+"""The red flags, one entry each: name, level and why it matters. Rules are in ``verdict/flags/``.
+
+To add one: write its rule in a module there, and an entry here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Level = Literal["fail", "warn", "off"]
+
+
+@dataclass(frozen=True)
+class FlagEntry:
+    """``level`` is that of its findings where the settings name none, ``why`` is for a reviewer,
+    ``what`` says what raises it, as docs/checks.md does,
+    ``rule`` where its function is (module:function below ``verdict/flags``), "" for one that only
+    running raises; ``levels`` are levels that differ for a category. ``asked`` is true where a
+    reviewer of a person's change would ask and not block."""
+
+    level: Level
+    why: str
+    rule: str = ""
+    what: str = field(kw_only=True)
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    asked: bool = False
+
+    @property
+    def people(self) -> Level:
+        """The level in a change that no agent made."""
+        return "warn" if self.asked else self.level
+
+
+_STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
+_DOCS: dict[str, Level] = {"docs": "fail"}
+
+FLAGS: dict[str, FlagEntry] = {
+    "test-deleted": FlagEntry(
+        "fail",
+        "Nothing watches this behaviour any more.",
+        "deleted_tests:find_deleted_tests",
+        what="A test is gone although what it tested is still there.",
+    ),
+    "test-skipped": FlagEntry(
+        "fail",
+        "A test that is not run finds nothing.",
+        "loosened_settings:find_skipped",
+        what=(
+            "A test is skipped, ignored, disabled, focused away, left early, commented out, or "
+            "left out by the runner's settings."
+        ),
+    ),
+    "test-loosened": FlagEntry(
+        "fail",
+        "Mistakes that the test found pass from now on.",
+        "loosened_settings:find_loosened",
+        what=(
+            "An assertion demands less, a table has fewer cases, an expected value comes from the"
+            " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep."
+        ),
+    ),
+    "test-renamed-away": FlagEntry(
+        "fail",
+        "The runner does not find the test, and nobody notices.",
+        "deleted_tests:find_tests_renamed_away",
+        what="The runner no longer collects a test, by its name or its place.",
+    ),
+    "assertion-removed": FlagEntry(
+        "fail",
+        "The test still passes, and checks less than its name says.",
+        "weaker_tests:find_removed_assertions",
+        what="A test lives on with fewer assertions.",
+    ),
+    "test-without-assertion": FlagEntry(
+        "fail",
+        "It raises the coverage and finds no mistake.",
+        "empty_tests:find_tests_without_assertion",
+        what="A new or changed test asserts nothing.",
+    ),
+    "test-cannot-fail": FlagEntry(
+        "fail",
+        "It passes whatever the code does.",
+        "certain_assertions:find_tests_that_cannot_fail",
+        what="An assertion holds whatever the code does.",
+    ),
+    "test-detection": FlagEntry(
+        "fail",
+        "Code that knows its test is right in the test only.",
+        "detection:find_test_detection",
+        what="Product code asks whether it is being tested.",
+    ),
+    "suppression-added": FlagEntry(
+        "fail",
+        "The tool's complaint is still true; nobody hears it.",
+        "suppressions:find_added_suppressions",
+        asked=True,
+        what=(
+            "A comment or annotation silences a tool (`noqa`, `type: ignore`, `eslint-disable`, "
+            "`@SuppressWarnings`, …)."
+        ),
+    ),
+    "exception-swallowed": FlagEntry(
+        "fail",
+        "The error happens still, and nobody learns of it.",
+        "swallowed:find_swallowed_exceptions",
+        what="A handler hides an error.",
+    ),
+    "public-name-removed": FlagEntry(
+        "warn",
+        "Code that this repository does not know may use it.",
+        "public_interface:find_removed_public_names",
+        _STRICT,
+        what="A public name is gone without an alias.",
+    ),
+    "signature-changed": FlagEntry(
+        "warn",
+        "Callers that this repository does not know break.",
+        "public_interface:find_changed_signatures",
+        _STRICT,
+        what="Callers of a public function break.",
+    ),
+    "linter-loosened": FlagEntry(
+        "fail",
+        "What a linter no longer says, nobody will see.",
+        "loosened_settings:find_loosened_linters",
+        what=(
+            "A rule is off, ignored, excluded, or its limit raised, in the settings of a linter "
+            "or formatter."
+        ),
+    ),
+    "types-loosened": FlagEntry(
+        "fail",
+        "Mistakes that the type checker found pass from now on.",
+        "loosened_settings:find_loosened_types",
+        what="A type checker's settings demand less.",
+    ),
+    "coverage-loosened": FlagEntry(
+        "fail",
+        "Untested code no longer fails the pipeline.",
+        "loosened_settings:find_loosened_coverage",
+        what="A threshold of coverage is lower, or more is left out.",
+    ),
+    "ci-loosened": FlagEntry(
+        "fail",
+        "A green pipeline means less than before.",
+        "loosened_settings:find_loosened_ci",
+        what=(
+            "CI, or a recipe that it calls, checks less: a job or step is gone, may fail, runs "
+            "less often or on less."
+        ),
+    ),
+    "dependency-file": FlagEntry(
+        "fail",
+        "Other code is installed: a decision for people, with its review.",
+        "dependency_files:find_dependency_files",
+        asked=True,
+        what=(
+            "A manifest or lock file names other dependencies. Other settings in "
+            "`pyproject.toml`, `package.json` and the like do not count; a night may not touch "
+            "these files at all."
+        ),
+    ),
+    "generated-file": FlagEntry(
+        "fail",
+        "The next run of the generator undoes what was changed by hand.",
+        "touched_files:find_generated_files",
+        asked=True,
+        what=(
+            "A generated file is changed by hand; only `warn` where what it is made of changed as"
+            " well."
+        ),
+    ),
+    "vendored-file": FlagEntry(
+        "fail",
+        "A local change of somebody else's code is lost with its update.",
+        "touched_files:find_vendored_files",
+        asked=True,
+        what=(
+            "Somebody else's code in the repository (`vendor/`, `node_modules/`, a submodule, "
+            "`linguist-vendored`)."
+        ),
+    ),
+    "binary-file": FlagEntry(
+        "fail",
+        "Nobody can read it in a review.",
+        "touched_files:find_binary_files",
+        asked=True,
+        what="A binary file is new or changed, also one of Git LFS.",
+    ),
+    "recent-file": FlagEntry(
+        "fail",
+        "People work on this file now: it would be in their way.",
+        "touched_files:find_recent_files",
+        what="The last commits touched the file (`avoid_recent_commits`; `--recent` in `check`).",
+    ),
+    "diff-too-large": FlagEntry(
+        "fail",
+        "A reviewer has two minutes.",
+        "touched_files:find_too_large_diff",
+        asked=True,
+        what=(
+            "More added and deleted lines than `max_diff_lines`. A moved file counts whole, on "
+            "both sides."
+        ),
+    ),
+    "whitespace-only": FlagEntry(
+        "warn",
+        "Noise hides what changed, and makes conflicts for others.",
+        "whitespace:find_whitespace_changes",
+        what=(
+            "Lines that differ only in white space or line ends; `fail` where nothing else changed."
+        ),
+    ),
+    "outside-selection": FlagEntry(
+        "fail",
+        "One merge request, one improvement: this is another one.",
+        "touched_files:find_files_outside_selection",
+        what=(
+            "A file that was not selected; `warn` for tests, docs, benchmarks, manifests and "
+            "settings of tools."
+        ),
+    ),
+    "outside-paths": FlagEntry(
+        "fail",
+        "The settings leave this place alone.",
+        "touched_files:find_files_outside_paths",
+        what="A file outside `paths`, or in `exclude_paths`.",
+    ),
+    "machine-text": FlagEntry(
+        "fail",
+        "It tries to steer a tool or a reviewing AI behind people's backs.",
+        "machine_text:find_machine_text",
+        what=(
+            "Text addressed to an AI or a bot, quick actions, `[skip ci]`, markers of chat "
+            "templates, invisible or bidirectional characters, letters that look like Latin ones."
+        ),
+    ),
+    "secret-added": FlagEntry(
+        "fail",
+        "Whoever can read the repository has it, now and in its history.",
+        "leaked_secrets:find_added_secrets",
+        what="A credential stands in an added line.",
+    ),
+    "dangerous-call": FlagEntry(
+        "fail",
+        "A known way for attackers to get in.",
+        "dangerous:find_dangerous_calls",
+        what=(
+            "A dangerous call is added, outside tests: a shell with variables, `eval`, unsafe "
+            "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "
+            "mode lets others do more."
+        ),
+    ),
+    "broken-link": FlagEntry(
+        "warn",
+        "Readers end up nowhere.",
+        "documentation:find_broken_links",
+        _DOCS,
+        what="A relative link or anchor in changed Markdown leads nowhere.",
+    ),
+    "broken-example": FlagEntry(
+        "warn",
+        "Who copies it gets an error.",
+        "documentation:find_broken_examples",
+        _DOCS,
+        what=(
+            "A code block in changed Markdown does not parse (Python, JSON, YAML, TOML, "
+            "JavaScript, TypeScript)."
+        ),
+    ),
+    "outdated-docs": FlagEntry(
+        "warn",
+        "Who follows the docs gets an error.",
+        "documentation:find_outdated_options",
+        what="The docs name an option (`--name`) that the change takes out of the code.",
+    ),
+    "tests-fail": FlagEntry(
+        "fail",
+        "The project's own tests fail with the change.",
+        what="Only by running: the commands fail on the change.",
+    ),
+    "test-passes-before": FlagEntry(
+        "fail",
+        "A test that catches the fault fails on the code that has it.",
+        what="Only by running: a new test that claims to catch a bug passes without the fix.",
+    ),
+    "mutants-survive": FlagEntry(
+        "fail",
+        "A test that does not notice faults in what it calls protects nothing.",
+        what=(
+            "Only by running: new tests notice fewer than a quarter of the mistakes (three or "
+            "more) put into what they cover; `warn` where fewer than half."
+        ),
+    ),
+    "flaky-test": FlagEntry(
+        "warn",
+        "A test with two results on the same files costs trust.",
+        what="Only by running: another result when run again.",
+    ),
+    "old-tests-fail": FlagEntry(
+        "warn",
+        "Where behaviour is to stay, its tests hold as they were.",
+        what=(
+            "Only by running, in these categories: the tests as they were fail on the changed "
+            "product code, and not for names that are gone."
+        ),
+        levels=dict.fromkeys(("refactoring", "performance", "docs"), "fail"),
+    ),
+    "unreliable-report": FlagEntry(
+        "fail",
+        "A test that fails and stops nobody, or of which nobody hears, protects nothing.",
+        what=(
+            "Only by running: a command ends with 0 though its tests' report has failures, or it "
+            "reported its tests before the change and does not now."
+        ),
+    ),
+    "runner-settings-changed": FlagEntry(
+        "warn",
+        "Who writes the results decides what they say.",
+        what=(
+            "Only by running: a file that decides which tests run and what is reported of them "
+            "(`conftest.py`, `jest.config.js`, `build.gradle`, …)."
+        ),
+    ),
+    "complexity-raised": FlagEntry(
+        "warn",
+        "A refactoring should leave code simpler than it was.",
+        levels={"refactoring": "fail"},
+        what="Only by running: complexity or duplication of the changed files is higher.",
+    ),
+    "slower": FlagEntry(
+        "warn",
+        "The benchmark takes longer with the change.",
+        levels={"performance": "fail"},
+        what="Only by running: the benchmark is slower.",
+    ),
+}

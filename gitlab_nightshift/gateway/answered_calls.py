@@ -1,0 +1,117 @@
+"""Find the tools that a model calls in what it answers, while the answer passes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from gitlab_nightshift.records import MOST_CALLS, ToolCall, build_tool_call
+
+LARGEST_INPUT = 256_000
+"""Characters of a call's input; of a longer one only the tool's name is known."""
+MOST_OPEN = 64
+_ITEMS = frozenset({"function_call", "local_shell_call"})
+_SCRIPTED, MOST_SCRIPTED = "exec_command(", 20
+"""How a script of codex's tool ``exec`` runs a command, and how many of one script are read."""
+
+
+class CallLog:
+    """The calls of a bead, in their order; the first are kept, the others counted."""
+
+    def __init__(self) -> None:
+        self.calls: list[ToolCall] = []
+        self.more = 0
+
+    def add(self, call: ToolCall) -> None:
+        """Remember a call."""
+        if len(self.calls) < MOST_CALLS:
+            self.calls.append(call)
+        else:
+            self.more += 1
+
+
+class CallReader:
+    """Reads the events of one answer, of either interface; any JSON may come."""
+
+    def __init__(self, log: CallLog) -> None:
+        self._log = log
+        self._open: dict[int, tuple[Any, str]] = {}
+
+    def read(self, event: dict[str, Any]) -> None:
+        """One event of a stream, or a whole answer."""
+        kind, index = event.get("type"), event.get("index")
+        if kind == "content_block_start" and isinstance(index, int):
+            self._begin(index, event.get("content_block"))
+        elif kind == "content_block_delta" and isinstance(index, int):
+            self._append(index, event.get("delta"))
+        elif kind == "content_block_stop" and isinstance(index, int):
+            self._finish(index)
+        elif kind == "response.output_item.done":
+            self._keep_item(event.get("item"))
+        else:
+            for part in _list_parts(event):
+                self._keep_item(part)
+
+    def end(self) -> None:
+        """Keep what was begun and never ended: the stream was cut."""
+        for index in list(self._open):
+            self._finish(index)
+
+    def _begin(self, index: int, block: object) -> None:
+        if isinstance(block, dict) and block.get("type") == "tool_use":
+            self._finish(index)
+            if len(self._open) < MOST_OPEN:
+                self._open[index] = (block, "")
+
+    def _append(self, index: int, delta: object) -> None:
+        if index not in self._open or not isinstance(delta, dict):
+            return
+        more, (block, text) = delta.get("partial_json"), self._open[index]
+        if isinstance(more, str) and len(text) <= LARGEST_INPUT:
+            self._open[index] = (block, text + more)
+
+    def _finish(self, index: int) -> None:
+        if index not in self._open:
+            return
+        block, text = self._open.pop(index)
+        given = _parse(text) if text else block.get("input")
+        self._log.add(build_tool_call(block.get("name"), given, block.get("id")))
+
+    def _keep_item(self, item: object) -> None:
+        if not isinstance(item, dict):
+            return
+        if item.get("type") == "tool_use":
+            self._log.add(build_tool_call(item.get("name"), item.get("input"), item.get("id")))
+        if item.get("type") == "custom_tool_call":
+            for given in _list_scripted(item.get("input")):
+                self._log.add(build_tool_call(item.get("name"), given, item.get("call_id")))
+        if item.get("type") in _ITEMS:
+            given = _parse(item.get("arguments")) or item.get("action")
+            name = item.get("name") or "local_shell"
+            self._log.add(build_tool_call(name, given, item.get("call_id")))
+
+
+def _list_parts(event: dict[str, Any]) -> Iterator[object]:
+    """The parts of an answer that is no stream; a stream has told them one by one."""
+    for name in ("content", "output"):
+        parts = event.get(name)
+        if isinstance(parts, list) and event.get("type") in (None, "message", "response"):
+            yield from parts
+
+
+def _list_scripted(script: object) -> list[object]:
+    """The commands that a script runs; the script itself where none can be read."""
+    text = script[:LARGEST_INPUT] if isinstance(script, str) else ""
+    found: list[object] = []
+    for part in text.split(_SCRIPTED)[1 : MOST_SCRIPTED + 1]:
+        try:
+            found.append(json.JSONDecoder().raw_decode(part)[0])
+        except (ValueError, RecursionError):
+            found.append({"command": text})
+    return found or [{"command": text}]
+
+
+def _parse(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) and len(text) <= LARGEST_INPUT else None
+    except (ValueError, RecursionError):
+        return None

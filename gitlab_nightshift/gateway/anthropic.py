@@ -1,0 +1,230 @@
+"""Anthropic Messages: what of a request goes on to the endpoint."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from gitlab_nightshift.gateway.limits import CLAUDE_IMAGE_TOKENS
+from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.shape import (
+    Check,
+    CheckedRequest,
+    RequestTraits,
+    allow_anything,
+    allow_either,
+    allow_list_of,
+    allow_null,
+    allow_one_of,
+    allow_picture,
+    allow_record,
+    allow_tagged,
+    check_body,
+    check_scalar,
+    check_text,
+)
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
+LONG_CONTEXT = "[1m]"
+"""How a user asks the CLI for the long context; the CLI sends the plain id and a beta header."""
+LEAST_THINKING = 1024
+"""Tokens: the service takes no smaller budget for thinking."""
+MOST_CACHE_MARKS = 4
+"""The service refuses a request with more."""
+SERVER_SIDE = ("mcp_servers", "container")
+_BETAS = frozenset(
+    {
+        "claude-code",
+        "context-management",
+        "effort",
+        "extended-cache-ttl",
+        "fine-grained-tool-streaming",
+        "interleaved-thinking",
+        "mid-conversation-system",
+        "oauth",
+        "output-128k",
+        "prompt-caching",
+        "prompt-caching-scope",
+        "redact-thinking",
+        "structured-outputs",
+        "thinking-token-count",
+        "token-counting",
+        "token-efficient-tools",
+    }
+)
+_BETA = compile_lazily(r"([a-z0-9-]+?)-(\d{4}-\d\d-\d\d|\d{8})")
+
+_LIFETIME = allow_one_of("5m", "1h")
+
+
+def _check_lifetime(traits: RequestTraits, value: Any) -> Any:
+    """How long the cache keeps it: the longer time has the higher price."""
+    traits.hour = traits.hour or value == "1h"
+    return _LIFETIME(traits, value)
+
+
+_CACHE = allow_null(
+    allow_record(
+        "cache_control", type=allow_one_of("ephemeral"), ttl=_check_lifetime, scope=check_text
+    )
+)
+_PICTURE = allow_picture(CLAUDE_IMAGE_TOKENS)
+_DATA: Mapping[str, Check] = {"media_type": check_text, "data": check_text}
+_TEXT: Mapping[str, Check] = {"text": check_text, "cache_control": _CACHE}
+_IMAGE: Mapping[str, Check] = {
+    "source": allow_tagged(
+        "an image source", {"base64": {"media_type": check_text, "data": _PICTURE}}
+    ),
+    "cache_control": _CACHE,
+}
+# No PDF: a small one can have any number of pages, so what it costs is not known beforehand.
+_DOCUMENT: Mapping[str, Check] = {
+    "source": allow_tagged("a document source", {"text": _DATA}),
+    "title": allow_null(check_text),
+    "context": allow_null(check_text),
+    "cache_control": _CACHE,
+}
+_RESULT: Mapping[str, Mapping[str, Check]] = {
+    "text": _TEXT,
+    "image": _IMAGE,
+    "document": _DOCUMENT,
+}
+_BLOCKS: Mapping[str, Mapping[str, Check]] = {
+    **_RESULT,
+    "thinking": {"thinking": check_text, "signature": check_text},
+    "redacted_thinking": {"data": check_text},
+    "tool_use": {
+        "id": check_text,
+        "name": check_text,
+        "input": allow_anything,
+        "caller": allow_tagged("a tool's caller", {"direct": {}}),
+        "cache_control": _CACHE,
+    },
+    "tool_result": {
+        "tool_use_id": check_text,
+        "content": allow_either(check_text, allow_list_of(allow_tagged("a tool result", _RESULT))),
+        "is_error": check_scalar,
+        "cache_control": _CACHE,
+    },
+}
+_MESSAGE = allow_record(
+    "a message",
+    role=allow_one_of("user", "assistant", "system"),
+    content=allow_either(check_text, allow_list_of(allow_tagged("a content block", _BLOCKS))),
+)
+_TOOL_KEYS: Mapping[str, Check] = {
+    "name": check_text,
+    "description": check_text,
+    "input_schema": allow_anything,
+    "input_examples": allow_anything,
+    "strict": check_scalar,
+    "eager_input_streaming": check_scalar,
+    "cache_control": _CACHE,
+}
+_EDIT_KEYS: Mapping[str, Check] = dict.fromkeys(
+    ("keep", "trigger", "clear_at_least", "exclude_tools", "clear_tool_inputs"), allow_anything
+)
+_EDITS = {"clear_thinking_20251015": _EDIT_KEYS, "clear_tool_uses_20250919": _EDIT_KEYS}
+_FORMAT = allow_null(allow_tagged("an output format", {"json_schema": {"schema": allow_anything}}))
+_ASKED: Mapping[str, Check] = {
+    "model": check_text,
+    "messages": allow_list_of(_MESSAGE),
+    "system": allow_either(
+        check_text, allow_list_of(allow_tagged("a system block", {"text": _TEXT}))
+    ),
+    "tools": allow_list_of(allow_tagged("a tool", {"custom": _TOOL_KEYS}, usual="custom")),
+    "tool_choice": allow_record(
+        "tool_choice", type=check_text, name=check_text, disable_parallel_tool_use=check_scalar
+    ),
+    "thinking": allow_record(
+        "thinking", type=check_text, budget_tokens=check_scalar, display=check_scalar
+    ),
+    "context_management": allow_null(
+        allow_record(
+            "context_management", edits=allow_list_of(allow_tagged("a context edit", _EDITS))
+        )
+    ),
+    "output_config": allow_record("output_config", effort=check_scalar, format=_FORMAT),
+    "output_format": _FORMAT,
+    "cache_control": _CACHE,
+}
+_MESSAGES: Mapping[str, Check] = {
+    **_ASKED,
+    "max_tokens": check_scalar,
+    "stream": allow_one_of(True, False),
+    "metadata": allow_record("metadata", user_id=allow_null(check_text)),
+    "stop_sequences": allow_list_of(check_text),
+    "temperature": check_scalar,
+    "top_p": check_scalar,
+    "top_k": check_scalar,
+}
+
+
+def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
+    """A request for an answer. Raises RequestRefusal where it asks for more than a bead needs."""
+    question = _check_request(body, models, _MESSAGES, "max_tokens")
+    if question.max_output is None:
+        raise RequestRefusal("max_tokens is missing")
+    return question
+
+
+def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
+    """A request for the number of tokens of a request; it costs nothing."""
+    return _check_request(body, models, _ASKED, "")
+
+
+def _check_request(
+    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
+) -> CheckedRequest:
+    known = list_plain_models(models)
+    question = check_body(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
+    for tool in question.body.get("tools", ()):
+        if not isinstance(tool.get("input_schema"), dict):
+            raise RequestRefusal(
+                "a tool without input_schema is not allowed: agents have their own only"
+            )
+    _limit_cache_marks(question.body)
+    return question
+
+
+def _limit_cache_marks(body: Mapping[str, Any]) -> None:
+    """Remove marks from the beginning of the conversation where there are too many: there stands
+    the one that this program adds to those of the CLI."""
+    fixed = [part for name in ("tools", "system") for part in _list_blocks(body.get(name))]
+    said = [part for m in body.get("messages", ()) for part in _list_blocks(m.get("content"))]
+    marked = [part for part in (*said, *fixed) if part.get("cache_control")]
+    most = MOST_CACHE_MARKS - bool(body.get("cache_control"))
+    for part in marked[: max(len(marked) - most, 0)]:
+        del part["cache_control"]
+
+
+def _list_blocks(content: Any) -> list[dict[str, Any]]:
+    return content if isinstance(content, list) else []
+
+
+def fit_thinking(body: dict[str, Any], limit: int) -> None:
+    """Keep a fixed budget for thinking below a limit that was lowered: the service wants it so."""
+    thinking = body.get("thinking") or {}
+    budget = thinking.get("budget_tokens")
+    if isinstance(budget, int) and budget >= limit:
+        least = limit // 2 >= LEAST_THINKING
+        body["thinking"] = (
+            {**thinking, "budget_tokens": limit // 2} if least else {"type": "disabled"}
+        )
+
+
+def list_plain_models(models: Iterable[str]) -> set[str]:
+    """The ids as they stand in requests."""
+    return {model.removesuffix(LONG_CONTEXT) for model in models}
+
+
+def filter_betas(header: str, models: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """The ``anthropic-beta`` header with the known names alone, of any date; and what was left out.
+
+    Those that give a provider-side tool, a store, or a higher price are not known here.
+    """
+    known = _BETAS | ({"context-1m"} if any(m.endswith(LONG_CONTEXT) for m in models) else set())
+    kept: list[str] = []
+    dropped: list[str] = []
+    for name in (part.strip() for part in header.split(",")):
+        match = _BETA.fullmatch(name)
+        (kept if match and match[1] in known else dropped).append(name)
+    return ",".join(kept), tuple(name for name in dropped if name)

@@ -1,0 +1,141 @@
+"""The gateway's listening side: loopback, a UNIX socket, and the bounds of connections.
+
+Imports aiohttp: only the gateway's own process reads this module.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.gateway.refusal import RequestRefusal
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+LINE_BYTES = 8 * 1024
+HEADERS = 64
+LINGER_S = 2.0
+CHUNK = 64 * 1024
+
+# Outside the tree of loggers: prints nowhere.
+_silent = logging.Logger("gateway")
+_silent.addHandler(logging.NullHandler())
+
+
+class Connections(web.Server):
+    """Accepts a bounded number of connections; an idle one is closed after a while, as is one whose
+    head comes in drop by drop."""
+
+    def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
+        super().__init__(
+            self._serve_request,
+            handler_cancellation=True,
+            keepalive_timeout=limits.idle_s,
+            access_log=None,
+            logger=_silent,
+            auto_decompress=False,
+            max_line_size=LINE_BYTES,
+            max_field_size=LINE_BYTES,
+            max_headers=HEADERS,
+            lingering_time=LINGER_S,
+        )
+        self._handle, self._limits = handle, limits
+        self._listening: list[asyncio.Server] = []
+        self._open: dict[RequestHandler, asyncio.Transport] = {}
+        self._waits: dict[Any, asyncio.TimerHandle] = {}
+
+    async def listen(self, unix: socket.socket | None) -> int:
+        """Listen on 127.0.0.1, and on a UNIX socket that is bound; the port."""
+        loop = asyncio.get_running_loop()
+        tcp = await loop.create_server(self, "127.0.0.1", 0)
+        self._listening.append(tcp)
+        if unix:
+            self._listening.append(await loop.create_server(self, sock=unix))
+        port: int = tcp.sockets[0].getsockname()[1]
+        return port
+
+    async def close(self) -> None:
+        """Close everything at once."""
+        for server in self._listening:
+            server.close()
+        for transport in list(self._open.values()):
+            transport.abort()
+        for timer in self._waits.values():
+            timer.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.shutdown(0.1), self._limits.stop_s)
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self._open[handler] = transport
+        if len(self._open) > self._limits.connections:
+            transport.abort()
+        else:
+            self._wait(transport)
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        self._cancel_wait(self._open.pop(handler, None))
+        super().connection_lost(handler, exc)
+
+    async def _serve_request(self, request: web.BaseRequest) -> web.StreamResponse:
+        transport = request.transport
+        self._cancel_wait(transport)
+        try:
+            return await self._handle(request)
+        finally:
+            if transport and not transport.is_closing():
+                self._wait(transport)
+
+    def _wait(self, transport: asyncio.Transport) -> None:
+        loop = asyncio.get_running_loop()
+        self._waits[transport] = loop.call_later(self._limits.idle_s, transport.abort)
+
+    def _cancel_wait(self, transport: asyncio.BaseTransport | None) -> None:
+        if (timer := self._waits.pop(transport, None)) is not None:
+            timer.cancel()
+
+
+class BodyReader:
+    """Reads request bodies, with a bound on the bytes held over all requests."""
+
+    def __init__(self, limits: GatewayLimits) -> None:
+        self._limits, self._held = limits, 0
+
+    @contextlib.asynccontextmanager
+    async def open_body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
+        """The body; its size counts as held to the end of the block, as copies of it live on.
+
+        Raises RequestRefusal without a length, over the limits, and where it comes too slowly.
+        """
+        size = _check_length(request)
+        if size > self._limits.body_bytes:
+            raise RequestRefusal("the request is too large", 413, "request_too_large")
+        if self._held + size > self._limits.held_bytes:
+            raise RequestRefusal("too much is asked at a time", 429, "rate_limit_error")
+        self._held += size
+        try:
+            yield await self._read(request, size)
+        finally:
+            self._held -= size
+
+    async def _read(self, request: web.BaseRequest, size: int) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.body_s):
+                return await request.content.readexactly(size)
+        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
+            raise RequestRefusal("the request did not come whole", 408) from None
+
+
+def _check_length(request: web.BaseRequest) -> int:
+    if request.content_length is None:  # chunks, too: the parser takes one or the other
+        raise RequestRefusal("a request needs its length", 411)
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise RequestRefusal("a request in another encoding is not read", 415)
+    if request.content_type != "application/json":
+        raise RequestRefusal("a request is JSON", 415)
+    return request.content_length

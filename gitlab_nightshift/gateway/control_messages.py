@@ -1,0 +1,52 @@
+"""The messages between the gateway's process and who uses it: one JSON object each, bounded.
+
+The socket keeps their borders (``SOCK_SEQPACKET``); a listening socket may come along.
+"""
+
+import json
+import socket
+from typing import Any, NoReturn
+
+LONGEST = 64 * 1024
+"""Bytes of a message."""
+
+
+class BadMessage(ValueError):
+    """What no honest peer sends: the conversation ends there."""
+
+
+def create_socket_pair() -> tuple[socket.socket, socket.socket]:
+    """The gateway's end and its user's; neither is inherited unless it is passed on."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def send(link: socket.socket, message: dict[str, Any], handed: socket.socket | None = None) -> None:
+    """Raises OSError where nobody listens, or nobody reads."""
+    data = json.dumps(message, allow_nan=False).encode()
+    socket.send_fds(link, [data], [handed.fileno()] if handed else [])
+
+
+def receive(link: socket.socket) -> tuple[dict[str, Any], socket.socket | None]:
+    """The next message. Raises EOFError at the end, BadMessage, OSError."""
+    data, descriptors, flags, _ = socket.recv_fds(link, LONGEST, 1)
+    handed = [socket.socket(fileno=each) for each in descriptors]
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        raise BadMessage("too long")
+    if not data:
+        raise EOFError
+    return read_object(data), next(iter(handed), None)
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """A JSON object. Raises BadMessage."""
+    try:
+        value = json.loads(data, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise BadMessage("no JSON") from None
+    if not isinstance(value, dict):
+        raise BadMessage("no object")
+    return value
+
+
+def _refuse(name: str) -> NoReturn:
+    raise BadMessage(f"{name} is no number")

@@ -1,0 +1,213 @@
+"""What a bead may ask and has used: reserved before a request goes on, settled after it."""
+
+import contextlib
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gitlab_nightshift.gateway.answered_calls import CallLog
+from gitlab_nightshift.gateway.limits import LEAST_OUTPUT, NOTES_PER_BEAD, USUAL_OUTPUT
+from gitlab_nightshift.gateway.prices import Rates, Tokens
+from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.shape import InputTokens
+from gitlab_nightshift.gateway.usage_meter import MeteredUsage
+from gitlab_nightshift.records import Usage
+
+NOTHING = Tokens()
+
+
+@dataclass(frozen=True, eq=False)
+class Reservation:
+    """What is set aside for a request, and the worst case that is billed where its answer reports
+    nothing; ``max_output`` is the limit to send, in tokens."""
+
+    model: str
+    held: Tokens
+    worst: Tokens
+    max_output: int | None
+    usd: float
+
+
+@dataclass
+class Budget:
+    """What all beads of a run may use together, whatever each of them was promised; None without a
+    limit. ``changed`` is called before a request goes on, and once its cost is known."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    accounts: list["Account"] = field(default_factory=list)
+    changed: Callable[[], object] = lambda: None
+
+    def compute_remaining(self) -> tuple[float | None, int | None]:
+        """USD and tokens that are neither used nor set aside."""
+        usd = sum(account.compute_committed_usd() for account in self.accounts)
+        tokens = sum(account.compute_committed_tokens() for account in self.accounts)
+        return (
+            None if self.usd is None else self.usd - usd,
+            None if self.tokens is None else self.tokens - tokens,
+        )
+
+    def has_requests(self) -> bool:
+        """True where a request is on its way."""
+        return any(account.reserved for account in self.accounts)
+
+
+class Account:
+    """One bead's requests.
+
+    ``budget_usd`` and ``budget_tokens`` are what the bead may use, None without a limit; ``purse``
+    is the run's.
+    """
+
+    def __init__(
+        self,
+        bead: str,
+        models: frozenset[str],
+        placeholder: str,
+        rates: Mapping[str, Rates],
+        budget_usd: float | None,
+        budget_tokens: int | None,
+        purse: Budget | None = None,
+    ) -> None:
+        self.bead, self.models, self.closed = bead, models, False
+        self.exhausted = False
+        self.log = CallLog()
+        self._placeholder = placeholder.encode()
+        self._rates = rates
+        self._purses = (Budget(budget_usd, budget_tokens, [self]), purse or Budget())
+        self._purses[1].accounts.append(self)
+        self.reserved: list[Reservation] = []
+        self._used, self._unknown = Usage(), False
+        self._told: set[str] = set()
+
+    def has_placeholder(self, given: bytes) -> bool:
+        """True for this bead's placeholder, in a time that reveals nothing of it."""
+        return hmac.compare_digest(self._placeholder, given) and not self.closed
+
+    def read_usage(self) -> Usage:
+        """What all answers so far have used; a cost without a price is unknown."""
+        return replace(self._used, cost_usd=None) if self._unknown else self._used
+
+    def remember_refusal(self, text: str) -> bool:
+        """True for a refusal worth an event: new, and not one of very many."""
+        if text in self._told or len(self._told) >= NOTES_PER_BEAD:
+            return False
+        self._told.add(text)
+        return True
+
+    def priced(self, model: str) -> bool:
+        """True where the price of a model is known."""
+        return model in self._rates
+
+    def reserve(self, model: str, asked: InputTokens, wanted: int | None) -> Reservation:
+        """Set aside the worst case of a request.
+
+        Its input is what such text usually has, and what it can have at most where another request
+        is on its way: however dense the text is, only one answer at a time can cost more than was
+        set aside for it. The limit of its answer is lowered to what is left, so that the budget can
+        be used up to its end. Raises RequestRefusal where less than a short answer would be left,
+        and where no budget could hold.
+        """
+        if self._unbounded(model):
+            raise RequestRefusal(f"no price is known for {model}: set `prices` or max_tokens")
+        count = asked.most if self._purses[1].has_requests() else asked.usual
+        sent = self._find_dearest(model, count, asked.hour)
+        remaining = self._compute_remaining_output(model, sent)
+        if remaining is not None and remaining < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
+            raise self._build_budget_refusal()
+        limit = wanted if remaining is None else min(wanted or USUAL_OUTPUT, remaining)
+        held, most = replace(sent, output=limit or USUAL_OUTPUT), asked.most
+        worst = replace(self._find_dearest(model, most, asked.hour), output=held.output)
+        reserved = Reservation(model, held, worst, limit, self._compute_cost(model, held))
+        self.reserved.append(reserved)
+        self._purses[1].changed()
+        return reserved
+
+    def renew(self, lost: Reservation) -> Reservation:
+        """Set the same aside once more, for another try: the answer to the last one was lost, and
+        is billed at its worst. Raises :class:`RequestRefusal` where that does not fit any more."""
+        self.settle(lost, NOTHING, lost.worst)
+        remaining = self._compute_remaining_output(lost.model, replace(lost.held, output=0))
+        if remaining is not None and remaining < lost.held.output:
+            raise self._build_budget_refusal()
+        again = replace(lost)
+        self.reserved.append(again)
+        self._purses[1].changed()
+        return again
+
+    def settle(self, reserved: Reservation, reported: Tokens, assumed: Tokens = NOTHING) -> None:
+        """Put what an answer has used in the place of what was reserved, once.
+
+        ``reported`` is the endpoint's word, ``assumed`` the worst case of what it left out.
+        """
+        with contextlib.suppress(ValueError):
+            self.reserved.remove(reserved)
+            whole = reported + assumed
+            usd = self._compute_cost(reserved.model, whole)
+            guess = usd - self._compute_cost(reserved.model, reported) if assumed.total else 0.0
+            self._used += Usage(usd, whole.total, guess, assumed.total)
+            unpriced = reserved.model not in self._rates and whole.total > 0
+            self._unknown = self._unknown or unpriced
+            self._purses[1].changed()
+
+    def settle_rest(self) -> None:
+        """Bill what is still reserved at its worst: no more reports come."""
+        for reserved in tuple(self.reserved):
+            self.settle(reserved, NOTHING, reserved.worst)
+
+    def compute_committed_usd(self) -> float:
+        """What is used, as far as a price is known, and what is set aside."""
+        return (self._used.cost_usd or 0.0) + sum(r.usd for r in self.reserved)
+
+    def compute_committed_tokens(self) -> int:
+        """What is used and what is set aside."""
+        return (self._used.tokens or 0) + sum(r.held.total for r in self.reserved)
+
+    def compute_pending(self) -> Usage:
+        """The worst case of what is on its way."""
+        usd = sum(self._compute_cost(r.model, r.worst) for r in self.reserved)
+        return Usage(usd, sum(r.worst.total for r in self.reserved))
+
+    def _unbounded(self, model: str) -> bool:
+        """True where a budget in dollars is the only one, and nothing could be held against it."""
+        alone = any(p.usd is not None and p.tokens is None for p in self._purses)
+        return alone and model not in self._rates
+
+    def _build_budget_refusal(self) -> RequestRefusal:
+        self.exhausted = True
+        return RequestRefusal("the night's budget is reached: this request does not fit into it")
+
+    def _find_dearest(self, model: str, count: int, hour: bool) -> Tokens:
+        """This many tokens of input, as the dearest kind that they can become."""
+        kinds = [Tokens(written=count), Tokens(input=count)]
+        kinds += [Tokens(written_1h=count)] if hour else []
+        return max(kinds, key=lambda kind: self._compute_cost(model, kind))
+
+    def _compute_cost(self, model: str, tokens: Tokens) -> float:
+        rates = self._rates.get(model)
+        return rates.compute_cost(tokens) if rates else 0.0
+
+    def _compute_remaining_output(self, model: str, sent: Tokens) -> int | None:
+        """Tokens of output that fit into what is left after what is sent; None without a limit."""
+        limits, rates = [], self._rates.get(model)
+        for usd, tokens in (purse.compute_remaining() for purse in self._purses):
+            if usd is not None and rates:
+                left = usd - rates.compute_cost(sent)
+                if output := rates.pick_rates(sent).output:
+                    limits.append(int(left * 1_000_000 / output))
+                elif left < 0:
+                    limits.append(0)
+            if tokens is not None:
+                limits.append(tokens - sent.total)
+        return min(limits, default=None)
+
+
+def compute_billed_tokens(worst: Tokens, metered: MeteredUsage) -> tuple[Tokens, Tokens]:
+    """What an answer has reported of its usage, and the worst case of what it has not."""
+    sent = replace(worst, output=0)
+    reported, assumed = metered.tokens, NOTHING
+    if reported.total == reported.output:
+        assumed = sent
+    if not metered.final:
+        assumed = replace(assumed, output=max(worst.output - reported.output, 0))
+    return reported, assumed

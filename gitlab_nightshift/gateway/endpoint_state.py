@@ -1,0 +1,41 @@
+"""What all parts of the gateway share: the beads, and the state of the endpoint."""
+
+from gitlab_nightshift.events import Emit, Note
+from gitlab_nightshift.gateway.cost_account import Account
+
+
+class EndpointState:
+    """The running beads, and why the endpoint cannot be used, where it cannot.
+
+    ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for the
+    whole time that the gateway waits.
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self.unusable = ""
+        self._emit = emit
+        self._accounts: tuple[Account, ...] = ()
+
+    def list_accounts(self) -> tuple[Account, ...]:
+        """The beads that are running."""
+        return self._accounts
+
+    def open(self, account: Account) -> None:
+        """A bead begins."""
+        self._accounts = (*self._accounts, account)
+
+    def close(self, account: Account) -> None:
+        """A bead has ended: its placeholder is not accepted any more."""
+        account.closed = True
+        self._accounts = tuple(a for a in self._accounts if a is not account)
+
+    def give_up(self, why: str) -> None:
+        """The endpoint cannot be used."""
+        self.unusable = self.unusable or why
+
+    def tell(self, account: Account | None, text: str) -> None:
+        """Record an event, once for each bead and text. Without a bead: the caller is a stranger,
+        and the event is that of the first bead that is running."""
+        known = account or next(iter(self._accounts), None)
+        if known and known.remember_refusal(text):
+            self._emit(Note(f"model gateway, {known.bead}: {text}", warning=True))

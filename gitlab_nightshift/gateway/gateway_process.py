@@ -1,0 +1,35 @@
+"""The gateway's process: it holds the model key and a company proxy's credentials, and reads what
+agents send by HTTP. It sees no file but its own code, the system's libraries and certificates.
+
+It ends with its control socket, or with whoever reads its reports, and heeds no signal before: what
+its beads have used is settled at their end.
+"""
+
+import os
+import signal
+import socket
+from typing import Any
+
+from gitlab_nightshift.system.secrecy import close_to_others
+
+CONFIG_BYTES = 4 * 1024 * 1024
+
+
+def main(data: dict[str, Any]) -> int:
+    """Serve until the end; the exit status. ``data["descriptors"]``: ``config`` is read to its end
+    (nothing in it: nobody wants a gateway), ``control`` is the socket of :mod:`control_socket`,
+    ``report`` the pipe of :mod:`cost_totals`. With ``data["likely"]`` it loads what it needs before
+    that end."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    close_to_others()
+    given = data["descriptors"]
+    if data["likely"]:
+        from gitlab_nightshift.gateway import serving  # noqa: F401
+    with os.fdopen(given["config"], "rb") as file:
+        raw = file.read(CONFIG_BYTES)
+    if raw:
+        from gitlab_nightshift.gateway.serving import serve
+
+        serve(raw, socket.socket(fileno=given["control"]), given["report"])
+    return 0

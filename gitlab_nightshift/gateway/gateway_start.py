@@ -1,0 +1,98 @@
+"""Start the gateway's process, configure it, and end it."""
+
+import contextlib
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO
+
+from gitlab_nightshift.gateway import control_messages
+from gitlab_nightshift.system import stage_process
+from gitlab_nightshift.system.process import start_process
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.events import Emit
+    from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+    from gitlab_nightshift.gateway.gateway_config import GatewayConfig
+
+MODULE = "gitlab_nightshift.gateway.gateway_process"
+END_S = 10.0
+"""Seconds to end by itself once nobody asks any more."""
+_VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Its whole environment; OpenSSL looks for the last two itself."""
+
+
+@dataclass(frozen=True)
+class GatewayProcess:
+    """The process, and our ends: ``config`` takes one configuration, ``control`` is for
+    whoever asks (:class:`RemoteGateway`), ``report`` brings what is used (:mod:`cost_totals`)."""
+
+    process: "subprocess.Popen[bytes]"
+    config: BinaryIO = field(repr=False)
+    control: socket.socket
+    report: BinaryIO
+
+    def configure(self, config: bytes) -> None:
+        """Say what is served, once (``gateway_config.to_bytes``); b"": nothing, and the process
+        ends. One that has ended already does not hear it, which the first question to it shows."""
+        with contextlib.suppress(BrokenPipeError), self.config:
+            self.config.write(config)
+
+
+@contextlib.contextmanager
+def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[GatewayProcess]:
+    """The process for as long as the block lasts: it waits for its configuration, and loads
+    meanwhile where it is ``likely`` to serve.
+
+    It ends with ``control`` (all copies of it), or ``report``. Raises OSError.
+    """
+    own = {name: env[name] for name in _VARIABLES if name in env}
+    control, its_control = control_messages.create_socket_pair()
+    (its_config, config), (report, its_report) = os.pipe(), os.pipe()
+    with (
+        control,
+        os.fdopen(config, "wb") as config_end,
+        os.fdopen(report, "rb", buffering=0) as report_end,
+        contextlib.ExitStack() as stack,
+    ):
+        given = {"config": its_config, "control": its_control.fileno(), "report": its_report}
+        try:
+            process = stack.enter_context(start_process(lambda: _start(given, own, likely)))
+        finally:
+            its_control.close()
+            os.close(its_config)
+            os.close(its_report)
+        try:
+            yield GatewayProcess(process, config_end, control, report_end)
+        finally:
+            config_end.close()
+            control.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+
+
+def _start(
+    given: Mapping[str, int], env: Mapping[str, str], likely: bool
+) -> "subprocess.Popen[bytes]":
+    """Start the process; it prints nowhere."""
+    streams = (subprocess.DEVNULL,) * 3
+    data = {"descriptors": dict(given), "likely": likely}
+    return stage_process.start_stage(MODULE, data, env, given.values(), streams)
+
+
+@contextlib.contextmanager
+def open_gateway(
+    config: "GatewayConfig | None", env: Mapping[str, str], emit: "Emit"
+) -> Iterator["RemoteGateway | None"]:
+    """A gateway that serves ``config``, used and started by the same process; None without one."""
+    if config is None:
+        yield None
+        return
+    from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+    from gitlab_nightshift.gateway.gateway_config import to_bytes
+
+    with start_gateway(env) as gateway:
+        gateway.configure(to_bytes(config))
+        yield RemoteGateway(gateway.control, emit)

@@ -1,0 +1,69 @@
+"""The model key and its stand-in, the placeholder that an agent gets."""
+
+import secrets
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gitlab_nightshift.errors import build_config_error
+
+
+class Api(StrEnum):
+    """The two kinds of model interfaces."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+
+
+OAUTH = "CLAUDE_CODE_OAUTH_TOKEN"
+_APIS = {
+    "ANTHROPIC_API_KEY": Api.ANTHROPIC,
+    "ANTHROPIC_AUTH_TOKEN": Api.ANTHROPIC,
+    OAUTH: Api.ANTHROPIC,
+    "OPENAI_API_KEY": Api.OPENAI,
+}
+_PREFIX = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
+
+
+@dataclass(frozen=True)
+class ModelKey:
+    """The key under the variable it came in, which says how it is sent. Its repr hides it."""
+
+    variable: str
+    value: str
+
+    def __post_init__(self) -> None:
+        """Raise ``E_CONFIG`` where it cannot stand in a header."""
+        object.__setattr__(self, "value", self.value.strip())
+        if self.variable not in _APIS:
+            raise build_config_error(f"{self.variable} is no variable of a model key")
+        if not self.value or not self.value.isascii() or not self.value.isprintable():
+            raise build_config_error(f"{self.variable} is empty or has characters that no key has")
+
+    def __repr__(self) -> str:
+        return f"ModelKey({self.variable})"
+
+    @property
+    def api(self) -> Api:
+        """The interface that this key is for."""
+        return _APIS[self.variable]
+
+    @property
+    def header(self) -> tuple[str, str]:
+        """The header that carries it to the endpoint."""
+        if self.variable == "ANTHROPIC_API_KEY":
+            return "X-Api-Key", self.value
+        return "Authorization", f"Bearer {self.value}"
+
+
+def make_placeholder(api: Api) -> str:
+    """A random stand-in that a CLI takes for a key, and a person for what it is."""
+    return _PREFIX[api] + secrets.token_hex(24)
+
+
+@dataclass(frozen=True)
+class BeadTicket:
+    """What a bead's agent gets in the place of a key; ``base_url`` has no ``/v1``."""
+
+    bead: str
+    placeholder: str = field(repr=False)
+    base_url: str

@@ -1,0 +1,47 @@
+"""The bounds of the gateway: what an agent, or a model endpoint, may cost this program."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GatewayLimits:
+    """Sizes in bytes, times in seconds.
+
+    ``body_parts`` bounds what a small body can become once it is read (a list of a million empty
+    lists). ``held_bytes`` bounds all request bodies in memory at one time. The retry times are for
+    an endpoint that is overloaded, before the first byte of an answer.
+    """
+
+    connections: int = 64
+    idle_s: float = 60.0
+    body_bytes: int = 32 * 1024 * 1024
+    held_bytes: int = 64 * 1024 * 1024
+    body_parts: int = 500_000
+    body_depth: int = 64
+    body_s: float = 60.0
+    connect_s: float = 20.0
+    silent_s: float = 600.0
+    agent_reads_s: float = 120.0
+    answer_bytes: int = 128 * 1024 * 1024
+    metered_bytes: int = 16 * 1024 * 1024
+    error_bytes: int = 64 * 1024
+    retry_s: float = 240.0
+    retry_first_s: float = 0.5
+    retry_longest_s: float = 30.0
+    stop_s: float = 0.5
+
+
+NOTES_PER_BEAD = 50
+"""Further refusals of a bead are not reported: an agent can make any number of them."""
+LEAST_OUTPUT = 1024
+"""Tokens: a request is not forwarded where the budget leaves its answer less than this."""
+USUAL_OUTPUT = 32_000
+"""Tokens: the answer's limit where a client sets none, so that its cost has a bound."""
+BYTES_PER_TOKEN = 2
+"""A cautious estimate: text and code have three to four bytes for each token."""
+FRAME_TOKENS = 1000
+"""What a provider itself adds to a request: instructions that come with tools, markers."""
+CLAUDE_IMAGE_TOKENS = 5000
+"""More than an image costs at Anthropic, in its highest resolution."""
+IMAGE_TOKENS = 50_000
+"""More than an image costs in its highest detail at OpenAI, where small models count most."""

@@ -1,0 +1,240 @@
+"""OpenAI Responses and Chat Completions: what of a request goes on to the endpoint."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
+from gitlab_nightshift.gateway.refusal import RequestRefusal
+from gitlab_nightshift.gateway.shape import (
+    Check,
+    CheckedRequest,
+    RequestTraits,
+    allow_anything,
+    allow_either,
+    allow_list_of,
+    allow_null,
+    allow_one_of,
+    allow_picture,
+    allow_record,
+    allow_tagged,
+    check_body,
+    check_scalar,
+    check_text,
+)
+
+SERVER_SIDE = (
+    *("background", "conversation", "mcp_servers", "plugins", "previous_response_id", "prompt"),
+    *("web_search_options", "audio"),
+)
+_SILENT = frozenset(
+    {
+        *("body.client_metadata", "body.store", "body.service_tier", "body.stream_options"),
+        "body.user",
+    }
+)
+"""Left out without a word: ids of the client's installation, and what is set here."""
+_ENCRYPTED = "reasoning.encrypted_content"
+LIGHT = "x-openai-internal-codex-responses-lite"
+"""The header by which codex asks for the shape that its newer models have."""
+
+
+_PICTURE = allow_picture(IMAGE_TOKENS)
+
+
+def _check_data_url(traits: RequestTraits, value: Any) -> str:
+    """An image within the request: the provider would fetch any other address."""
+    if not isinstance(value, str) or not value.startswith("data:image/"):
+        raise RequestRefusal("an image by its address is not allowed")
+    return str(_PICTURE(traits, value))
+
+
+_IDS: Mapping[str, Check] = {"id": check_scalar, "call_id": check_scalar, "status": check_scalar}
+_SAID: Mapping[str, Mapping[str, Check]] = {
+    "input_text": {"text": check_text},
+    "output_text": {"text": check_text},
+    "refusal": {"refusal": check_text},
+    "input_image": {"image_url": _check_data_url, "detail": check_scalar},
+}
+_OUTPUT: Mapping[str, Check] = {
+    **_IDS,
+    "output": allow_either(check_text, allow_list_of(allow_tagged("a tool's output", _SAID))),
+}
+_THOUGHTS = allow_list_of(
+    allow_tagged(
+        "a thought", {kind: {"text": check_text} for kind in ("summary_text", "reasoning_text")}
+    )
+)
+_OWN_TOOLS: Mapping[str, Mapping[str, Check]] = {
+    "function": {
+        "name": check_text,
+        "description": check_scalar,
+        "parameters": allow_anything,
+        "strict": check_scalar,
+    },
+    "custom": {"name": check_text, "description": check_scalar, "format": allow_anything},
+}
+_NAMESPACE: Mapping[str, Check] = {
+    "name": check_text,
+    "description": check_scalar,
+    "tools": allow_list_of(allow_tagged("a tool", _OWN_TOOLS)),
+}
+_TOOLS = {**_OWN_TOOLS, "local_shell": {}, "namespace": _NAMESPACE}
+_ITEMS: Mapping[str, Mapping[str, Check]] = {
+    "message": {
+        **_IDS,
+        "role": allow_one_of("user", "assistant", "system", "developer"),
+        "phase": check_scalar,
+        "content": allow_either(check_text, allow_list_of(allow_tagged("a content part", _SAID))),
+    },
+    "function_call": {
+        **_IDS,
+        "name": check_text,
+        "namespace": check_scalar,
+        "arguments": check_text,
+    },
+    "function_call_output": _OUTPUT,
+    "custom_tool_call": {
+        **_IDS,
+        "name": check_text,
+        "namespace": check_scalar,
+        "input": check_text,
+    },
+    "custom_tool_call_output": _OUTPUT,
+    "local_shell_call": {**_IDS, "action": allow_anything},
+    # Where a client asks for the light shape, its tools come in here.
+    "additional_tools": {
+        "id": check_scalar,
+        "role": allow_one_of("developer"),
+        "tools": allow_list_of(allow_tagged("a tool", _TOOLS)),
+    },
+    "local_shell_call_output": _OUTPUT,
+    "reasoning": {
+        **_IDS,
+        "summary": _THOUGHTS,
+        "content": allow_null(_THOUGHTS),
+        "encrypted_content": check_scalar,
+    },
+}
+_SCHEMA: Mapping[str, Check] = {
+    "name": check_text,
+    "description": check_scalar,
+    "schema": allow_anything,
+    "strict": check_scalar,
+}
+_CHOICE = allow_either(
+    check_text,
+    allow_record(
+        "tool_choice",
+        type=allow_one_of("function", "custom"),
+        name=check_text,
+        function=allow_anything,
+    ),
+)
+_SHARED: Mapping[str, Check] = {
+    "model": check_text,
+    "stream": allow_one_of(True, False),
+    "tool_choice": _CHOICE,
+    "parallel_tool_calls": check_scalar,
+    "prompt_cache_key": check_scalar,
+    "temperature": check_scalar,
+    "top_p": check_scalar,
+}
+_RESPONSES: Mapping[str, Check] = {
+    **_SHARED,
+    "input": allow_either(
+        check_text, allow_list_of(allow_tagged("an input item", _ITEMS, usual="message"))
+    ),
+    "instructions": check_scalar,
+    "tools": allow_list_of(allow_tagged("a tool", _TOOLS)),
+    "max_output_tokens": check_scalar,
+    "max_tool_calls": check_scalar,
+    "reasoning": allow_null(
+        allow_record("reasoning", effort=check_scalar, summary=check_scalar, context=check_scalar)
+    ),
+    "text": allow_record(
+        "text",
+        verbosity=check_scalar,
+        format=allow_tagged("a format", {"text": {}, "json_object": {}, "json_schema": _SCHEMA}),
+    ),
+    "include": allow_list_of(allow_one_of(_ENCRYPTED)),
+    "truncation": check_scalar,
+}
+_PARTS: Mapping[str, Mapping[str, Check]] = {
+    "text": {"text": check_text},
+    "refusal": {"refusal": check_text},
+    "image_url": {"image_url": allow_record("image_url", url=_check_data_url, detail=check_scalar)},
+}
+_CALLS: Mapping[str, Mapping[str, Check]] = {
+    "function": {
+        "id": check_text,
+        "function": allow_record("function", name=check_text, arguments=check_text),
+    },
+    "custom": {
+        "id": check_text,
+        "custom": allow_record("custom", name=check_text, input=check_text),
+    },
+}
+_CHAT_MESSAGE = allow_record(
+    "a message",
+    role=allow_one_of("system", "developer", "user", "assistant", "tool"),
+    content=allow_null(
+        allow_either(check_text, allow_list_of(allow_tagged("a content part", _PARTS)))
+    ),
+    name=check_text,
+    tool_call_id=check_text,
+    tool_calls=allow_null(allow_list_of(allow_tagged("a tool call", _CALLS, usual="function"))),
+    refusal=check_scalar,
+    reasoning_content=check_scalar,
+)
+_CHAT_TOOLS: Mapping[str, Mapping[str, Check]] = {
+    "function": {"function": allow_record("function", **_OWN_TOOLS["function"])},
+    "custom": {"custom": allow_record("custom", **_OWN_TOOLS["custom"])},
+}
+_CHAT: Mapping[str, Check] = {
+    **_SHARED,
+    "messages": allow_list_of(_CHAT_MESSAGE),
+    "tools": allow_list_of(allow_tagged("a tool", _CHAT_TOOLS)),
+    "max_tokens": check_scalar,
+    "max_completion_tokens": check_scalar,
+    "n": allow_one_of(1),
+    "stop": allow_either(check_text, allow_null(allow_list_of(check_text))),
+    "seed": check_scalar,
+    "presence_penalty": check_scalar,
+    "frequency_penalty": check_scalar,
+    "reasoning_effort": check_scalar,
+    "verbosity": check_scalar,
+    "response_format": allow_tagged(
+        "a format",
+        {
+            "text": {},
+            "json_object": {},
+            "json_schema": {"json_schema": allow_record("f", **_SCHEMA)},
+        },
+    ),
+}
+
+
+def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
+    """A request of the Responses interface; nothing of it is stored at the provider."""
+    question = _check_request(body, models, _RESPONSES, "max_output_tokens")
+    question.body["store"] = False
+    return question
+
+
+def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
+    """A request of Chat Completions; a stream always ends with what it used."""
+    limits = [name for name in ("max_tokens", "max_completion_tokens") if body.get(name)]
+    if len(limits) == 2:
+        raise RequestRefusal("max_tokens and max_completion_tokens are one too many")
+    question = _check_request(body, models, _CHAT, limits[0] if limits else "max_completion_tokens")
+    if question.stream:
+        question.body["stream_options"] = {"include_usage": True}
+    return question
+
+
+def _check_request(
+    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
+) -> CheckedRequest:
+    return check_body(
+        body, models, checks, output_key=limit, server_side=SERVER_SIDE, silent=_SILENT
+    )

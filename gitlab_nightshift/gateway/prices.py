@@ -1,0 +1,110 @@
+"""What tokens cost, in USD for a million of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.settings.setting_groups import Price
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of an answer by kind. ``written`` went into the cache for five minutes, ``written_1h``
+    for an hour, ``cached`` came out of it; ``input`` is the rest of the request."""
+
+    input: int = 0
+    output: int = 0
+    written: int = 0
+    written_1h: int = 0
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    def __add__(self, other: Self) -> "Tokens":
+        names = [field.name for field in fields(self)]
+        return Tokens(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+@dataclass(frozen=True)
+class Rates:
+    """USD per million tokens of each kind. Where the input of a request is more than ``long_above``
+    tokens, all of it costs ``long``."""
+
+    input: float
+    output: float
+    written: float
+    written_1h: float
+    cached: float
+    long_above: int = 0
+    long: "Rates | None" = None
+
+    def compute_cost(self, tokens: Tokens) -> float:
+        """USD of one request."""
+        rates = self.pick_rates(tokens)
+        usd: float = sum(
+            getattr(tokens, kind.name) * getattr(rates, kind.name) for kind in fields(tokens)
+        )
+        return usd / 1_000_000
+
+    def pick_rates(self, tokens: Tokens) -> "Rates":
+        """Those in force for a request with this input."""
+        return self.long if self.long and tokens.total - tokens.output > self.long_above else self
+
+
+def _build_claude_rates(input_usd: float, output_usd: float) -> Rates:
+    """Anthropic's cache prices are parts of the input price: 1.25 and 2 of it to write, at most 0.1
+    to read."""
+    return Rates(input_usd, output_usd, 1.25 * input_usd, 2 * input_usd, 0.1 * input_usd)
+
+
+def _build_gpt_rates(input_usd: float, output_usd: float, cached_usd: float) -> Rates:
+    """OpenAI's: 1.25 of the input price to write; from 272,000 tokens of input on, all of a request
+    costs twice as much to read and half as much again to answer."""
+    rates = Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, cached_usd)
+    long = Rates(2 * input_usd, 1.5 * output_usd, 2.5 * input_usd, 2.5 * input_usd, 2 * cached_usd)
+    return replace(rates, long_above=272_000, long=long)
+
+
+def _build_plain_rates(input_usd: float, output_usd: float) -> Rates:
+    """Elsewhere what goes into the cache costs up to 1.25 of the input price, for any time."""
+    return Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, input_usd)
+
+
+KNOWN: Mapping[str, Rates] = {
+    **dict.fromkeys(("claude-fable-5", "claude-fable-5-1"), _build_claude_rates(10, 50)),
+    **dict.fromkeys(
+        (f"claude-opus-4-{minor}" for minor in (5, 6, 7, 8)), _build_claude_rates(5, 25)
+    ),
+    "claude-opus-5": _build_claude_rates(5, 25),
+    "claude-opus-5-5": _build_claude_rates(4, 20),
+    "claude-sonnet-4-6": _build_claude_rates(3, 15),
+    "claude-sonnet-5-5": _build_claude_rates(2, 10),
+    "claude-haiku-4-5": _build_claude_rates(1, 5),
+    "claude-haiku-5-5": replace(
+        _build_claude_rates(0.1, 0.5), long_above=100_000, long=_build_claude_rates(0.5, 2.5)
+    ),
+    "gpt-6.1-sol": _build_gpt_rates(2, 10, 0.1),
+    "gpt-6-luna": _build_gpt_rates(0.1, 0.5, 0.01),
+}
+"""Anthropic's price list and, for codex's own models, OpenAI's, both of November 2026."""
+
+
+def merge_rates(prices: "Mapping[str, Price]") -> dict[str, Rates]:
+    """The built-in prices, and those of the settings, which win. A model that has none costs an
+    unknown sum, never nothing. The settings name no cache prices: they follow from the input price;
+    what came out of the cache counts like any other input where the model is none of Claude's."""
+    own = {name.removesuffix("[1m]"): _build_rates(name, price) for name, price in prices.items()}
+    return {**KNOWN, **own}
+
+
+def _build_rates(model: str, price: "Price") -> Rates:
+    made = _build_claude_rates if model.startswith("claude-") else _build_plain_rates
+    rates = made(price.input, price.output)
+    if price.long is None:
+        return rates
+    long = made(price.long.input, price.long.output)
+    return replace(rates, long_above=price.long.above, long=long)

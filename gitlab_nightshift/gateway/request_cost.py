@@ -1,0 +1,47 @@
+"""What one request owes while it is on its way: nothing before it is sent, then its worst case."""
+
+from dataclasses import dataclass
+
+from gitlab_nightshift.gateway.cost_account import (
+    NOTHING,
+    Account,
+    Reservation,
+    compute_billed_tokens,
+)
+from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
+
+
+@dataclass
+class Bill:
+    """One request, over all its tries. ``reserved`` is None where nothing is billed, and once it is
+    settled; ``assumed`` becomes true where a worst case was billed."""
+
+    account: Account
+    reserved: Reservation | None
+    meter: Meter | None = None
+    assumed: bool = False
+    _owed: bool = False
+
+    def begin(self) -> None:
+        """A try goes out, and is owed from here on. Raises :class:`RequestRefusal` where one before
+        it was lost, and another does not fit into the budget."""
+        if self._owed and self.reserved:
+            lost, self.reserved, self.assumed = self.reserved, None, True
+            self.reserved = self.account.renew(lost)
+        self._owed = True
+
+    def forgive(self) -> None:
+        """The try has cost nothing: it was not sent, or the endpoint refused it."""
+        self._owed = False
+
+    def settle(self) -> None:
+        """Once; before the agent sees the end of its answer."""
+        if self.reserved is None:
+            return
+        reserved, self.reserved = self.reserved, None
+        reported = assumed = NOTHING
+        if self._owed:
+            metered = self.meter.end() if self.meter else MeteredUsage(NOTHING, final=False)
+            reported, assumed = compute_billed_tokens(reserved.worst, metered)
+        self.assumed = self.assumed or assumed.total > 0
+        self.account.settle(reserved, reported, assumed)

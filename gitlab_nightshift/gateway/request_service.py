@@ -1,0 +1,150 @@
+"""The requests of agents: who asks, what is asked, and the answer where it is no model's.
+
+Imports aiohttp: only the gateway's own process reads this module.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from aiohttp import web
+
+from gitlab_nightshift.gateway.answer_receiver import AnswerReceiver
+from gitlab_nightshift.gateway.connections import BodyReader, Connections
+from gitlab_nightshift.gateway.cost_account import Account
+from gitlab_nightshift.gateway.endpoint_state import EndpointState
+from gitlab_nightshift.gateway.exchange import NO_RETRY, Exchange
+from gitlab_nightshift.gateway.forward import open_session
+from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.routes import MODELS, build_models_answer, find_route
+from gitlab_nightshift.gateway.strict_json import read_object
+from gitlab_nightshift.gateway.upstream import Upstream
+
+REQUESTS_PER_BEAD = 16
+
+
+class GatewayService:
+    """The gateway within its event loop."""
+
+    def __init__(self, upstream: Upstream, endpoint: EndpointState, limits: GatewayLimits) -> None:
+        self._upstream, self._endpoint, self._limits = upstream, endpoint, limits
+        self._bodies = BodyReader(limits)
+        self._working: dict[Account, dict[asyncio.Task[Any], AnswerReceiver]] = {}
+        self._exchange: Exchange | None = None
+        self._connections: Connections | None = None
+
+    async def start(self, unix: socket.socket | None) -> int:
+        """Listen on loopback, and on a UNIX socket that is bound; the port."""
+        session = open_session(self._upstream, self._limits)
+        self._exchange = Exchange(session, self._upstream, self._endpoint, self._limits)
+        self._connections = Connections(self._handle, self._limits)
+        return await self._connections.listen(unix)
+
+    async def stop(self) -> None:
+        """End all requests and connections."""
+        for account in list(self._working):
+            await self.drain(account, 0)
+            await self.end(account)
+        if self._connections:
+            await self._connections.close()
+        if self._exchange:
+            await self._exchange.session.close()
+
+    async def drain(self, account: Account, wait_s: float) -> bool:
+        """Let a bead's agents go; answers on their way have ``wait_s`` seconds to come to their
+        end. True where all have: what they have used is settled."""
+        working = dict(self._working.get(account, {}))
+        for receiver in working.values():
+            receiver.leave()
+        late = (await asyncio.wait(working, timeout=wait_s))[1] if working else ()
+        return not late
+
+    async def end(self, account: Account) -> None:
+        """End all requests of a bead."""
+        late = list(self._working.get(account, {}))
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=self._limits.stop_s)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """A request goes on in a task of its own: an agent that hangs up does not end it."""
+        receiver = AnswerReceiver(request, self._limits.agent_reads_s)
+        try:
+            return await asyncio.shield(asyncio.create_task(self._serve_request(request, receiver)))
+        except asyncio.CancelledError:
+            receiver.leave()
+            raise
+
+    async def _serve_request(
+        self, request: web.BaseRequest, receiver: AnswerReceiver
+    ) -> web.StreamResponse:
+        account = None
+        try:
+            if (request.method, request.raw_path) == ("HEAD", "/"):
+                return web.Response()  # a CLI looks whether anyone is there
+            account = self._find_account(request)
+            return await self._answer_request(request, receiver, account)
+        except RequestRefusal as refusal:
+            self._endpoint.tell(account, refusal.message)
+            return self._build_error_response(refusal)
+        except Exception as error:
+            self._endpoint.tell(account, f"the model gateway failed: {type(error).__name__}")
+            return self._build_error_response(
+                RequestRefusal("the model gateway failed", 500, "api_error")
+            )
+
+    def _build_error_response(self, refusal: RequestRefusal) -> web.Response:
+        body = build_error_body(self._upstream.api, refusal.message, refusal.kind)
+        headers = {"content-type": "application/json", **NO_RETRY}
+        return web.Response(body=body, status=refusal.status, headers=headers)
+
+    def _find_account(self, request: web.BaseRequest) -> Account:
+        """The bead whose placeholder the request carries, and nothing else as a key."""
+        given = [*request.headers.getall("X-Api-Key", ())]
+        for value in request.headers.getall("Authorization", ()):
+            kind, _, token = value.partition(" ")
+            given.append(token.strip() if kind.lower() == "bearer" else "")
+        only = given[0].encode("utf-8", "replace") if len(set(given)) == 1 else b""
+        found = [
+            account for account in self._endpoint.list_accounts() if account.has_placeholder(only)
+        ]
+        if not found:
+            raise RequestRefusal(
+                "no bead that is running has this key", 401, "authentication_error"
+            )
+        return found[0]
+
+    async def _answer_request(
+        self, request: web.BaseRequest, receiver: AnswerReceiver, account: Account
+    ) -> web.StreamResponse:
+        if (request.method, request.raw_path.partition("?")[0]) == ("GET", MODELS):
+            return web.json_response(build_models_answer(self._upstream.api, account.models))
+        asked = find_route(self._upstream.api, request.method, request.raw_path)
+        assert self._exchange
+        with self._track_request(account, receiver):
+            async with self._bodies.open_body(request) as raw:
+                question = asked[0].check(read_object(raw, self._limits), account.models)
+                size = len(raw)
+                del raw  # not to be held while the answer comes
+                return await self._exchange.run(request, receiver, account, asked, question, size)
+
+    @contextlib.contextmanager
+    def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task
+        tasks = self._working.setdefault(account, {})
+        if len(tasks) >= REQUESTS_PER_BEAD:
+            raise RequestRefusal(
+                "too many requests of this bead at a time", 429, "rate_limit_error"
+            )
+        tasks[task] = receiver
+        try:
+            yield
+        finally:
+            del tasks[task]
+            if not tasks:
+                self._working.pop(account, None)

@@ -1,0 +1,60 @@
+"""The few paths that the gateway knows."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gitlab_nightshift.gateway.anthropic import check_count, check_messages
+from gitlab_nightshift.gateway.keys import Api
+from gitlab_nightshift.gateway.openai import check_chat, check_responses
+from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
+from gitlab_nightshift.gateway.shape import CheckedRequest
+
+MODELS = "/v1/models"
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path that is forwarded; ``queries`` are the query strings that it may have."""
+
+    path: str
+    api: Api
+    check: Callable[[Mapping[str, Any], Collection[str]], CheckedRequest]
+    queries: tuple[str, ...] = ("",)
+
+
+_BETA = ("", "beta=true")
+_ROUTES = {
+    route.path: route
+    for route in (
+        Route("/v1/messages", Api.ANTHROPIC, check_messages, _BETA),
+        Route("/v1/messages/count_tokens", Api.ANTHROPIC, check_count, _BETA),
+        Route("/v1/responses", Api.OPENAI, check_responses),
+        Route("/v1/chat/completions", Api.OPENAI, check_chat),
+    )
+}
+
+
+def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
+    """The route of a request and its query, by the exact text of the request's target.
+
+    Nothing is decoded or normalized: another way to write a known path is an unknown path. Raises
+    :class:`RequestRefusal` (404).
+    """
+    path, _, query = target.partition("?")
+    route = _ROUTES.get(path)
+    if method != "POST" or route is None or route.api is not api or query not in route.queries:
+        what = f"{quote_text(method, 16)} {quote_text(target)}"
+        raise RequestRefusal(f"{what} is no path of the model gateway", 404, "not_found_error")
+    return route, query
+
+
+def build_models_answer(api: Api, models: Collection[str]) -> dict[str, Any]:
+    """The list of models that the bead may use."""
+    names = sorted(models)
+    if api is Api.OPENAI:
+        rows = [{"id": n, "object": "model", "created": 0, "owned_by": "x"} for n in names]
+        return {"object": "list", "data": rows}
+    data = [{"type": "model", "id": name, "display_name": name} for name in names]
+    first, last = (names[0], names[-1]) if names else (None, None)
+    return {"data": data, "has_more": False, "first_id": first, "last_id": last}

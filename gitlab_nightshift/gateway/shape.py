@@ -1,0 +1,207 @@
+"""The building blocks of the rules for request bodies: allow by name.
+
+A key that no rule knows is left out, and reported; a type of content or tool that no rule knows is
+refused, since without it the request would mean something else.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS
+from gitlab_nightshift.gateway.refusal import RequestRefusal, quote_text
+from gitlab_nightshift.gateway.strict_json import JsonObject
+
+Check = Callable[["RequestTraits", Any], Any]
+
+
+@dataclass(frozen=True)
+class InputTokens:
+    """Tokens of a request's input: what such text usually has, and what it can have at most.
+    ``hour``: it is written into the cache for an hour, which costs more."""
+
+    usual: int
+    most: int
+    hour: bool = False
+
+
+@dataclass
+class RequestTraits:
+    """What the rules have found in a request: keys that were left out, the size of its images in
+    bytes and in tokens, whether it writes into the cache for an hour."""
+
+    dropped: set[str] = field(default_factory=set)
+    image_bytes: int = 0
+    image_tokens: int = 0
+    hour: bool = False
+
+
+@dataclass
+class CheckedRequest:
+    """A request that passed: ``body`` is new and holds only what a rule knows.
+
+    ``output_key`` is the key of the answer's limit in tokens, "" where nothing is billed.
+    """
+
+    model: str
+    body: JsonObject
+    stream: bool
+    output_key: str
+    seen: RequestTraits = field(default_factory=RequestTraits)
+    dropped: tuple[str, ...] = ()
+
+    def estimate_input(self, size: int) -> InputTokens:
+        """Its input, of ``size`` bytes as they came.
+
+        No tokenizer makes more tokens than bytes. What pictures cost has nothing to do with theirs.
+        """
+        text = max(size - self.seen.image_bytes, 0)
+        usual = text // BYTES_PER_TOKEN + 1 + self.seen.image_tokens
+        return InputTokens(usual, text + FRAME_TOKENS + self.seen.image_tokens, self.seen.hour)
+
+    @property
+    def max_output(self) -> int | None:
+        """The limit of the answer, in tokens; None where the client set none."""
+        return self.body.get(self.output_key)
+
+
+def check_fields(
+    traits: RequestTraits, value: Any, where: str, checks: Mapping[str, Check]
+) -> JsonObject:
+    """An object with exactly the keys that ``checks`` knows, each checked."""
+    if not isinstance(value, dict):
+        raise RequestRefusal(f"{where}: an object is expected")
+    for name in value:
+        if name not in checks:
+            traits.dropped.add(f"{where}.{name}"[:80])
+    return {name: check(traits, value[name]) for name, check in checks.items() if name in value}
+
+
+def allow_anything(traits: RequestTraits, value: Any) -> Any:
+    """Free JSON: the input of a tool, a schema."""
+    return value
+
+
+def check_scalar(traits: RequestTraits, value: Any) -> Any:
+    """A text, a number, true, false or null."""
+    if isinstance(value, dict | list):
+        raise RequestRefusal(
+            "a text or a number is expected where a request has an object or a list"
+        )
+    return value
+
+
+def check_text(traits: RequestTraits, value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise RequestRefusal("a text is expected where a request has something else")
+    return value
+
+
+def allow_one_of(*known: object) -> Check:
+    """One of these values."""
+
+    def check(traits: RequestTraits, value: Any) -> Any:
+        if isinstance(value, dict | list) or not any(
+            value == k and type(value) is type(k) for k in known
+        ):
+            raise RequestRefusal(
+                f"{quote_text(value)} is not allowed; known are {', '.join(map(str, known))}"
+            )
+        return value
+
+    return check
+
+
+def allow_picture(tokens: int) -> Check:
+    """The bytes of an image, as text; it costs at most ``tokens``."""
+
+    def check(traits: RequestTraits, value: Any) -> str:
+        traits.image_tokens += tokens
+        traits.image_bytes += len(check_text(traits, value))
+        return str(value)
+
+    return check
+
+
+def allow_list_of(check: Check) -> Check:
+    """A list of what ``check`` takes."""
+
+    def check_items(traits: RequestTraits, value: Any) -> Any:
+        if not isinstance(value, list):
+            raise RequestRefusal("a list is expected where a request has something else")
+        return [check(traits, item) for item in value]
+
+    return check_items
+
+
+def allow_either(check: Check, otherwise: Check) -> Check:
+    """A text that ``check`` takes, or what ``otherwise`` takes."""
+    return lambda traits, value: (check if isinstance(value, str) else otherwise)(traits, value)
+
+
+def allow_null(check: Check) -> Check:
+    """Null, or what ``check`` takes."""
+    return lambda traits, value: None if value is None else check(traits, value)
+
+
+def allow_record(where: str, **checks: Check) -> Check:
+    """An object with these keys."""
+    return lambda traits, value: check_fields(traits, value, where, checks)
+
+
+def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], usual: str = "") -> Check:
+    """An object whose ``type`` is a known one; ``usual`` is the type of one without."""
+
+    def check(traits: RequestTraits, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise RequestRefusal(f"{where}: an object is expected")
+        kind = value.get("type", usual)
+        if not isinstance(kind, str) or kind not in kinds:
+            raise RequestRefusal(f"{where} of the type {quote_text(kind)} is not allowed")
+        return check_fields(traits, value, where, {"type": check_text, **kinds[kind]})
+
+    return check
+
+
+def check_body(
+    body: Mapping[str, Any],
+    models: Collection[str],
+    checks: Mapping[str, Check],
+    *,
+    output_key: str,
+    server_side: Collection[str],
+    silent: Collection[str] = (),
+) -> CheckedRequest:
+    """A request with the parts that ``checks`` knows, for one of ``models``.
+
+    ``server_side`` are keys that would make the provider reach the network or a store: refused, and
+    not only left out. ``silent`` are those that are left out without a word. Raises
+    :class:`RequestRefusal`.
+    """
+    model = _check_model(body, models)
+    for name in server_side:
+        if body.get(name):
+            raise RequestRefusal(f"{name} is not allowed: agents have client-side tools only")
+    _check_limit(body, output_key)
+    traits = RequestTraits()
+    made = check_fields(traits, dict(body), "body", checks)
+    dropped = tuple(sorted(traits.dropped.difference(silent)))
+    stream = body.get("stream") is True and bool(output_key)
+    return CheckedRequest(model, made, stream, output_key, traits, dropped)
+
+
+def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
+    """The model, if it is one of the bead's."""
+    model = body.get("model")
+    if not isinstance(model, str) or model not in models:
+        known = ", ".join(sorted(models))
+        raise RequestRefusal(f"the model {quote_text(model)} is not allowed; this bead has {known}")
+    return model
+
+
+def _check_limit(body: Mapping[str, Any], name: str) -> None:
+    """The answer's limit is a whole number of tokens, where it is there."""
+    limit = body.get(name)
+    if limit is not None and (type(limit) is not int or not 1 <= limit <= 1_000_000):
+        raise RequestRefusal(f"{name}: a number of tokens is expected")

@@ -1,0 +1,148 @@
+"""The model endpoint behind the gateway: its address, its key, the way to it."""
+
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gitlab_nightshift.egress.job_proxy import find_job_proxy
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gateway.keys import OAUTH, Api, ModelKey
+
+DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
+SHORTEST_SECRET = 8
+OAUTH_BETA = "oauth-2025-04-20"
+_CA_FILES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_NOT_OURS = frozenset(
+    {
+        *("authorization", "x-api-key"),  # the key's
+        *("anthropic-beta", "anthropic-version"),  # checked, and set for each request
+        *("host", "content-length", "content-type", "content-encoding", "transfer-encoding"),
+        *("accept", "accept-encoding"),  # what the answer's reader understands
+        *(
+            "connection",
+            "te",
+            "trailer",
+            "upgrade",
+            "expect",
+        ),  # of one hop: RFC 9110, 7.6.1, 10.1.1
+    }
+)
+"""Headers that a team cannot set."""
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Where requests go on to. Made by :func:`build_upstream`, which checks it.
+
+    ``base_url`` is without a slash at its end and without ``/v1``. ``headers`` are the team's own
+    (a company gateway's), ``proxy`` the URL of the proxy to the internet, "" for none; ``ca_files``
+    and ``ca_dir`` add to the system's certificates.
+    """
+
+    key: ModelKey
+    base_url: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    proxy: str = field(default="", repr=False)
+    ca_files: tuple[Path, ...] = ()
+    ca_dir: Path | None = None
+
+    @property
+    def api(self) -> Api:
+        """The interface that the endpoint speaks."""
+        return self.key.api
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """What must not come back in an answer."""
+        team = (value for _, value in self.headers if len(value) >= SHORTEST_SECRET)
+        return tuple(value.encode() for value in (self.key.value, *team))
+
+    def build_tls_context(self) -> ssl.SSLContext:
+        """Certificates are always checked. Raises ``E_CONFIG`` where a CA file cannot be read."""
+        context = ssl.create_default_context()
+        for file in self.ca_files:
+            try:
+                context.load_verify_locations(file)
+            except (OSError, ssl.SSLError) as error:
+                raise build_config_error(f"the CA file {file} cannot be used: {error}") from None
+        if self.ca_dir:
+            context.load_verify_locations(capath=self.ca_dir)
+        return context
+
+    def build_headers(self, betas: str) -> dict[str, str]:
+        """The headers that carry the key, the team's own, and what the key's kind asks for."""
+        names = [name for name in betas.split(",") if name]
+        if self.key.variable == OAUTH and OAUTH_BETA not in names:
+            names.append(OAUTH_BETA)
+        beta = {"anthropic-beta": ",".join(names)} if names else {}
+        return {**beta, **dict(self.headers), **dict([self.key.header])}
+
+
+def build_upstream(key: ModelKey, base_url: str, env: Mapping[str, str]) -> Upstream:
+    """The endpoint of a key: the provider's own where ``base_url`` is "".
+
+    ``env`` gives the way to it: ``HTTPS_PROXY`` and ``NO_PROXY``, ``SSL_CERT_FILE``,
+    ``SSL_CERT_DIR``, ``NODE_EXTRA_CA_CERTS``, ``REQUESTS_CA_BUNDLE``, and
+    ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header that cannot be used.
+    """
+    url = (base_url or DEFAULTS[key.api]).rstrip("/").removesuffix("/v1")
+    _check(url)
+    custom = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
+    files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
+    folder = env.get("SSL_CERT_DIR")
+    return Upstream(
+        key,
+        url,
+        _parse_headers(custom),
+        find_job_proxy(url, env),
+        tuple(files),
+        Path(folder) if folder else None,
+    )
+
+
+def _check(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise build_config_error("model_endpoint: not an address") from None
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable():
+        raise build_config_error(
+            "model_endpoint: an address such as https://models.example.org is meant"
+        )
+    if parts.username is not None or parts.query or parts.fragment:
+        raise build_config_error(
+            "model_endpoint: no user, password, query or fragment can stand in it"
+        )
+    if parts.scheme == "http" and not _near(host):
+        raise build_config_error(
+            "model_endpoint: https is needed, or everyone on the way reads the key"
+        )
+
+
+def _near(host: str) -> bool:
+    """True for this machine, a private address, or a name of the job's own network (a service)."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host
+    return address.is_loopback or (address.is_private and not address.is_link_local)
+
+
+def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
+    """``Name: value`` lines, as the CLI reads them."""
+    found = []
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        token = name.replace("-", "").replace("_", "")
+        if not (colon and token.isalnum() and name.isascii()) or not value.isprintable():
+            raise build_config_error(
+                "ANTHROPIC_CUSTOM_HEADERS: lines such as `Name: value` are meant"
+            )
+        if name.lower() in _NOT_OURS:
+            raise build_config_error(f"ANTHROPIC_CUSTOM_HEADERS: {name} is set by this program")
+        found.append((name, value))
+    return tuple(found)

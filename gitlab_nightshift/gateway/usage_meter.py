@@ -1,0 +1,156 @@
+"""Read what an answer reports of its usage while it passes, in bounded memory."""
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from gitlab_nightshift.gateway.answered_calls import CallReader
+from gitlab_nightshift.gateway.keys import Api
+from gitlab_nightshift.gateway.prices import Tokens
+
+MOST_TOKENS = 10**9
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+"""The last events of a stream of Responses."""
+
+
+@dataclass(frozen=True)
+class MeteredUsage:
+    """What an answer has reported. ``final``: it has come to its end and reported its output there;
+    without it more may have been made than anybody saw (hidden thinking, the rest of a broken
+    stream)."""
+
+    tokens: Tokens
+    final: bool
+
+
+@dataclass
+class Meter:
+    """Reads what an endpoint says of its usage, and hands each event to ``calls``; any bytes may
+    come.
+
+    ``longest`` is the size in bytes beyond which a line, or a whole answer, is not read. ``hour``:
+    the request wrote into the cache for an hour, as all that it wrote is then taken to be where an
+    endpoint does not tell the two kinds apart.
+    """
+
+    api: Api
+    stream: bool
+    longest: int
+    hour: bool = False
+    calls: CallReader | None = None
+    final: bool = False
+    _tokens: Tokens = field(default_factory=Tokens)
+    _line: bytearray = field(default_factory=bytearray)
+    _skip: bool = False
+    _split: bool = False
+    _ended: bool = False
+
+    def feed(self, chunk: bytes) -> None:
+        """The next bytes of the answer."""
+        if not self.stream:
+            self._keep(chunk)
+            return
+        *whole, rest = chunk.split(b"\n")
+        for part in whole:
+            self._keep(part)
+            self._finish_line()
+        self._keep(rest)
+
+    def end(self) -> MeteredUsage:
+        """What was reported, once no more comes."""
+        self._finish_line()
+        if self.calls:
+            self.calls.end()
+        tokens, long = self._tokens, self._tokens.written_1h
+        if self.hour and not self._split:
+            long = tokens.written
+        written = max(tokens.written - long, 0)
+        return MeteredUsage(replace(tokens, written=written, written_1h=long), self.final)
+
+    def _keep(self, data: bytes) -> None:
+        self._skip = self._skip or len(self._line) + len(data) > self.longest
+        if self._skip:
+            self._line.clear()
+        else:
+            self._line += data
+
+    def _finish_line(self) -> None:
+        line, skip = bytes(self._line).strip(), self._skip
+        self._line.clear()
+        self._skip = False
+        if self.stream and not line.startswith(b"data:"):
+            return
+        try:
+            event = None if skip else json.loads(line.removeprefix(b"data:"))
+        except (ValueError, RecursionError):
+            return
+        if isinstance(event, dict):
+            self._read(event)
+
+    def _read(self, event: dict[str, Any]) -> None:
+        if self.calls:
+            self.calls.read(event)
+        self._ended = self._ended or not self.stream or _ends(event)
+        inner = [event.get(name) for name in ("message", "response")]
+        for part in (event, *(x for x in inner if isinstance(x, dict))):
+            if isinstance(usage := part.get("usage"), dict):
+                used = (
+                    _read_anthropic_usage(usage)
+                    if self.api is Api.ANTHROPIC
+                    else _read_openai_usage(usage)
+                )
+                self._tokens = _merge_tokens(self._tokens, used)
+                self._split = self._split or isinstance(usage.get("cache_creation"), dict)
+                self.final = self.final or (self._ended and used.output > 0)
+
+
+def _ends(event: dict[str, Any]) -> bool:
+    """True for the event that closes an answer: its usage, or the one after it, is the last."""
+    delta, choices = event.get("delta"), event.get("choices")
+    parts = [delta, *(choices if isinstance(choices, list) else ())]
+    reasons = [
+        part.get(name)
+        for part in parts
+        if isinstance(part, dict)
+        for name in ("stop_reason", "finish_reason")
+    ]
+    ended = event.get("type") in _ENDS or choices == []
+    return ended or any(isinstance(reason, str) for reason in reasons)
+
+
+def _read_anthropic_usage(usage: dict[str, Any]) -> Tokens:
+    """``written`` counts both kinds: the events of one stream report the split only once."""
+    split = usage.get("cache_creation")
+    parts = split if isinstance(split, dict) else {}
+    long = _read_number(parts, "ephemeral_1h_input_tokens")
+    short = _read_number(parts, "ephemeral_5m_input_tokens")
+    return Tokens(
+        input=_read_number(usage, "input_tokens"),
+        output=_read_number(usage, "output_tokens"),
+        written=max(_read_number(usage, "cache_creation_input_tokens"), long + short),
+        written_1h=long,
+        cached=_read_number(usage, "cache_read_input_tokens"),
+    )
+
+
+def _read_openai_usage(usage: dict[str, Any]) -> Tokens:
+    """Some endpoints count reasoning in the total alone."""
+    asked = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
+    details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
+    parts = details if isinstance(details, dict) else {}
+    cached = min(_read_number(parts, "cached_tokens"), asked)
+    written = min(_read_number(parts, "cache_write_tokens"), asked - cached)
+    output = _read_number(usage, "output_tokens") or _read_number(usage, "completion_tokens")
+    output = max(output, _read_number(usage, "total_tokens") - asked)
+    return Tokens(asked - cached - written, output, written, cached=cached)
+
+
+def _read_number(usage: dict[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return min(max(value, 0), MOST_TOKENS) if type(value) is int else 0
+
+
+def _merge_tokens(one: Tokens, other: Tokens) -> Tokens:
+    """The larger of each kind: the events of a stream repeat and add to what they said before."""
+    names = [part.name for part in fields(Tokens)]
+    return Tokens(**{name: max(getattr(one, name), getattr(other, name)) for name in names})

@@ -1,0 +1,40 @@
+"""What can go wrong between this program and GitLab, as one kind of error."""
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.retry import RemoteFailure
+
+
+class ApiError(NightshiftError, RemoteFailure):
+    """GitLab refused a request or gave no answer; the message is one line without the token.
+
+    ``status`` is the HTTP status, None where there was no answer; ``reason`` GitLab's own words;
+    ``retry_after_s`` what GitLab asked to wait, in seconds; ``lasting`` is true where the same
+    request can only fail again (an untrusted certificate, a redirect).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        reason: str = "",
+        retry_after_s: float = 0.0,
+        lasting: bool = False,
+    ) -> None:
+        super().__init__(Code.PUBLISH, message)
+        self.status = status
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+        self.lasting = lasting
+
+
+def not_performed(error: ApiError) -> bool:
+    """GitLab said that it did nothing and to come again: safe to repeat whatever the request."""
+    return error.status == 429 or (error.status == 409 and "resource lock" in error.reason.lower())
+
+
+def transient(error: ApiError) -> bool:
+    """The error may pass by itself. The request may have been performed all the same."""
+    if error.lasting:
+        return False
+    return not_performed(error) or error.status is None or 500 <= error.status != 501

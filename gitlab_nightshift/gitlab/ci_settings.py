@@ -1,0 +1,145 @@
+"""What a project's settings say of its pipelines and pushes, as far as a token may see them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from gitlab_nightshift.gitlab.api_error import ApiError
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+PAGE = 100
+MOST_SCHEDULES = 20
+"""Schedules that are asked for their variables: one request each."""
+SWITCH = "NIGHTSHIFT"
+"""The variable of a schedule that makes its pipelines a night."""
+_UNSEEN = (401, 403, 404)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A pipeline schedule. ``ref`` is a branch; ``night`` is whether its variables make it a night,
+    None where the token does not see them."""
+
+    id: int
+    description: str
+    ref: str
+    active: bool
+    owner_id: int
+    owner: str
+    owner_active: bool
+    night: bool | None = None
+
+
+@dataclass(frozen=True)
+class PushRule:
+    """What GitLab asks of a push; "" and False for nothing."""
+
+    branch_name_regex: str = ""
+    commit_message_regex: str = ""
+    commit_message_negative_regex: str = ""
+    author_email_regex: str = ""
+    member_check: bool = False
+    commit_committer_check: bool = False
+    commit_committer_name_check: bool = False
+    reject_unsigned_commits: bool = False
+    reject_non_dco_commits: bool = False
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """As the API shows it."""
+        given = {each.name: data[each.name] for each in fields(cls) if data.get(each.name)}
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class CiVariable:
+    """A variable of the project, without its value; ``scope`` is a pattern of environments."""
+
+    key: str
+    protected: bool
+    masked: bool
+    scope: str
+
+
+class CiSettings:
+    """The settings of a project. Every method may raise :class:`ApiError`, and answers None where
+    the token may not see, or GitLab's tier does not have, what it asks for."""
+
+    def __init__(self, client: "Client", project: str) -> None:
+        self._client, self._path = client, f"/projects/{quote(project, safe='')}"
+
+    def list_schedules(self) -> tuple[Schedule, ...] | None:
+        """The schedules, the active ones first."""
+        rows = self._list("pipeline_schedules")
+        if rows is None:
+            return None
+        known = sorted(rows, key=lambda row: not row.get("active"))
+        return tuple(
+            _read_schedule(row, self._find_switch(row) if number < MOST_SCHEDULES else None)
+            for number, row in enumerate(known)
+        )
+
+    def read_push_rule(self) -> PushRule | None:
+        """The project's push rule. Shown to Maintainers, on paid tiers."""
+        found = self._get("push_rule")
+        return PushRule.from_data(found) if isinstance(found, dict) else None
+
+    def list_variables(self) -> tuple[CiVariable, ...] | None:
+        """The project's own variables, not its groups'. Shown to Maintainers."""
+        rows = self._list("variables")
+        if rows is None:
+            return None
+        return tuple(
+            CiVariable(
+                str(row.get("key")),
+                bool(row.get("protected")),
+                bool(row.get("masked")),
+                str(row.get("environment_scope") or "*"),
+            )
+            for row in rows
+        )
+
+    def _find_switch(self, row: Mapping[str, Any]) -> bool | None:
+        """Whether the schedule's own variables make it a night: its owner and Maintainers see."""
+        found = self._get(f"pipeline_schedules/{int(row['id'])}")
+        if not isinstance(found, dict) or not isinstance(found.get("variables"), list):
+            return None
+        return any(
+            each.get("key") == SWITCH and each.get("value") == "true"
+            for each in found["variables"]
+            if isinstance(each, dict)
+        )
+
+    def _get(self, name: str) -> Any:
+        return _call_or_none(lambda: self._client.http_get(f"{self._path}/{name}"))
+
+    def _list(self, name: str) -> list[dict[str, Any]] | None:
+        path, query = f"{self._path}/{name}", {"per_page": PAGE}
+        found = _call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
+        return None if found is None else [row for row in found if isinstance(row, dict)]
+
+
+def _call_or_none(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except ApiError as error:
+        if error.status in _UNSEEN:
+            return None
+        raise
+
+
+def _read_schedule(row: Mapping[str, Any], night: bool | None) -> Schedule:
+    owner = row.get("owner") or {}
+    return Schedule(
+        id=int(row["id"]),
+        description=str(row.get("description") or ""),
+        ref=str(row.get("ref") or "").removeprefix("refs/heads/"),
+        active=bool(row.get("active")),
+        owner_id=int(owner.get("id") or 0),
+        owner=str(owner.get("username") or ""),
+        owner_active=owner.get("state") == "active",
+        night=night,
+    )

@@ -1,0 +1,157 @@
+"""Many nights of a project, from GitLab alone: merge requests, and results while artifacts last."""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.marker import find_category, read_marker
+from gitlab_nightshift.gitlab.memory import is_of_night, read_memory
+from gitlab_nightshift.gitlab.resources import ProjectFacts
+from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+PAGE, MOST_MERGE_REQUESTS = 100, 1000
+LARGEST_RESULT = 4 * 1024 * 1024
+JOBS = ("nightshift", "nightshift:publish")
+"""Jobs of the template that write a night's result."""
+
+
+@dataclass(frozen=True)
+class HistoryRequest:
+    """What to read: from which day on, how many nights at most (two requests each), how nights'
+    branches begin, their label ("" for none), and where in the artifacts the result is."""
+
+    since: date
+    most_nights: int
+    prefix: str
+    label: str
+    place: str
+
+
+def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest) -> NightHistory:
+    """Read it. Raises ApiError where the merge requests cannot be read."""
+    known = read_memory(client, project, wanted.prefix, wanted.label)
+    reasons = {each.iid: each.reasons for each in known.rejected}
+    merge_requests = tuple(
+        _build_merge_request(row, project, reasons)
+        for row in _list_merge_requests(client, project, wanted)
+    )
+    try:
+        pipelines = _list_pipelines(client, project, wanted)
+        nights = tuple(filter(None, (_read_night(client, project, p, wanted) for p in pipelines)))
+    except ApiError as error:
+        text = f"the nights of {project.path}: {error}"
+        return NightHistory(merge_requests, (), (*known.unknown, text))
+    unknown = known.unknown
+    if len(pipelines) == wanted.most_nights:
+        unknown += (f"nights of {project.path} before the last {wanted.most_nights} pipelines",)
+    return NightHistory(merge_requests, nights, unknown)
+
+
+def list_group_projects(client: "Client", group: str, most: int) -> tuple[str, ...]:
+    """The ids of a group's projects, those below it included, the most recently used first."""
+    found = client.groups.get(group, lazy=True).projects.list(
+        include_subgroups=True,
+        archived=False,
+        order_by="last_activity_at",
+        per_page=most,
+        get_all=False,
+    )
+    return tuple(str(each.id) for each in found)
+
+
+def _list_merge_requests(
+    client: "Client", project: ProjectFacts, wanted: HistoryRequest
+) -> Iterator[Mapping[str, Any]]:
+    own = {"labels": wanted.label} if wanted.label else {}
+    found = client.projects.get(project.id, lazy=True).mergerequests.list(
+        iterator=True,
+        state="all",
+        order_by="created_at",
+        per_page=PAGE,
+        created_after=f"{wanted.since}T00:00:00Z",
+        **own,
+    )
+    for each in itertools.islice(found, MOST_MERGE_REQUESTS):
+        if is_of_night(each.attributes, project, wanted.prefix, wanted.label):
+            yield each.attributes
+
+
+def _build_merge_request(
+    row: Mapping[str, Any], project: ProjectFacts, reasons: Mapping[int, tuple[str, ...]]
+) -> PastMergeRequest:
+    marker = read_marker(row.get("description"))
+    return PastMergeRequest(
+        project=project.path,
+        iid=row["iid"],
+        title=row["title"],
+        web_url=row["web_url"],
+        category=find_category(row["title"], marker),
+        state=row["state"],
+        opened=str(row.get("created_at") or ""),
+        ended=str(row.get("merged_at") or row.get("closed_at") or ""),
+        run_id=marker.run_id if marker else "",
+        reasons=reasons.get(row["iid"], ()),
+    )
+
+
+def _list_pipelines(
+    client: "Client", project: ProjectFacts, wanted: HistoryRequest
+) -> list[Mapping[str, Any]]:
+    """The newest scheduled pipelines of the default branch; that a night ran in one shows later."""
+    found = client.projects.get(project.id, lazy=True).pipelines.list(
+        source="schedule",
+        ref=project.default_branch,
+        order_by="id",
+        sort="desc",
+        per_page=min(PAGE, wanted.most_nights),
+        get_all=False,
+    )
+    since = str(wanted.since)
+    return [
+        each.attributes for each in found if str(each.attributes.get("created_at") or "9") >= since
+    ]
+
+
+def _read_night(
+    client: "Client", project: ProjectFacts, pipeline: Mapping[str, Any], wanted: HistoryRequest
+) -> PastNight | None:
+    """A night; None for a pipeline of another schedule."""
+    path = f"/projects/{project.id}"
+    jobs = client.http_list(
+        f"{path}/pipelines/{pipeline['id']}/jobs", query_data={"per_page": PAGE}, get_all=False
+    )
+    ended = ("success", "failed")
+    own = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
+    if not own:
+        return None
+    url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
+    lost = PastNight(project.path, str(pipeline["id"]), url, started)
+    try:
+        data = client.download(f"{path}/jobs/{max(own)}/artifacts/{wanted.place}", LARGEST_RESULT)
+        return _read_result(json.loads(data), lost)
+    except (ApiError, ValueError, RecursionError):
+        return lost
+
+
+def _read_result(result: Any, night: PastNight) -> PastNight:
+    """What ``result.json`` says, of any version; artifacts are what a job has left there."""
+    if not isinstance(result, dict):
+        return night
+    cost = result.get("total_cost_usd")
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
+    return PastNight(
+        night.project,
+        night.run_id,
+        night.web_url,
+        night.started or str(result.get("started_at") or "")[:40],
+        str(result.get("outcome") or "")[:40],
+        str(result.get("category_used") or "")[:100],
+        float(cost) if known and cost is not None else None,
+    )

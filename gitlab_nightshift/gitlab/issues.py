@@ -1,0 +1,97 @@
+"""Issues that this program keeps: found, opened, edited, and who changed what in them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gitlab_nightshift.gitlab.api_error import ApiError, transient
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+PAGE = 100
+"""Issues of the token's user that are looked through, and system notes of one."""
+
+
+@dataclass(frozen=True)
+class KeptIssue:
+    """An issue as it stands."""
+
+    iid: int
+    web_url: str
+    description: str
+
+
+@dataclass(frozen=True)
+class SystemNote:
+    """GitLab's own word for who has changed what."""
+
+    id: int
+    body: str
+    author_id: int
+    author: str
+
+
+class Issues:
+    """The issues of the project with this id. Every method may raise :class:`ApiError`."""
+
+    def __init__(self, client: "Client", project: int) -> None:
+        self._client, self._path = client, f"/projects/{project}/issues"
+
+    def find_own(self, author: int, marker: str) -> KeptIssue | None:
+        """The issue of this author with the marker in its description, an open one first, then the
+        oldest: an outsider's marker, and a copy, count for nothing."""
+        query = {"author_id": author, "per_page": PAGE, "page": 1, "sort": "asc"}
+        found = self._client.http_list(self._path, query_data=query, get_all=False)
+        own = [
+            each
+            for each in found
+            if (each.get("author") or {}).get("id") == author
+            and marker in str(each.get("description") or "")
+        ]
+        best = min(own, key=lambda each: (each["state"] != "opened", each["iid"]), default=None)
+        return _read_issue(best) if best else None
+
+    def find(self, iid: int) -> KeptIssue | None:
+        """The issue of this number, None where there is none."""
+        try:
+            return _read_issue(self._client.http_get(f"{self._path}/{iid}"))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def open_issue(self, title: str, description: str, *, confidential: bool) -> KeptIssue:
+        """A new issue."""
+        data = {"title": title, "description": description, "confidential": confidential}
+        return _read_issue(self._client.http_post(self._path, post_data=data))
+
+    def edit_description(self, iid: int, description: str) -> None:
+        """Replace the description. It may be repeated: the second time changes nothing."""
+        put = partial(
+            self._client.http_put,
+            f"{self._path}/{iid}",
+            post_data={"description": description},
+        )
+        self._client.patience.call_with_retries(put, transient)
+
+    def list_system_notes(self, iid: int) -> tuple[SystemNote, ...]:
+        """The newest of them, at most a page with comments."""
+        query = {"sort": "desc", "order_by": "created_at", "per_page": PAGE, "page": 1}
+        found: Iterable[Mapping[str, Any]] = self._client.http_list(
+            f"{self._path}/{iid}/notes", query_data=query, get_all=False
+        )
+        return tuple(_read_note(each) for each in found if each.get("system"))
+
+
+def _read_issue(data: Any) -> KeptIssue:
+    if not isinstance(data, dict) or not isinstance(data.get("iid"), int):
+        raise ApiError("GitLab answered with something else than an issue", lasting=True)
+    return KeptIssue(data["iid"], data.get("web_url") or "", data.get("description") or "")
+
+
+def _read_note(data: Mapping[str, Any]) -> SystemNote:
+    author = data.get("author") or {}
+    name = str(author.get("username") or "an account that is gone")
+    return SystemNote(data["id"], str(data.get("body") or ""), int(author.get("id") or 0), name)

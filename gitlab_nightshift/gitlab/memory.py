@@ -1,0 +1,255 @@
+"""What GitLab knows of earlier nights: open, merged and rejected merge requests, and why.
+
+One plan may ask for a project of any size: lists are one page each, newest first, and what a merge
+request's own resource would have to be asked for comes for many at once by GraphQL.
+"""
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gitlab_nightshift.gitlab.access import find_developers
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.marker import find_category, read_marker
+from gitlab_nightshift.gitlab.resources import ProjectFacts
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import KnownMergeRequest
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+PAGE = 100
+"""Merge requests of each list; older ones are forgotten."""
+BATCH = 30
+MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
+"""Merge requests whose files and comments are read."""
+MOST_BY_REST = 2
+"""The same where GraphQL does not answer: each costs two requests."""
+MOST_COMMENTS, LONGEST_COMMENT = 3, 300
+MOST_FILES = 100
+REJECTED_LABELS = frozenset(
+    ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
+)
+
+_BOT = compile_lazily(r"(?:project|group)_\d+_bot(?:_|\d|$)")
+"""GitLab's names for the users of access tokens."""
+_QUERY = """
+query($project: ID!, $iids: [String!]) {
+  project(fullPath: $project) {
+    mergeRequests(iids: $iids, first: 30) {
+      nodes {
+        iid
+        diffStats { path }
+        awardEmoji { nodes { name user { id } } }
+        notes(last: 30) { nodes { body system author { id username } } }
+      }
+    }
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Merge requests of earlier nights by state, and ``others`` that are open now, newest first.
+
+    ``unknown`` says what could not be read.
+    """
+
+    opened: tuple[KnownMergeRequest, ...] = ()
+    rejected: tuple[KnownMergeRequest, ...] = ()
+    merged: tuple[KnownMergeRequest, ...] = ()
+    others: tuple[KnownMergeRequest, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def restore(self, iids: Collection[int]) -> "Memory":
+        """Without these rejections: a person has taken them back."""
+        return replace(self, rejected=tuple(r for r in self.rejected if r.iid not in iids))
+
+
+@dataclass(frozen=True)
+class _Details:
+    """What a list does not say: files, comments (author's id, text) and who put a thumb down."""
+
+    files: tuple[str, ...] = ()
+    comments: tuple[tuple[int, str], ...] = ()
+    thumbs_down: tuple[int, ...] = ()
+
+    def leave_out(self, author: int | None) -> "_Details":
+        """Without what the merge request's own author says: this program, by its token."""
+        said = tuple(each for each in self.comments if each[0] != author)
+        return replace(self, comments=said)
+
+
+def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
+    """Read it by at most eight requests. A night's merge request has a source branch in this very
+    project that begins with ``prefix``, and the marker or ``label``: an author changes with the
+    token, a fork's texts are anybody's. Raises ApiError where the lists cannot be read."""
+    # Where labels are off, the marker's own word is searched for: slower, so only then.
+    own = {"labels": label} if label else {"search": "nightshift", "in": "description"}
+    opened = _list_page(client, project, state="opened")
+    known = _list_page(client, project, state="all", **own)
+    if len(opened) == PAGE:
+        known += _list_page(client, project, state="opened", **own)
+    known = list({row["iid"]: row for row in (*opened, *known)}.values())
+    nightly = [row for row in known if is_of_night(row, project, prefix, label)]
+    others = [row for row in opened if row not in nightly][:MOST_OTHERS]
+    wanted = [
+        row
+        for state, most in (("closed", MOST_REJECTED), ("opened", MOST_OPENED))
+        for row in [each for each in nightly if each["state"] == state][:most]
+    ]
+    details, unknown = _read_details(client, project, wanted, others)
+    developers = _find_developers(client, project, details.values())
+    by_state: dict[str, list[KnownMergeRequest]] = {"opened": [], "closed": [], "merged": []}
+    for row in nightly:
+        by_state.get(row["state"], []).append(_build_known(row, details, developers))
+    return Memory(
+        tuple(by_state["opened"]),
+        tuple(by_state["closed"]),
+        tuple(by_state["merged"]),
+        tuple(_build_known(row, details, frozenset()) for row in others),
+        unknown,
+    )
+
+
+def is_bot_name(username: str) -> bool:
+    """True for the user of an access token."""
+    return _BOT.match(username) is not None
+
+
+def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[Mapping[str, Any]]:
+    query = {**filters, "order_by": "updated_at", "per_page": PAGE, "page": 1}
+    found = client.http_list(
+        f"/projects/{project.id}/merge_requests", query_data=query, get_all=False
+    )
+    return [row for row in found if isinstance(row, dict) and "iid" in row]
+
+
+def is_of_night(row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str) -> bool:
+    """True for a night's merge request, from this very project; see ``read_memory``."""
+    if row.get("source_project_id") != project.id:
+        return False
+    marked = read_marker(row.get("description")) or (label and label in (row.get("labels") or ()))
+    return bool(marked) and str(row["source_branch"]).startswith(prefix)
+
+
+def _build_known(
+    row: Mapping[str, Any], details: Mapping[int, _Details], developers: frozenset[int]
+) -> KnownMergeRequest:
+    marker, author = read_marker(row.get("description")), (row.get("author") or {}).get("id")
+    more = details.get(row["iid"], _Details()).leave_out(author)
+    return KnownMergeRequest(
+        iid=row["iid"],
+        title=row["title"],
+        web_url=row["web_url"],
+        category=find_category(row["title"], marker),
+        source_branch=row["source_branch"],
+        files=more.files,
+        symbols=marker.symbols if marker else (),
+        reasons=tuple(_list_reasons(row, more, developers)),
+        day=str(row.get("closed_at") or row.get("merged_at") or "")[:10],
+        opened=str(row.get("created_at") or "")[:10],
+        unread=row["iid"] in details and not (more.comments or more.thumbs_down),
+    )
+
+
+def _list_reasons(
+    row: Mapping[str, Any], details: _Details, developers: frozenset[int]
+) -> Iterable[str]:
+    """Why people refuse it, in their words: those who may close it, so Developers and up."""
+    said = [text for author, text in details.comments if author in developers]
+    yield from said[-MOST_COMMENTS:]
+    if thumbs := len(developers.intersection(details.thumbs_down)):
+        yield f"thumbs down by {thumbs}"
+    for name in row.get("labels") or ():
+        plain = re.sub(r"['’]", "", name.rpartition("::")[2]).strip().lower()
+        if plain in REJECTED_LABELS:
+            yield f"label {name}"
+
+
+# --- files and comments ---------------------------------------------------------------------------
+
+
+def _read_details(
+    client: "Client",
+    project: ProjectFacts,
+    nightly: Sequence[Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
+) -> tuple[dict[int, _Details], tuple[str, ...]]:
+    """By number; and what stays unknown."""
+    iids = [row["iid"] for row in (*nightly, *others)]
+    found: dict[int, _Details] = {}
+    try:
+        for batch in _split(iids, BATCH):
+            found |= _ask_graphql(client, project, batch)
+    except ApiError as error:
+        closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
+        found |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in found}
+        missing = len(iids) - len(found)
+        text = f"files and comments of {missing} merge requests: {error}"
+        return found, (text,) if missing else ()
+    return found, ()
+
+
+def _split(iids: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+    return (iids[at : at + size] for at in range(0, len(iids), size))
+
+
+def _ask_graphql(
+    client: "Client", project: ProjectFacts, iids: Sequence[int]
+) -> dict[int, _Details]:
+    values = {"project": project.path, "iids": list(map(str, iids))}
+    answer = client.send_query(_QUERY, values)
+    try:
+        nodes = answer["project"]["mergeRequests"]["nodes"]
+        return {int(node["iid"]): _read_node(node) for node in nodes}
+    except (TypeError, KeyError, ValueError):
+        raise ApiError("GraphQL answered in another shape than expected", lasting=True) from None
+
+
+def _read_node(node: Mapping[str, Any]) -> _Details:
+    thumbs = (each for each in node["awardEmoji"]["nodes"] if each["name"] == "thumbsdown")
+    return _Details(
+        tuple(each["path"] for each in (node["diffStats"] or ())[:MOST_FILES]),
+        tuple(_read_comments((note, _read_global_id(note)) for note in node["notes"]["nodes"])),
+        tuple(_read_global_id({"author": each["user"]}) for each in thumbs),
+    )
+
+
+def _read_global_id(note: Mapping[str, Any]) -> int:
+    """``gid://gitlab/User/7``; 0 for the comment of an account that is gone."""
+    _, _, number = str((note.get("author") or {}).get("id") or "").rpartition("/")
+    return int(number) if number.isdecimal() else 0
+
+
+def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
+    at, page = f"/projects/{project.id}/merge_requests/{iid}", {"per_page": 30, "page": 1}
+    notes = client.http_list(f"{at}/notes", query_data={**page, "sort": "desc"}, get_all=False)
+    diffs = client.http_list(
+        f"{at}/diffs", query_data={**page, "per_page": MOST_FILES}, get_all=False
+    )
+    pairs = (
+        (note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(list(notes))
+    )
+    return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
+
+
+def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[tuple[int, str]]:
+    """Comments by people, as one line each; orders for this program are no reasons."""
+    for note, author in notes:
+        text = " ".join(str(note.get("body") or "")[: 10 * LONGEST_COMMENT].split())
+        name = str((note.get("author") or {}).get("username") or "")
+        if text and not (note.get("system") or is_bot_name(name) or text.startswith("/")):
+            yield author, text[:LONGEST_COMMENT]
+
+
+def _find_developers(
+    client: "Client", project: ProjectFacts, details: Iterable[_Details]
+) -> frozenset[int]:
+    spoke = itertools.chain.from_iterable(
+        (*each.thumbs_down, *(author for author, _ in each.comments)) for each in details
+    )
+    return find_developers(client, str(project.id), spoke)

@@ -1,0 +1,139 @@
+"""People who may review: users, members of groups and of the project, approvers; who is busy."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from gitlab_nightshift.gitlab.access import find_developers
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.memory import is_bot_name
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+PAGE = 100
+"""People of a group, rules, and open merge requests that are looked at: one page of each."""
+OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
+"""In GitLab's own order: the first that there is counts."""
+LARGEST_OWNERS = 1_000_000
+_UNSEEN = (401, 403, 404)
+
+
+@dataclass(frozen=True)
+class GitlabUser:
+    """An account. ``active``: neither blocked nor a bot; ``level`` is the role where it was asked
+    for as a member (30 is Developer)."""
+
+    id: int
+    username: str
+    active: bool = True
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class ApprovalRule:
+    """A rule of the project: so many of these people have to approve."""
+
+    name: str
+    required: int
+    people: tuple[GitlabUser, ...]
+
+
+class People:
+    """The people around a project. Every method may raise :class:`ApiError`."""
+
+    def __init__(self, client: "Client", project: str) -> None:
+        self._client, self._project = client, project
+        self._path = f"/projects/{quote(project, safe='')}"
+
+    def find_user(self, name: str) -> GitlabUser | None:
+        """The account of this user name, with or without ``@``."""
+        found = self._client.users.list(username=name.lstrip("@"), get_all=False)
+        return next((_read_person(user.attributes) for user in found), None)
+
+    def list_group(self, path: str) -> tuple[GitlabUser, ...] | None:
+        """The members of a group, by groups above it too; None where the token sees no such."""
+        return self._list(f"/groups/{quote(path, safe='')}/members/all")
+
+    def list_members(self) -> tuple[GitlabUser, ...]:
+        """The members of the project."""
+        return self._list(f"{self._path}/members/all") or ()
+
+    def find_developers(self, users: Iterable[int]) -> frozenset[int]:
+        """Those of the users (ids) who are Developers or more."""
+        return find_developers(self._client, self._project, users)
+
+    def list_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
+        """The project's approval rules for merge requests into a branch; None where the tier has
+        none, or the token may not see them."""
+        found = self._get_page(f"{self._path}/approval_rules")
+        if found is None:
+            return None
+        return tuple(
+            ApprovalRule(
+                str(row.get("name") or "a rule"),
+                int(row.get("approvals_required") or 0),
+                tuple(map(_read_person, row.get("eligible_approvers") or ())),
+            )
+            for row in found
+            if _applies(row, branch)
+        )
+
+    def read_owners_file(self, branch: str) -> str | None:
+        """The text of CODEOWNERS on a branch; None where there is none."""
+        query = urlencode({"ref": branch})
+        for name in OWNER_FILES:
+            path = f"{self._path}/repository/files/{quote(name, safe='')}/raw?{query}"
+            try:
+                return self._client.download(path, LARGEST_OWNERS).decode("utf-8", "replace")
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+        return None
+
+    def count_reviews(self) -> Mapping[int, int]:
+        """User id → open merge requests of the project that wait for a review of theirs."""
+        rows = self._get_page(f"{self._path}/merge_requests", state="opened") or []
+        return Counter(int(each["id"]) for row in rows for each in row.get("reviewers") or ())
+
+    def is_busy(self, person: GitlabUser) -> bool:
+        """Whether the person's status says so; False where GitLab does not tell."""
+        try:
+            status = self._client.http_get(f"/users/{person.id}/status")
+        except ApiError as error:
+            if error.status in _UNSEEN:
+                return False
+            raise
+        return isinstance(status, dict) and status.get("availability") == "busy"
+
+    def _list(self, path: str) -> tuple[GitlabUser, ...] | None:
+        found = self._get_page(path)
+        return None if found is None else tuple(map(_read_person, found))
+
+    def _get_page(self, path: str, **query: str) -> list[dict[str, Any]] | None:
+        data = {**query, "per_page": PAGE, "page": 1}
+        try:
+            found = self._client.http_list(path, query_data=data, get_all=False)
+        except ApiError as error:
+            if error.status in _UNSEEN:
+                return None
+            raise
+        return [row for row in found if isinstance(row, dict)]
+
+
+def _read_person(data: Mapping[str, Any]) -> GitlabUser:
+    name = str(data.get("username") or "")
+    return GitlabUser(
+        int(data["id"]),
+        name,
+        data.get("state", "active") == "active" and not is_bot_name(name),
+        int(data.get("access_level") or 0),
+    )
+
+
+def _applies(row: Mapping[str, Any], branch: str) -> bool:
+    """Without branches a rule holds for all. Code owners have a file of their own."""
+    names = [str(each.get("name")) for each in row.get("protected_branches") or ()]
+    return row.get("rule_type", "regular") == "regular" and (not names or branch in names)

@@ -1,0 +1,102 @@
+"""Records of GitLab's resources: what this program reads of them, and what it sends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gitlab_nightshift.gitlab.marker import Marker, read_marker
+from gitlab_nightshift.records import Outcome, Publication
+
+NIGHT_LABEL = "night-shift"
+"""The label of every merge request of a night, unless ``labels`` says otherwise."""
+
+
+@dataclass(frozen=True)
+class ProjectFacts:
+    """What the project says of itself; None where it does not say."""
+
+    id: int
+    path: str
+    visibility: str
+    default_branch: str
+    http_url: str
+    archived: bool | None = None
+    merge_requests: bool | None = None
+    job_token_pushes: bool | None = None
+
+
+@dataclass(frozen=True)
+class MergeRequest:
+    """A merge request as it stands in GitLab; ``state`` is opened, closed, merged or locked."""
+
+    iid: int
+    title: str
+    web_url: str
+    state: str
+    source_branch: str
+    target_branch: str
+    sha: str
+    labels: tuple[str, ...]
+    reviewer_ids: tuple[int, ...]
+    marker: Marker | None
+
+
+@dataclass(frozen=True)
+class NewMergeRequest:
+    """A merge request to open; ``reviewer_ids`` become the assignees too."""
+
+    title: str
+    body: str
+    source_branch: str
+    target_branch: str
+    labels: tuple[str, ...] = ()
+    reviewer_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label with what it gets where it has to be made."""
+
+    name: str
+    color: str
+    description: str
+
+
+def build_earlier_publication(run_id: str, found: MergeRequest, category: str) -> Publication:
+    """The publication by an earlier publish of this run; nothing is opened a second time.
+
+    ``category`` is that of the change at hand: another one's merge request is named, but is not
+    what became of this change.
+    """
+    if found.marker and found.marker.category != category:
+        text = f"this run has opened !{found.iid} before, for {found.marker.category}"
+        return Publication(run_id, Outcome.SKIPPED, f"{text}: one run opens one merge request")
+    closed = found.state == "closed"
+    state = "was closed meanwhile" if closed else f"is {found.state}"
+    return Publication(
+        run_id=run_id,
+        outcome=Outcome.SKIPPED if closed else Outcome.MR_CREATED,
+        reason=f"published before: merge request !{found.iid} {state}",
+        mr_url=found.web_url,
+        mr_iid=found.iid,
+        branch=found.source_branch,
+        commit_sha=found.sha,
+        title=found.title,
+    )
+
+
+def read_merge_request(data: Mapping[str, Any]) -> MergeRequest:
+    """A merge request from GitLab's JSON."""
+    reviewers: Sequence[Mapping[str, Any]] = data.get("reviewers") or ()
+    return MergeRequest(
+        iid=data["iid"],
+        title=data["title"],
+        web_url=data["web_url"],
+        state=data["state"],
+        source_branch=data["source_branch"],
+        target_branch=data["target_branch"],
+        sha=data.get("sha") or "",
+        labels=tuple(data.get("labels") or ()),
+        reviewer_ids=tuple(each["id"] for each in reviewers),
+        marker=read_marker(data.get("description")),
+    )

@@ -1,0 +1,132 @@
+"""A merge request that waits for people: what stands in its way, and GitLab's own rebase."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.retry import Clock
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+PAGE = 100
+MOST_JOBS, MOST_FILES = 3, 30
+TAIL, LARGEST_LOG = 3_000, 20_000_000
+"""Bytes of a job's log: what is kept of its end, and what is read at most."""
+REBASE_TRIES, REBASE_PAUSE_S = 15, 2.0
+OWN_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
+"""Reasons that the commit can be to blame for; a runner that is gone is none of them."""
+
+
+@dataclass(frozen=True)
+class ReviewState:
+    """A merge request as it stands. ``failed_pipeline`` is that of its head, 0 where it has not
+    failed; ``auto_merge``: it merges by itself, ``commented``: somebody has."""
+
+    iid: int
+    title: str
+    description: str
+    web_url: str
+    branch: str
+    head: str
+    author_id: int
+    opened: bool
+    conflict: bool = False
+    auto_merge: bool = False
+    commented: bool = False
+    failed_pipeline: int = 0
+
+
+@dataclass(frozen=True)
+class FailedJob:
+    """A failed job and the end of what it has printed."""
+
+    name: str
+    tail: str
+
+
+class Reviews:
+    """The merge requests of one project. Every method may raise :class:`ApiError`."""
+
+    def __init__(self, client: "Client", project: str, clock: Clock) -> None:
+        self._client, self._clock = client, clock
+        self._project = f"/projects/{quote(project, safe='')}"
+
+    def read_state(self, iid: int) -> ReviewState:
+        """A merge request with what its list does not say."""
+        return _read_state(self._get(f"/merge_requests/{iid}"))
+
+    def is_approved(self, iid: int) -> bool:
+        """Whether anybody has approved it."""
+        return bool(self._get(f"/merge_requests/{iid}/approvals").get("approved_by"))
+
+    def read_failed_jobs(self, pipeline: int) -> tuple[FailedJob, ...]:
+        """The first failed jobs of a pipeline that a commit may repair."""
+        at = f"{self._project}/pipelines/{pipeline}/jobs"
+        rows = self._client.http_list(at, query_data={"per_page": PAGE}, get_all=False)
+        failed = [row for row in rows if isinstance(row, dict) and _is_own_failure(row)]
+        return tuple(
+            FailedJob(str(row.get("name")), self._read_log_tail(row["id"]))
+            for row in sorted(failed, key=lambda row: int(row["id"]))[:MOST_JOBS]
+        )
+
+    def read_diff(self, iid: int) -> str:
+        """The diff, as far as GitLab shows it on one page."""
+        at = f"{self._project}/merge_requests/{iid}/diffs"
+        rows = self._client.http_list(at, query_data={"per_page": MOST_FILES}, get_all=False)
+        pairs = ((row.get("new_path"), row.get("diff")) for row in rows if isinstance(row, dict))
+        return "\n".join(f"--- {path}\n{str(diff or '').rstrip()}" for path, diff in pairs)
+
+    def rebase(self, iid: int) -> str:
+        """Have GitLab put the branch onto its target; why it could not, "" where it did."""
+        at = f"{self._project}/merge_requests/{iid}"
+        try:
+            self._client.http_put(f"{at}/rebase")
+        except ApiError as error:
+            if error.status in (403, 409):
+                return error.reason
+            raise
+        for _ in range(REBASE_TRIES):
+            found = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
+            if not found.get("rebase_in_progress"):
+                return str(found.get("merge_error") or "")
+            self._clock.sleep(REBASE_PAUSE_S)
+        raise ApiError(f"the rebase of !{iid} has not ended yet")
+
+    def _read_log_tail(self, job: int) -> str:
+        path = f"{self._project}/jobs/{job}/trace"
+        tail = self._client.read_tail(path, TAIL, LARGEST_LOG)
+        # Half a line may be half a secret, which nobody would know for one.
+        whole = tail.partition(b"\n")[2] if len(tail) == TAIL else tail
+        return whole.decode(errors="replace")
+
+    def _get(self, path: str, **query: str) -> Mapping[str, Any]:
+        found = self._client.http_get(f"{self._project}{path}", query_data=query)
+        return found if isinstance(found, dict) else {}
+
+
+def _read_state(data: Mapping[str, Any]) -> ReviewState:
+    pipeline = data.get("head_pipeline") or {}
+    status = str(data.get("detailed_merge_status") or "")
+    return ReviewState(
+        iid=int(data["iid"]),
+        title=str(data.get("title") or ""),
+        description=str(data.get("description") or ""),
+        web_url=str(data.get("web_url") or ""),
+        branch=str(data.get("source_branch") or ""),
+        head=str(data.get("sha") or ""),
+        author_id=int((data.get("author") or {}).get("id") or 0),
+        opened=data.get("state") == "opened",
+        conflict=data.get("has_conflicts") is True or status in ("conflict", "need_rebase"),
+        auto_merge=data.get("merge_when_pipeline_succeeds") is True,
+        # Whether threads are open is said only where the project asks for resolved ones.
+        commented=bool(data.get("user_notes_count")),
+        failed_pipeline=int(pipeline["id"]) if pipeline.get("status") == "failed" else 0,
+    )
+
+
+def _is_own_failure(job: Mapping[str, Any]) -> bool:
+    failed = job.get("status") == "failed" and not job.get("allow_failure")
+    return failed and job.get("failure_reason") in OWN_FAILURES

@@ -1,1 +1,0 @@
-"""The machine: processes, git, the tree of the checkout. Nothing else starts a process."""

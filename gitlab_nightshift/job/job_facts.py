@@ -1,0 +1,106 @@
+"""The facts of the GitLab job: read once from the environment."""
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from gitlab_nightshift.job.secret_files import TRIGGER_PAYLOAD
+from gitlab_nightshift.secret_texts import read_plain_file
+
+LARGEST_TRIGGER = 8 * 1024 * 1024
+"""Bytes. A webhook repeats the whole texts of an issue and a comment, each up to a megabyte."""
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """The facts of the job, "" where they are not known (outside CI most are not).
+
+    ``trigger_payload`` is the path of the file that holds the body of a trigger's call.
+    """
+
+    in_ci: bool = False
+    run_id: str = ""
+    server_url: str = ""
+    project_id: str = ""
+    project_path: str = ""
+    project_url: str = ""
+    default_branch: str = ""
+    commit_sha: str = ""
+    ref_name: str = ""
+    pipeline_url: str = ""
+    pipeline_source: str = ""
+    pipeline_created_at: str = ""
+    job_started_at: str = ""
+    job_timeout_s: float | None = None
+    user_login: str = ""
+    user_name: str = ""
+    user_email: str = ""
+    visibility: str = ""
+    ci_config_path: str = ".gitlab-ci.yml"
+    job_id: str = ""
+    job_name: str = ""
+    manual: bool = False
+    trigger_payload: str = ""
+
+
+def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
+    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``; ``repo_url`` stands in outside CI."""
+
+    def read_ci_variable(name: str) -> str:
+        return env.get(f"CI_{name}", "")
+
+    url = urlsplit(repo_url or read_ci_variable("PROJECT_URL"))
+    path = url.path.strip("/").removesuffix(".git")
+    return JobFacts(
+        in_ci=env.get("GITLAB_CI") == "true" or read_ci_variable("PIPELINE_ID") != "",
+        run_id=read_ci_variable("PIPELINE_ID") or str(uuid.uuid4()),
+        server_url=read_ci_variable("SERVER_URL")
+        or (f"{url.scheme}://{url.netloc}" if url.netloc else ""),
+        project_id=read_ci_variable("PROJECT_ID") or path,
+        project_path=read_ci_variable("PROJECT_PATH") or path,
+        project_url=repo_url or read_ci_variable("PROJECT_URL"),
+        default_branch=read_ci_variable("DEFAULT_BRANCH"),
+        commit_sha=read_ci_variable("COMMIT_SHA"),
+        ref_name=read_ci_variable("COMMIT_REF_NAME"),
+        pipeline_url=read_ci_variable("PIPELINE_URL"),
+        pipeline_source=read_ci_variable("PIPELINE_SOURCE"),
+        pipeline_created_at=read_ci_variable("PIPELINE_CREATED_AT"),
+        job_started_at=read_ci_variable("JOB_STARTED_AT"),
+        job_timeout_s=_read_timeout(env),
+        user_login=env.get("GITLAB_USER_LOGIN", ""),
+        user_name=env.get("GITLAB_USER_NAME", ""),
+        user_email=env.get("GITLAB_USER_EMAIL", ""),
+        visibility=read_ci_variable("PROJECT_VISIBILITY"),
+        ci_config_path=read_ci_variable("CONFIG_PATH") or ".gitlab-ci.yml",
+        job_id=read_ci_variable("JOB_ID"),
+        job_name=read_ci_variable("JOB_NAME"),
+        manual=read_ci_variable("JOB_MANUAL") == "true",
+        trigger_payload=env.get(TRIGGER_PAYLOAD, ""),
+    )
+
+
+def read_trigger(job: JobFacts) -> bytes | None:
+    """The body of the call that triggered the pipeline: hostile, whoever has the address can send
+    one. None where there is no plain file of a usable size."""
+    return read_plain_file(job.trigger_payload, LARGEST_TRIGGER)
+
+
+def _read_timeout(env: Mapping[str, str]) -> float | None:
+    """Seconds that the script may take: the runner ends it before the job, where asked to."""
+    known = [
+        parse_go_duration(env.get(name, "")) for name in ("CI_JOB_TIMEOUT", "RUNNER_SCRIPT_TIMEOUT")
+    ]
+    return min((seconds for seconds in known if seconds), default=None)
+
+
+def parse_go_duration(text: str) -> float | None:
+    """Seconds from a number of them, or from the runner's notation such as ``1h20m30s``."""
+    if re.fullmatch(r"\d+", text):
+        return float(text)
+    if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
+        return None
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", text)
+    return sum(float(number) * units[unit] for number, unit in parts)

@@ -1,0 +1,73 @@
+"""The secrets of the job: read once from the environment."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.job.secret_files import find_file_variables, read_file_secrets
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.secret_texts import IN_ADDRESS, is_secret_name
+
+MODEL_KEYS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+)
+SHORTEST_SECRET = 6
+_NOTIFICATION_NAME = compile_lazily(r"WEBHOOK|NOTIFY(?!_ON$)|APPRISE", re.IGNORECASE)
+_NOTIFICATION_ADDRESS = compile_lazily(
+    r"(?:discord|slack|workflows|msteams|mmosts?|rockets?|matrixs?|gotifys?|ntfys?|tgram|pover|pbul"
+    r"|gchat|webex|mailtos?|jsons?|xmls?|forms?|signals?|twilio|sns|opsgenie|pagerduty)://\S+"
+    r"|https://\S*(?:hook|discord\.com/api)\S*",
+    re.IGNORECASE,
+)
+_GITLAB_CREDENTIAL = compile_lazily(
+    r"(GITLAB|GL|CI)_(\w+_)?(TOKEN|PASSWORD|PAT|KEY|JWT(_V\d)?)|CI_REPOSITORY_URL"
+    r"|CI_SERVER_TLS_KEY_FILE|(PRIVATE|JOB)_TOKEN|DOCKER_AUTH_CONFIG|TRIGGER_PAYLOAD",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Secrets:
+    """The secrets of the job. Never printed: its repr shows none of them."""
+
+    gitlab_token: str = ""
+    model: Mapping[str, str] = field(default_factory=dict)
+    values: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Secrets({len(self.values)} values)"
+
+
+def read_secrets(env: Mapping[str, str]) -> Secrets:
+    """The token, the model keys, every value whose variable's name says that it is secret, and what
+    is secret in variables of type file.
+
+    The name decides only what is kept out of texts; what an agent gets is decided by an allowlist.
+    """
+    token = env.get("GITLAB_TOKEN", "").strip()
+    files, in_files = find_file_variables(env), read_file_secrets(env)
+    plain = {name: value for name, value in env.items() if name not in files}
+    named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
+    named |= {each for name, value in plain.items() for each in _find_addresses(name, value)}
+    in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
+    guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
+    model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
+    known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
+    longest_first = sorted(known, key=lambda value: (-len(value), value))
+    return Secrets(token, model, tuple(longest_first))
+
+
+def _find_addresses(name: str, value: str) -> list[str]:
+    """Addresses of services that notify people: whoever knows one can write there."""
+    words = [each.strip("\"'[],") for each in value.replace(",", " ").split()]
+    if not _NOTIFICATION_NAME.search(name):
+        return [each for each in words if _NOTIFICATION_ADDRESS.fullmatch(each)]
+    return [each for each in words if "://" in each]
+
+
+def is_gitlab_credential(name: str) -> bool:
+    """True for a variable that gives access to GitLab: no list may pass it on to an agent."""
+    return _GITLAB_CREDENTIAL.fullmatch(name) is not None

@@ -1,0 +1,197 @@
+"""Files of a checkout, read and changed by descriptors: no link is followed, all or nothing.
+
+Unlike ``system/openat.py`` this is also for a person's own checkout: a folder's mode is never
+changed.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitlab_nightshift.patching.edits import Edit, NotApplicableError, Read, UnreadableFileError
+from gitlab_nightshift.system.openat import write_all
+
+LARGEST_FILE = 5_000_000
+"""Bytes; larger files cannot be part of a change anyway."""
+_OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_REASONS = {
+    errno.ELOOP: "a symbolic link stands in the path",
+    errno.ENOTDIR: "a part of the path is a file or a link, not a folder",
+    errno.EISDIR: "a folder",
+}
+
+
+def make_reader(top: Path) -> Read:
+    """Reads files below ``top``."""
+    return lambda path: _read(top, path)
+
+
+def apply(top: Path, edits: Iterable[Edit]) -> None:
+    """Make the changes below ``top``; when this raises, everything is as it was.
+
+    Raises :class:`NotApplicableError` where a file cannot be written or is not as it was read.
+    """
+    with contextlib.ExitStack() as stack:
+        done = _UndoLog()
+        try:
+            staged = [_stage_file(top, edit, stack, done) for edit in edits]
+            for each in staged:
+                _put(each, done)
+        except BaseException:
+            done.undo()
+            raise
+        done.finish()
+
+
+@dataclass(frozen=True)
+class _StagedFile:
+    """A file to replace: its folder's descriptor, its name, and the new file beside it."""
+
+    path: str
+    fd: int
+    name: str
+    new: str
+    old: bool
+
+
+@dataclass
+class _UndoLog:
+    """What has been done so far, so that it can be undone, the last step first."""
+
+    parts: list[tuple[int, str]] = field(default_factory=list)
+    folders: list[tuple[int, str]] = field(default_factory=list)
+    kept: list[tuple[int, str, str]] = field(default_factory=list)
+    made: list[tuple[int, str]] = field(default_factory=list)
+
+    def undo(self) -> None:
+        for fd, name in reversed(self.made):
+            os.unlink(name, dir_fd=fd)
+        for fd, name, backup in reversed(self.kept):
+            os.rename(backup, name, src_dir_fd=fd, dst_dir_fd=fd)
+        for fd, name in self.parts:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=fd)
+        for fd, name in reversed(self.folders):
+            with contextlib.suppress(OSError):
+                os.rmdir(name, dir_fd=fd)
+
+    def finish(self) -> None:
+        for fd, _, backup in self.kept:
+            os.unlink(backup, dir_fd=fd)
+
+
+def _read(top: Path, path: str) -> bytes | None:
+    try:
+        with contextlib.ExitStack() as stack:
+            fd, name = _open_folder(top, path, stack)
+            file = stack.enter_context(_open_at(name, fd))
+            return _read_content(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableFileError(_describe_error(error)) from None
+
+
+def _read_content(fd: int) -> bytes:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise UnreadableFileError("not a regular file")
+    if status.st_nlink != 1:
+        raise UnreadableFileError("it has several hard links; another of its names may lie outside")
+    parts, left = list[bytes](), LARGEST_FILE + 1
+    while left and (data := os.read(fd, min(left, 1 << 20))):
+        parts.append(data)
+        left -= len(data)
+    if not left:
+        raise UnreadableFileError(f"larger than {LARGEST_FILE} bytes")
+    return b"".join(parts)
+
+
+@contextlib.contextmanager
+def _open_at(
+    name: str, dir_fd: int | None, flags: int = os.O_RDONLY | os.O_NONBLOCK
+) -> Iterator[int]:
+    fd = os.open(name, flags | _OPEN, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open_folder(
+    top: Path, path: str, stack: contextlib.ExitStack, done: _UndoLog | None = None
+) -> tuple[int, str]:
+    """The folder of a path as a descriptor, and the last name; with ``done`` it is created."""
+    *above, name = path.split("/")
+    fd = stack.enter_context(_open_at(str(top), None, _FOLDER))
+    for part in above:
+        if done is not None:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=fd)
+                done.folders.append((fd, part))
+        fd = stack.enter_context(_open_at(part, fd, _FOLDER))
+    return fd, name
+
+
+def _stage_file(top: Path, edit: Edit, stack: contextlib.ExitStack, done: _UndoLog) -> _StagedFile:
+    """Write the new content beside the file; the file itself has to be what was read."""
+    try:
+        fd, name = _open_folder(top, edit.path, stack, done)
+        mode, owner = _check_unchanged(edit, fd, name)
+        new = ""
+        if edit.after is not None:
+            new = f".nightshift-{os.urandom(8).hex()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with _open_at(new, fd, flags) as file:
+                done.parts.append((fd, new))
+                write_all(file, edit.after)
+                if owner:
+                    with contextlib.suppress(PermissionError):
+                        os.fchown(file, *owner)
+                os.fchmod(file, mode)
+        return _StagedFile(edit.path, fd, name, new, edit.before is not None)
+    except OSError as error:
+        raise NotApplicableError([f"{edit.path}: {_describe_error(error)}"]) from None
+
+
+def _check_unchanged(edit: Edit, fd: int, name: str) -> tuple[int, tuple[int, int] | None]:
+    """The mode and owner of the new file. Raises :class:`NotApplicableError` where the file has
+    changed since."""
+    try:
+        with _open_at(name, fd) as file:
+            status, now = os.fstat(file), _read_content(file)
+    except FileNotFoundError:
+        now = None
+    except UnreadableFileError as error:
+        raise NotApplicableError([f"{edit.path}: {error}"]) from None
+    if now != edit.before:
+        raise NotApplicableError([f"{edit.path}: the file has changed since it was read"])
+    if now is None:
+        mask = os.umask(0o022)
+        os.umask(mask)
+        return 0o666 & ~mask, None
+    return stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
+
+
+def _put(staged: _StagedFile, done: _UndoLog) -> None:
+    """Move the old file to a name beside it, and the new one to its place."""
+    fd, name = staged.fd, staged.name
+    try:
+        if staged.old:
+            backup = f".nightshift-{os.urandom(8).hex()}"
+            os.rename(name, backup, src_dir_fd=fd, dst_dir_fd=fd)
+            done.kept.append((fd, name, backup))
+        if staged.new:
+            os.rename(staged.new, name, src_dir_fd=fd, dst_dir_fd=fd)
+            done.made.append((fd, name))
+    except OSError as error:
+        raise NotApplicableError([f"{staged.path}: {_describe_error(error)}"]) from None
+
+
+def _describe_error(error: OSError) -> str:
+    return _REASONS.get(error.errno or 0, f"it cannot be used ({error.strerror})")

@@ -1,0 +1,76 @@
+"""A JSON answer of a model: found in its text, and checked against the schema that it was given.
+
+Only what models get wrong is checked (types, missing keys, other words); the agent's caller
+validates the answer itself.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.patching.blocks import MalformedError
+
+_FENCED = compile_lazily(r"^```(?:json)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
+
+Schema = Mapping[str, Any]
+
+
+def parse_json_answer(text: str, schema: Schema) -> dict[str, Any]:
+    """The one JSON object of an answer: the whole of it, or its only fenced block.
+
+    Raises :class:`MalformedError`.
+    """
+    fenced = _FENCED.findall(text)
+    try:
+        found = json.loads(fenced[0] if len(fenced) == 1 else text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"the answer is not one JSON object alone: {error}") from None
+    if not isinstance(found, dict):
+        raise MalformedError("the answer is JSON, but no object")
+    if problem := next(_find_problems(found, schema, schema, "the answer"), ""):
+        raise MalformedError(problem)
+    selected = found.get("selected")
+    if found.get("result") == "IMPROVEMENT_FOUND" and not (selected and selected.get("files")):
+        raise MalformedError("selected: with IMPROVEMENT_FOUND it has files and a description")
+    return found
+
+
+def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Iterator[str]:
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    schema = whole["$defs"][name] if name else schema
+    if options := schema.get("anyOf"):
+        tried = [list(_find_problems(value, option, whole, where)) for option in options]
+        yield from () if not all(tried) else tried[0]
+        return
+    kind = schema.get("type")
+    if isinstance(kind, str) and not _is(value, kind):
+        yield f"{where}: {kind} expected"
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{where}: one of {', '.join(map(str, schema['enum']))} expected"
+    if isinstance(value, dict):
+        needed = (key for key in schema.get("required", ()) if key not in value)
+        yield from (f"{where}: {key} is missing" for key in needed)
+        for key, inner in schema.get("properties", {}).items():
+            if key in value:
+                yield from _find_problems(value[key], inner, whole, key)
+    if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
+        for item in value:
+            yield from _find_problems(item, items, whole, where)
+
+
+def _is(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _KINDS[kind])

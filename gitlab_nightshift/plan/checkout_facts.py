@@ -1,0 +1,94 @@
+"""What the plan needs to know of the checkout, and whether a night can start from it."""
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import Git, RepositoryPaths
+from gitlab_nightshift.repository.private_repository import create_private_repository
+from gitlab_nightshift.repository.recent_history import count_recent_commits, list_recent_files
+from gitlab_nightshift.repository.remote import GitServer, fetch_ref
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.system.file_names import format_path
+
+
+@dataclass(frozen=True)
+class CheckoutFacts:
+    """The checkout at the start; paths are display names.
+
+    ``unknown_commits`` is how many of those that ``avoid_recent_commits`` asks for a shallow
+    history lacks.
+    """
+
+    base_sha: str
+    target_branch: str
+    files: tuple[str, ...]
+    recent_files: tuple[str, ...]
+    unknown_commits: int = 0
+
+    @property
+    def recent_enforced(self) -> bool:
+        """False where leaving recent files alone would leave less than half of the files."""
+        return len(set(self.recent_files) & set(self.files)) * 2 <= len(self.files)
+
+
+def read_facts(git: Git, checkout: Path, settings: Settings, job: JobFacts) -> CheckoutFacts:
+    """Read a checkout before any agent runs.
+
+    Raises ``E_CONFIG`` for another branch than the target and a repository without commits,
+    ``E_WORKSPACE_DIRTY`` where HEAD is not the job's commit.
+    """
+    place, base = git_verbs.find_paths_and_head(git, checkout)
+    target = _resolve_target_branch(settings, job, place.git_dir)
+    if job.commit_sha and base != job.commit_sha:
+        text = f"HEAD is {base[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+    count = settings.avoid_recent_commits
+    recent = list_recent_files(git, checkout, count)
+    known = count_recent_commits(git, checkout, count) if place.shallow else count
+    return CheckoutFacts(
+        base_sha=base,
+        target_branch=target,
+        files=tuple(map(format_path, git_verbs.list_tracked_files(git, checkout))),
+        recent_files=tuple(sorted(map(format_path, recent))),
+        unknown_commits=count - known,
+    )
+
+
+def deepen_facts(
+    facts: CheckoutFacts, git: Git, source: RepositoryPaths, server: GitServer, count: int
+) -> CheckoutFacts:
+    """The facts with the files of the last ``count`` commits, fetched into a repository of its own;
+    as they are where the server does not give them."""
+    with tempfile.TemporaryDirectory(prefix="history-", dir=git.env["HOME"]) as folder:
+        repository = create_private_repository(git, Path(folder) / "repository.git", source)
+        if not fetch_ref(repository, server, facts.base_sha, count + 1).ok:
+            return facts
+        place, base = repository.folder, facts.base_sha
+        recent = list_recent_files(git, place, count, base)
+        known = count_recent_commits(git, place, count, base)
+        shallow = (place / "shallow").exists()
+    return replace(
+        facts,
+        recent_files=tuple(sorted(map(format_path, recent))),
+        unknown_commits=count - known if shallow else 0,
+    )
+
+
+def _resolve_target_branch(settings: Settings, job: JobFacts, git_dir: Path) -> str:
+    """The branch to work on; in CI the job must run on it."""
+    target = settings.target_branch or job.default_branch or _read_branch(git_dir)
+    if job.in_ci and job.ref_name and job.ref_name != target:
+        raise build_config_error(
+            f"the job runs on {job.ref_name}, not on {target}: run it there, or set target_branch"
+        )
+    return target
+
+
+def _read_branch(git_dir: Path) -> str:
+    """The branch of a person's own checkout; "main" where HEAD is detached."""
+    text = (git_dir / "HEAD").read_text(encoding="utf-8").strip()
+    return text.removeprefix("ref: refs/heads/") if text.startswith("ref:") else "main"

@@ -1,0 +1,80 @@
+"""How the last nights of the schedule ended, from the results in their artifacts."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from gitlab_nightshift.gitlab import ApiError, Project
+from gitlab_nightshift.gitlab.pipelines import Job
+from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.records import Outcome
+
+NIGHTS, MOST_REQUESTS = 4, 10
+"""With tonight's the fifth skip in a row: one request for all, two for each, and one for a pipeline
+of another schedule."""
+LARGEST_RESULT, LONGEST_REASON = 4 * 1024 * 1024, 2_000
+
+
+def find_skips(project: Project, job: JobFacts, output_dir: str) -> tuple[str, ...] | None:
+    """The reasons of the skips in a row before this night, the newest first; None where they cannot
+    be known. Only nights of a schedule count, and one that was not skipped ends the row."""
+    if job.pipeline_source != "schedule":
+        return ()
+    try:
+        return _read_skips(project, job, f"{output_dir}/result.json")
+    except (ApiError, ValueError, RecursionError):
+        return None
+
+
+def find_last_outcome(project: Project, job: JobFacts, output_dir: str) -> str:
+    """How the night before ended; "" where that cannot be known. A night of which a part could not
+    do its work counts as failed."""
+    try:
+        last = next(_read_results(project, job, f"{output_dir}/result.json"), None) or {}
+    except (ApiError, ValueError, RecursionError):
+        return ""
+    return Outcome.FAILED if last.get("error_code") else str(last.get("outcome") or "")
+
+
+def _read_skips(project: Project, job: JobFacts, place: str) -> tuple[str, ...] | None:
+    skips: list[str] = []
+    for result in _read_results(project, job, place):
+        if result is None:
+            return None
+        if result.get("outcome") != Outcome.SKIPPED:
+            break
+        skips.append(str(result.get("reason"))[:LONGEST_REASON])
+        if len(skips) == NIGHTS:
+            break
+    return tuple(skips)
+
+
+def _read_results(
+    project: Project, job: JobFacts, place: str
+) -> Iterator[Mapping[str, object] | None]:
+    """The results of the nights before, the newest first; None where no more can be asked for."""
+    left = MOST_REQUESTS - 1
+    for pipeline in project.pipelines.list_scheduled(job.ref_name, MOST_REQUESTS):
+        if str(pipeline) == job.run_id:
+            continue
+        if left < 2:
+            yield None
+            return
+        last = _find_last_job(project, pipeline, job.job_name)
+        left -= 2 if last else 1
+        if last is None:  # another schedule's
+            continue
+        result = json.loads(project.download_artifact(last.id, place, LARGEST_RESULT))
+        yield result if isinstance(result, dict) else {}
+
+
+def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
+    """The job of a night that wrote its result last: of this one's name, or of several that begin
+    alike (``nightshift:plan``, ``nightshift:publish``)."""
+    head, colon, _ = name.rpartition(":")
+    jobs = (
+        each
+        for each in project.pipelines.list_jobs(pipeline, whole=False)
+        if each.status in ("success", "failed")
+        and (each.name.startswith(f"{head}:") if colon else each.name == name)
+    )
+    return max(jobs, key=lambda each: each.id, default=None)

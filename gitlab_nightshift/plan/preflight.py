@@ -1,0 +1,78 @@
+"""What GitLab can tell before anything is spent: mistakes that would end the night later."""
+
+from datetime import UTC, datetime, time, timedelta
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
+
+ANY_SLUG = "change"
+"""Stands for a branch's own part of its name, which nobody knows yet."""
+SOON = timedelta(days=7)
+
+
+def check_with_gitlab(settings: Settings, project: Project, until: datetime) -> tuple[str, ...]:
+    """Notes for the plan. ``until`` is when the night ends at the latest.
+
+    Raises ``E_CONFIG`` for an archived project or one without merge requests, a branch that would
+    be protected, a reviewer whom GitLab does not know, and a token that ends before the night.
+    """
+    check_usable(project)
+    check_reviewers(settings, project)
+    protection = check_protection(settings, project.list_protected_patterns())
+    return (*protection, *check_expiry(project, until))
+
+
+def check_usable(project: Project) -> None:
+    """Raise ``E_CONFIG`` for a project in which nobody can open a merge request."""
+    if project.facts.archived:
+        raise build_config_error(f"{project.facts.path} is archived: nothing can be pushed there")
+    if project.facts.merge_requests is False:
+        raise build_config_error(
+            f"merge requests are switched off in {project.facts.path}: switch them on in Settings >"
+            " General > Visibility, project features, permissions"
+        )
+
+
+def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Whether the night's branches would be protected; ``patterns`` are the project's protected
+    branches, None where they are not known. Raises ``E_CONFIG`` where they would."""
+    if patterns is None:
+        return (
+            "not known: whether a protected branch matches branch_prefix, as the token may not "
+            "read them",
+        )
+    branch = f"{settings.branch_prefix}{ANY_SLUG}"
+    if pattern := find_protecting_pattern(branch, patterns):
+        raise build_config_error(
+            f"branch_prefix: branches {settings.branch_prefix}… would be protected by {pattern} "
+            "(Settings > Repository > Protected branches), and their pipelines would get protected "
+            "variables: set another branch_prefix, or narrow the protection"
+        )
+    return ()
+
+
+def check_reviewers(settings: Settings, project: Project) -> None:
+    """Raise ``E_CONFIG`` for a reviewer whom GitLab does not know."""
+    unknown = [name for name in list_named_reviewers(settings) if project.has_user(name) is False]
+    if unknown:
+        raise build_config_error(
+            f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (without "
+            "the display name), or take it out"
+        )
+
+
+def check_expiry(project: Project, until: datetime) -> tuple[str, ...]:
+    """A note where the token expires soon. Raises ``E_CONFIG`` where that is before ``until``."""
+    day = project.check_access().expires_on
+    if day is None:
+        return ()
+    ends = datetime.combine(day, time(), UTC)
+    if ends <= until:
+        raise build_config_error(
+            f"GITLAB_TOKEN expires on {day} at 00:00 UTC, before the night can end: rotate it "
+            "(Settings > Access tokens), and store the new one"
+        )
+    return (f"GITLAB_TOKEN expires on {day}: rotate it",) if ends <= until + SOON else ()

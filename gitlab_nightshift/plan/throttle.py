@@ -1,0 +1,67 @@
+"""Less of what people do not want: categories that are refused or ignored are tried less often.
+Pure functions."""
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+
+from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.records import KnownMergeRequest
+
+UNREAD = timedelta(weeks=2)
+"""A merge request that nobody has looked at for so long is ignored."""
+FIRST_PAUSE, MOST_DOUBLINGS = timedelta(weeks=1), 3
+"""After two refusals in a row, twice as long after each further one: eight weeks at most."""
+MOST_REFUSED, MOST_IGNORED = 2, 3
+
+
+def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
+    """Why a category is not tried today, and from when it is; "" where it may be tried."""
+    refused = _list_last_refused(category, memory)
+    if len(refused) >= MOST_REFUSED:
+        pause = FIRST_PAUSE * 2 ** min(len(refused) - MOST_REFUSED, MOST_DOUBLINGS)
+        back = date.fromisoformat(refused[0].day) + pause
+        if day < back:
+            names = _format_names(refused)
+            return f"the last {len(refused)} were closed unmerged ({names}); tried from {back} on"
+    ignored = [each for each in list_ignored(memory, day) if each.category == category]
+    if ignored:
+        back = date.fromisoformat(ignored[0].opened) + UNREAD * 2 ** min(len(ignored), 3)
+        if day < back:
+            names = _format_names(ignored)
+            return f"nobody has looked at {names} for two weeks; tried from {back} on"
+    return ""
+
+
+def list_pausing(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """The newest three that are open, where all are ignored: nights pause. Else none."""
+    newest = sorted(memory.opened, key=lambda each: each.iid, reverse=True)[:MOST_IGNORED]
+    ignored = list_ignored(memory, day)
+    whole = len(newest) == MOST_IGNORED and all(each in ignored for each in newest)
+    return tuple(newest) if whole else ()
+
+
+def describe_pause(pausing: Iterable[KnownMergeRequest]) -> str:
+    """Why nights pause, and what ends it."""
+    names = _format_names(pausing)
+    return f"nobody has looked at {names} for two weeks: merge, close or answer one to go on"
+
+
+def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """Open ones that no person has touched for two weeks, newest first."""
+    found = (
+        each
+        for each in memory.opened
+        if each.unread and each.opened and day - date.fromisoformat(each.opened) >= UNREAD
+    )
+    return tuple(sorted(found, key=lambda each: each.iid, reverse=True))
+
+
+def _list_last_refused(category: str, memory: Memory) -> tuple[KnownMergeRequest, ...]:
+    """Those that were closed unmerged since the last one was merged, newest first."""
+    merged = max((each.day for each in memory.merged if each.category == category), default="")
+    found = (each for each in memory.rejected if each.category == category and each.day > merged)
+    return tuple(sorted(found, key=lambda each: (each.day, each.iid), reverse=True))
+
+
+def _format_names(known: Iterable[KnownMergeRequest]) -> str:
+    return ", ".join(f"!{each.iid}" for each in known)

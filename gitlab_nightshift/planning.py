@@ -1,0 +1,286 @@
+"""The plan stage as a session runs it, and what stages share."""
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from gitlab_nightshift.agents import build_provider, choose_agent
+from gitlab_nightshift.comment_runs import (
+    TriggerContext,
+    add_request_to_plan,
+    build_git_server,
+    look_after,
+    start,
+    take_up_request,
+    tell_taken_up,
+)
+from gitlab_nightshift.dashboard_runs import DashboardOrders, confirm_orders, read_orders
+from gitlab_nightshift.errors import Interruption, NightshiftError
+from gitlab_nightshift.events import (
+    Note,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+)
+from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, deepen_facts
+from gitlab_nightshift.plan.earlier_nights import find_skips
+from gitlab_nightshift.plan.earlier_run import EarlierRun, find_earlier_run
+from gitlab_nightshift.plan.plan_stage import add_findings, make_plan, read_earlier_nights
+from gitlab_nightshift.plan.preflight import check_with_gitlab
+from gitlab_nightshift.plan.schedule import find_pausing, resolve_category, resolve_run_day
+from gitlab_nightshift.policy.night_gates import describe_closed_gates
+from gitlab_nightshift.publish.merge_request import check_templates
+from gitlab_nightshift.publishing import read_checkout_facts
+from gitlab_nightshift.records import (
+    Bundle,
+    Outcome,
+    Plan,
+    read_record,
+    write_record,
+)
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.work.cost_bounds import check_bounds
+from gitlab_nightshift.work_setup import (
+    PUBLISH_NEEDS_S,
+    build_work_context,
+    compute_work_seconds,
+    find_verify_commands,
+)
+
+PAUSE_MARK = "<!-- nightshift-pause -->"
+
+
+@dataclass(frozen=True)
+class _PlanInputs:
+    """What is known before the plan: the checkout, and what GitLab says; ``notes`` say what was
+    looked after before."""
+
+    facts: CheckoutFacts
+    start: TriggerContext
+    memory: Memory
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A plan, the session that it holds for, and what an earlier try has left for it."""
+
+    session: Session
+    plan: Plan
+    earlier: EarlierRun | None = None
+
+
+def _begin(session: Session) -> _PlanInputs:
+    """What can be known without GitLab comes first."""
+    session.emit(StepStarted("plan", "Plan"))
+    check_templates(session.settings)
+    settings = choose_agent(session.settings, session.env).settings
+    check_bounds(settings, build_provider(settings), session.env)
+    facts, begun = read_checkout_facts(session), start(session)
+    memory = read_earlier_nights(session.settings, begun.project)
+    if begun.heard or not begun.project or not _allows_upkeep(session, memory):
+        return _PlanInputs(facts, begun, memory)
+    request, notes = look_after(session, begun.project, memory.opened)
+    return _PlanInputs(facts, replace(begun, heard=request), memory, notes)
+
+
+def _allows_upkeep(session: Session, memory: Memory) -> bool:
+    """Whether open merge requests are looked after: on a real night of the schedule, which nothing
+    pauses. A full list of open ones does not."""
+    settings, job = session.settings, session.job
+    if not (settings.upkeep and settings.enabled and job.in_ci):
+        return False
+    if settings.task or settings.category or settings.dry_run or settings.rehearse:
+        return False
+    day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
+    off = day in settings.quiet_dates or not resolve_category(settings, day)
+    return not off and not find_pausing(settings, memory, day)
+
+
+@contextlib.contextmanager
+def run_plan_stage(session: Session, *, whole: bool) -> Iterator[PlannedRun]:
+    """The plan stage, which writes ``plan.json``; and the session with what a comment asks for,
+    while the checkout stands where that is to be done. ``whole``: the same job does the rest."""
+    begun = _begin(session)
+    with take_up_request(session, begun.start.request) as there:
+        yield _plan_run(there, begun, whole=whole)
+
+
+def plan(session: Session) -> Plan:
+    """The plan stage alone."""
+    with run_plan_stage(session, whole=False) as planned:
+        return planned.plan
+
+
+def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRun:
+    request, heard, project = begun.start.request, begun.start.heard, begun.start.project
+    facts = read_checkout_facts(session) if request and request.head else begun.facts
+    earlier = _find_earlier_run(session, begun, facts, whole=whole)
+    orders = DashboardOrders(session)
+    if not (heard or earlier):
+        orders = read_orders(session, project)
+        session = orders.session
+    verify = find_verify_commands(session, request)
+    memory = begun.memory.restore(orders.restored)
+    made = make_plan(session.settings, session.job, facts, project, memory, verify.commands)
+    made = replace(made, notes=(*made.notes, *begun.notes))
+    made = add_request_to_plan(made, heard)
+    notes: tuple[str, ...] = ()
+    if earlier:
+        made = replace(made, skip=earlier.why)
+    elif project and (session.settings.rehearse or (made.scheduled and not made.skip)):
+        notes = check_with_gitlab(session.settings, project, _estimate_end(session))
+        if not (request and request.head):  # its own branch is no part of the target's history
+            facts = _deepen_history(session, facts)
+    made = add_findings(made, session.settings, facts, notes)
+    tonight = project and not earlier and not session.settings.rehearse
+    if project and tonight:
+        made = _add_skips(session, made, project)
+    if not tell_taken_up(session, made, heard) and request and request.upkeep:
+        # What nobody can count would be done every night.
+        made = replace(made, skip="an open merge request could not be told that it is looked after")
+    _write_plan(session, made, verify)
+    if project and not made.skip:
+        confirm_orders(project, orders, made)
+    if made.pausing and project and tonight:
+        _tell_pause(session, project, made)
+    return PlannedRun(session, made, earlier)
+
+
+def _find_earlier_run(
+    session: Session, begun: _PlanInputs, facts: CheckoutFacts, *, whole: bool
+) -> EarlierRun | None:
+    """What an earlier try has left; nothing is asked where there will be no night in any case."""
+    project, unasked = begun.start.project, begun.start.heard and not begun.start.request
+    settings = session.settings
+    if project is None or unasked or settings.rehearse or not settings.enabled:
+        return None
+    place = f"{settings.output_dir}/bundle"
+    return find_earlier_run(project, session.job, facts, place, whole=whole)
+
+
+def _add_skips(session: Session, made: Plan, project: Project) -> Plan:
+    skips = find_skips(project, session.job, session.settings.output_dir)
+    if skips is None:
+        return replace(made, unknown=(*made.unknown, "whether the last nights were skipped, too"))
+    return replace(made, skipped_before=skips)
+
+
+def _estimate_end(session: Session) -> datetime:
+    """When the run ends at the latest; now, with time to publish, where it has no deadline."""
+    now = datetime.now(UTC)
+    seconds = compute_work_seconds(session, now) or 0.0
+    return now + timedelta(seconds=seconds + PUBLISH_NEEDS_S)
+
+
+def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
+    """The facts with as much history as ``avoid_recent_commits`` asks for, where it can be had."""
+    if not facts.unknown_commits:
+        return facts
+    source = git_verbs.find_repository_paths(session.git, session.checkout)
+    count = session.settings.avoid_recent_commits
+    return deepen_facts(facts, session.git, source, build_git_server(session), count)
+
+
+def _write_plan(session: Session, made: Plan, verify: Commands) -> None:
+    write_record(session.results / "plan.json", made)
+    for text in describe_closed_gates(session.settings):
+        session.emit(Note(text, warning=True))
+    for each in made.left_out:
+        session.emit(Note(f"{each.category} is left out: {each.reason}"))
+    for note in (*made.notes, *(f"not known: {text}" for text in made.unknown)):
+        session.emit(Note(note))
+    session.emit(Note(f"proven by: {_describe_verification(verify)}"))
+    session.emit(StepEnded("plan", not made.skip, _describe_plan(made)))
+
+
+def _tell_pause(session: Session, project: Project, made: Plan) -> None:
+    """Once, on the newest of those that wait: whoever is to review it is told there."""
+    body = (
+        f"The night shift pauses: {made.skip}. `throttle: false` in its settings lets it go on"
+        " without."
+    )
+    try:
+        project.threads.add_comment_once("merge_requests", made.pausing[0], body, PAUSE_MARK)
+    except NightshiftError as error:
+        session.emit(Note(f"the pause could not be told: {error.message}", warning=True))
+
+
+def _describe_verification(verify: Commands) -> str:
+    source = "the build files; verify_commands is empty" if verify.implied else "verify_commands"
+    return f"{', '.join(verify.commands)} ({source})" if verify.commands else NOTHING_TO_RUN
+
+
+def _describe_plan(made: Plan) -> str:
+    if made.skip:
+        return f"skip: {made.skip}"
+    if not made.scheduled:
+        return "No category scheduled for today"
+    return f"{made.date}: {', then '.join(made.categories)}"
+
+
+def preview(session: Session, made: Plan) -> dict[str, str]:
+    """The prompts of a night as they would be sent. Coverage reports are left out: this process may
+    hold the token."""
+    from gitlab_nightshift.work.brief.repository_brief import BriefSources, make_brief
+    from gitlab_nightshift.work.prompt_preview import preview_prompts
+
+    place = build_work_context(session)
+    run = functools.partial(session.git.run, cwd=session.checkout)
+    sources = BriefSources(made, session.checkout, run, place.build_commands, coverage=False)
+    return preview_prompts(place, made, make_brief(sources))
+
+
+def write_failed_bundle(session: Session, error: NightshiftError | Interruption) -> None:
+    """Write the bundle of a run that has ended before its work."""
+    made = Bundle(
+        run_id=session.job.run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        base_sha=session.job.commit_sha,
+        target_branch=session.settings.target_branch or session.job.default_branch,
+        outcome=Outcome.FAILED,
+        reason=error.message if isinstance(error, NightshiftError) else "stopped by a signal",
+        error_code=error.code.value,
+    )
+    _write_bundle(session, made)
+
+
+def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
+    """Write what an earlier try has left as this one's products."""
+    _write_bundle(session, earlier.bundle)
+    (session.results / "bundle/change.patch").write_bytes(earlier.patch)
+    if earlier.published:
+        write_record(session.results / "published.json", earlier.published)
+
+
+def _write_bundle(session: Session, made: Bundle) -> None:
+    folder = session.results / "bundle"
+    folder.mkdir(exist_ok=True)
+    write_record(folder / "bundle.json", made)
+
+
+def emit_run_started(session: Session) -> None:
+    """Say what will be done, where and within which limits."""
+    settings = session.settings
+    seconds = compute_work_seconds(session, datetime.now(UTC))
+    time_left = "no deadline" if seconds is None else f"{seconds / 60:.0f} min for the work"
+    rehearsal = ("a rehearsal: no agent is started, nothing is spent",)
+    facts = (
+        *(rehearsal if settings.rehearse else ()),
+        f"agent {choose_agent(settings, session.env)}, isolation {settings.isolation}",
+        f"budget ${settings.max_budget_usd:g}, {time_left}, "
+        f"at most {settings.max_diff_lines} changed lines",
+    )
+    project = session.job.project_path or str(session.checkout)
+    session.emit(RunStarted(project, facts))
+
+
+def read_plan(session: Session, file: str | None) -> Plan:
+    """The plan of an earlier stage."""
+    return read_record(Plan, locate_product(session, file, "plan.json"))

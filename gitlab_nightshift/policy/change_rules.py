@@ -1,0 +1,61 @@
+"""What no change of a night may do: pure functions of a change and the settings."""
+
+from collections.abc import Collection, Iterable
+
+from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
+from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
+from gitlab_nightshift.policy.path_patterns import find_matching, within
+from gitlab_nightshift.policy.write_gate import list_gated_files
+from gitlab_nightshift.records import ChangeSummary
+from gitlab_nightshift.settings import Settings
+
+ENFORCED = ("diff-too-large", "dependency-file", "recent-file", "outside-paths")
+"""The flags that are rules of a night as well, checked in work and again in publish; not where the
+settings say ``warn`` or ``off``."""
+
+
+def find_violations(
+    change: ChangeSummary,
+    settings: Settings,
+    recent_files: Collection[str],
+    ci_config: str,
+    ci_files: CiFiles = NO_INCLUDES,
+) -> tuple[str, ...]:
+    """Every rule that a change breaks, each as a sentence that helps the next attempt.
+
+    They include what the write gate denies; what it only asks about is in
+    :func:`gitlab_nightshift.policy.write_gate.list_gated_files`.
+    """
+    off = {name for name, level in settings.policy.flags.items() if level != "fail"}
+    recent = [path for path in change.files if path in recent_files]
+    outside = [path for path in change.files if not within(path, settings)]
+    dependencies = find_matching(change.files, DEPENDENCY_FILES)
+    rules = (
+        ("diff-too-large", _describe_excess(change, settings)),
+        ("dependency-file", _describe_paths("is a dependency manifest or lock file", dependencies)),
+        (
+            "recent-file",
+            _describe_paths("was changed by a recent commit and is left alone", recent),
+        ),
+        ("outside-paths", _describe_paths("is outside the paths of this night", outside)),
+    )
+    broken = [text for flag, texts in rules if flag not in off for text in texts]
+    denied = [
+        str(each)
+        for each in list_gated_files(change, settings, ci_config, ci_files)
+        if each.decision == "deny"
+    ]
+    return (*broken, *denied)
+
+
+def _describe_excess(change: ChangeSummary, settings: Settings) -> list[str]:
+    if change.lines <= settings.max_diff_lines:
+        return []
+    return [
+        f"The diff has {change.lines} added and deleted lines; at most {settings.max_diff_lines} "
+        "are allowed. Make a smaller change."
+    ]
+
+
+def _describe_paths(rule: str, paths: Iterable[str]) -> list[str]:
+    return [f"{path} {rule}." for path in paths]

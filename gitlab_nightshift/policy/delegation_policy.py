@@ -1,0 +1,96 @@
+"""What a delegation may do, decided before any agent runs: pure functions of what it asks for.
+
+What it then did to files is judged like any change, by the settings that
+:func:`restrict_settings` gives.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gitlab_nightshift.records.delegation_records import Payload
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.setting_groups import Gate, TestCommand
+
+GateName = Literal["start", "exec", "network", "write"]
+
+
+@dataclass(frozen=True)
+class GateDecision:
+    """A gate that a delegation has to pass, its decision, and why."""
+
+    gate: GateName
+    does: Gate
+    why: str
+
+
+def restrict_settings(settings: Settings) -> Settings:
+    """The settings as they hold for a delegation.
+
+    In production no gate opens without an approval, and only paths that the policy lists are
+    writable: its default, which is every file, does not count.
+    """
+    if settings.profile == "development":
+        return settings
+    policy = settings.policy
+    gates = policy.gates
+    asking = {name: _tighten_gate(getattr(gates, name)) for name in type(gates).model_fields}
+    listed = settings.find_source("policy.writable_paths") != "default"
+    held = policy.model_copy(
+        update={
+            "gates": gates.model_copy(update=asking),
+            "writable_paths": policy.writable_paths if listed else [],
+        }
+    )
+    return settings.model_copy(update={"policy": held})
+
+
+def _tighten_gate(gate: Gate) -> Gate:
+    return "require_approval" if gate == "auto_allow" else gate
+
+
+def list_gates(payload: Payload, settings: Settings) -> tuple[GateDecision, ...]:
+    """The gates before the agent; ``settings`` are those of :func:`restrict_settings`."""
+    development = settings.profile == "development"
+    needs = "needs profile: development"
+    found: list[GateDecision] = []
+    if not development:
+        found.append(GateDecision("start", "require_approval", "a delegation in production"))
+        if payload.workspace.checkout_mode == "in_place":
+            found.append(GateDecision("write", "deny", f"checkout_mode: in_place {needs}"))
+        if not payload.workspace.clean_after:
+            found.append(GateDecision("write", "deny", f"clean_after: false {needs}"))
+    if payload.debug.codex_command:
+        why = "debug.codex_command starts a program of the caller's"
+        does = settings.policy.gates.exec if development else "deny"
+        found.append(GateDecision("exec", does, why if development else f"{why}: it {needs}"))
+    if payload.execution.network == "on":
+        hosts = ", ".join(settings.policy.egress_hosts)
+        found.append(
+            GateDecision("network", settings.policy.gates.network, f"network: on, to {hosts}")
+        )
+    if payload.execution.dependency_policy == "allow_install":
+        why = "dependency_policy: allow_install"
+        found.append(GateDecision("network", settings.policy.gates.network, why))
+    return tuple(found)
+
+
+def find_test_refusal(payload: Payload, settings: Settings) -> str:
+    """Why the test that is asked for may not be run; "" where it may, or none is asked for."""
+    wanted, listed = payload.execution.test_command_id, settings.policy.test_commands
+    if wanted is None:
+        return ""
+    if wanted not in listed:
+        known = ", ".join(listed) or "none"
+        return f"test_command_id: {wanted!r} is not in policy.test_commands ({known})"
+    for argument in payload.execution.test_args:
+        if argument not in listed[wanted].args:
+            return f"test_args: {argument!r} is not in policy.test_commands.{wanted}.args"
+    return ""
+
+
+def build_test_command(payload: Payload, listed: dict[str, TestCommand]) -> tuple[str, ...]:
+    """The words of the test's command line; none where no test is asked for."""
+    wanted = payload.execution.test_command_id
+    if wanted is None:
+        return ()
+    return (*listed[wanted].command, *payload.execution.test_args)

@@ -1,0 +1,74 @@
+"""Patterns for paths, and tables of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.settings import Settings
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_WILD = compile_lazily(r"[*?/]+")
+_SPECIAL = compile_lazily(r"[\\\[!#\s]")
+
+
+@dataclass(frozen=True)
+class PathGroup:
+    """Files of one tool: patterns as in ``.gitignore``, a path for each that has a wildcard."""
+
+    name: str
+    patterns: tuple[str, ...]
+    examples: tuple[str, ...]
+
+
+def read_groups(table: str) -> tuple[PathGroup, ...]:
+    """The groups of a table: ``name: pattern pattern -> example example``, one a line."""
+    return tuple(_read_group(line) for line in table.splitlines() if line.strip())
+
+
+def _read_group(line: str) -> PathGroup:
+    name, _, rest = line.strip().partition(": ")
+    patterns, _, examples = rest.partition(" -> ")
+    return PathGroup(name, tuple(patterns.split()), tuple(examples.split()))
+
+
+def within(path: str, settings: Settings) -> bool:
+    """True where ``paths`` and ``exclude_paths`` allow a path."""
+    if settings.paths and not matches(path, settings.paths):
+        return False
+    return not matches(path, settings.exclude_paths)
+
+
+def matches(path: str, patterns: Iterable[str]) -> bool:
+    """True where one of the patterns, written as in ``.gitignore``, matches the path."""
+    return bool(find_matching((path,), patterns))
+
+
+def find_matching(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """The paths that one of the patterns matches."""
+    known = tuple(patterns)
+    return [path for path in paths if _is_matched(path, known)]
+
+
+def _is_matched(path: str, patterns: tuple[str, ...]) -> bool:
+    """True where a pattern matches. Only what may match is compiled: seldom one of hundreds."""
+    possible = tuple(
+        each for each in patterns if all(part in path for part in _split_pattern(each))
+    )
+    return bool(possible) and _compile_patterns(possible).match_file(path)
+
+
+@cache
+def _split_pattern(pattern: str) -> tuple[str, ...]:
+    """Texts that are in every path the pattern matches; none where that is not simple to say."""
+    return () if _SPECIAL.search(pattern) else tuple(filter(None, _WILD.split(pattern)))
+
+
+@lru_cache(maxsize=64)
+def _compile_patterns(patterns: tuple[str, ...]) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(patterns)

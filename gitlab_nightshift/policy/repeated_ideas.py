@@ -1,0 +1,85 @@
+"""Whether an idea repeats one that people have refused, or that waits for them. Pure functions.
+
+Ideas are known by what they touch, not by their words: another model, or the same one tomorrow,
+says the same thing differently.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import AnalysisCandidate, KnownMergeRequest
+
+_NAMES = compile_lazily(
+    r"""(?x)
+      ` ([A-Za-z_][\w.:]*) (?: \(\) )? `   # `parse_line`, `Parser.parse()`
+    | \b ([a-z_]\w*) \( \)                   # parse_line()
+    | \b ([a-z]+ _ \w+) \b                   # parse_line
+    | \b ([a-z]+ [A-Z] \w*) \b               # parseLine
+    """
+)
+_FILE = compile_lazily(r"\.(?:[a-z]{1,4}|scala|swift)$")  # parser.py
+
+
+def find_repeated(
+    category: str, candidate: AnalysisCandidate, known: Iterable[KnownMergeRequest]
+) -> KnownMergeRequest | None:
+    """The merge request that a candidate repeats: of the same kind, in the same files; and in the
+    same functions, where both name any."""
+    named = list_names(f"{candidate.description}\n{candidate.rationale}")
+    return next((each for each in known if _repeats(each, category, candidate.files, named)), None)
+
+
+def find_repeated_change(
+    category: str,
+    files: Sequence[str],
+    symbols: Sequence[str],
+    known: Iterable[KnownMergeRequest],
+) -> KnownMergeRequest | None:
+    """The same for what a change really touches."""
+    return next((each for each in known if _repeats(each, category, files, symbols)), None)
+
+
+def _repeats(
+    known: KnownMergeRequest, category: str, files: Sequence[str], symbols: Iterable[str]
+) -> bool:
+    ours, theirs = {*files}, {*known.files}
+    shared = len(ours & theirs)
+    if known.category != category or not shared:
+        return False
+    our_names, their_names = _split_names(symbols), _split_names(known.symbols)
+    if our_names and their_names:
+        same = any(one <= other or other <= one for one in our_names for other in their_names)
+        # An idea often names one file, and its change has the test too.
+        return same and 2 * shared >= min(len(ours), len(theirs))
+    return 4 * shared >= max(len(ours), len(theirs))
+
+
+def _split_names(symbols: Iterable[str]) -> set[frozenset[str]]:
+    """The words of each name: an idea says ``parse`` where its change has ``test_parse_empty``,
+    and seldom has the class of a method."""
+    last = (re.split(r"[.:]+", name)[-1] for name in symbols)
+    words = (re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name) for name in last)
+    return {frozenset(map(str.lower, each)) - {"test", "tests"} for each in words} - {frozenset()}
+
+
+def list_names(text: str) -> tuple[str, ...]:
+    """What looks like the name of a function or class in an idea's words; names of files are not.
+
+    >>> list_names("Cover `Parser.parse()` and read_line of parser.py")
+    ('Parser.parse', 'read_line')
+    """
+    found = (next(filter(None, groups)) for groups in _NAMES.findall(text))
+    return tuple(dict.fromkeys(name for name in found if not _FILE.search(name)))
+
+
+def describe_repetition(known: KnownMergeRequest) -> str:
+    """One line: which merge request it repeats, and why that was refused.
+
+    >>> describe_repetition(KnownMergeRequest(7, "T", "", "docs", "b", day="2026-11-02"))
+    'it repeats !7, closed without a merge on 2026-11-02, no reason given'
+    """
+    if not known.day:
+        return f"it repeats !{known.iid}, which is open"
+    why = "; ".join(known.reasons) or "no reason given"
+    return f"it repeats !{known.iid}, closed without a merge on {known.day}, {why}"

@@ -1,0 +1,26 @@
+"""What processes that run agents do first: they give up what they do not need."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gitlab_nightshift.sandbox import self_confinement
+from gitlab_nightshift.system.supervised_process import heed
+from gitlab_nightshift.work.sandbox_fit import SandboxUnavailable
+from gitlab_nightshift.work.work_context import WorkContext
+
+
+def confine_work(place: WorkContext, inputs: Mapping[str, Any]) -> WorkContext:
+    """Confine this process as the supervisor says; from then on it handles signals."""
+    if not inputs.get("confined"):
+        heed()
+        return place
+    return dataclasses.replace(place, own=self_confinement.confine(inputs["confined"], heed))
+
+
+def tell_unfit(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The step's answer, or ``unfit``: why it cannot be done in this process's namespaces."""
+    try:
+        return step()
+    except SandboxUnavailable as unfit:
+        return {"unfit": str(unfit)}

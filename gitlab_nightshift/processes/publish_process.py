@@ -1,0 +1,82 @@
+"""The process that holds the token again, once every process of work is gone: it publishes a
+bundle, and answers whoever asked for the run."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.comment_runs import tell_ended
+from gitlab_nightshift.dashboard_runs import update_dashboard
+from gitlab_nightshift.exit_status import run_guarded
+from gitlab_nightshift.job import JobFacts, Secrets
+from gitlab_nightshift.output.channel import OutputChannel
+from gitlab_nightshift.processes.publish_data import unpack_source
+from gitlab_nightshift.processes.settings_data import unpack_settings
+from gitlab_nightshift.publish.publish_context import SourceCheckout
+from gitlab_nightshift.publishing import publish
+from gitlab_nightshift.records import Bundle, Publication, TaskRequest, Usage, read_own
+from gitlab_nightshift.records.strict_reading import make_record
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.report.run_result import build_run_result
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.sandbox.self_confinement import leave_checkout
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.supervised_process import heed, serve_stage
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``system/supervised_process.py``)."""
+    return serve_stage(_publish, heeding=False)
+
+
+def _publish(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"status": run_guarded(lambda: _run_publish(inputs), {"GITLAB_TOKEN": inputs["token"]})}
+
+
+def _run_publish(inputs: Mapping[str, Any]) -> int:
+    source = unpack_source(inputs["source"])
+    tempfile.tempdir = inputs["private"]
+    leave_checkout(Path(inputs["checkout"]), source.parts.objects, Path(inputs["private"]))
+    heed()
+    session = _build_session(inputs)
+    request = inputs["request"] and make_record(TaskRequest, inputs["request"])
+    published = _publish_bundle(session, source, inputs, request) if inputs["ready"] else None
+    bundle = read_own(Bundle, session.results / "bundle/bundle.json")
+    if inputs["usage"]:
+        bundle = replace(bundle, usage=make_record(Usage, inputs["usage"]))
+    result = build_run_result(bundle, published)
+    tell_ended(session, request, result, bundle, published)
+    update_dashboard(session, result)
+    return 0
+
+
+def _publish_bundle(
+    session: Session, source: SourceCheckout, inputs: Mapping[str, Any], request: TaskRequest | None
+) -> Publication:
+    recent = frozenset(inputs["recent"])
+    return publish(session, session.results / "bundle", source, recent, request=request)
+
+
+def _build_session(inputs: Mapping[str, Any]) -> Session:
+    """What publish needs of a run; none of it is read from the checkout after the agents."""
+    checkout, private = Path(inputs["checkout"]), Path(inputs["private"])
+    home = Path(tempfile.mkdtemp(prefix="publish-", dir=private))  # nobody has prepared it
+    git = git_verbs.build_isolated_git(home, build_search_path(inputs["own"], checkout))
+    return Session(
+        env=inputs["network"],
+        folder=checkout,
+        settings=unpack_settings(inputs["settings"]),
+        job=JobFacts(**inputs["job"]),
+        secrets=Secrets(inputs["token"], {}, tuple(inputs["values"])),
+        git=git,
+        machine_git=git,
+        checkout=checkout,
+        config_folder=checkout,
+        private=private,
+        results=private / "results",
+        redact=Redactor(tuple(inputs["values"])),
+        emit=OutputChannel(inputs["outlet"]),
+    )

@@ -1,0 +1,48 @@
+"""The last process of a run: writes its result, for people and machines. It holds no secret."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import to_exit_status
+from gitlab_nightshift.events import Note, RunEnded
+from gitlab_nightshift.exit_status import run_guarded
+from gitlab_nightshift.output.channel import OutputChannel
+from gitlab_nightshift.records import Bundle, Publication, Usage, read_own
+from gitlab_nightshift.records.strict_reading import make_record
+from gitlab_nightshift.report.report_files import read_patch, render_result_files
+from gitlab_nightshift.report.run_result import build_run_result
+from gitlab_nightshift.system.supervised_process import serve_stage
+
+
+def main(_data: Mapping[str, Any]) -> int:
+    """Run as a process (``system/supervised_process.py``)."""
+    return serve_stage(_report)
+
+
+def _report(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"status": run_guarded(lambda: _run_report(inputs), {})}
+
+
+def _run_report(inputs: Mapping[str, Any]) -> int:
+    results, outlet = Path(inputs["results"]), OutputChannel(inputs["outlet"])
+    bundle = read_own(Bundle, results / "bundle/bundle.json")
+    there = results / "published.json"
+    published = read_own(Publication, there) if there.exists() else None
+    bundle = _with_usage(bundle, inputs["usage"])
+    result = build_run_result(bundle, published, inputs["project"], inputs["pipeline_url"])
+    patch = read_patch(results / "bundle")
+    files = render_result_files(result, patch, inputs["report_url"])
+    for line in inputs["warnings"]:
+        outlet(Note(line, warning=True))
+    for name, text in files.items():
+        outlet.send_record(name, text.encode())
+    outlet(RunEnded(result))
+    outlet.close()
+    return to_exit_status(result.error_code)
+
+
+def _with_usage(bundle: Bundle, usage: Mapping[str, Any] | None) -> Bundle:
+    """The bundle with the usage that the gateway counted; without one, with what work says."""
+    return replace(bundle, usage=make_record(Usage, usage)) if usage else bundle

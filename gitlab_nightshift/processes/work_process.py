@@ -1,0 +1,63 @@
+"""The process that runs agents and reads what they write. It holds no secret.
+
+What it logs and keeps goes to the redactor, one way.
+"""
+
+import dataclasses
+import functools
+import socket
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from gitlab_nightshift.exit_status import run_guarded
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.output.channel import OutputChannel
+from gitlab_nightshift.output.sent_logs import open_logs
+from gitlab_nightshift.processes.confine_self import confine_work, tell_unfit
+from gitlab_nightshift.processes.work_data import unpack_work_place
+from gitlab_nightshift.records import Plan, build_adapter
+from gitlab_nightshift.repository.taken_checkout import TakenCheckout
+from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
+from gitlab_nightshift.system.prepared_folders import PreparedFolders
+from gitlab_nightshift.system.supervised_process import serve_stage
+from gitlab_nightshift.work.work_context import WorkContext
+from gitlab_nightshift.work.work_stage import NIGHT, Workflow, work
+
+
+def main(data: Mapping[str, Any]) -> int:
+    """Run as a process (``system/supervised_process.py``). With ``data["ahead"]`` it examines the
+    machine before it gets its input, while the plan waits for GitLab."""
+    walked = walk_system() if data["ahead"] else None
+    return serve_stage(functools.partial(_work, walked), heeding=False)
+
+
+def _work(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return tell_unfit(lambda: {"status": run_guarded(lambda: _run_night(walked, inputs), {})})
+
+
+def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
+    outlet = OutputChannel(inputs["outlet"])
+    taken = TakenCheckout.from_data(inputs["taken"], moved=inputs["moved"])
+    prepared = PreparedFolders.from_data(inputs["prepared"], taken)
+    tempfile.tempdir = str(prepared.temporary)
+    logs = open_logs(prepared.private / "logs", outlet)
+    place = unpack_work_place(inputs["place"], logs, outlet, prepared)
+    place = confine_work(dataclasses.replace(place, walked=walked), inputs)
+    control = socket.socket(fileno=inputs["control"])
+    gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
+    plan = build_adapter(Plan).validate_python(inputs["plan"])
+    work(plan, place, gateway, outlet.send_record, _choose_workflow(plan, place))
+    return 0
+
+
+def _choose_workflow(plan: Plan, place: WorkContext) -> Workflow:
+    if plan.request and plan.request.upkeep:
+        from gitlab_nightshift.work.upkeep_task import REPAIR, REVIEW
+
+        return REPAIR if plan.request.upkeep == "repair" else REVIEW
+    if not place.settings.rehearse:
+        return NIGHT
+    from gitlab_nightshift.work.rehearsal import build_rehearsal
+
+    return build_rehearsal(plan)

@@ -1,0 +1,231 @@
+"""The description of a merge request, from the bundle alone.
+
+Pure functions. All that an agent wrote goes through :mod:`gitlab_nightshift.publish.escaping`.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from gitlab_nightshift.gitlab import Marker, write_marker
+from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
+from gitlab_nightshift.records import (
+    AnalysisCandidate,
+    Bundle,
+    Check,
+    CheckOutcome,
+    CommandResult,
+    Finding,
+    GatedFile,
+    Proposal,
+    TaskRequest,
+    ToolCall,
+    ToolUse,
+)
+
+MOST_FILES = 50
+MOST_FINDINGS = 30
+MOST_DOUBTS = 10
+MOST_CALLS_SHOWN = 20
+MOST_ATTEMPTS = 10
+
+_WEB_ADDRESS = compile_lazily(r"https?://[\w./:~%#-]+")
+
+
+def render_description(
+    bundle: Bundle,
+    proposal: Proposal,
+    job: JobFacts,
+    mark: Marker,
+    approved_by: str = "",
+    request: TaskRequest | None = None,
+) -> str:
+    """The description: Markdown with the headings Summary, Reasoning, Changes, Verification.
+
+    ``approved_by`` is the login of who has approved what the gates ask about, ``request`` the
+    comment that asked for the change.
+    """
+    parts = (
+        f"## Summary\n\n{_render_summary(proposal, approved_by)}",
+        f"## Reasoning\n\n{_render_reasoning(bundle, proposal)}",
+        f"## Changes\n\n{_render_changes(proposal)}",
+        f"## Verification\n\n{_render_verification(bundle, proposal)}",
+        f"---\n\n{_render_origin(bundle, job, request)}",
+        write_marker(mark),
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _render_summary(proposal: Proposal, approved_by: str) -> str:
+    """What a reviewer needs first: what it is, what proves it, and what is in doubt."""
+    shown = [_render_finding(finding) for finding in proposal.findings[:MOST_FINDINGS]]
+    doubts = [each for each in proposal.verdict.doubts if each.strip()][:MOST_DOUBTS]
+    shown += [f"{to_markdown_line(each)} (doubted by the second agent)" for each in doubts]
+    parts = [to_markdown(proposal.draft.summary), f"**{_render_proofs(proposal)}**"]
+    if shown:
+        parts.append("Please look at:\n\n" + "\n".join(f"- {each}" for each in shown))
+    return _join_paragraphs([*parts, *_render_gates(proposal.gates, approved_by)])
+
+
+def _render_proofs(proposal: Proposal) -> str:
+    """What proves the change and how large it is, on one line."""
+    held = [each.detail for each in proposal.checks if each.seen is CheckOutcome.PASSED]
+    ran = [f"{to_code_span(each.command)} passed" for each in proposal.commands if each.ok]
+    change = proposal.change
+    size = f"{change.lines} {_pluralize('line', change.lines)}, "
+    size += f"{len(change.files)} {_pluralize('file', len(change.files))}"
+    proofs = [*(to_markdown_line(each.partition("; ")[0]) for each in held[-1:]), *ran[:3]]
+    return " · ".join([*(proofs or ["Nothing was run on it"]), size])
+
+
+def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
+    analysis, draft = proposal.analysis, proposal.draft
+    chosen = analysis.selected
+    text = draft.reasoning or (chosen.rationale if chosen else "")
+    parts = [f"Category: {to_markdown_line(bundle.category_used)}.", to_markdown(text)]
+    ranked = sorted(analysis.candidates, key=lambda each: each.rank)
+    candidates = [
+        "\n".join(_render_candidate(n, each, each == chosen) for n, each in enumerate(ranked, 1))
+    ]
+    if rejected := [f"- {to_markdown_line(each)}" for each in draft.rejected_alternatives if each]:
+        candidates.append("Why not the others:\n\n" + "\n".join(rejected))
+    parts.append(_fold("Candidates considered", candidates))
+    attempts = [
+        f"- {to_markdown_line(each.category, 100)}, attempt {each.number}: "
+        f"{to_markdown_line(each.why.strip().partition(chr(10))[0])}"
+        for each in bundle.failed_attempts[:MOST_ATTEMPTS]
+    ]
+    parts.append(_fold("Attempts that were sent back", ["\n".join(attempts)]))
+    return _join_paragraphs(parts)
+
+
+def _fold(title: str, parts: Iterable[str]) -> str:
+    """Paragraphs that a reader unfolds; "" where there are none."""
+    inside = _join_paragraphs(parts)
+    return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>" if inside else ""
+
+
+def _render_candidate(number: int, candidate: AnalysisCandidate, chosen: bool) -> str:
+    mark = " **(chosen)**" if chosen else ""
+    files = ", ".join(to_code_span(path) for path in candidate.files[:5])
+    return f"{number}. {to_markdown_line(candidate.description, 300)} ({files}){mark}"
+
+
+def _render_changes(proposal: Proposal) -> str:
+    change = proposal.change
+    shown = [f"- {to_code_span(path)}" for path in change.files[:MOST_FILES]]
+    if left := len(change.files) - len(shown):
+        shown.append(f"- and {left} more")
+    count = f"{len(change.files)} {_pluralize('file', len(change.files))}"
+    lines = f"{count}, {change.added} lines added, {change.deleted} deleted:\n\n"
+    return _join_paragraphs([to_markdown(proposal.draft.changes), lines + "\n".join(shown)])
+
+
+def _render_verification(bundle: Bundle, proposal: Proposal) -> str:
+    """Only facts: what ran on which commit, and what was not checked."""
+    verdict = proposal.verdict
+    checks = [
+        *_render_commands(proposal.commands, bundle.base_sha),
+        *map(_render_check, proposal.checks),
+    ]
+    parts = ["\n".join(checks)]
+    if verdict.passed:
+        said = "The Verify bead, a second agent, found the change good."
+        parts.append(f"{said} {_render_tools(proposal.verify_tools)}")
+    parts.append(_render_sandbox(bundle.isolation))
+    parts.append("\n".join(f"- {to_markdown_line(note)}" for note in proposal.notes))
+    return _join_paragraphs(parts)
+
+
+def _render_tools(ran: ToolUse | None) -> str:
+    """What Verify was seen to run: never its own claim. The results are its CLI's word."""
+    if ran is None:
+        return "What it ran is not known."
+    if not ran.calls and not ran.more:
+        return "It read, and ran nothing."
+    model = ran.source == "gateway"
+    calls = [_render_call(call, by_model=model) for call in ran.calls[:MOST_CALLS_SHOWN]]
+    more = len(ran.calls[MOST_CALLS_SHOWN:]) + ran.more
+    rest = [f"{more} more"] if more else []
+    head = "Its model asked for these commands" if model else "Its CLI reports these commands"
+    return f"{head}: {', '.join([*calls, *rest])}."
+
+
+def _render_call(call: ToolCall, *, by_model: bool) -> str:
+    said = to_markdown_line(call.reported) or "without a result"
+    return f"{to_code_span(call.subject or call.tool)} ({said}{', as its CLI reports' * by_model})"
+
+
+def _render_sandbox(isolation: str) -> str:
+    """Where the agents and the commands ran, with the guarantees that held only in part."""
+    if isolation == "none":
+        return "Agents and commands ran without a sandbox (`isolation: none`)."
+    return f"Agents and commands ran in the sandbox {to_markdown_line(isolation)}."
+
+
+def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]:
+    """Which sensitive files a reviewer has to look at, and who approved which."""
+    rows = {each: f"- {to_code_span(each.path)} {to_markdown_line(each.why)}." for each in gates}
+    drafts = [row for each, row in rows.items() if each.decision == "draft"]
+    approved = [row for each, row in rows.items() if each.decision == "require_approval"]
+    if drafts:
+        head = "A draft, because it changes sensitive files. Look at them before it is marked ready"
+        yield f"{head}:\n\n" + "\n".join(drafts[:MOST_FILES])
+    if approved:
+        head = f"Published with the approval of {to_code_span(approved_by)}, who started its job"
+        yield f"{head}:\n\n" + "\n".join(approved[:MOST_FILES])
+
+
+def _render_commands(results: Iterable[CommandResult], base_sha: str) -> Iterator[str]:
+    ran = tuple(results)
+    if not ran:
+        yield "This program ran no command on the change."
+    else:
+        base = to_code_span(base_sha[:12])
+        yield f"This program ran, on commit {base} with only this change applied:\n"
+    for result in ran:
+        ended = "did not end" if result.exit_status is None else f"exit {result.exit_status}"
+        again = ", at the second try" if result.flaky else ""
+        yield f"- {to_code_span(result.command)}: {ended}, {result.duration_s:.1f} s{again}"
+
+
+def _render_check(check: Check) -> str:
+    return f"- {_SEEN[check.seen]}{to_markdown_line(check.title)}: {to_markdown_line(check.detail)}"
+
+
+_SEEN = {
+    CheckOutcome.PASSED: "",
+    CheckOutcome.FAILED: "Failed: ",
+    CheckOutcome.TOLD: "",
+    CheckOutcome.NOT_CHECKED: "Not checked: ",
+}
+
+
+def _render_finding(finding: Finding) -> str:
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return f"{to_code_span(place) + ': ' if place else ''}{to_markdown_line(finding.detail)}"
+
+
+def _render_origin(bundle: Bundle, job: JobFacts, request: TaskRequest | None) -> str:
+    """Where the change comes from, in this program's own words: its reference to the issue is
+    meant, and closes nothing."""
+    where = f", run {to_code_span(bundle.run_id)}"
+    if _WEB_ADDRESS.fullmatch(job.pipeline_url):
+        where = f" in [this pipeline]({job.pipeline_url})"
+    text = f"Opened by the night shift{where}."
+    if request is None:
+        return (
+            f"{text} Not wanted? Close it, and say why in a comment: the idea is not tried again."
+        )
+    if _WEB_ADDRESS.fullmatch(request.url):
+        text += f" Asked for in [this comment]({request.url})."
+    text += " Something to change? Comment here, beginning with `/nightshift` and the task."
+    return f"{text}\n\nRelated to #{request.place.iid}"
+
+
+def _join_paragraphs(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _pluralize(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"

@@ -1,0 +1,123 @@
+"""What the publish stage works with, and what it reads of the checkout."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.records import TaskRequest
+from gitlab_nightshift.repository import git as host_git
+from gitlab_nightshift.repository.git import CommitIdentity, Git
+from gitlab_nightshift.repository.private_repository import RepositoryParts, read_parts
+from gitlab_nightshift.repository.remote import GitServer
+from gitlab_nightshift.retry import Clock
+
+if TYPE_CHECKING:  # a delegation's last process judges a bundle, too, and opens no run
+    from gitlab_nightshift.session import Session
+
+STYLE_MESSAGES = 20
+"""How many of the last commit messages show the repository's style."""
+
+
+@dataclass(frozen=True)
+class SourceCheckout:
+    """What was read of the checkout: its repository's parts, commit, configuration and style.
+
+    After that publish needs only the checkout's objects.
+    """
+
+    parts: RepositoryParts
+    head: str
+    config: Mapping[str, str]
+    identity: CommitIdentity | None
+    messages: tuple[str, ...]
+
+
+def read_source(git: Git, checkout: Path) -> SourceCheckout:
+    """Read a checkout. ``git`` is ``with_machine_config``: the identity is this machine's.
+
+    Raises ``E_CONFIG`` where it is no checkout or has no commit.
+    """
+    place, head = host_git.find_paths_and_head(git, checkout)
+    return SourceCheckout(
+        parts=read_parts(place),
+        head=head,
+        config=host_git.read_conversion_config(git, checkout),
+        identity=host_git.read_identity(git, checkout),
+        messages=host_git.read_commit_messages(git, checkout, STYLE_MESSAGES),
+    )
+
+
+@dataclass(frozen=True)
+class PublishContext:
+    """What the publish stage works with.
+
+    ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
+    patience runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
+    login of who has approved this publication, "" where nobody has; ``request`` is the comment that
+    asked for it, where one did.
+    """
+
+    session: "Session"
+    project: Project
+    source: SourceCheckout
+    recent_files: frozenset[str] = frozenset()
+    clock: Clock = field(default_factory=Clock)
+    approved_by: str = ""
+    request: TaskRequest | None = None
+
+    @property
+    def base(self) -> str:
+        """The commit that a bundle must be made for: the job's, else the checked-out one."""
+        return self.session.job.commit_sha or self.source.head
+
+    @property
+    def target(self) -> str:
+        """The branch to merge into."""
+        return (
+            self.session.settings.target_branch
+            or self.session.job.default_branch
+            or self.project.read_default_branch()
+        )
+
+    @property
+    def resume(self) -> str:
+        """The command that goes on after a failure."""
+        return f"nightshift publish {self.session.settings.output_dir}/bundle"
+
+    def build_git_server(self) -> GitServer:
+        """Where to push, and with what. Raises ``E_CONFIG`` where the project is not known."""
+        if not self.session.job.project_path or not self.session.job.server_url:
+            raise build_config_error("the project is not known: set repo_url to its web address")
+        url = f"{self.session.job.server_url.rstrip('/')}/{self.session.job.project_path}.git"
+        return GitServer(url, self.session.secrets.gitlab_token, env=self.session.network)
+
+
+def choose_author(context: PublishContext) -> CommitIdentity:
+    """The commit's author, by ``commit_author``. Raises ``E_CONFIG`` where there is none."""
+    if context.session.settings.commit_author == "token":
+        access = context.project.check_access()
+        name, email = access.name, access.email
+        missing = "GitLab tells no e-mail address of the token's user: set commit_author: host"
+    else:
+        known = context.source.identity or CommitIdentity(
+            context.session.job.user_name, context.session.job.user_email
+        )
+        name, email = known.name, known.email
+        missing = (
+            "no name and e-mail for the commit: set git's user.name and user.email on this "
+            "machine, or commit_author: token"
+        )
+    person = CommitIdentity(_clean_text(name), _clean_text(email))
+    if not person.name or not person.email:
+        raise build_config_error(missing)
+    return person
+
+
+def _clean_text(text: str) -> str:
+    """As git would store it: nothing that ends the line or the name."""
+    return re.sub("[<>]", "", make_printable(text, "")).strip(" .,:;\"'\\")

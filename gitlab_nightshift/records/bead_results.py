@@ -1,0 +1,104 @@
+"""Beads and commands that have ended, and what they cost."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self, TypeVar
+
+from gitlab_nightshift.records.handoffs import Handoff
+from gitlab_nightshift.records.tool_calls import ToolUse
+
+
+class BeadStatus(StrEnum):
+    """How a bead's process ended; everything but ``ok`` is a failed bead."""
+
+    OK = "ok"
+    BUDGET = "budget"
+    DENIED = "denied"
+    UNAVAILABLE = "unavailable"
+    BAD_OUTPUT = "bad_output"
+    NO_HANDOFF = "no_handoff"
+    CRASHED = "crashed"
+    IDLE = "idle"
+    TIMEOUT = "timeout"
+    OUTPUT_LIMIT = "output_limit"
+    DISK_FULL = "disk_full"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a bead or a run cost. ``None`` is unknown, and a sum with an unknown is unknown.
+
+    ``assumed_usd`` and ``assumed_tokens`` are the part of it that no endpoint has reported: the
+    worst case of answers whose end did not arrive. With it the sum is what was used at most.
+    """
+
+    cost_usd: float | None = 0.0
+    tokens: int | None = 0
+    assumed_usd: float = 0.0
+    assumed_tokens: int = 0
+
+    def __add__(self, other: Self) -> "Usage":
+        return Usage(
+            _add_amounts(self.cost_usd, other.cost_usd),
+            _add_amounts(self.tokens, other.tokens),
+            self.assumed_usd + other.assumed_usd,
+            self.assumed_tokens + other.assumed_tokens,
+        )
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _add_amounts(left: Number | None, right: Number | None) -> Number | None:
+    return None if left is None or right is None else left + right
+
+
+@dataclass(frozen=True)
+class BeadResult:
+    """One bead's process, ended. ``handoff`` is the validated hand-off where there is one,
+    ``tools`` the tools that it was seen to call, None where nobody saw.
+
+    Of an agent's own word are ``said``, its last one, and ``missing``, commands that its shell has
+    not found.
+    """
+
+    bead: str
+    category: str
+    attempt: int
+    model: str
+    status: BeadStatus
+    usage: Usage
+    duration_s: float
+    error: str = ""
+    handoff: Handoff | None = None
+    denied: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    said: str = ""
+    missing: tuple[str, ...] = ()
+    tools: ToolUse | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True where the process ended well and its hand-off is whole."""
+        return self.status is BeadStatus.OK
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """A command that this program ran itself. ``exit_status`` is None where it did not end.
+
+    ``flaky``: it failed first, and passed when it was run again on the same files. ``output`` is
+    the end of what it printed.
+    """
+
+    command: str
+    exit_status: int | None
+    duration_s: float
+    error: str = ""
+    flaky: bool = False
+    output: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True for exit status 0."""
+        return self.exit_status == 0

@@ -1,0 +1,222 @@
+"""A delegation: what is asked for, and what comes back (contract, "Delegation").
+
+The payload's defaults are those of the contract; the result's ``None`` is "there is none".
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from gitlab_nightshift.errors import Code
+from gitlab_nightshift.records.field_bounds import Between, Length
+
+STRICT = {"extra": "forbid", "strict": True}
+LONGEST_PROMPT = 20_000
+"""Characters; a longer one is a document, not a task."""
+LONGEST = 4_000
+"""Characters of a text of the result."""
+
+Name = Annotated[str, Length(200, least=1)]
+Place = Annotated[str, Length(4096, least=1)]
+Word = Annotated[str, Length(1000)]
+RepoType = Literal["local_path", "git_url", "workspace_id"]
+CheckoutMode = Literal["worktree", "copy", "in_place"]
+DependencyPolicy = Literal["lockfile_only", "allow_install", "deny_install"]
+ProviderUsed = Literal["codex", "claude_code", "patch_fallback"]
+TestResult = Literal["passed", "failed", "skipped"]
+
+
+@dataclass(frozen=True)
+class Repo:
+    """Where the repository is."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    type: RepoType = "local_path"
+    """`local_path`: the top of a checkout; `git_url`: https, no credentials; `workspace_id`: the
+    name of a checkout below `NIGHTSHIFT_WORKSPACES`."""
+    value: Place = "."
+    """The path, the URL or the name."""
+
+
+@dataclass(frozen=True)
+class WorkspaceOptions:
+    """Where in the repository, from which commit, and in which kind of checkout."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    workspace_subdir: Annotated[str, Length(4096)] = ""
+    """The only folder in which files may change; empty is everywhere."""
+    base_ref: Annotated[str, Length(255)] = ""
+    """A commit, branch or tag; empty is the checked-out commit."""
+    branch_name: Annotated[str, Length(200)] = ""
+    """The branch that gets the commit; empty is `nightshift/<run_id>`."""
+    checkout_mode: CheckoutMode = "worktree"
+    """`worktree`: a private checkout of `base_ref`; `copy`: a private copy of the working tree with
+    its untracked files; `in_place`: the checkout itself (profile `development`)."""
+    clean_before: bool = True
+    """Changed tracked files are an error; false: a `copy` starts with them."""
+    clean_after: bool = True
+    """Put back what a failure left, remove the private checkout; false in `development` only."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What may be done, for how long, and which test it has to pass."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    apply_changes: bool = True
+    """False: the change is only proposed, as a patch; nothing is committed."""
+    dry_run: bool = False
+    """True: the agent works, and its patch and words come back; the repository stays as it is."""
+    test_command_id: Annotated[str, Length(200)] | None = None
+    """A test of `policy.test_commands` that the change has to pass."""
+    test_args: Annotated[tuple[Word, ...], Length(100)] = ()
+    """Further arguments, each from that test's own list."""
+    max_runtime_s: Annotated[int, Between(1, 86_400)] = 600
+    """Seconds for the whole delegation."""
+    network: Literal["off", "on"] = "off"
+    """`on`: the hosts of `policy.egress_hosts`, where the network gate lets them."""
+    dependency_policy: DependencyPolicy = "lockfile_only"
+    """What may be installed, and whether manifests and lock files may change."""
+    allow_fallback: bool = False
+    """True: the patch provider, where the chosen one is unavailable or denied."""
+
+
+@dataclass(frozen=True)
+class Debug:
+    """For the profile `development` only."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    codex_command: Annotated[tuple[Word, ...], Length(50)] = ()
+    """The program that is started instead of codex, with its first arguments."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a delegation asks for."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    task_prompt: Annotated[str, Length(LONGEST_PROMPT, least=1)]
+    """The task, in words."""
+    provider: Literal["auto", "codex", "claude_code"] = "auto"
+    """The agent; `auto`: `policy.providers`, `agent`, else codex, else claude_code."""
+    model: Name | None = None
+    """A full model id; default: the settings' model of each bead."""
+    repo: Repo = Repo()
+    workspace: WorkspaceOptions = WorkspaceOptions()
+    execution: Execution = Execution()
+    debug: Debug = Debug()
+
+
+# --- the result -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DiffStats:
+    """Lines added and deleted, files touched."""
+
+    added: int = 0
+    deleted: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True)
+class GitState:
+    """``base_ref`` is the full id of the commit that the work started from; ``dirty``: changes that
+    are not committed, the caller's or ours, are in the caller's checkout at the end."""
+
+    base_ref: str | None = None
+    branch: str | None = None
+    commit_sha: str | None = None
+    dirty: bool = False
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """Absolute paths. ``diff_bundle`` is a folder that ``nightshift publish`` takes; large logs are
+    gzipped, as their names show."""
+
+    diff_bundle: str | None = None
+    patch_file: str | None = None
+    test_log: str | None = None
+    raw_stdout: str | None = None
+    raw_stderr: str | None = None
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """``exit_code`` is that of the last agent process, negative for a signal; ``truncated``: a text
+    of the result is cut, or a log that was larger than what is kept."""
+
+    error_code: str | None = None
+    exit_code: int | None = None
+    timeout: bool = False
+    parse_error: bool = False
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class DelegationResult:
+    """What came of a delegation: the one JSON object on stdout."""
+
+    ok: bool
+    provider_used: ProviderUsed | None = None
+    model_used: str | None = None
+    summary: str = ""
+    files_changed: tuple[str, ...] = ()
+    diff_stats: DiffStats = field(default_factory=DiffStats)
+    test_result: TestResult = "skipped"
+    git: GitState = field(default_factory=GitState)
+    rollback_performed: bool = False
+    artifacts: Artifacts = field(default_factory=Artifacts)
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    error: str | None = None
+
+
+def cut(text: str, most: int = LONGEST) -> tuple[str, bool]:
+    """A text as the result holds it, and whether something of it is missing there."""
+    return (text, False) if len(text) <= most else (f"{text[: most - 1]}…", True)
+
+
+def build_refused_result(code: Code, why: str) -> DelegationResult:
+    """The result where there is nothing to keep."""
+    text, truncated = cut(why)
+    diagnostics = Diagnostics(error_code=code.value, truncated=truncated)
+    return DelegationResult(
+        ok=False, summary="nothing was done", diagnostics=diagnostics, error=text
+    )
+
+
+def render_refusal(code: Code, why: str) -> str:
+    """That result as the JSON object of stdout."""
+    return json.dumps(asdict(build_refused_result(code, why)))
+
+
+# --- on the way ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WorkReport:
+    """What the work on a task reports at its end; its reader accepts this form only.
+
+    ``error_code`` is "" where the bundle holds a proven change. ``local``: it started from changes
+    that are not committed; ``began``: an agent has been started; ``changed``: what the last attempt
+    changed failed; ``fall_back``: the agent cannot be used, and the workspace is as before.
+    ``exit_code`` is the last agent process's, ``said`` the account of the agent that made the last
+    change, ``logs`` the names of what it printed.
+    """
+
+    error_code: Annotated[str, Length(100)]
+    reason: Annotated[str, Length(1_000_000)]
+    local: bool
+    began: bool
+    changed: bool
+    fall_back: bool
+    exit_code: int | None
+    test_result: TestResult
+    said: Annotated[str, Length(LONGEST + 1)]
+    logs: Annotated[tuple[Annotated[str, Length(200)], ...], Length(2)]

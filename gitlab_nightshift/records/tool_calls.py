@@ -1,0 +1,64 @@
+"""Which tools an agent called, and who says so."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from gitlab_nightshift.records.field_bounds import Length
+
+MOST_CALLS = 200
+"""Calls of a bead that are kept; of the others the number."""
+LONGEST_SUBJECT, LONGEST_ID = 300, 100
+_SUBJECTS = ("command", "cmd", "file_path", "path", "pattern")
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call: the tool's name, what it was called for (a command, a path), and what the agent's
+    CLI reports of its result, "" for nothing. ``call_id`` is the model's."""
+
+    tool: str
+    subject: str = ""
+    reported: str = ""
+    call_id: str = ""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """The calls of a bead. ``source`` is who saw them: this program's ``gateway``, in what the
+    model answered, or nobody but the agent's own ``cli``. ``more`` were not kept."""
+
+    source: Literal["gateway", "cli"]
+    calls: Annotated[tuple[ToolCall, ...], Length(MOST_CALLS)] = ()
+    more: int = 0
+
+
+def build_tool_call(tool: object, given: object, call_id: object = "") -> ToolCall:
+    """A call from what a model or a CLI says of it: hostile data, of any shape."""
+    rows = given if isinstance(given, Mapping) else {}
+    subject = next((rows[name] for name in _SUBJECTS if rows.get(name)), "")
+    return ToolCall(
+        clean_line(tool, LONGEST_ID),
+        clean_line(unwrap_command(subject), LONGEST_SUBJECT),
+        call_id=clean_line(call_id, LONGEST_ID),
+    )
+
+
+def unwrap_command(command: Any) -> Any:
+    """A command without the shell that an agent's CLI puts around it."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError:
+        return command
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return command
+    if len(words) == 3 and words[1] in ("-c", "-lc"):
+        return words[2]
+    return command if isinstance(command, str) else shlex.join(words)
+
+
+def clean_line(value: object, most: int) -> str:
+    """A text as one bounded line, "" for anything else."""
+    text = value[: most * 2] if isinstance(value, str) else ""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:most]

@@ -1,0 +1,211 @@
+"""Finds many needles in one fast pass: candidates by rare byte pairs, then an exact comparison.
+
+A text is read as UTF-16, so that one step of the ``re`` module covers two bytes, and a set of
+pairs is one table look-up. Each needle gives two anchors of up to three pairs, one for an even
+and one for an odd place, chosen to begin with a pair that logs hardly ever hold.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Protocol
+
+Span = tuple[int, int]
+
+# How logs and code read: pairs in it are common, others as common as their bytes are.
+_SAMPLE = rb"""
+2025-11-04T03:21:47.183Z [INFO] Downloaded from central: https://repo.maven.apache.org/maven2/org/
+2026-01-18T02:30:05Z WARN  [main] the dependency could not be found and there is no default value
+Running with gitlab-runner 18.2.1 on docker-auto-scale; Preparing the "docker+machine" executor
+> Task :compileJava UP-TO-DATE; BUILD SUCCESS in 12s; Total time: 09:36 min; 100% [====] 2.4 MB/s
+npm warn deprecated: this module is not supported, "version": "7.16.0", "node_modules/string"
+added 850 packages, and audited 851 packages; Collecting requests>=2.31; Using cached (64 kB)
+Traceback (most recent call last): File "/usr/lib/python3.11/site-packages/test.py", line 140, in
+    at com.example.service.AbstractHandler.handleRequest(AbstractHandler.java:395) ~[na:1.8.0]
+{"type": "tool_result", "content": [{"text": "export const = function(data) { return null }\n"}]}
+def test_user_name(self, args): assert result == expected, "should have been True, was undefined"
+10.0.3.7 - - "GET /api/v4/projects/25?page=13 HTTP/1.1" 200 5823 ERROR failed with exit code 1
+"""
+_COUNT = Counter(_SAMPLE[at : at + 2] for at in range(len(_SAMPLE) - 1))
+_BYTES = Counter(_SAMPLE)
+_LEAST = 0.2  # occurrences: no pair is much rarer, for all that is known of a text
+_SIZES = (6, 4, 2)
+
+# UTF-16 surrogates would not stay one character for two bytes. Only the first pass sees this.
+_FOLD = bytes(byte - 16 if 0xD8 <= byte <= 0xDF else byte for byte in range(256))
+
+
+class Needle(Protocol):
+    """What may be hidden in a text."""
+
+    @property
+    def anchors(self) -> Iterable[bytes]:
+        """Strings of 3 bytes or more; every occurrence holds one of them."""
+
+    @property
+    def once(self) -> bool:
+        """Whether an anchor inside a span of this needle can add nothing to that span."""
+
+    def find_spans(self, text: bytes, at: int) -> Sequence[Span]:
+        """Occurrences around an anchor that seems to begin at ``at``."""
+
+
+Place = tuple[bytes, int, Needle]  # a key, and where it is in an anchor
+
+
+@dataclass(frozen=True)
+class Lookahead:
+    """An anchor of one pair, ``offset`` bytes into a needle, and what must follow it."""
+
+    key: bytes
+    offset: int
+    needle: Needle
+    follows: str
+
+
+class Finder:
+    """Needles made ready for one pass; building it costs some tens of milliseconds at most."""
+
+    def __init__(
+        self,
+        needles: Iterable[Needle],
+        looks: Sequence[Lookahead] = (),
+        known: Sequence[Place] = (),
+    ) -> None:
+        places = [*known, *list_places(needles, (key[:2] for key, _, _ in known))]
+        self._candidate = _build_candidate_pattern({key for key, _, _ in places}, looks)
+        places += [(look.key, look.offset, look.needle) for look in looks]
+        self._table = _build_table(places)
+
+    def find_spans(self, text: bytes) -> list[Span]:
+        """All occurrences of all needles, in no order; they may overlap."""
+        found: list[Span] = []
+        until: dict[Needle, int] = {}
+        table = self._table
+        for hit in self._candidate.finditer(_decode_pairs(text)):
+            # The search may have gone over a second pair, with which another key begins.
+            for at in range(2 * hit.start(), 2 * hit.end(), 2):
+                known = table.get(text[at : at + 4]) or table.get(text[at : at + 2]) or ()
+                for offset, needle in known:
+                    start = at - offset
+                    if start >= until.get(needle, 0):
+                        spans = needle.find_spans(text, start)
+                        found += spans
+                        if needle.once and spans:
+                            until[needle] = spans[-1][1]
+        return found
+
+
+def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[Place]:
+    """Where to look for needles, when the search stops at these pairs anyway."""
+    first = set(pairs)  # these cost nothing more
+    for needle in needles:
+        for anchor in needle.anchors:
+            for offset, key in find_windows(anchor, first):
+                first.add(key[:2])
+                yield key, offset, needle
+
+
+def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]]]:
+    """What to look for behind the first two pairs of a key, or behind its only one."""
+    table: dict[bytes, list[tuple[int, Needle]]] = {}
+    for key, offset, needle in sorted(places, key=lambda place: len(place[0])):
+        known = table.setdefault(key[:4], list(table.get(key[:2], ())))
+        if (offset, needle) not in known:
+            known.append((offset, needle))
+    return table
+
+
+def find_windows(anchor: bytes, first: Container[bytes] = ()) -> list[tuple[int, bytes]]:
+    """The rarest window of an anchor at an even and at an odd offset: ``(offset, bytes)``."""
+    return [_find_rarest_window(anchor, odd, first) for odd in (0, 1)]
+
+
+def _find_rarest_window(anchor: bytes, odd: int, first: Container[bytes]) -> tuple[int, bytes]:
+    end = len(anchor) - (len(anchor) - odd) % 2
+    whole = [(at, anchor[at : min(at + _SIZES[0], end)]) for at in range(odd, end, 2)]
+    costs = [estimate_cost(window, first) for _, window in whole]
+    return whole[costs.index(min(costs))]
+
+
+def estimate_cost(window: bytes, known: Container[bytes] = ()) -> float:
+    """What looking for a window costs: how often its first pair stops the search, and all of it."""
+    first, others = _measure_window(window)
+    return first * ((window[:2] not in known) + others)
+
+
+@cache
+def _measure_window(window: bytes) -> tuple[float, float]:
+    """Of its first pair, and what it costs to look at the others."""
+    first, *others = (_estimate_frequency(window[at : at + 2]) for at in range(0, len(window), 2))
+    return first, 20 * math.prod(others) ** 0.6
+
+
+@cache
+def _estimate_frequency(pair: bytes) -> float:
+    first, second = pair
+    apart = _BYTES[first] * _BYTES[second] / len(_SAMPLE)
+    return max(_COUNT[pair], apart / 4, _LEAST) / len(_SAMPLE)
+
+
+def _decode_pairs(text: bytes) -> str:
+    even = text if len(text) % 2 == 0 else text + b"\0"
+    return (even if even.isascii() else even.translate(_FOLD)).decode("utf-16-be")
+
+
+def _build_candidate_pattern(
+    keys: Iterable[bytes], lookaheads: Iterable[Lookahead]
+) -> re.Pattern[str]:
+    """Matches every place where a key is, and few others."""
+    columns = {
+        size: [
+            {_encode_pair(key[at : at + 2]) for key in keys if len(key) == size}
+            for at in range(0, size, 2)
+        ]
+        for size in _SIZES
+    }
+    special = [("", columns[2][0])]
+    special += [(look.follows, {_encode_pair(look.key)}) for look in lookaheads]
+    alone = set().union(*(starts for _, starts in special))
+    ways = []
+    if columns[6][0]:
+        one, two, three = map(build_charset, columns[6])
+        ways.append(f"{two}(?={three})(?<={one}.)")
+    if columns[4][0]:
+        one, two = map(build_charset, columns[4])
+        ways.append(f"{two}(?<={one}.)")
+    if alone:
+        each = (
+            f"(?<={build_charset(starts)})(?={follows})" for follows, starts in special if starts
+        )
+        ways.append(f"(?<={build_charset(alone)})(?:{'|'.join(each)})")
+    first = alone | columns[4][0] | columns[6][0]
+    return re.compile(f"{build_charset(first)}(?:{'|'.join(ways)})" if first else "(?!)", re.DOTALL)
+
+
+def combine_pairs(first: Iterable[int], second: Iterable[int]) -> set[int]:
+    """All pairs of one of the first bytes and one of the second."""
+    seconds = tuple(second)
+    return {a << 8 | b for a in first for b in seconds}
+
+
+def build_charset(codes: Iterable[int], but: bool = False) -> str:
+    """A regular expression's set of these pairs, or of all but these; "" for none."""
+    known = sorted(codes)
+    if not known:
+        return ""
+    breaks = [at for at, (a, b) in enumerate(pairwise(known), 1) if b != a + 1]
+    edges = [0, *breaks, len(known)]
+    ranges = "".join(
+        f"{re.escape(chr(known[start]))}-{re.escape(chr(known[end - 1]))}"
+        for start, end in pairwise(edges)
+    )
+    return f"[{'^' if but else ''}{ranges}]"
+
+
+def _encode_pair(key: bytes) -> int:
+    return int.from_bytes(key.translate(_FOLD), "big")

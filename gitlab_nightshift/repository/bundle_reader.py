@@ -1,0 +1,176 @@
+"""The process that reads a bundle: it rebuilds the tree from base and patch and describes it.
+
+It holds no secret and decides nothing. After the task (from ``stage_process.py``) come the bytes of
+``bundle.json`` and ``change.patch`` on stdin. It answers in three parts:
+
+1. a line of JSON: what GitLab reads as pipeline configuration in the base, and what the kernel
+   cannot keep from this process. It is written before a byte of the bundle is read, so nobody who
+   made the bundle has a say in it;
+2. a line of JSON: the bundle as it was read, and the change or why there is none;
+3. the bytes of new files.
+"""
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.repository.blobs import read_blobs
+from gitlab_nightshift.repository.git import Git, GitError, build_isolated_git
+from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
+from gitlab_nightshift.repository.private_repository import (
+    APPLY_MEMORY,
+    Repository,
+    RepositoryParts,
+    apply_patch,
+    create_private_repository,
+    find_relation,
+    list_diff_entries,
+    read_diff_sizes,
+    resolve_tree,
+)
+from gitlab_nightshift.sandbox.privilege_drop import renounce, set_limits
+
+CPU_S = 300
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/nix/store", "/gnu/store", "/etc/ld.so.cache")
+"""Where git and what it needs are, beside its own folder and the libraries next to that."""
+
+
+@dataclass(frozen=True)
+class RebuildTask:
+    """What to do, all of it decided before a bundle was read.
+
+    ``folder`` is this process's own. ``onto`` is a commit to hold the patch against instead of
+    rebuilding, "" for none. ``largest`` are limits in bytes: of a bundle, of a file, of all files.
+    """
+
+    folder: str
+    objects: tuple[str, ...]
+    object_format: str
+    attributes: str
+    config: Mapping[str, str]
+    base: str
+    ci_config: str
+    search_path: str
+    sizes: tuple[int, int]
+    largest: tuple[int, int, int]
+    onto: str = ""
+
+
+def build_task_data(task: RebuildTask) -> dict[str, Any]:
+    """The task as :func:`main` gets it."""
+    return {"task": asdict(task)}
+
+
+def encode_attributes(data: bytes) -> str:
+    """Bytes as a task holds them."""
+    return base64.b64encode(data).decode()
+
+
+def main(data: Mapping[str, Any]) -> int:
+    """Read, rebuild, answer."""
+    task = RebuildTask(**data["task"])
+    set_limits(APPLY_MEMORY, CPU_S)
+    git = build_isolated_git(Path(task.folder) / "home", task.search_path)
+    open_still = renounce(_list_readable_paths(task, git), [task.folder])
+    parts = RepositoryParts(
+        objects=tuple(map(Path, task.objects)),
+        object_format=task.object_format,
+        attributes=base64.b64decode(task.attributes),
+    )
+    repository = create_private_repository(
+        git, Path(task.folder) / "repository.git", parts, task.config
+    )
+    if task.onto:
+        _write_line(
+            {"relation": find_relation(repository, task.onto, sys.stdin.buffer.read(), None)}
+        )
+        return 0
+    known = _find_base_tree(repository, task)
+    ci = read_pipeline_files(repository, task.base, task.ci_config).patterns if known else ()
+    _write_line({"ci": ci, "open": open_still})
+    bundle, patch = (sys.stdin.buffer.read(size) for size in task.sizes)
+    answer, blobs = build_answer(repository, task, bundle, patch)
+    _write_line(answer)
+    sys.stdout.buffer.write(b"".join(blobs))
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _list_readable_paths(task: RebuildTask, git: Git) -> list[str]:
+    """What is installed, and the objects; not the checkout."""
+    tools = Path(git.program).resolve().parent
+    parts = [str(tools), *(str(tools.parent / part) for part in ("lib", "lib64", "libexec"))]
+    python = [sys.base_prefix, *sys.path]
+    return [path for path in (*SYSTEM, *parts, *python, *task.objects) if path not in ("", "/")]
+
+
+def _write_line(value: Mapping[str, Any]) -> None:
+    sys.stdout.buffer.write(json.dumps(value).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def build_answer(
+    repository: Repository, task: RebuildTask, bundle: bytes, patch: bytes
+) -> tuple[dict[str, Any], list[bytes]]:
+    """The second part of the answer, and the third."""
+    try:
+        data = json.loads(bundle)
+        if len(json.dumps(data)) > task.largest[0]:
+            raise ValueError("it is larger than it looks")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return {"unreadable": str(error)[:200] or "it is too large"}, []
+    if not isinstance(data, dict) or data.get("outcome") != "MR_READY":
+        return {"bundle": data}, []
+    try:
+        change, blobs = rebuild_change(repository, task, patch)
+    except _RebuildError as refused:
+        return {"bundle": data, "refused": str(refused)}, []
+    return {"bundle": data, "change": change}, blobs
+
+
+class _RebuildError(Exception):
+    """Why there is no change."""
+
+
+def rebuild_change(
+    repository: Repository, task: RebuildTask, patch: bytes
+) -> tuple[dict[str, Any], list[bytes]]:
+    """The change that ``patch`` makes of the base, and the bytes of the blobs that are new."""
+    before = _find_base_tree(repository, task)
+    if not before:
+        raise _RebuildError(f"the checkout does not hold the commit {task.base[:12]}")
+    try:
+        tree = apply_patch(repository, task.base, patch, memory=None)
+    except GitError:
+        raise _RebuildError("change.patch does not apply to its base: it was edited") from None
+    sizes = read_diff_sizes(repository, before, tree)
+    _, of_file, of_all = task.largest
+    if max(sizes, default=0) > of_file or sum(sizes) > of_all:
+        why = f"a file of the change has more than {of_file} bytes, or all of it more than {of_all}"
+        raise _RebuildError(why)
+    entries = list_diff_entries(repository, before, tree)
+    made = [blob for _, blob in entries if _is_own(repository, blob)]
+    blobs = list(read_blobs(repository, made).values())
+    files = [
+        (os.fsencode(file.path).hex(), file.status, file.mode, blob, file.added, file.deleted)
+        for file, blob in entries
+    ]
+    return {"tree": tree, "files": files, "sizes": [len(blob) for blob in blobs]}, blobs
+
+
+def _find_base_tree(repository: Repository, task: RebuildTask) -> str:
+    """The base's tree, "" where the checkout does not hold that commit."""
+    try:
+        return resolve_tree(repository, task.base)
+    except GitError:
+        return ""
+
+
+def _is_own(repository: Repository, blob: str) -> bool:
+    """True for an object that was made here; the others are the checkout's."""
+    return (repository.folder / "objects" / blob[:2] / blob[2:]).exists()

@@ -1,0 +1,259 @@
+"""The checkout while agents work in it: ``.git`` masked on enter, all put back on exit."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gitlab_nightshift.repository.apply_change import apply_captured_change
+from gitlab_nightshift.repository.capture import CapturedChange, capture_change
+from gitlab_nightshift.repository.git import (
+    Git,
+    RepositoryPaths,
+    build_isolated_git,
+    with_machine_config,
+)
+from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_place, mask_git, renew
+from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
+from gitlab_nightshift.repository.private_repository import (
+    Repository,
+    create_private_repository,
+    list_diff_files,
+)
+from gitlab_nightshift.repository.put_back import KnownTree, put_back_files, restore_checkout
+from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.repository.saved_state import SavedCheckout, look_again, write_saved
+from gitlab_nightshift.repository.state_folder import SAVED, StateFolder, hold, release
+from gitlab_nightshift.repository.taken_checkout import TakenCheckout, take
+from gitlab_nightshift.repository.throwaway_git import (
+    FRESH_ENOUGH,
+    build_throwaway,
+    plan_object_sharing,
+)
+from gitlab_nightshift.sandbox.tiers import Mount, SandboxUser
+from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.system.openat import remove_path
+from gitlab_nightshift.system.signals import defer_signals
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout whose ``.git`` is masked. Call its methods only while no agent process is alive.
+
+    ``objects`` are the real object folders that agents have to read, ``mounts`` what they have to
+    see at another place, ``secrets`` what they must not read: configuration and logs of the real
+    repository.
+    """
+
+    path: Path
+    base_sha: str
+    output_dir: str
+    repository: Repository
+    saved: SavedCheckout
+    objects: tuple[Path, ...]
+    secrets: tuple[Path, ...]
+    mounts: tuple[Mount, ...]
+    _state_folder: StateFolder = field(repr=False)
+    _known: KnownTree = field(repr=False)
+
+    def capture(self) -> CapturedChange:
+        """What differs from the start, stored as a tree: nothing that runs later can alter it."""
+        return capture_change(
+            self.path,
+            self.saved,
+            self._known.entries,
+            self.repository,
+            self.base_sha,
+            self.output_dir,
+        )
+
+    def put_back(self, *, keep_watched: bool = False) -> tuple[str, ...]:
+        """Make the tree what it was at the start, and the throw-away ``.git`` too.
+
+        Returns the paths that could not be restored, as they may be shown: ignored files that
+        were too many or too large to be copied beforehand. Nothing that depends on them is proven
+        then. ``keep_watched`` takes them for good as they are: after commands on the untouched
+        checkout, before any agent.
+        """
+        with defer_signals():
+            done = put_back_files(
+                self._state_folder,
+                self.saved,
+                self._known,
+                self.repository,
+                keep_watched=keep_watched,
+            )
+            self._known.entries = done.known
+            self._known.unlike.update(done.unlike)
+            renew(self._state_folder)
+            self._state_folder.reserve.hold()
+        return tuple(map(format_path, done.failed))
+
+    def leave(self) -> tuple[str, ...]:
+        """Put all back for good. Returns what could not be put back, a line for each kind of it."""
+        return restore_checkout(self._state_folder, self.saved, self._known, self.repository).lines
+
+    def apply_change(self, captured: CapturedChange) -> tuple[str, ...]:
+        """Put the tree back, then apply exactly that change; returns as ``put_back``."""
+        with defer_signals():
+            failed = self.put_back()
+            apply_captured_change(self.path, self.saved.entries, self.repository, captured)
+        return failed
+
+    def apply_tree(self, tree: str) -> tuple[str, ...]:
+        """The same for any tree in ``repository``."""
+        return self.apply_change(
+            CapturedChange(tree, list_diff_files(self.repository, self.base_sha, tree), b"")
+        )
+
+
+@contextlib.contextmanager
+def open_checkout(
+    path: Path,
+    *,
+    output_dir: str,
+    private: Path,
+    search_path: str,
+    run_id: str,
+    warn: Warn,
+    real_home: Path | None = None,
+    identity: SandboxUser | None = None,
+    mounting: bool = False,
+) -> Iterator[Checkout]:
+    """Take a checkout and mask its real ``.git`` on enter; put all back on exit, always.
+
+    ``private`` is an existing folder that no agent can access (0700); ``search_path`` is that of
+    ``environment.build_search_path``. With ``real_home`` the machine's own git settings judge
+    whether the checkout is clean (LFS). First repairs what a killed run left. The rest is as in
+    ``open_taken`` and ``take``.
+    """
+    checkout = path.resolve()
+    repair(checkout, private=private, search_path=search_path)
+    git = build_isolated_git(private / "home", search_path)
+    machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
+    held = hold(checkout, private.parent)
+    try:
+        taken = take(held, checkout, git=git, machine=machine, output_dir=output_dir, run_id=run_id)
+        with open_taken(
+            taken,
+            private=private,
+            search_path=search_path,
+            warn=warn,
+            identity=identity,
+            mounting=mounting,
+            leaving=True,
+        ) as opened:
+            yield opened
+    finally:
+        with defer_signals():
+            release(StateFolder(checkout, held.folder, held.lock))
+
+
+@contextlib.contextmanager
+def open_taken(
+    taken: TakenCheckout,
+    *,
+    private: Path,
+    search_path: str,
+    warn: Warn,
+    identity: SandboxUser | None = None,
+    mounting: bool = False,
+    leaving: bool = False,
+) -> Iterator[Checkout]:
+    """Mask the real ``.git`` of a checkout that was taken.
+
+    With ``identity`` the checkout belongs to that user meanwhile. ``mounting`` says that whoever
+    works in it gets the checkout's ``mounts``. Raises NightshiftError E_CONFIG, and OwnershipError
+    where it cannot be that user's. With ``leaving`` all is put back on exit, which raises nothing:
+    ``warn`` gets a line for each thing that could not be. Otherwise whoever took it does that.
+    """
+    mounted = mounting and not taken.moved and _is_folder(taken.checkout / ".git")
+    user = (identity.uid, identity.gid) if identity else None
+    state = StateFolder(taken.checkout, taken.held.folder, taken.held.lock, user, mounted)
+    git = build_isolated_git(private / "home", search_path)
+    with (
+        tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
+        give_checkout(state, identity, warn, leaving=leaving),
+    ):
+        if identity:
+            saved = look_again(state.checkout, taken.saved)
+            write_saved(state.folder / SAVED, saved)
+            taken = replace(taken, saved=saved)
+        opened = _build_checkout(taken, state, git, Path(folder), fresh=identity is not None)
+        with _keep_git_masked(state, opened, warn, leaving=leaving):
+            yield opened
+
+
+def _build_checkout(
+    taken: TakenCheckout, state: StateFolder, git: Git, folder: Path, *, fresh: bool
+) -> Checkout:
+    later = (
+        taken.place
+        if state.mounted
+        else build_moved_place(taken.place, state.checkout, state.folder)
+    )
+    here = later if taken.moved else taken.place
+    source = replace(here, objects=later.objects)
+    repository = create_private_repository(git, folder / "git", source, taken.config)
+    state.reserve.hold()
+    sharing = plan_object_sharing(state, here, later)
+    remove_path(state.own / THROWAWAY)
+    with _convert_sharing_errors(state):
+        config = {**taken.config, **(FRESH_ENOUGH if fresh else {})}
+        build_throwaway(state.own / THROWAWAY, here, sharing, taken.base_sha, config)
+    return Checkout(
+        path=state.checkout,
+        base_sha=taken.base_sha,
+        output_dir=taken.output_dir,
+        repository=repository,
+        saved=taken.saved,
+        objects=sharing.readable,
+        secrets=_list_secrets(later),
+        mounts=(*sharing.mounts, *_build_git_mounts(state)),
+        _state_folder=state,
+        _known=KnownTree(taken.saved.entries),
+    )
+
+
+def _list_secrets(later: RepositoryPaths) -> tuple[Path, ...]:
+    """A worktree has two sets of them: its own, and those of the repository that it belongs to."""
+    folders = dict.fromkeys((later.git_dir, later.objects[0].parent))
+    return tuple(folder / name for folder in folders for name in ("config", "logs"))
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _build_git_mounts(state: StateFolder) -> tuple[Mount, ...]:
+    target = state.checkout / ".git"
+    return (Mount(state.shown_git, target, writable=True),) if state.mounted else ()
+
+
+@contextlib.contextmanager
+def _convert_sharing_errors(state: StateFolder) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if state.user is None:
+            raise
+        text = f"git objects cannot be shared: {error.filename} ({error.strerror})"
+        raise OwnershipError(text) from None
+
+
+@contextlib.contextmanager
+def _keep_git_masked(
+    state: StateFolder, checkout: Checkout, warn: Warn, *, leaving: bool
+) -> Iterator[None]:
+    try:
+        with defer_signals():
+            mask_git(state)
+        yield
+    finally:
+        if leaving:
+            with defer_signals():
+                for line in checkout.leave():
+                    warn(line)

@@ -1,0 +1,203 @@
+"""The difference of two trees as files with both sides and the lines that changed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.repository.blobs import read_blobs
+from gitlab_nightshift.repository.git import PLAIN_DIFF, split_names
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.system.file_names import format_path
+
+GITLINK, LINK = "160000", "120000"
+_HUNK = compile_lazily(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_RENAMES = ("--find-renames=50%", *(option for option in PLAIN_DIFF if option != "--no-renames"))
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Lines that replace others: each side's first number, from 1, and how many."""
+
+    old: int
+    old_count: int
+    new: int
+    new_count: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a file: its number, from 1, and its text without the end of line."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedFile:
+    """One file of a change, with both sides.
+
+    ``status`` is A, M, D, R (renamed, perhaps changed too) or T (type changed). ``raw_path`` is the
+    new path as git holds it (of a deleted file the old), ``raw_old_path`` differs from it only in a
+    rename. A side that does not exist is None, that of a binary file is empty, that of a submodule
+    one line that names its commit. A binary file has no hunks and no lines.
+
+    ``private_repository.py: DiffFile`` stays apart: that is a file as git lists it, with lines
+    counted and no rename looked for. Publish holds no more of a change, since it may read no text
+    of an agent.
+    """
+
+    raw_path: str
+    raw_old_path: str
+    status: str
+    old_mode: str
+    new_mode: str
+    old: bytes | None
+    new: bytes | None
+    hunks: tuple[Hunk, ...]
+    binary: bool
+
+    @cached_property
+    def path(self) -> str:
+        """The path as it may be shown."""
+        return format_path(self.raw_path)
+
+    @cached_property
+    def old_path(self) -> str:
+        """The old path as it may be shown."""
+        return format_path(self.raw_old_path)
+
+    @property
+    def deleted_numbers(self) -> tuple[int, ...]:
+        """The numbers of the deleted lines on the old side, from 1."""
+        return tuple(n for h in self.hunks for n in range(h.old, h.old + h.old_count))
+
+    @property
+    def added_numbers(self) -> tuple[int, ...]:
+        """The numbers of the added lines on the new side, from 1."""
+        return tuple(n for h in self.hunks for n in range(h.new, h.new + h.new_count))
+
+    @cached_property
+    def old_lines(self) -> list[str]:
+        """All lines before; none for a new or binary file."""
+        return _split_lines(self.old, self.binary)
+
+    @cached_property
+    def new_lines(self) -> list[str]:
+        """All lines after; none for a deleted or binary file."""
+        return _split_lines(self.new, self.binary)
+
+    @cached_property
+    def deleted(self) -> list[Line]:
+        """The lines that went, with their numbers before."""
+        return [Line(n, self.old_lines[n - 1]) for n in self.deleted_numbers]
+
+    @cached_property
+    def added(self) -> list[Line]:
+        """The lines that came, with their numbers after."""
+        return [Line(n, self.new_lines[n - 1]) for n in self.added_numbers]
+
+
+def _split_lines(data: bytes | None, binary: bool) -> list[str]:
+    if data is None or binary:
+        return []
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+
+
+def read_difference(repository: Repository, old: str, new: str) -> tuple[ChangedFile, ...]:
+    """What differs between two trees or commits, with renames found. Raises GitError."""
+    raw = list(_parse_raw(repository.run("diff-tree", "-r", "-z", "--raw", *_RENAMES, old, new)))
+    patch = repository.run("diff-tree", "-r", "--patch", "-U0", *_RENAMES, old, new)
+    rows = list(zip(raw, _parse_patches(patch, [row.status == "T" for row in raw]), strict=True))
+    texts = [row for row, lines in rows if not lines.binary]
+    sides = {blob for row in texts for blob, mode in row.sides if _is_stored(blob, mode)}
+    blobs = read_blobs(repository, sides)
+    return tuple(_build_file(row, blobs, lines) for row, lines in rows)
+
+
+@dataclass(frozen=True)
+class _Row:
+    path: str
+    old_path: str
+    status: str
+    old_mode: str
+    new_mode: str
+    old: str
+    new: str
+
+    @property
+    def sides(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        return (self.old, self.old_mode), (self.new, self.new_mode)
+
+
+@dataclass
+class _Lines:
+    hunks: list[Hunk]
+    binary: bool = False
+
+
+def _is_stored(blob: str, mode: str) -> bool:
+    return mode != GITLINK and bool(blob.strip("0"))
+
+
+def _parse_raw(out: bytes) -> Iterator[_Row]:
+    parts = iter(split_names(out))
+    for meta in parts:
+        old_mode, new_mode, old, new, status = meta.removeprefix(":").split(" ")
+        old_path = next(parts)
+        path = next(parts) if status[0] in "RC" else old_path
+        yield _Row(path, old_path, status[0], old_mode, new_mode, old, new)
+
+
+def _parse_patches(patch: bytes, twice: list[bool]) -> Iterator[_Lines]:
+    """The changed lines of each file, in the order of the raw rows: no path of a patch is read.
+
+    Git writes a type change as two files, a deleted and a new one.
+    """
+    found = list(_split_patch(patch.split(b"\n")))
+    at = 0
+    for double in twice:
+        lines = found[at]
+        if double:
+            both = (lines, found[at + 1])
+            lines = _Lines([h for part in both for h in part.hunks], any(p.binary for p in both))
+        at += 2 if double else 1
+        yield lines
+
+
+def _split_patch(lines: list[bytes]) -> Iterator[_Lines]:
+    """Split at ``diff --git``: without context, every line of a file begins with + or -."""
+    current: _Lines | None = None
+    for line in lines:
+        if line.startswith(b"diff --git "):
+            if current:
+                yield current
+            current = _Lines([])
+        elif current and line.startswith((b"Binary files ", b"GIT binary patch")):
+            current.binary = True
+        elif current and (hunk := _HUNK.match(line)):
+            start, count, new_start, new_count = (int(n) if n else 1 for n in hunk.groups())
+            current.hunks.append(Hunk(start, count, new_start, new_count))
+    if current:
+        yield current
+
+
+def _build_file(row: _Row, blobs: dict[str, bytes], lines: _Lines) -> ChangedFile:
+    return ChangedFile(
+        raw_path=row.path,
+        raw_old_path=row.old_path,
+        status=row.status,
+        old_mode=row.old_mode,
+        new_mode=row.new_mode,
+        old=_read_content(row.old, row.old_mode, blobs),
+        new=_read_content(row.new, row.new_mode, blobs),
+        hunks=tuple(lines.hunks),
+        binary=lines.binary,
+    )
+
+
+def _read_content(blob: str, mode: str, blobs: dict[str, bytes]) -> bytes | None:
+    if not blob.strip("0"):
+        return None
+    return b"Subproject commit %s\n" % blob.encode() if mode == GITLINK else blobs.get(blob, b"")

@@ -1,0 +1,287 @@
+"""Git with nothing of the caller's environment, and questions about the real checkout.
+
+The functions here run before an agent starts; none of them runs a hook or a file system monitor.
+Paths are ``str`` with surrogate escapes, relative to the top of the checkout.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
+
+TIMEOUT_S = 300.0
+_FIXED = {
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+_QUIET = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "gc.auto=0",
+    "log.showSignature=false",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+)
+PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+class GitError(Exception):
+    """A git command failed; the text is its first line on stderr."""
+
+    def __init__(self, verb: str, done: CapturedOutput) -> None:
+        lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line]
+        super().__init__(f"git {verb}: {lines[0] if lines else 'failed without a word'}")
+        self.exit_status, self.stdout, self.stderr = done.exit_status, done.stdout, done.stderr
+
+
+@dataclass(frozen=True)
+class Git:
+    """How git is run: an absolute program and its whole environment."""
+
+    program: str
+    env: Mapping[str, str]
+
+    def run(
+        self,
+        verb: str,
+        *args: str,
+        cwd: Path,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        settings: tuple[str, ...] = (),
+        timeout_s: float = TIMEOUT_S,
+        memory: int | None = None,
+    ) -> bytes:
+        """Stdout of a git command. ``env`` and ``settings`` (key=value) are added to this git's
+        own, ``memory`` bounds its data in bytes. Raises GitError.
+        """
+        options = [part for setting in (*_QUIET, *settings) for part in ("-c", setting)]
+        argv = [self.program, *options, verb, *args]
+        whole = {**self.env, **(env or {})}
+        done = capture(argv, cwd=cwd, env=whole, stdin=stdin, timeout_s=timeout_s, memory=memory)
+        if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
+            raise build_config_error("git was not found on PATH: install git 2.34 or newer")
+        if not done.ok:
+            raise GitError(verb, done)
+        return done.stdout
+
+
+def build_isolated_git(home: Path, path: str) -> Git:
+    """Git without system, user or caller configuration; ``home`` is a private folder for it.
+
+    ``path`` is a search path without relative folders and without any of the checkout
+    (``environment.build_search_path``), so that no program an agent could have written is run.
+    """
+    return _build_git(home, path, "", {"GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_NOSYSTEM": "1"})
+
+
+def with_machine_config(home: Path, path: str, real_home: Path) -> Git:
+    """Git with this machine's own configuration (identity, LFS): before an agent starts only."""
+    includes = (real_home / ".config/git/config", real_home / ".gitconfig")
+    text = "".join(f'[include]\n\tpath = "{_quote(path)}"\n' for path in includes)
+    return _build_git(home, path, text, {})
+
+
+def _build_git(home: Path, path: str, config: str, env: Mapping[str, str]) -> Git:
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (home / ".gitconfig").write_text(config + "[safe]\n\tdirectory = *\n")
+    program = shutil.which("git", path=path) or "git"
+    return Git(program, {**_FIXED, **env, "HOME": str(home), "PATH": path})
+
+
+def _quote(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace('"', '\\"')
+
+
+# --- where things are -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RepositoryPaths:
+    """Where a checkout's repository keeps its parts, all absolute.
+
+    ``git_dir`` is the folder that holds HEAD and the index; it is ``.git`` itself unless ``.git``
+    is a file (worktree, submodule). ``objects`` begins with the repository's own object folder,
+    followed by those it borrows from.
+    """
+
+    git_dir: Path
+    index: Path
+    exclude: Path
+    attributes: Path
+    shallow: Path | None
+    objects: tuple[Path, ...]
+    object_format: str
+
+
+def pack_repository_paths(place: RepositoryPaths) -> dict[str, Any]:
+    """The paths as JSON."""
+    paths = {name: part and str(part) for name, part in vars(place).items() if name != "objects"}
+    return {**paths, "objects": list(map(str, place.objects))}
+
+
+def unpack_repository_paths(data: Mapping[str, Any]) -> RepositoryPaths:
+    """The paths from that JSON."""
+    others = ("objects", "object_format")
+    paths = {name: part and Path(part) for name, part in data.items() if name not in others}
+    objects = tuple(map(Path, data["objects"]))
+    return RepositoryPaths(**paths, objects=objects, object_format=data["object_format"])
+
+
+def find_repository_paths(git: Git, checkout: Path) -> RepositoryPaths:
+    """Find the parts of ``checkout``'s repository. Raises NightshiftError E_CONFIG."""
+    return _find_paths_and_commit(git, checkout)[0]
+
+
+def find_paths_and_head(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
+    """The same and ``head``, by one process."""
+    found, commit = _find_paths_and_commit(git, checkout)
+    if not commit:
+        raise _build_no_commit_error(checkout)
+    return found, commit
+
+
+def _find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
+    if not os.path.lexists(checkout / ".git"):
+        raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
+    names = ("index", "info/exclude", "info/attributes", "shallow")
+    asked = [part for name in (*names, "objects") for part in ("--git-path", name)]
+    asked = ["--absolute-git-dir", "--show-object-format", *asked, "--revs-only", "HEAD^{commit}"]
+    try:
+        out = git.run("rev-parse", *asked, cwd=checkout)
+    except GitError as error:
+        raise build_config_error(
+            f"{checkout} is not a git checkout that can be read: {error}"
+        ) from None
+    git_dir, form, *found = os.fsdecode(out).rstrip("\n").split("\n")
+    index, exclude, attributes, shallow, objects = (checkout / name for name in found[:5])
+    parts = RepositoryPaths(
+        git_dir=Path(git_dir),
+        index=index,
+        exclude=exclude,
+        attributes=attributes,
+        shallow=shallow if shallow.exists() else None,
+        objects=_list_object_folders(objects.resolve()),
+        object_format=form,
+    )
+    return parts, "".join(found[5:])
+
+
+def _list_object_folders(objects: Path) -> tuple[Path, ...]:
+    """An object folder and, once each, those that it borrows from."""
+    found: list[Path] = []
+    queue = [objects]
+    while queue and len(found) < 100:
+        if (folder := queue.pop(0)) not in found:
+            found.append(folder)
+            listed = folder / "info/alternates"
+            lines = os.fsdecode(listed.read_bytes()).split("\n") if listed.is_file() else []
+            queue += [(folder / line).resolve() for line in lines if line and line[0] != "#"]
+    return tuple(found)
+
+
+# --- what is in the checkout ----------------------------------------------------------------------
+
+
+def read_head(git: Git, checkout: Path) -> str:
+    """The full id of the checked-out commit. Raises E_CONFIG where there is none."""
+    try:
+        out = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=checkout)
+    except GitError:
+        raise _build_no_commit_error(checkout) from None
+    return out.decode().strip()
+
+
+def _build_no_commit_error(checkout: Path) -> NightshiftError:
+    return build_config_error(f"{checkout} has no commit yet: make a first commit")
+
+
+def list_changed_files(git: Git, checkout: Path) -> tuple[str, ...]:
+    """Tracked files that differ from HEAD, staged or not; submodules are not looked into."""
+    asked = ("--porcelain=v1", "-z", "-uno", "--no-renames", "--ignore-submodules=all")
+    return tuple(entry[3:] for entry in split_names(git.run("status", *asked, cwd=checkout)))
+
+
+def list_tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
+    """All paths in the index."""
+    return split_names(git.run("ls-files", "-z", cwd=checkout))
+
+
+def list_revision_files(git: Git, checkout: Path, revision: str) -> tuple[str, ...]:
+    """All paths of a revision."""
+    asked = ("-r", "-z", "--name-only", "--full-tree", revision)
+    return split_names(git.run("ls-tree", *asked, cwd=checkout))
+
+
+def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str, int]:
+    """Size in bytes of blobs by their ids; those that a partial clone lacks are left out."""
+    asked = "".join(f"{blob}\n" for blob in set(blobs)).encode()
+    out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=asked).decode()
+    rows = (row.split(" ") for row in out.splitlines())
+    return {row[0]: int(row[2]) for row in rows if len(row) == 3}
+
+
+def read_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:
+    """A file's bytes as a revision holds them; None where it is not there or no file."""
+    listed = git.run("ls-tree", "-z", "--full-tree", revision, "--", path, cwd=checkout)
+    for entry in split_names(listed):
+        mode, kind, blob = entry.split("\t", 1)[0].split()
+        if kind == "blob" and mode != "120000":
+            return git.run("cat-file", "blob", blob, cwd=checkout)
+    return None
+
+
+def read_commit_messages(git: Git, checkout: Path, count: int) -> tuple[str, ...]:
+    """The whole messages of the last commits that are no merges, newest first."""
+    asked = ("--no-merges", "-z", "--format=%B", f"--max-count={count}", "HEAD")
+    out = git.run("log", *asked, cwd=checkout)
+    return tuple(text.decode("utf-8", "replace").strip() for text in out.split(b"\0") if text)
+
+
+@dataclass(frozen=True)
+class CommitIdentity:
+    """A person in a commit."""
+
+    name: str
+    email: str
+
+
+def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
+    """``user.name`` and ``user.email`` as configured; None unless both are."""
+    name, email = "user.name", "user.email"
+    found = _read_settings(git, checkout, name, email)
+    return CommitIdentity(found[name], found[email]) if len(found) == 2 else None
+
+
+def read_conversion_config(git: Git, checkout: Path) -> dict[str, str]:
+    """The checkout's settings that decide how a file's bytes and mode become a blob."""
+    keys = ("core.autocrlf", "core.eol", "core.fileMode", "core.symlinks", "core.ignoreCase")
+    return _read_settings(git, checkout, *keys)
+
+
+def _read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
+    """Those of the keys that have a value, each with its last one."""
+    names = {key.lower(): key for key in keys}  # git prints them in lower case
+    wanted = "|".join(names).replace(".", r"\.")
+    try:
+        out = git.run("config", "-z", "--get-regexp", f"^({wanted})$", cwd=checkout)
+    except GitError:
+        return {}
+    rows = (row.partition("\n") for row in out.decode("utf-8", "replace").split("\0"))
+    found = {key: value.strip() for key, _, value in rows}
+    return {names[key]: value for key, value in found.items() if value}
+
+
+def split_names(out: bytes) -> tuple[str, ...]:
+    """NUL-separated output as paths."""
+    return tuple(filter(None, os.fsdecode(out).split("\0")))

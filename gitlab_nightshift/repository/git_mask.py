@@ -1,0 +1,145 @@
+"""The mask: an agent sees a throw-away ``.git`` and cannot access the real one.
+
+Where agents have mounts of their own, the throw-away is mounted over the real one for them alone.
+Otherwise the real one is in the checkout's state folder (``state_folder.py``) meanwhile.
+"""
+
+import contextlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.repository.adjacent_folders import refuse_far
+from gitlab_nightshift.repository.git import RepositoryPaths
+from gitlab_nightshift.repository.state_folder import StateFolder
+from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway
+from gitlab_nightshift.system.openat import (
+    RefusedFileError,
+    grant,
+    open_folder,
+    read_regular,
+    remove_path,
+)
+
+THROWAWAY = "throwaway"
+"""The pattern that every throw-away is a copy of."""
+
+
+def build_moved_place(place: RepositoryPaths, checkout: Path, state: Path) -> RepositoryPaths:
+    """Where the parts of the repository are once ``.git``, if it is a folder, is in ``state``."""
+    git = checkout / ".git"
+    real = state / "git" if os.path.lexists(state / "git") else git
+    if real.is_symlink() or not real.is_dir():
+        return place
+
+    def move_path(path: Path) -> Path:
+        return state / "git" / path.relative_to(git) if path.is_relative_to(git) else path
+
+    return replace(
+        place,
+        git_dir=move_path(place.git_dir),
+        index=move_path(place.index),
+        exclude=move_path(place.exclude),
+        attributes=move_path(place.attributes),
+        shallow=move_path(place.shallow) if place.shallow else None,
+        objects=tuple(move_path(path) for path in place.objects),
+    )
+
+
+def mask_git(state: StateFolder) -> None:
+    """Move the real ``.git`` to the state folder and a copy of the throw-away into its place, or
+    make that ready to be mounted there. Raises OSError, NightshiftError E_CONFIG."""
+    if state.mounted:
+        copy_throwaway(state.own / THROWAWAY, state.shown_git, state.user)
+        return
+    fresh = _copy_throwaway(state)
+    move_git(state.checkout, state.folder)
+    fresh.rename(state.checkout / ".git")
+
+
+def move_git(checkout: Path, folder: Path) -> None:
+    """Move the real ``.git`` to ``folder``, unless it is there. Raises NightshiftError E_CONFIG."""
+    target = folder / "git"
+    if os.path.lexists(target):
+        return
+    refuse_far(checkout, folder)
+    try:
+        (checkout / ".git").rename(target)
+    except OSError as error:
+        raise build_config_error(
+            f"{checkout}/.git cannot be moved to {folder} ({error.strerror}):"
+            " check the project out on a file system of its own user, not in an image"
+        ) from None
+
+
+def renew(state: StateFolder) -> None:
+    """Give the next agent a throw-away as the first one found it. Raises OSError.
+
+    Does nothing before ``mask_git``.
+    """
+    if state.mounted and os.path.lexists(state.shown_git):
+        remove_path(state.shown_git)
+        mask_git(state)
+    if os.path.lexists(state.real_git):
+        discard(state)
+        _copy_throwaway(state).rename(state.checkout / ".git")
+
+
+def discard(state: StateFolder) -> None:
+    """Remove the throw-away, with all that an agent put there. Raises OSError.
+
+    Does nothing before ``mask_git``. Until ``renew`` the next agent would have none.
+    """
+    if state.mounted and os.path.lexists(state.shown_git):
+        remove_path(state.shown_git)
+        state.shown_git.mkdir()
+    if os.path.lexists(state.real_git) and (used := _take_away(state)):
+        remove_path(used)
+
+
+def unmask_git(state: StateFolder) -> None:
+    """Bring the real ``.git`` back, whatever stands in its place; that is kept in ``state``.
+
+    Does nothing where the real one is in place. Raises OSError.
+    """
+    if os.path.lexists(state.real_git):
+        _take_away(state)
+        state.real_git.rename(state.checkout / ".git")
+
+
+def _copy_throwaway(state: StateFolder) -> Path:
+    return copy_throwaway(state.own / THROWAWAY, _build_unused_path(state, "fresh"), state.user)
+
+
+def _take_away(state: StateFolder) -> Path | None:
+    shown, used = state.checkout / ".git", _build_unused_path(state, "used")
+    with open_folder(state.checkout):
+        if not os.path.lexists(shown):
+            return None
+        grant(shown)
+        shown.rename(used)
+    return used
+
+
+def _build_unused_path(state: StateFolder, kind: str) -> Path:
+    return state.own / f"{kind}-{os.urandom(4).hex()}"
+
+
+def is_masked(checkout: Path) -> bool:
+    """True where the checkout's ``.git`` is a throw-away of ours."""
+    return _read_small_file(checkout, MARKER) is not None
+
+
+def is_mask_unused(checkout: Path, base_sha: str) -> bool:
+    """True where the throw-away is still on its commit and nobody has fetched into it."""
+    config = _read_small_file(checkout, "config")
+    fetched = os.path.lexists(checkout / ".git/FETCH_HEAD") or config is None
+    on_base = _read_small_file(checkout, "HEAD") == f"{base_sha}\n".encode()
+    return on_base and not fetched and b"url" not in (config or b"").lower()
+
+
+def _read_small_file(checkout: Path, name: str) -> bytes | None:
+    with contextlib.suppress(RefusedFileError):
+        return read_regular(checkout, f".git/{name}", 100_000)
+    return None

@@ -1,0 +1,132 @@
+"""The server side of Git over HTTP (``git http-backend``), for the embedded GitLab stand-in."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import IO, cast
+
+from gitlab_nightshift.repository.git import Git, build_isolated_git
+from gitlab_nightshift.sandbox.launched_process import Launch
+from gitlab_nightshift.system.environment import DEFAULT_PATH
+from gitlab_nightshift.system.process import start_process
+
+CHUNK = 64 * 1024
+EXIT_S = 10.0
+# No CONTENT_LENGTH: with one, the backend spins for ever on a body that ends early (git 2.39,
+# http-backend.c, pipe_fixed_length); without, it reads to the end, which the feeder sets.
+CGI_HEADERS = {
+    "content-type": "CONTENT_TYPE",
+    "content-encoding": "HTTP_CONTENT_ENCODING",
+    "git-protocol": "GIT_PROTOCOL",
+}
+NO_BACKEND = "git http-backend gave no answer: is it installed (Alpine: apk add git-daemon)? "
+
+
+@dataclass(frozen=True)
+class BackendRequest:
+    """One Git request as CGI wants it.
+
+    ``path`` is decoded and begins with the repository's folder below ``root``; ``headers`` have
+    lower-case names; the repository's hooks get ``variables``.
+    """
+
+    root: Path
+    path: str
+    query: str
+    method: str
+    headers: Mapping[str, str]
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class BackendResponse:
+    """The backend's HTTP status, its headers, and its body as it comes."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    chunks: Iterator[bytes]
+
+
+def build_server_git(home: Path) -> Git:
+    """The git that serves: the first on PATH, without any configuration of this machine."""
+    program = shutil.which("git")
+    own = [str(Path(program).parent)] if program else []
+    return build_isolated_git(home, os.pathsep.join([*own, DEFAULT_PATH]))
+
+
+@contextlib.contextmanager
+def run_http_backend(
+    git: Git, request: BackendRequest, body: Iterable[bytes]
+) -> Iterator[BackendResponse]:
+    """Run ``git http-backend`` on one request; at the end of the block it is gone.
+
+    The body is fed while the answer is read, so neither has to fit into memory.
+    """
+    argv = [git.program, "http-backend"]
+    feeder = None
+    try:
+        launch = Launch(argv, _build_cgi_environment(git, request), request.root, confined=False)
+        with start_process(launch.start) as process:
+            assert process.stdin and process.stdout and process.stderr
+            feeder = threading.Thread(target=_feed, args=(body, process.stdin))
+            feeder.start()
+            yield _read_response(cast(BufferedReader, process.stdout), process.stderr)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(EXIT_S)
+    finally:
+        if feeder:
+            feeder.join()
+
+
+def _build_cgi_environment(git: Git, request: BackendRequest) -> dict[str, str]:
+    cgi = {
+        "GIT_PROJECT_ROOT": str(request.root),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        "PATH_INFO": request.path,
+        "QUERY_STRING": request.query,
+        "REQUEST_METHOD": request.method,
+    }
+    sent = {
+        name: request.headers[header]
+        for header, name in CGI_HEADERS.items()
+        if header in request.headers
+    }
+    return {**git.env, **request.variables, **cgi, **sent}
+
+
+def _feed(body: Iterable[bytes], stdin: IO[bytes]) -> None:
+    """All of the body; what a backend that ended early does not want is read all the same."""
+    with contextlib.suppress(ConnectionError):
+        for data in body:
+            with contextlib.suppress(OSError, ValueError):
+                stdin.write(data)
+                stdin.flush()
+    with contextlib.suppress(OSError):
+        stdin.close()
+
+
+def _read_response(stdout: BufferedReader, stderr: IO[bytes]) -> BackendResponse:
+    headers = tuple(_read_cgi_headers(stdout))
+    if not headers:
+        text = NO_BACKEND.encode() + stderr.read()
+        return BackendResponse(500, (("Content-Type", "text/plain"),), iter([text]))
+    status = next((value for name, value in headers if name == "Status"), "200")
+    rest = tuple(header for header in headers if header[0] != "Status")
+    return BackendResponse(int(status.split()[0]), rest, _read_chunks(stdout))
+
+
+def _read_cgi_headers(stdout: BufferedReader) -> Iterator[tuple[str, str]]:
+    while line := stdout.readline().strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        yield name, value.strip()
+
+
+def _read_chunks(stdout: BufferedReader) -> Iterator[bytes]:
+    while data := stdout.read1(CHUNK):
+        yield data

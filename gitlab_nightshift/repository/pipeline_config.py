@@ -1,0 +1,28 @@
+"""What GitLab reads as pipeline configuration at a commit, out of a repository."""
+
+from functools import cache
+
+from gitlab_nightshift.pipeline_files import CiFiles, follow
+from gitlab_nightshift.repository.blobs import read_tree_file
+from gitlab_nightshift.repository.git import split_names
+from gitlab_nightshift.repository.private_repository import Repository
+
+
+def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> CiFiles:
+    """The configuration of a commit and its local includes. Raises GitError.
+
+    ``ci_config`` is the project's setting; one that names another project or server has no local
+    includes here.
+    """
+
+    @cache
+    def list_names() -> frozenset[str]:
+        listed = repository.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+        return frozenset(split_names(listed))
+
+    def read(path: str) -> bytes | None:
+        return read_tree_file(repository, commit, path) if path in list_names() else None
+
+    if "@" in ci_config or "://" in ci_config:
+        return CiFiles()
+    return follow(ci_config.removeprefix("/"), list_names, read)

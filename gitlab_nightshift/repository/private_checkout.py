@@ -1,0 +1,129 @@
+"""A private checkout of somebody's repository: work goes on there, theirs is only read.
+
+It borrows their objects and has nothing else of their ``.git``: no remotes, credentials or hooks.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
+from gitlab_nightshift.repository.private_repository import borrow, copy_if_there
+from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot, TreeEntry, scan
+from gitlab_nightshift.system.file_names import format_path, within
+from gitlab_nightshift.system.openat import RefusedFileError, copy_all, open_parent, open_regular
+
+PERSON = {
+    f"GIT_{role}_{what}": text
+    for role in ("AUTHOR", "COMMITTER")
+    for what, text in (("NAME", "nightshift"), ("EMAIL", "nightshift@localhost"))
+}
+
+
+def check_out(
+    git: Git, folder: Path, source: RepositoryPaths, commit: str, config: Mapping[str, str]
+) -> None:
+    """Make ``folder`` (new) a checkout of a commit, detached. Raises NightshiftError E_CONFIG.
+
+    ``config`` is ``git.read_conversion_config`` of the source. No filter is run: a file that Git
+    LFS keeps is its pointer.
+    """
+    _create_empty_checkout(git, folder, source, commit, config)
+    try:
+        git.run("checkout-index", "--all", "--index", "--quiet", cwd=folder)
+    except GitError as error:
+        raise build_config_error(f"{commit[:12]} cannot be checked out: {error}") from None
+
+
+def copy_out(
+    git: Git,
+    folder: Path,
+    source: RepositoryPaths,
+    commit: str,
+    config: Mapping[str, str],
+    tree: Path,
+    output_dir: str,
+) -> None:
+    """The same with the files of ``tree``, a checkout of that commit, as they are: changed,
+    untracked and ignored ones too, but not those of ``output_dir``."""
+    _create_empty_checkout(git, folder, source, commit, config)
+    entries = scan(tree)
+    chosen = {p: e for p, e in entries.items() if p != TOP and not within(p, output_dir)}
+    try:
+        for path, entry in chosen.items():
+            _copy(tree, folder, path, entry)
+    finally:
+        _close_again(tree, chosen)
+    with contextlib.suppress(GitError):  # it fails where a file differs
+        git.run("update-index", "-q", "--refresh", cwd=folder)
+
+
+def commit_changed(git: Git, folder: Path, paths: tuple[str, ...]) -> str:
+    """Commit these changed tracked files of a private checkout; returns the commit's id."""
+    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    git.run("update-index", "--add", "--remove", "-z", "--stdin", cwd=folder, stdin=listed)
+    tree = git.run("write-tree", cwd=folder).decode().strip()
+    asked = ("--no-gpg-sign", "-p", "HEAD", "-m", "local changes", tree)
+    made = git.run("commit-tree", *asked, cwd=folder, env=PERSON).decode().strip()
+    (folder / ".git/HEAD").write_text(f"{made}\n")
+    return made
+
+
+def _create_empty_checkout(
+    git: Git, folder: Path, source: RepositoryPaths, commit: str, config: Mapping[str, str]
+) -> None:
+    folder.mkdir()
+    form = f"--object-format={source.object_format}"
+    git.run("init", "--quiet", "--template=", form, str(folder), cwd=folder)
+    for key, value in config.items():
+        git.run("config", key, value, cwd=folder)
+    own = folder / ".git"
+    borrow(own / "objects", source.objects)
+    (own / "info").mkdir(exist_ok=True)
+    copy_if_there(source.exclude, own / "info/exclude")
+    copy_if_there(source.attributes, own / "info/attributes")
+    if source.shallow:
+        copy_if_there(source.shallow, own / "shallow")
+    (own / "HEAD").write_text(f"{commit}\n")
+    try:
+        git.run("read-tree", commit, cwd=folder)
+    except GitError as error:
+        raise build_config_error(f"{commit[:12]} cannot be read: {error}") from None
+
+
+def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
+    """One entry, a folder before what it holds; devices and sockets are left out."""
+    target = folder / path
+    if entry.kind is EntryKind.FOLDER:
+        target.mkdir()
+        target.chmod(entry.mode | 0o700)
+    elif entry.kind is EntryKind.LINK:
+        target.symlink_to(entry.target)
+    elif entry.kind is EntryKind.FILE:
+        try:
+            _copy_file(tree, path, target)
+        except (OSError, RefusedFileError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise build_config_error(f"{format_path(path)} cannot be copied: {why}") from None
+        os.utime(target, ns=(entry.mtime_ns, entry.mtime_ns))
+        target.chmod(entry.mode)
+
+
+def _close_again(tree: Path, entries: Snapshot) -> None:
+    """Folders that had to be opened for reading get their modes back, the inner ones first."""
+    shut = (p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU)
+    for path in sorted(shut, reverse=True):
+        with contextlib.suppress(PermissionError):  # another user's, and so never changed
+            (tree / path).chmod(entries[path].mode)
+
+
+def _copy_file(tree: Path, path: str, target: Path) -> None:
+    with (
+        open_parent(tree, path) as (fd, name),
+        open_regular(name, fd) as source,
+        target.open("xb", buffering=0) as file,
+    ):
+        copy_all(source, file.fileno())

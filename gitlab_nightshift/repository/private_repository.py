@@ -1,0 +1,296 @@
+"""A private bare repository that borrows the checkout's objects: where trees and commits are made.
+
+No git command here has the checkout as its folder or work tree, and no configuration of the
+checkout is read, so nothing that an agent planted there can run.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from gitlab_nightshift.repository.git import (
+    PLAIN_DIFF,
+    CommitIdentity,
+    Git,
+    GitError,
+    RepositoryPaths,
+    split_names,
+)
+
+GONE = "000000"
+"""The mode of a path that is not there."""
+APPLY_MEMORY = 512 * 1024 * 1024
+"""Bytes. A binary patch of some hundred may say that it makes gigabytes."""
+
+
+class Relation(StrEnum):
+    """What a patch is to another commit's tree."""
+
+    APPLIES = "applies"
+    CONTAINED = "contained"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True)
+class DiffFile:
+    """One path of a difference. ``status`` is A, M, D or T (type changed), counts are lines,
+    ``mode`` is git's own after the change (``000000`` where the path is gone).
+
+    A binary file counts all of its old lines as deleted and all of its new ones as added.
+    """
+
+    path: str
+    status: str
+    mode: str
+    added: int
+    deleted: int
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A private bare repository."""
+
+    git: Git
+    folder: Path
+
+    def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        memory: int | None = None,
+    ) -> bytes:
+        """Stdout of a git command in this repository. Raises GitError."""
+        env = {"GIT_DIR": str(self.folder)}
+        if index:
+            env["GIT_INDEX_FILE"] = str(index)
+        return self.git.run(*args, cwd=self.folder, stdin=stdin, env=env, memory=memory)
+
+    def run_in(
+        self,
+        work_tree: Path,
+        index: Path,
+        *args: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """The same over a private work tree. Raises GitError."""
+        paths = {"GIT_DIR": self.folder, "GIT_WORK_TREE": work_tree, "GIT_INDEX_FILE": index}
+        whole = {**{name: str(path) for name, path in paths.items()}, **(env or {})}
+        return self.git.run(*args, cwd=work_tree, stdin=stdin, env=whole)
+
+
+@dataclass(frozen=True)
+class RepositoryParts:
+    """What a private repository takes over from a checkout's: where the objects are, and the bytes
+    of its rules. ``shallow`` is empty where the history is whole."""
+
+    objects: tuple[Path, ...]
+    object_format: str
+    exclude: bytes = b""
+    attributes: bytes = b""
+    shallow: bytes = b""
+
+
+def read_parts(source: RepositoryPaths) -> RepositoryParts:
+    """Read them; nothing of the checkout is needed any more then but its objects."""
+    files = (source.exclude, source.attributes, source.shallow)
+    return RepositoryParts(source.objects, source.object_format, *map(_read_bytes, files))
+
+
+def _read_bytes(file: Path | None) -> bytes:
+    with contextlib.suppress(FileNotFoundError):
+        return file.read_bytes() if file else b""
+    return b""
+
+
+def create_private_repository(
+    git: Git,
+    folder: Path,
+    source: RepositoryPaths | RepositoryParts,
+    config: Mapping[str, str] | None = None,
+) -> Repository:
+    """Make a bare repository in ``folder`` (new, mode 0700) that borrows ``source``'s objects.
+
+    ``config`` are settings it needs from the checkout (``git.read_conversion_config``).
+    """
+    parts = source if isinstance(source, RepositoryParts) else read_parts(source)
+    folder.mkdir(mode=0o700, parents=True)
+    form = f"--object-format={parts.object_format}"
+    git.run("init", "--quiet", "--bare", "--template=", form, str(folder), cwd=folder)
+    repository = Repository(git, folder)
+    fixed = {"core.protectHFS": "true", "core.protectNTFS": "true", "core.symlinks": "true"}
+    _configure(folder / "config", {"core.fileMode": "true", **(config or {}), **fixed})
+    borrow(folder / "objects", parts.objects)
+    (folder / "info").mkdir(exist_ok=True)
+    files = (("info/exclude", parts.exclude), ("info/attributes", parts.attributes))
+    for name, data in (*files, ("shallow", parts.shallow)):
+        if data:
+            (folder / name).write_bytes(data)
+    return repository
+
+
+def _configure(file: Path, config: Mapping[str, str]) -> None:
+    """Add settings of ``core`` to a configuration; a value that is no single word is left out."""
+    words = {key: value for key, value in config.items() if re.fullmatch(r"\w+", value)}
+    lines = (f"\t{key.removeprefix('core.')} = {value}\n" for key, value in words.items())
+    with file.open("a") as text:
+        text.write("[core]\n" + "".join(lines))
+
+
+def borrow(objects: Path, lenders: Sequence[Path]) -> None:
+    """Let an object folder read from others."""
+    (objects / "info").mkdir(parents=True, exist_ok=True)
+    listed = b"".join(os.fsencode(lender) + b"\n" for lender in lenders)
+    (objects / "info/alternates").write_bytes(listed)
+
+
+def copy_if_there(source: Path, target: Path) -> None:
+    """Copy a file's bytes where it exists."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(source, target)
+
+
+# --- trees and commits ------------------------------------------------------------------------
+
+
+def has_commit(repository: Repository, commit: str) -> bool:
+    """True where the repository has (or borrows) that commit."""
+    try:
+        repository.run("cat-file", "-e", f"{commit}^{{commit}}")
+    except GitError:
+        return False
+    return True
+
+
+def resolve_tree(repository: Repository, revision: str) -> str:
+    """The id of a revision's tree. Raises GitError."""
+    return repository.run("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
+
+
+@contextlib.contextmanager
+def open_scratch_index(repository: Repository, revision: str) -> Iterator[Path]:
+    """A throw-away index that holds a revision's tree. Raises GitError."""
+    with tempfile.TemporaryDirectory(prefix="index-", dir=repository.folder) as folder:
+        index = Path(folder) / "index"
+        repository.run("read-tree", revision, index=index)
+        yield index
+
+
+def write_tree(repository: Repository, index: Path) -> str:
+    """Write an index as a tree and return its id (in a partial clone objects may be missing)."""
+    return repository.run("write-tree", "--missing-ok", index=index).decode().strip()
+
+
+def apply_patch(
+    repository: Repository, onto: str, patch: bytes, *how: str, memory: int | None = APPLY_MEMORY
+) -> str:
+    """The id of the tree that ``patch`` makes of revision ``onto``. Raises GitError.
+
+    ``memory`` bounds git's data in bytes; None where this process is bounded already.
+    """
+    with open_scratch_index(repository, onto) as index:
+        options = ("--cached", "--whitespace=nowarn", *(how or ("--binary",)))
+        repository.run("apply", *options, "-", stdin=patch, index=index, memory=memory)
+        return write_tree(repository, index)
+
+
+def find_relation(
+    repository: Repository, onto: str, patch: bytes, memory: int | None = APPLY_MEMORY
+) -> Relation:
+    """Whether ``patch`` is already in ``onto``, applies to it (by a 3-way merge), or neither."""
+    with contextlib.suppress(GitError):
+        apply_patch(repository, onto, patch, "--binary", "--reverse", memory=memory)
+        return Relation.CONTAINED
+    try:
+        merged = apply_patch(repository, onto, patch, "--3way", memory=memory)
+    except GitError:
+        return Relation.CONFLICT
+    return Relation.CONTAINED if merged == resolve_tree(repository, onto) else Relation.APPLIES
+
+
+def commit_tree(
+    repository: Repository,
+    tree: str,
+    *,
+    parent: str,
+    message: bytes,
+    author: CommitIdentity,
+    committer: CommitIdentity,
+    date: str,
+) -> str:
+    """Make a commit and return its id; the same arguments give the same id.
+
+    ``date`` is ISO 8601 with a zone, or ``<epoch seconds> +0000``. Raises GitError.
+    """
+    env = {"GIT_DIR": str(repository.folder)}
+    for role, person in (("AUTHOR", author), ("COMMITTER", committer)):
+        env |= {f"GIT_{role}_NAME": person.name, f"GIT_{role}_EMAIL": person.email}
+        env[f"GIT_{role}_DATE"] = date
+    argv = ("commit-tree", "--no-gpg-sign", "-p", parent, "-F", "-", tree)
+    done = repository.git.run(*argv, cwd=repository.folder, stdin=message, env=env)
+    return done.decode().strip()
+
+
+# --- differences ------------------------------------------------------------------------------
+
+
+def build_diff_patch(repository: Repository, old: str, new: str) -> bytes:
+    """The difference of two trees as a binary-safe patch with full object ids. Raises GitError."""
+    shape = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
+    return repository.run("diff-tree", "-r", *PLAIN_DIFF, *shape, old, new)
+
+
+def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
+    """The paths in which two trees differ, with their line counts. Raises GitError."""
+    return tuple(file for file, _ in list_diff_entries(repository, old, new))
+
+
+def list_diff_entries(
+    repository: Repository, old: str, new: str
+) -> tuple[tuple[DiffFile, str], ...]:
+    """The same, each with the id of its new blob (zeros where the path is gone)."""
+    asked = ("-r", "-z", "--raw", "--numstat")
+    out = split_names(repository.run("diff-tree", *asked, *PLAIN_DIFF, old, new))
+    raw = 2 * sum(part.startswith(":") for part in out[::2])
+    counts = _parse_line_counts(out[raw:])
+    found: list[tuple[DiffFile, str]] = []
+    for meta, path in zip(out[:raw:2], out[1:raw:2], strict=True):
+        _, mode, before, after, status = meta.split(" ")
+        added, deleted = counts.get(path, (0, 0))
+        if added is None or deleted is None:
+            deleted, added = _count_lines(repository, before), _count_lines(repository, after)
+        found.append((DiffFile(path, status[0], mode, added, deleted), after))
+    return tuple(found)
+
+
+def read_diff_sizes(repository: Repository, old: str, new: str) -> tuple[int, ...]:
+    """Bytes of each file, before and after, in which two trees differ. Raises GitError."""
+    raw = split_names(repository.run("diff-tree", "-r", "-z", "--raw", *PLAIN_DIFF, old, new))
+    blobs = [blob for meta in raw[::2] for blob in meta.split(" ")[2:4] if blob.strip("0")]
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    found = repository.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).split()
+    return tuple(int(size) for size in found if size.isdigit())
+
+
+def _parse_line_counts(numstat: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
+    """Added and deleted lines by path; None where git takes a file for binary."""
+    rows = (row.split("\t", 2) for row in numstat)
+    return {path: (_parse_count(added), _parse_count(deleted)) for added, deleted, path in rows}
+
+
+def _parse_count(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+def _count_lines(repository: Repository, blob: str) -> int:
+    if not blob.strip("0"):
+        return 0
+    data = repository.run("cat-file", "blob", blob)
+    return data.count(b"\n") + (not data.endswith(b"\n") if data else 0)

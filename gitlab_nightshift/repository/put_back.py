@@ -1,0 +1,85 @@
+"""Put a checkout back for good, each part whatever becomes of the others."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.repository.git_mask import discard, unmask_git
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.restore import RestoredTree, put_back, settle
+from gitlab_nightshift.repository.saved_state import SavedCheckout
+from gitlab_nightshift.repository.state_folder import StateFolder
+from gitlab_nightshift.repository.taken_checkout import format_some_paths
+from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
+from gitlab_nightshift.system.disk_space import Disks
+from gitlab_nightshift.system.file_names import format_path
+
+
+@dataclass
+class KnownTree:
+    """The state of the tree that is known to be as saved; each restore updates it. ``unlike`` are
+    the paths whose owner and times not even that could bring back."""
+
+    entries: Snapshot
+    unlike: set[str] = field(default_factory=set)
+
+
+@dataclass
+class RestoreReport:
+    """``failed`` are paths that could not be put back, ``trouble`` a line for each kind of it,
+    ``unlike`` one for what has lost its owner or times."""
+
+    failed: tuple[str, ...] = ()
+    trouble: list[str] = field(default_factory=list)
+    unlike: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All lines."""
+        return (*self.trouble, *self.unlike)
+
+
+def put_back_files(
+    state: StateFolder,
+    saved: SavedCheckout,
+    known: KnownTree,
+    repository: Repository,
+    *,
+    keep_watched: bool = False,
+) -> RestoredTree:
+    """Restore the files; where the disk is full, the throw-away is removed first to make space."""
+    if Disks((state.checkout,)).find_full():  # perhaps with what an agent put below .git
+        state.reserve.release()
+        discard(state)
+    return put_back(state.checkout, saved, known.entries, repository, keep_watched=keep_watched)
+
+
+def restore_checkout(
+    state: StateFolder, saved: SavedCheckout, known: KnownTree, repository: Repository
+) -> RestoreReport:
+    """Put all back: files, the real ``.git``, the folder itself."""
+    left = RestoreReport()
+    with _record_errors(left, "the checkout could not be put back"):
+        done = put_back_files(state, saved, known, repository)
+        known.unlike.update(done.unlike)
+        left.failed = tuple(map(format_path, done.failed))
+    if left.failed:
+        left.trouble.append(f"could not be put back: {format_some_paths(left.failed)}")
+    state.reserve.release()
+    with _record_errors(left, f"the real .git is still in {state.folder}"):
+        unmask_git(state)
+    with _record_errors(left, "the checkout could not be put back"):
+        if not settle(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})):
+            known.unlike.add(TOP)
+    if unlike := sorted(format_path(path or ".") for path in known.unlike):
+        text = "put back, but for owner or times, which only the owner before can set"
+        left.unlike = (f"{text}: {format_some_paths(unlike)}",)
+    return left
+
+
+@contextlib.contextmanager
+def _record_errors(left: RestoreReport, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        left.trouble.append(f"{what}: {error}")

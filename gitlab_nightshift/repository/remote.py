@@ -1,0 +1,181 @@
+"""Push to and fetch from GitLab, with the token handed over by an askpass that checks the host.
+
+The token is in no argument and no file: it is in the environment of the one git command that
+needs it, and printed only when git asks for the expected server.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote, urlsplit
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.system.environment import NETWORK
+
+TOKEN_VARIABLE = "NIGHTSHIFT_ASKPASS_TOKEN"  # noqa: S105
+TRANSFER_S = 600.0
+MESSAGE_LENGTH = 500
+_SETTINGS = (
+    "core.askPass=",
+    "credential.helper=",
+    "http.followRedirects=false",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=120",
+    "push.followTags=false",
+    "push.gpgSign=false",
+)
+
+
+class TransferStatus(StrEnum):
+    """How a server answered a push or a fetch."""
+
+    OK = "ok"
+    PROTECTED_BRANCH = "protected_branch"
+    NOT_FAST_FORWARD = "not_fast_forward"
+    AUTHENTICATION = "authentication"
+    NETWORK = "network"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True)
+class GitServer:
+    """Where to push: an explicit http(s) URL without credentials, and the token for it.
+
+    ``env`` may hold proxy and certificate variables; others of it are not passed on.
+    """
+
+    url: str
+    token: str = field(repr=False)
+    username: str = "oauth2"
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What came of a push or fetch; ``message`` is one line without credentials."""
+
+    answer: TransferStatus
+    message: str = ""
+    commit: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True where the server took or gave what was asked."""
+        return self.answer is TransferStatus.OK
+
+
+def push(repository: Repository, server: GitServer, commit: str, branch: str) -> Transfer:
+    """Push a commit as a branch, never forced. Raises NightshiftError E_CONFIG for a bad URL."""
+    spec = f"{commit}:refs/heads/{branch}"
+    options = ("--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no")
+    return _transfer(repository, server, "push", (*options, server.url, spec), commit)
+
+
+def fetch(repository: Repository, server: GitServer, branch: str, depth: int = 1) -> Transfer:
+    """Fetch a branch's last ``depth`` commits; ``commit`` of the answer is its tip."""
+    return fetch_ref(repository, server, f"refs/heads/{branch}", depth)
+
+
+def fetch_ref(repository: Repository, server: GitServer, ref: str, depth: int) -> Transfer:
+    """The same for any ref by its full name, such as ``HEAD``."""
+    spec = f"+{ref}:refs/nightshift/fetched"
+    options = ("--no-tags", f"--depth={depth}", "--no-write-fetch-head", "--no-recurse-submodules")
+    done = _transfer(repository, server, "fetch", (*options, server.url, spec), "")
+    if not done.ok:
+        return done
+    tip = repository.run("rev-parse", "--verify", "refs/nightshift/fetched^{commit}")
+    return Transfer(TransferStatus.OK, commit=tip.decode().strip())
+
+
+def _transfer(
+    repository: Repository, server: GitServer, verb: str, args: tuple[str, ...], commit: str
+) -> Transfer:
+    scheme = _parse_scheme(server.url)
+    with _prepare_askpass(repository.folder, server) as env:
+        try:
+            repository.git.run(
+                verb,
+                *args,
+                cwd=repository.folder,
+                env={"GIT_DIR": str(repository.folder), "GIT_ALLOW_PROTOCOL": scheme, **env},
+                settings=_SETTINGS,
+                timeout_s=TRANSFER_S,
+            )
+        except GitError as error:
+            return _parse_refusal(error, server)
+    return Transfer(TransferStatus.OK, commit=commit)
+
+
+def _parse_scheme(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise build_config_error("the project's URL must be http(s)://host/… without credentials")
+    return parts.scheme
+
+
+@contextmanager
+def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]]:
+    """The environment with which git asks us for the token, and only for this server."""
+    parts = urlsplit(server.url)
+    asked_name = f"Username for '{parts.scheme}://{parts.netloc}': "
+    asked_word = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
+    with TemporaryDirectory(prefix="askpass-", dir=folder) as private:
+        script = Path(private) / "askpass"
+        script.write_text(
+            "#!/bin/sh\ncase $1 in\n"
+            f"{shlex.quote(asked_name)}) printf '%s\\n' {shlex.quote(server.username)} ;;\n"
+            f"{shlex.quote(asked_word)}) printf '%s\\n' \"${TOKEN_VARIABLE}\" ;;\n"
+            "*) exit 1 ;;\nesac\n"
+        )
+        script.chmod(0o700)
+        network = {name: server.env[name] for name in NETWORK if server.env.get(name)}
+        yield {**network, "GIT_ASKPASS": str(script), TOKEN_VARIABLE: server.token}
+
+
+# --- what a refusal means -------------------------------------------------------------------------
+
+_MEANINGS = (
+    (TransferStatus.PROTECTED_BRANCH, "protected branch|protected tag"),
+    (
+        TransferStatus.NOT_FAST_FORWARD,
+        r"\[rejected\]|non-fast-forward|fetch first|reference already exists",
+    ),
+    (
+        TransferStatus.AUTHENTICATION,
+        "authentication failed|could not read (username|password)|access denied|terminal prompts"
+        "|returned error: 40[134]|not allowed to|permission|could not be found|not found",
+    ),
+    (TransferStatus.REJECTED, r"\[remote rejected\]|hook declined|couldn't find remote ref"),
+    (
+        TransferStatus.NETWORK,
+        "unable to access|could not resolve|timed out|no end within|connection|hung up|early eof"
+        "|rpc failed|returned error: [35]..",
+    ),
+)
+
+
+def _parse_refusal(error: GitError, server: GitServer) -> Transfer:
+    text = (error.stderr + b"\n" + error.stdout).decode("utf-8", "replace")
+    found = (answer for answer, signs in _MEANINGS if re.search(signs, text, re.IGNORECASE))
+    return Transfer(next(found, TransferStatus.REJECTED), _format_message(text, server))
+
+
+def _format_message(text: str, server: GitServer) -> str:
+    """The server's own words where there are any, else git's, on one line, without credentials."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    remote = [line.removeprefix("remote:").strip(" =>") for line in lines if line[:7] == "remote:"]
+    message = " ".join(line for line in remote if line) or next(
+        (line for line in lines if re.match(r"fatal:|error:|!", line)), "git failed without a word"
+    )
+    clean = re.sub(r"//[^/@\s]*@", "//", message)
+    for secret in filter(None, (server.token, quote(server.token, safe=""))):
+        clean = clean.replace(secret, "[secret]")
+    return make_printable(clean.replace("\t", " "), "")[:MESSAGE_LENGTH]

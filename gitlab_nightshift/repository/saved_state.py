@@ -1,0 +1,254 @@
+"""What is kept before an agent starts, so that the checkout can be put back exactly.
+
+A tracked file whose bytes are its blob's comes back from the object store. Other tracked files,
+untracked ones and ignored ones (``node_modules``, ``.venv``, ``target``) are copied, each kind up
+to a limit; beyond it they are only watched.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.repository.acl import Lists, read_lists
+from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names
+from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot, TreeEntry, scan
+from gitlab_nightshift.system.disk_space import report_full_disk
+from gitlab_nightshift.system.file_names import list_parents
+from gitlab_nightshift.system.openat import (
+    RefusedFileError,
+    copy_all,
+    open_parent,
+    open_regular,
+    set_mode,
+)
+
+COPIED_BYTES = 200_000_000
+COPIED_FILES = 20_000
+"""The most untracked files that are copied, and the most ignored ones."""
+COPIED_TRACKED_BYTES = 2_000_000_000
+SHARE_OF_FREE = 4
+"""No kind of files takes more than one in this many of the free bytes."""
+VERSION = 3
+SUBMODULE = "160000"
+_CONVERSIONS = ("filter", "ident", "working-tree-encoding")
+
+
+@dataclass(frozen=True)
+class SavedCheckout:
+    """The checkout as it was. ``blobs`` are object ids, ``copies`` file names in the folder,
+    ``lists`` access control lists."""
+
+    entries: Snapshot
+    tracked: frozenset[str]
+    submodules: frozenset[str]
+    blobs: Mapping[str, str]
+    copies: Mapping[str, str]
+    folder: Path
+    lists: Mapping[str, Lists] = field(default_factory=dict)
+
+
+def save(git: Git, checkout: Path, folder: Path) -> SavedCheckout:
+    """Look at a clean checkout and copy into ``folder`` (new) what git could not give back.
+
+    Raises NightshiftError (``E_CONFIG``) where the disk is full.
+    """
+    folder.mkdir(mode=0o700)
+    entries = scan(checkout)
+    index = _read_index(git, checkout)
+    blobs = dict(_find_exact_blobs(git, checkout, index, entries))
+    untracked = split_names(git.run("ls-files", "-o", "-z", "--exclude-standard", cwd=checkout))
+    wanted = _select_files(entries, index.keys(), untracked, blobs, _free(folder))
+    with report_full_disk(folder):
+        copies = _copy(checkout, wanted, folder)
+    _close_folders(checkout, entries)
+    return SavedCheckout(
+        entries=entries,
+        tracked=frozenset(index),
+        submodules=frozenset(p for p, (_, mode, _) in index.items() if mode == SUBMODULE),
+        blobs=blobs,
+        copies=copies,
+        folder=folder,
+        lists=read_lists(checkout, entries),
+    )
+
+
+def look_again(checkout: Path, saved: SavedCheckout) -> SavedCheckout:
+    """The same after all files have changed their owner."""
+    entries = scan(checkout)
+    return replace(saved, entries=entries, lists=read_lists(checkout, entries))
+
+
+def _read_index(git: Git, checkout: Path) -> dict[str, tuple[str, str, str]]:
+    """Flag, mode and object id of every path in the index."""
+    out = git.run("ls-files", "-s", "-v", "-z", cwd=checkout)
+    rows = (row.split("\t", 1) for row in split_names(out))
+    fields = ((path, meta.split(" ")) for meta, path in rows)
+    return {path: (flag, mode, blob) for path, (flag, mode, blob, _) in fields}
+
+
+def _is_file(entries: Snapshot, path: str) -> bool:
+    return path in entries and entries[path].kind is EntryKind.FILE
+
+
+def _find_exact_blobs(
+    git: Git, checkout: Path, index: Mapping[str, tuple[str, str, str]], entries: Snapshot
+) -> Iterator[tuple[str, str]]:
+    """Paths whose bytes in the checkout are certainly those of their blob.
+
+    The checkout is clean, so only a conversion can make a difference: one of line ends changes
+    the size, and an attribute shows the others. A flag other than H hides a file from
+    ``git status``.
+    """
+    plain = {
+        path: blob
+        for path, (flag, mode, blob) in index.items()
+        if flag == "H" and mode.startswith("100") and _is_file(entries, path)
+    }
+    converted = _find_converted(git, checkout, plain)
+    sizes = read_blob_sizes(git, checkout, plain.values())
+    for path, blob in plain.items():
+        if path not in converted and sizes.get(blob) == entries[path].size:
+            yield path, blob
+
+
+def _find_converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
+    """Paths with an attribute that may change a file's bytes and keep its size."""
+    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    out = git.run("check-attr", "-z", "--stdin", *_CONVERSIONS, cwd=checkout, stdin=listed)
+    parts = split_names(out)
+    values = zip(parts[::3], parts[2::3], strict=True)
+    return {path for path, value in values if value not in ("unspecified", "unset")}
+
+
+def _free(folder: Path) -> int:
+    """Bytes that may be used on the disk of ``folder``."""
+    return shutil.disk_usage(folder).free
+
+
+def _select_files(
+    entries: Snapshot,
+    tracked: Collection[str],
+    untracked: Collection[str],
+    blobs: Container[str],
+    free: int,
+) -> Iterator[str]:
+    """What to copy of the files that have no blob: of each kind, the small ones first."""
+    share = free // SHARE_OF_FREE
+    most = min(COPIED_BYTES, share)
+    ignored = entries.keys() - {*tracked, *untracked}
+    own = [[path] for path in tracked if path not in blobs and _is_file(entries, path)]
+    yield from _select_within_limit(entries, own, min(COPIED_TRACKED_BYTES, share), len(own))
+    for paths, beside in ((untracked, tracked), (ignored, (*tracked, *untracked))):
+        yield from _select_within_limit(
+            entries, _group_by_folder(entries, paths, beside), most, COPIED_FILES
+        )
+
+
+def _group_by_folder(
+    entries: Snapshot, paths: Iterable[str], beside: Iterable[str]
+) -> Iterable[list[str]]:
+    """Files by their topmost folder that holds none of the files ``beside``."""
+    holding = {path.rpartition("/")[0] for path in beside}
+    shown = {*holding, *(folder for path in holding for folder in list_parents(path))}
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        if _is_file(entries, path):
+            top = next((folder for folder in list_parents(path) if folder not in shown), path)
+            groups.setdefault(top, []).append(path)
+    return groups.values()
+
+
+def _select_within_limit(
+    entries: Snapshot, groups: Iterable[list[str]], most_bytes: int, most_files: int
+) -> Iterator[str]:
+    """Groups of files, the small ones first, up to the first that goes beyond a limit."""
+    sized = sorted((sum(entries[p].size for p in group), sorted(group)) for group in groups)
+    size = count = 0
+    for group_size, group in sized:
+        size, count = size + group_size, count + len(group)
+        if size > most_bytes or count > most_files:
+            return
+        yield from group
+
+
+def _copy(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
+    """Copy files into ``folder``; one that cannot be read is left out, and so only watched."""
+    copies: dict[str, str] = {}
+    for number, path in enumerate(paths):
+        with contextlib.suppress(PermissionError, RefusedFileError):
+            _copy_one(checkout, path, folder / str(number))
+            copies[path] = str(number)
+    return copies
+
+
+def _copy_one(checkout: Path, path: str, copy: Path) -> None:
+    with (
+        open_parent(checkout, path) as (fd, name),
+        open_regular(name, fd) as source,
+        copy.open("xb", buffering=0) as target,
+    ):
+        copy_all(source, target.fileno())
+
+
+def _close_folders(checkout: Path, entries: Snapshot) -> None:
+    """Give folders that had to be opened for copying their modes back, the inner ones first."""
+    rights = stat.S_IRWXU
+    folders = (path for path, entry in entries.items() if path and entry.kind is EntryKind.FOLDER)
+    for path in sorted(folders, reverse=True):
+        if entries[path].mode & rights != rights:
+            with contextlib.suppress(PermissionError), open_parent(checkout, path) as (fd, name):
+                set_mode(name, fd, entries[path].mode)
+
+
+# --- on disk, for the start after a kill ------------------------------------------------------
+
+
+def write_saved(path: Path, saved: SavedCheckout) -> None:
+    """Write all but the copies themselves as JSON."""
+    data = {
+        "version": VERSION,
+        "entries": {name: list(entry) for name, entry in saved.entries.items()},
+        "tracked": sorted(saved.tracked),
+        "submodules": sorted(saved.submodules),
+        "blobs": dict(saved.blobs),
+        "copies": dict(saved.copies),
+        "lists": {
+            path: {name: value.hex() for name, value in lists.items()}
+            for path, lists in saved.lists.items()
+        },
+    }
+    path.write_text(json.dumps(data))
+
+
+def read_saved(path: Path, folder: Path) -> SavedCheckout:
+    """Read what ``write_saved`` wrote. Raises OSError, ValueError."""
+    data: Any = json.loads(path.read_bytes())
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        raise ValueError("written by another version")
+    try:
+        entries = {
+            name: TreeEntry(EntryKind(row[0]), *row[1:]) for name, row in data["entries"].items()
+        }
+        copies = {name: str(int(number)) for name, number in data["copies"].items()}
+        blobs = {str(name): str(blob) for name, blob in data["blobs"].items()}
+        tracked, submodules = (frozenset(map(str, data[n])) for n in ("tracked", "submodules"))
+        lists = {
+            str(path): {str(name): bytes.fromhex(value) for name, value in found.items()}
+            for path, found in data["lists"].items()
+        }
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"damaged: {error}") from None
+    if any(not _is_inside(name) for name in entries):
+        raise ValueError("damaged: a path leads out of the checkout")
+    return SavedCheckout(entries, tracked, submodules, blobs, copies, folder, lists)
+
+
+def _is_inside(path: str) -> bool:
+    parts = path.split("/")
+    return not path or (parts[0] != ".git" and not {"", ".", ".."} & set(parts))

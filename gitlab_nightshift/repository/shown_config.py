@@ -1,0 +1,44 @@
+"""The part of a repository's configuration that work may see: how files are stored.
+
+The rest (addresses with tokens, headers, credential helpers, includes) is left out by not being
+named.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.repository.git import Git, GitError
+
+_SHOWN = compile_lazily(
+    r"core\.(repositoryformatversion|bare|filemode|symlinks|ignorecase|precomposeunicode|autocrlf"
+    r"|eol|safecrlf|sparsecheckout|sparsecheckoutcone|splitindex|sharedrepository|longpaths"
+    r"|attributesfile|excludesfile|bigfilethreshold)"
+    r"|extensions\.(objectformat|partialclone|compatobjectformat|noop)"
+    r"|filter\.[^\n]+\.(clean|smudge|process|required)"
+    r"|remote\.[^\n]+\.(promisor|partialclonefilter)"
+    r"|index\.(version|sparse)|feature\.manyfiles",
+    re.IGNORECASE,
+)
+
+
+def read_visible_config(git: Git, checkout: Path) -> str:
+    """The text of a configuration with these settings alone; "" where git cannot read it."""
+    try:
+        listed = git.run("config", "--local", "--includes", "--list", "-z", cwd=checkout)
+    except GitError:
+        return ""
+    rows = (row.partition("\n") for row in os.fsdecode(listed).split("\0"))
+    return "".join(_format_setting(key, value) for key, _, value in rows if _SHOWN.fullmatch(key))
+
+
+def _format_setting(key: str, value: str) -> str:
+    section, _, rest = key.partition(".")
+    between, _, name = rest.rpartition(".")
+    head = f'{section} "{_escape_value(between)}"' if between else section
+    return f'[{head}]\n\t{name} = "{_escape_value(value)}"\n'
+
+
+def _escape_value(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,113 @@
+"""Take a checkout before agents work in it: check it, and save it so that it can be put back.
+
+One process may take it and another one open it: what that has to know is passed as JSON.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.repository.git import (
+    Git,
+    RepositoryPaths,
+    find_paths_and_head,
+    list_changed_files,
+    list_tracked_files,
+    pack_repository_paths,
+    read_conversion_config,
+    unpack_repository_paths,
+)
+from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved, save, write_saved
+from gitlab_nightshift.repository.state_folder import COPIES, SAVED, LockedStateFolder, write_note
+from gitlab_nightshift.system.file_names import format_path, within
+
+NAMED = 10
+"""The most paths that a message names."""
+
+
+@dataclass(frozen=True)
+class TakenCheckout:
+    """``place`` is where the parts of its repository were; ``moved``: the real ``.git`` is in the
+    folder of ``held`` already. ``config`` are ``git.read_conversion_config``."""
+
+    checkout: Path
+    held: LockedStateFolder
+    place: RepositoryPaths
+    base_sha: str
+    output_dir: str
+    config: Mapping[str, str]
+    saved: SavedCheckout = field(repr=False)
+    moved: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        """As JSON, for the process that opens it and inherits ``held.lock``."""
+        return {
+            "checkout": str(self.checkout),
+            "held": [str(self.held.folder), self.held.lock],
+            "place": pack_repository_paths(self.place),
+            "base_sha": self.base_sha,
+            "output_dir": self.output_dir,
+            "config": dict(self.config),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], *, moved: bool) -> "TakenCheckout":
+        """The checkout from that JSON. Raises OSError, ValueError."""
+        folder, lock = Path(data["held"][0]), data["held"][1]
+        return cls(
+            checkout=Path(data["checkout"]),
+            held=LockedStateFolder(folder, lock),
+            place=unpack_repository_paths(data["place"]),
+            base_sha=data["base_sha"],
+            output_dir=data["output_dir"],
+            config=data["config"],
+            saved=read_saved(folder / SAVED, folder / COPIES),
+            moved=moved,
+        )
+
+
+def take(
+    held: LockedStateFolder, checkout: Path, *, git: Git, machine: Git, output_dir: str, run_id: str
+) -> TakenCheckout:
+    """Take a clean checkout. ``machine`` is a git with this machine's own settings (LFS),
+    ``output_dir`` (relative) is never part of a change.
+
+    Raises NightshiftError E_CONFIG, E_WORKSPACE_DIRTY.
+    """
+    place, base_sha = find_paths_and_head(git, checkout)
+    refuse_changed(machine, checkout)
+    refuse_tracked(git, checkout, output_dir)
+    write_note(held, checkout, run_id, base_sha, place)
+    saved = save(git, checkout, held.folder / COPIES)
+    write_saved(held.folder / SAVED, saved)
+    config = read_conversion_config(git, checkout)
+    return TakenCheckout(checkout, held, place, base_sha, output_dir, config, saved)
+
+
+def refuse_changed(git: Git, checkout: Path) -> None:
+    """Raise E_WORKSPACE_DIRTY for local changes.
+
+    ``git`` has the machine's configuration: without its filters LFS files would look changed.
+    """
+    if changed := list_changed_files(git, checkout):
+        raise NightshiftError(
+            Code.WORKSPACE_DIRTY,
+            f"{checkout} has local changes ({format_some_paths([*map(format_path, changed)])}):"
+            " commit or undo them first",
+        )
+
+
+def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:
+    """Raise E_CONFIG where files of the output folder are tracked."""
+    if any(within(path, output_dir) for path in list_tracked_files(git, checkout)):
+        raise build_config_error(
+            f"output_dir: {output_dir} is tracked by git: choose another folder"
+        )
+
+
+def format_some_paths(paths: Sequence[str]) -> str:
+    """Paths for a message, the first ones by name."""
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f"{', '.join(paths[:NAMED])}{more}"

@@ -1,0 +1,149 @@
+"""The throw-away ``.git``: as useful to an agent as the real one, and without anything secret."""
+
+import errno
+import json
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.repository.git import RepositoryPaths
+from gitlab_nightshift.repository.owners import OwnershipError
+from gitlab_nightshift.repository.private_repository import borrow, copy_if_there
+from gitlab_nightshift.repository.state_folder import StateFolder
+from gitlab_nightshift.sandbox.bwrap import OBJECTS
+from gitlab_nightshift.sandbox.tiers import Mount
+from gitlab_nightshift.sandbox.tree_ownership import Owner, give
+from gitlab_nightshift.sandbox.uid_tier import find_closed_folder
+
+MARKER = "nightshift-cover"
+FRESH_ENOUGH = {"core.checkStat": "minimal", "core.trustctime": "false"}
+"""Settings where the tree has changed its owner since the index was written: without them git would
+read every file again."""
+REMOTE = '[remote "origin"]\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
+"""A remote without a URL. After a kill of everything the runner fetches into this. Where there
+is a remote, it sets the URL and includes its file of credentials; where there is none, it trusts
+that its template has done that (gitlab-runner, shells/abstract.go: writeRefspecFetchCmd)."""
+_NOT_SHARED = ("alternates", "tmp_")
+
+
+@dataclass(frozen=True)
+class ObjectSharing:
+    """How a throw-away gets the objects: it borrows from the folders ``lenders``, of which an agent
+    sees those of ``mounts`` at another place; the folders ``linked`` are linked into it."""
+
+    lenders: tuple[Path, ...]
+    linked: tuple[Path, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """What an agent has to be allowed to read."""
+        mounted = [mount.target for mount in self.mounts]
+        return tuple(path for path in self.lenders if path not in mounted)
+
+
+def plan_object_sharing(
+    state: StateFolder, now: RepositoryPaths, later: RepositoryPaths
+) -> ObjectSharing:
+    """How this checkout's objects are shared; ``now`` and ``later`` are where the parts of the
+    repository are before and after ``.git`` is masked. Raises OwnershipError.
+
+    Another user cannot enter the folder in which the real ``.git`` is then.
+    """
+    if state.mounted:
+        return _plan_mounted_sharing(now, state.checkout / ".git")
+    if state.user is None:
+        return ObjectSharing(later.objects)
+    pairs = list(zip(now.objects, later.objects, strict=True))
+    lenders = tuple(path for path in later.objects if not path.is_relative_to(state.folder))
+    for path in lenders:
+        if closed := find_closed_folder(path):
+            raise OwnershipError(f"git objects in {path} lie behind {closed}, which is its owner's")
+    return ObjectSharing(lenders, tuple(path for path, moved in pairs if moved not in lenders))
+
+
+def _plan_mounted_sharing(now: RepositoryPaths, git: Path) -> ObjectSharing:
+    hidden = [path for path in now.objects if path.is_relative_to(git)]
+    mounted = {path: Path(OBJECTS, str(number)) for number, path in enumerate(hidden)}
+    mounts = tuple(Mount(path, target, writable=False) for path, target in mounted.items())
+    return ObjectSharing(tuple(mounted.get(path, path) for path in now.objects), (), mounts)
+
+
+def build_throwaway(
+    folder: Path,
+    now: RepositoryPaths,
+    sharing: ObjectSharing,
+    base_sha: str,
+    config: Mapping[str, str],
+) -> None:
+    """Make the ``.git`` that an agent will see: the same commit, index and rules, no URL of a
+    remote, no credentials. ``now`` is where the real parts are. Raises OSError.
+    """
+    for part in ("info", "objects/pack", "refs/heads", "refs/tags"):
+        (folder / part).mkdir(parents=True)
+    (folder / "HEAD").write_text(f"{base_sha}\n")
+    (folder / MARKER).write_text("")
+    (folder / "config").write_text(_format_config(now.object_format, config) + REMOTE)
+    for objects in sharing.linked:
+        link_objects(objects, folder / "objects")
+    borrow(folder / "objects", sharing.lenders)
+    copy_if_there(now.index, folder / "index")
+    for shared in now.index.parent.glob("sharedindex.*"):
+        copy_if_there(shared, folder / shared.name)
+    copy_if_there(now.exclude, folder / "info/exclude")
+    copy_if_there(now.attributes, folder / "info/attributes")
+    if now.shallow:
+        copy_if_there(now.shallow, folder / "shallow")
+
+
+def _format_config(object_format: str, config: Mapping[str, str]) -> str:
+    core = {"bare": "false", "logAllRefUpdates": "true"}
+    core |= {key.removeprefix("core."): value for key, value in config.items()}
+    version, extension = 0, ""
+    if object_format != "sha1":
+        version, extension = 1, f"[extensions]\n\tobjectFormat = {object_format}\n"
+    lines = "".join(f"\t{key} = {json.dumps(value)}\n" for key, value in core.items())
+    return f"[core]\n\trepositoryformatversion = {version}\n{lines}{extension}"
+
+
+def copy_throwaway(template: Path, target: Path, user: Owner | None) -> Path:
+    """A throw-away like ``template``, for ``user`` where one is named. Raises OSError."""
+    shutil.copytree(template, target, copy_function=_link_or_copy)
+    if user:
+        give(target, user)
+    return target
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    if os.stat(source).st_nlink > 1:  # noqa: PTH116
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+def link_objects(source: Path, target: Path) -> None:
+    """Link the files of an object folder into another one, where another user reads them.
+
+    They stay their owner's, so nobody else can change them. Raises OSError, also for a file that
+    only its owner may read.
+    """
+    for folder, folders, names in os.walk(source):
+        inner = target / Path(folder).relative_to(source)
+        inner.mkdir(parents=True, exist_ok=True)
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        for name in (*links, *names):
+            if not name.startswith(_NOT_SHARED):
+                _share_file(Path(folder, name), inner / name)
+
+
+def _share_file(source: Path, target: Path) -> None:
+    mode = source.lstat().st_mode
+    if not stat.S_ISREG(mode) or not mode & stat.S_IROTH:
+        raise PermissionError(errno.EACCES, "it is no file that everybody may read", str(source))
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        shutil.copyfile(source, target)
+    else:
+        os.link(source, target)

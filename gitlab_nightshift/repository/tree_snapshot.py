@@ -1,0 +1,194 @@
+"""A stat snapshot of the checkout: what is there, without reading a file or following a link.
+
+The ctime gives away a file that was rewritten with the same size and time.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Container, Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from gitlab_nightshift.system.file_names import list_parents
+from gitlab_nightshift.system.openat import open_folder, open_parent, set_mode
+
+TOP = ""
+DEEPEST = 200
+
+
+class EntryKind(StrEnum):
+    """What stands at a path. ``other`` is a device, FIFO, socket, or a folder nested too deep."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"
+
+
+class TreeEntry(NamedTuple):
+    """What ``lstat`` says of a path; ``target`` is a link's text. Sizes are bytes."""
+
+    kind: EntryKind
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    nlink: int
+    target: str
+
+
+Snapshot = Mapping[str, TreeEntry]
+
+
+class TooManyEntriesError(Exception):
+    """There are more entries than were asked for."""
+
+
+def scan(
+    root: Path, *, only: Container[str] | None = None, limit: int | None = None
+) -> dict[str, TreeEntry]:
+    """Every path below ``root`` but its ``.git``, and the top itself as "".
+
+    With ``only`` other folders than these are listed, but not entered. Modes are left as they are,
+    also where a folder of ours had to be opened to look into it. Raises TooManyEntriesError beyond
+    ``limit`` entries, OSError where ``root`` cannot be read.
+    """
+    top = _build_entry(os.lstat(root), "")
+    found = {TOP: top}
+    with _enter_folder(root, None, top) as fd:
+        _walk(fd, "", found, only, limit, 0)
+    return found
+
+
+def look_again(root: Path, old: Snapshot, paths: Iterable[str]) -> dict[str, TreeEntry]:
+    """``old`` with a fresh look at these paths and at the folders above them, nowhere else."""
+    now = dict(old)
+    holding = {path.rpartition("/")[0] for path in paths}
+    above = {folder for inner in holding for folder in list_parents(inner)}
+    for path in {*paths, *holding, *above}:
+        now.pop(path, None)
+        with contextlib.suppress(OSError):
+            now[path] = _look_at(root, path)
+    return now
+
+
+def _look_at(root: Path, path: str) -> TreeEntry:
+    if path == TOP:
+        return _build_entry(os.lstat(root), "")
+    with open_parent(root, path) as (fd, name):
+        status = os.lstat(name, dir_fd=fd)
+        target = os.readlink(name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
+    return _build_entry(status, target)
+
+
+def _walk(
+    fd: int,
+    prefix: str,
+    found: dict[str, TreeEntry],
+    only: Container[str] | None,
+    limit: int | None,
+    depth: int,
+) -> None:
+    folders: list[tuple[str, TreeEntry]] = []
+    with os.scandir(fd) as listed:
+        for item in listed:
+            name = item.name
+            if prefix or name != ".git":
+                entry = _look(item, fd)
+                found[prefix + name] = entry
+                if entry.kind is EntryKind.FOLDER:
+                    folders.append((name, entry))
+    if limit is not None and len(found) > limit:
+        raise TooManyEntriesError
+    for name, entry in folders:
+        if only is not None and prefix + name not in only:
+            continue
+        if depth >= DEEPEST:
+            found[prefix + name] = entry._replace(kind=EntryKind.OTHER)
+            continue
+        with contextlib.suppress(PermissionError), _enter_folder(name, fd, entry) as below:
+            _walk(below, f"{prefix}{name}/", found, only, limit, depth + 1)
+
+
+@contextlib.contextmanager
+def _enter_folder(name: str | Path, dir_fd: int | None, entry: TreeEntry) -> Iterator[int]:
+    """A folder opened for listing; one that had to be made accessible gets its mode back."""
+    if entry.mode & stat.S_IRWXU == stat.S_IRWXU:
+        with open_folder(name, dir_fd) as fd:
+            yield fd
+        return
+    try:
+        with open_folder(name, dir_fd) as fd:
+            yield fd
+    finally:
+        with contextlib.suppress(PermissionError):  # another user's, and so never changed
+            set_mode(name, dir_fd, entry.mode)
+
+
+def _look(item: "os.DirEntry[str]", fd: int) -> TreeEntry:
+    status = item.stat(follow_symlinks=False)
+    target = os.readlink(item.name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
+    return _build_entry(status, target)
+
+
+_KINDS = {
+    stat.S_IFREG: EntryKind.FILE,
+    stat.S_IFDIR: EntryKind.FOLDER,
+    stat.S_IFLNK: EntryKind.LINK,
+}
+
+
+def _build_entry(s: os.stat_result, target: str) -> TreeEntry:
+    return TreeEntry(
+        _KINDS.get(stat.S_IFMT(s.st_mode), EntryKind.OTHER),
+        stat.S_IMODE(s.st_mode),
+        s.st_uid,
+        s.st_gid,
+        s.st_size,
+        s.st_mtime_ns,
+        s.st_ctime_ns,
+        s.st_ino,
+        s.st_dev,
+        s.st_nlink,
+        target,
+    )
+
+
+def same(old: TreeEntry | None, new: TreeEntry | None) -> bool:
+    """True where nothing was done to a path since; of a folder only what it is, not what it holds.
+
+    A folder's times change with its content, so they do not count.
+    """
+    if old == new:
+        return True
+    if old is None or new is None or old.kind is not EntryKind.FOLDER:
+        return False
+    return old[:4] == new[:4]
+
+
+def looks_same(old: TreeEntry, new: TreeEntry | None) -> bool:
+    """True where a file or link restored looks as before: all but its owner, which a plain user
+    cannot set, and what no program can."""
+    if new is None:
+        return False
+    size = (old.size, old.mtime_ns, old.target) == (new.size, new.mtime_ns, new.target)
+    bits = 0o7777 if read_owner(old) == read_owner(new) else 0o777  # setuid goes with the owner
+    return size and old.kind is new.kind and (old.mode ^ new.mode) & bits == 0
+
+
+def read_owner(entry: TreeEntry) -> tuple[int, int]:
+    """User and group."""
+    return entry.uid, entry.gid
+
+
+def find_differing_paths(old: Snapshot, new: Snapshot) -> list[str]:
+    """The paths that are new, gone or not the same, sorted, a folder before what it holds."""
+    return sorted(
+        path for path in old.keys() | new.keys() if not same(old.get(path), new.get(path))
+    )

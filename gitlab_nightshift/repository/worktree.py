@@ -1,0 +1,201 @@
+"""A person's checkout as trees, read without changing it: nothing of it is written.
+
+Everything new goes into a private repository that borrows the checkout's objects.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
+from gitlab_nightshift.repository.private_repository import (
+    Repository,
+    create_private_repository,
+    write_tree,
+)
+from gitlab_nightshift.system.environment import build_search_path
+
+_HOOK_ENTRY = "GIT_INDEX_FILE"
+_MOST_MESSAGES = 200
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """A checkout and the private repository in which its trees are made."""
+
+    top: Path
+    place: RepositoryPaths
+    repository: Repository
+    ignores: str
+    lfs: tuple[str, ...]
+    env: Mapping[str, str]
+
+    @property
+    def empty_tree(self) -> str:
+        """The id of a tree without files."""
+        return self.repository.run("mktree").decode().strip()
+
+
+def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktree:
+    """The checkout around ``folder``; ``private`` is a folder for all that is written.
+
+    Raises NightshiftError E_CONFIG where there is none.
+    """
+    path = build_search_path(env, folder)
+    home = Path(env.get("HOME", "/"))
+    machine = git_verbs.with_machine_config(private / "machine", path, home)
+    top = _find_top(machine, folder)
+    path = build_search_path(env, top)
+    git = git_verbs.build_isolated_git(private / "home", path)
+    found = git_verbs.find_repository_paths(git, top)
+    config = git_verbs.read_conversion_config(machine, top)
+    repository = create_private_repository(git, private / "git", found, config)
+    ignores = _read_excludes_path(machine, top) or str(_find_default_ignores(env, home))
+    return Worktree(top, found, repository, ignores, _build_lfs_settings(path), env)
+
+
+def _find_top(git: Git, folder: Path) -> Path:
+    try:
+        out = git.run("rev-parse", "--is-bare-repository", "--show-toplevel", cwd=folder)
+    except GitError as error:
+        bare = error.stdout.startswith(b"true")
+        what = "is a bare repository" if bare else "is in no git checkout"
+        raise build_config_error(f"{folder} {what}: run in a checkout, or name one by -C") from None
+    return Path(os.fsdecode(out).split("\n")[1])
+
+
+def _read_excludes_path(git: Git, top: Path) -> str:
+    try:
+        out = git.run("config", "--path", "--get", "core.excludesFile", cwd=top)
+    except GitError:
+        return ""
+    return os.fsdecode(out).strip()
+
+
+def _find_default_ignores(env: Mapping[str, str], home: Path) -> Path:
+    return Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/ignore"
+
+
+def _build_lfs_settings(path: str) -> tuple[str, ...]:
+    """The one filter that is run: without it every file of LFS would look changed."""
+    program = shutil.which("git-lfs", path=path)
+    return (f"filter.lfs.clean='{program}' clean -- %f",) if program and "'" not in program else ()
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def write_working_tree(worktree: Worktree) -> str:
+    """The id of the tree of tracked files as they are, and of untracked ones that are not ignored.
+
+    Repositories inside the checkout are left out. Raises GitError.
+    """
+    index = _copy_index(worktree, worktree.place.index)
+    _run_git(worktree, index, "add", "--update", "--ignore-errors", "--", ".")
+    listed = _run_git(worktree, index, "ls-files", "--others", "--exclude-standard", "-z")
+    # A repository inside is listed as a folder, which update-index passes over.
+    _run_git(worktree, index, "update-index", "--add", "-z", "--stdin", stdin=listed)
+    return write_tree(worktree.repository, index)
+
+
+def write_staged_tree(worktree: Worktree) -> str:
+    """The id of the tree that the next commit would have; in a hook, that of the commit at hand.
+
+    Raises GitError, also for an index with conflicts.
+    """
+    named = worktree.env.get(_HOOK_ENTRY)
+    source = (worktree.top / named) if named else worktree.place.index
+    return write_tree(worktree.repository, _copy_index(worktree, source))
+
+
+def _copy_index(worktree: Worktree, source: Path) -> Path:
+    """A copy of an index with its times, so that unchanged files are known without reading them."""
+    index = worktree.repository.folder / "index"
+    if source.exists():
+        shutil.copy2(source, index)
+        for shared in source.parent.glob("sharedindex.*"):
+            shutil.copy2(shared, worktree.repository.folder / shared.name)
+    return index
+
+
+def _run_git(worktree: Worktree, index: Path, *args: str, stdin: bytes = b"") -> bytes:
+    env = {
+        "GIT_DIR": str(worktree.repository.folder),
+        "GIT_WORK_TREE": str(worktree.top),
+        "GIT_INDEX_FILE": str(index),
+    }
+    settings = (f"core.excludesFile={worktree.ignores}", *worktree.lfs)
+    git = worktree.repository.git
+    return git.run(*args, cwd=worktree.top, stdin=stdin, env=env, settings=settings)
+
+
+# --- commits --------------------------------------------------------------------------------------
+
+
+def find_commit(worktree: Worktree, revision: str) -> str | None:
+    """The full id of the commit that a revision names in the checkout; None where it names none."""
+    asked = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    try:
+        out = worktree.repository.git.run("rev-parse", *asked, cwd=worktree.top)
+    except GitError:
+        return None
+    return out.decode().strip()
+
+
+def resolve_commit(worktree: Worktree, revision: str) -> str:
+    """The same; raises NightshiftError E_CONFIG with what to do where it names none."""
+    found = find_commit(worktree, revision)
+    if found is None:
+        raise _build_missing_error(worktree, f"{revision!r} names no commit here")
+    return found
+
+
+def resolve_parent(worktree: Worktree, commit: str) -> str:
+    """The first parent of a commit, for a root the empty tree.
+
+    Raises E_CONFIG at the boundary of a shallow clone.
+    """
+    if found := find_commit(worktree, f"{commit}^"):
+        return found
+    if is_boundary(worktree, commit):
+        raise _build_missing_error(worktree, f"the parent of {commit[:12]} is not here")
+    return worktree.empty_tree
+
+
+def read_messages_between(worktree: Worktree, base: str, commit: str) -> list[tuple[str, str]]:
+    """Ids and messages of the commits that are in ``commit`` and not in ``base``, newest first."""
+    asked = ("-z", "--format=%H%n%B", f"--max-count={_MOST_MESSAGES}", f"{base}..{commit}")
+    entries = worktree.repository.run("log", *asked).decode("utf-8", "replace").split("\0")
+    parted = (entry.partition("\n") for entry in entries if entry)
+    return [(name, text) for name, _, text in parted]
+
+
+def find_common_base(worktree: Worktree, base: str, commit: str) -> str:
+    """Where a commit's history left that of ``base``; ``base`` itself where they share none."""
+    try:
+        found = worktree.repository.run("merge-base", base, commit).decode().strip()
+    except GitError:
+        found = ""
+    if not found and worktree.place.shallow:
+        raise _build_missing_error(
+            worktree, f"the history between {base[:12]} and {commit[:12]} is not here"
+        )
+    return found or base
+
+
+def is_boundary(worktree: Worktree, commit: str) -> bool:
+    """True where a shallow clone ends at the commit."""
+    shallow = worktree.place.shallow
+    return shallow is not None and commit in shallow.read_text().split()
+
+
+def _build_missing_error(worktree: Worktree, what: str) -> NightshiftError:
+    if worktree.place.shallow:
+        return build_config_error(
+            f"{what}: the clone is shallow; fetch more (GIT_DEPTH: 0 in CI, git fetch --unshallow)"
+        )
+    return build_config_error(f"{what}: name an existing one")

@@ -1,0 +1,31 @@
+"""What is known of a run in each of its processes; who adds what to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitlab_nightshift.events import Emit
+from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """What both of its types know: ``session.py: Session``, which has the token, and
+    ``work/work_context.py: WorkContext``, which has not. Functions take one of the two, so that
+    nothing with the token fits where agents run.
+
+    ``env`` is the job's environment, as much of it as the process may have; ``config_folder`` is
+    where relative template paths start; ``private`` a folder outside the checkout that no agent can
+    access.
+    """
+
+    settings: Settings
+    job: JobFacts
+    env: Mapping[str, str] = field(repr=False)
+    checkout: Path
+    config_folder: Path
+    private: Path
+    redact: Redactor
+    emit: Emit

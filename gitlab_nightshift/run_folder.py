@@ -1,0 +1,156 @@
+"""How a run was called, and its private folder: where its products stand until no agent is left,
+and where they go then.
+
+Standard library alone: the supervisor opens it before any stage is started.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.job import read_job
+from gitlab_nightshift.report import result_files
+from gitlab_nightshift.repository.adjacent_folders import list_candidate_places
+from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import choose_short_parent
+from gitlab_nightshift.system.installation import refuse_installation_in
+from gitlab_nightshift.system.private_folders import collect, open_private_folder
+from gitlab_nightshift.system.secrecy import close_to_others
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """How the command was called: environment, folder, and what the command line says."""
+
+    env: Mapping[str, str]
+    folder: Path
+    config: str | None
+    overrides: Mapping[str, str]
+    colour: bool
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The private folder of a run in a checkout."""
+
+    checkout: Path
+    private: Path
+
+    @property
+    def results(self) -> Path:
+        """What the run has reached; put into the output folder at its end."""
+        return self.private / result_files.RESULTS
+
+    @property
+    def earlier(self) -> Path:
+        """What was in the output folder before, of an earlier stage."""
+        return self.private / result_files.EARLIER
+
+    @property
+    def logs(self) -> Path:
+        """Raw logs while the run goes on."""
+        return self.private / "logs"
+
+
+@contextlib.contextmanager
+def open_run_folder(env: Mapping[str, str], folder: Path) -> Iterator[RunFolder]:
+    """A new private folder for a run in the checkout around ``folder``.
+
+    First what killed runs left there is repaired, and their results are recovered. Raises
+    NightshiftError for what is wrong.
+    """
+    close_to_others()
+    checkout = find_checkout_top(folder)
+    refuse_installation_in(checkout)
+    with open_private_folder(_find_temp_folder(env), checkout) as private:
+        mend(checkout, env, private)
+        there = RunFolder(checkout, private)
+        there.results.mkdir()
+        yield there
+
+
+def mend_killed(env: Mapping[str, str], why: str) -> bool:
+    """Repair what this job's killed run left around the current folder, and recover its results,
+    in which ``why`` stands; True where there was a repair. Raises NightshiftError."""
+    checkout = find_checkout_top(Path.cwd())
+    with open_private_folder(_find_temp_folder(env), checkout) as private:
+        return mend(checkout, env, private, why, read_job(env).run_id)
+
+
+def mend(
+    checkout: Path,
+    env: Mapping[str, str],
+    private: Path,
+    *told: str,
+    warn: Callable[[str], None] | None = None,
+) -> bool:
+    """The same for a run that goes on, and has a private folder. ``told`` is why, and the run's id,
+    where its work has ended just now; ``warn`` is told what cannot be put back."""
+    path, just_now = build_search_path(env, checkout), bool(told)
+    mended = repair(checkout, private=private, search_path=path, just_now=just_now, warn=warn)
+    for place in {private.parent, choose_short_parent(private.parent)}:
+        collect(place, checkout, lambda folder: result_files.recover_results(folder, *told))
+    return mended
+
+
+def _find_temp_folder(env: Mapping[str, str]) -> Path:
+    return Path(env.get("TMPDIR") or tempfile.gettempdir())
+
+
+def find_checkout_top(folder: Path) -> Path:
+    """The top of the checkout that ``folder`` lies in."""
+    resolved = folder.resolve()
+    spare = Path(tempfile.gettempdir())
+    for place in (resolved, *resolved.parents):
+        moved = place.name and any(path.exists() for path in list_candidate_places(place, spare))
+        if os.path.lexists(place / ".git") or moved:
+            return place
+    raise build_config_error(f"{resolved} is in no git checkout: run in one")
+
+
+# --- the output folder ------------------------------------------------------------------------
+
+
+def set_aside(there: RunFolder, output: Path) -> None:
+    """Keep the output folder of an earlier stage away from agents, until ``place_results``."""
+    if output.is_dir() and not output.is_symlink():
+        try:
+            result_files.set_aside(there.private, output)
+        except OSError as error:
+            raise build_config_error(f"{output} cannot be read: {error}") from None
+    (there.private / result_files.OUTPUT).write_bytes(os.fsencode(output))
+
+
+def set_aside_early(there: RunFolder, name: str) -> None:
+    """Say where results belong, for a run that died before it could. ``name`` is of the output
+    folder; where something stands there already, which may be the project's own, it stays."""
+    output = there.checkout / name
+    known = (there.private / result_files.OUTPUT).exists() or os.path.lexists(output)
+    if not known and name[:1].isalnum() and "/" not in name:
+        set_aside(there, output)
+
+
+def read_output_path(there: RunFolder) -> Path | None:
+    """Where the results belong, None where the output folder was never set aside."""
+    note = there.private / result_files.OUTPUT
+    return Path(os.fsdecode(note.read_bytes())) if note.exists() else None
+
+
+def place_results(there: RunFolder, output: Path | None) -> str:
+    """Put all results where the output folder was (``read_output_path``, asked before there were
+    agents); "", or why they are not there.
+
+    Raises ``E_CONFIG`` on a full disk.
+    """
+    if output is None:
+        return ""
+    try:
+        result_files.place_results(there.private, output)
+    except OSError as error:
+        return f"the results are not in {output}, which cannot be written: {error}"
+    return ""

@@ -1,0 +1,212 @@
+"""Where tools keep credentials for a whole machine, in files that everybody may read.
+
+The table is the one place to add to. Paths are patterns of :mod:`glob`; a folder stands for all
+that is in it. HOME needs no table here: nothing of it is shown (``system_paths.HOME_FILES``).
+"""
+
+# ruff: noqa: PTH112, PTH118, PTH207 - the patterns are text
+
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES
+from gitlab_nightshift.secret_texts import (
+    LARGEST,
+    SHORTEST,
+    find_named_secrets,
+    find_secrets,
+    read_plain_file,
+)
+
+CREDENTIALS = {
+    "pip": (
+        *("/etc/pip.conf", "/etc/xdg/pip/pip.conf"),
+        *("/usr/pip.conf", "/usr/local/pip.conf", "/opt/*/pip.conf"),
+    ),
+    "uv": ("/etc/uv/uv.toml", "/etc/xdg/uv/uv.toml"),
+    "conda": (
+        *("/etc/conda/.condarc", "/etc/conda/condarc", "/etc/conda/condarc.d"),
+        *("/opt/*/.condarc", "/opt/*/condarc", "/opt/*/condarc.d"),
+    ),
+    "npm": ("/etc/npmrc", "/usr/etc/npmrc", "/usr/local/etc/npmrc", "/opt/*/etc/npmrc"),
+    "yarn": ("/etc/yarnrc", "/etc/yarn/config", "/usr/etc/yarnrc", "/usr/local/etc/yarnrc"),
+    "Maven": (
+        *("/etc/maven*/settings.xml", "/etc/maven*/settings-security.xml"),
+        *("/usr/share/*maven*/conf/settings*.xml", "/usr/local/*maven*/conf/settings*.xml"),
+        *("/opt/*maven*/conf/settings*.xml", "/opt/*maven*/*/conf/settings*.xml"),
+    ),
+    "sbt": ("/etc/sbt/.credentials", "/etc/sbt/credentials"),
+    "Cargo": tuple(
+        f"{home}/credentials{end}"
+        for home in ("/usr/local/cargo", "/opt/*cargo*", "/opt/rust/*cargo*")
+        for end in ("", ".toml")
+    ),
+    "Composer": (
+        *("/etc/composer/auth.json", "/usr/local/share/composer/auth.json"),
+        "/opt/*composer*/auth.json",
+    ),
+    "NuGet": ("/etc/opt/NuGet/Config", "/etc/NuGet/NuGet.Config"),
+    "Docker": (
+        *("/etc/docker/config.json", "/etc/docker/certs.d/*/*.key", "/etc/containers/auth.json"),
+        "/usr/local/etc/docker/config.json",
+    ),
+    "Kubernetes": (
+        *("/etc/kubernetes/*.conf", "/etc/kubernetes/*.kubeconfig", "/etc/kubernetes/kubeconfig*"),
+        *("/etc/kubernetes/azure.json", "/etc/kubernetes/cloud-config"),
+        *("/etc/rancher/k3s/k3s.yaml", "/etc/rancher/rke2/rke2.yaml"),
+    ),
+    "AWS": ("/etc/aws", "/etc/boto.cfg", "/usr/local/etc/boto.cfg"),
+    "Google Cloud": ("/etc/gcloud", "/etc/google/auth", "/etc/google/cloud"),
+    "Azure": ("/etc/azure",),
+    "s3cmd": ("/etc/s3cfg", "/etc/s3cfg.d", "/etc/passwd-s3fs"),
+    "rclone": ("/etc/rclone.conf", "/etc/rclone"),
+    "Vault": ("/etc/vault.d", "/etc/vault-token"),
+    "Helm": ("/etc/helm/registry.json", "/etc/helm/registry", "/etc/helm/repositories.yaml"),
+    "Terraform": ("/etc/terraformrc", "/etc/terraform.rc", "/etc/terraform.d"),
+    "GitLab CLI": ("/etc/xdg/glab-cli",),
+    "git": ("/etc/git-credentials", "/etc/.git-credentials"),
+    "netrc": ("/etc/netrc", "/etc/.netrc"),
+    "apt": ("/etc/apt/auth.conf", "/etc/apt/auth.conf.d"),
+    "zypper": ("/etc/zypp/credentials.d", "/etc/zypp/credentials.cat"),
+    "mail": ("/etc/msmtprc", "/etc/postfix/sasl_passwd"),
+    "MySQL": ("/etc/mysql/debian.cnf",),
+    "Kerberos": ("/etc/krb5.keytab",),
+}
+"""Hidden unless nothing is set in them (a sample such as Maven's is all comment)."""
+
+SETTINGS = {
+    "git": ("/etc/gitconfig", "/usr/etc/gitconfig", "/usr/local/etc/gitconfig"),
+    "npm": (
+        *("/usr/lib/node_modules/npm/npmrc", "/usr/local/lib/node_modules/npm/npmrc"),
+        "/usr/share/nodejs/npm/npmrc",
+    ),
+    "Gradle": tuple(
+        f"{home}/{name}"
+        for home in ("/opt/*gradle*", "/opt/*gradle*/*", "/usr/share/gradle*", "/usr/local/gradle*")
+        for name in ("init.d", "gradle.properties")
+    ),
+    "sbt": ("/etc/sbt", "/usr/share/sbt/conf", "/opt/sbt/conf"),
+    "Cargo": (
+        *("/usr/local/cargo/config.toml", "/usr/local/cargo/config"),
+        *("/opt/*cargo*/config.toml", "/opt/*cargo*/config"),
+    ),
+    "Go": ("/usr/local/go/go.env", "/usr/lib/go/go.env", "/opt/go/go.env"),
+    "RubyGems": ("/etc/gemrc", "/usr/local/etc/gemrc", "/usr/local/bundle/config"),
+    "Docker": ("/etc/docker/daemon.json", "/etc/containers/registries.conf"),
+    "apt": (
+        *("/etc/apt/sources.list", "/etc/apt/sources.list.d"),
+        *("/etc/apt/apt.conf", "/etc/apt/apt.conf.d"),
+    ),
+    "dnf": ("/etc/yum.conf", "/etc/dnf/dnf.conf", "/etc/yum.repos.d", "/etc/zypp/repos.d"),
+    "apk": ("/etc/apk/repositories",),
+    "wget": ("/etc/wgetrc", "/usr/local/etc/wgetrc", "/etc/curlrc"),
+    "databases": ("/etc/my.cnf", "/etc/my.cnf.d", "/etc/mysql", "/etc/odbc.ini"),
+    "shells": ("/etc/environment", "/etc/profile", "/etc/profile.d"),
+    "Claude Code": ("/etc/claude-code",),
+    "Codex": ("/etc/codex",),
+}
+"""Hidden where a password or token stands in them, under a name or in an address."""
+
+
+MOST_IN_A_FOLDER = 200
+MOST_VALUES = 100
+MIXED = frozenset(("pip", "uv", "conda", "npm", "yarn", "Maven"))
+"""Tools whose credentials stand among their settings."""
+_MASTER = "settings-security.xml"
+"""Maven's master password is in an element of another name, and all that is in its file."""
+_PRIVATE_KEY = "PRIVATE KEY-----"
+_SETTING = compile_lazily(r"\s*[\w.@/:-]+\s*=\s*[^=\s]")
+_COMMENT = compile_lazily(r"<!--.*?-->|<\?.*?\?>", re.DOTALL)
+_SHIPPED = compile_lazily(
+    r"<mirror>\s*<id>maven-default-http-blocker</id>\s*<mirrorOf>external:http:\*</mirrorOf>\s*"
+    r"<name>Pseudo repository to mirror external repositories initially using HTTP.</name>\s*"
+    r"<url>http://0.0.0.0/</url>\s*<blocked>true</blocked>\s*</mirror>"
+)
+"""What Maven itself sets in its file."""
+_EMPTY_LINE = compile_lazily(r"[#;].*|\[[^\]]*\]|\{\s*\}|")
+_EMPTY_XML = compile_lazily(
+    r"""(?: </?[\w.:-]+ (?:\s+(?:xmlns|xsi)(?::\w+)?="[^"]*")* \s*/?> | \s )*""", re.VERBOSE
+)
+_SAMPLES = ("repopwd", "proxypass", "optional; leave empty if not used.")
+"""Passwords in the comments of the file that comes with Maven."""
+
+
+def find_credential_files() -> dict[str, str]:
+    """Path → tool of the files here that no agent may read unless they are named; links resolved.
+
+    One that is too large to look into, or no plain file, is among them.
+    """
+    found = {path: tool for path, tool in _list_table_files(SETTINGS) if _is_telling(path)}
+    return found | {
+        path: tool for path, tool in _list_table_files(CREDENTIALS) if not _is_unset(path)
+    }
+
+
+def read_machine_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
+    """The secrets in these files, and in those of the job's own HOME: published text may contain
+    them. ``MOST_VALUES`` at most, of every file the first ones."""
+    home = env.get("HOME", "/")
+    mixed = [path for path, _ in _list_table_files(SETTINGS)]
+    mixed += [path for name in HOME_FILES for path in _list_files(os.path.join(home, name))]
+    found = [_read_values(path, mixed=True) for path in mixed]
+    found += [
+        _read_values(path, mixed=tool in MIXED) for path, tool in _list_table_files(CREDENTIALS)
+    ]
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*found))
+    return tuple(dict.fromkeys(filter(None, in_turn)))[:MOST_VALUES]
+
+
+def _read_values(path: str, *, mixed: bool) -> list[str]:
+    """Among settings what is called a secret, not every long word: one may be a memory option."""
+    text = _read_text(path) or ""
+    alone = len(text.split()) == 1 and not _SETTING.match(text)
+    if mixed and not alone and _PRIVATE_KEY not in text and not path.endswith(_MASTER):
+        found = [each for each in find_named_secrets(text) if len(each) >= SHORTEST]
+    else:
+        found = find_secrets(_COMMENT.sub("", text))
+    return [each for each in found if each not in _SAMPLES]
+
+
+def _is_unset(path: str) -> bool:
+    """True where a file sets nothing: all of it is comment, and it holds no password."""
+    text = _read_text(path)
+    if text is None:
+        return False
+    live = _SHIPPED.sub("", _COMMENT.sub("", text))
+    if text.lstrip().startswith("<"):
+        empty = _EMPTY_XML.fullmatch(live) is not None
+    else:
+        empty = all(_EMPTY_LINE.fullmatch(line.strip()) for line in live.splitlines())
+    return empty and not set(find_named_secrets(text.replace("#", " "))) - set(_SAMPLES)
+
+
+def _is_telling(path: str) -> bool:
+    text = _read_text(path)
+    return text is None or find_named_secrets(text) != []
+
+
+def _read_text(path: str) -> str | None:
+    """The text of a small plain file, None for another."""
+    raw = read_plain_file(path, LARGEST)
+    return None if raw is None else raw.decode("utf-8", "replace")
+
+
+def _list_table_files(table: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
+    """Each file of the table that is here and that this user may read, with its tool."""
+    for tool, patterns in table.items():
+        for pattern in patterns:
+            places = glob.iglob(pattern) if "*" in pattern else (pattern,)
+            for path in itertools.chain.from_iterable(map(_list_files, places)):
+                yield os.path.realpath(path), tool
+
+
+def _list_files(place: str) -> Iterator[str]:
+    if os.path.isdir(place):
+        below = (os.path.join(top, name) for top, _, names in os.walk(place) for name in names)
+        yield from itertools.islice(below, MOST_IN_A_FOLDER)
+    elif os.access(place, os.R_OK):
+        yield place

@@ -1,0 +1,51 @@
+"""How well each guarantee is kept on this machine, and what of it stops a run."""
+
+from collections.abc import Collection, Iterable
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.sandbox.proof import ProbeFinding
+from gitlab_nightshift.sandbox.tiers import Guarantees, Tier
+from gitlab_nightshift.sandbox_guarantees import GuaranteeState, Strength
+
+
+def judge(guarantees: Guarantees, findings: Iterable[ProbeFinding] = ()) -> tuple[Strength, ...]:
+    """Each guarantee by what the tier leaves open and what the proof has found (before it is held,
+    nothing). Beside the four ``gateway`` and ``code``, where they are broken."""
+    through: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.hole:
+            through.setdefault(finding.row.promise, []).append(f"{finding.name} ({finding.how})")
+    judged = {}
+    for name, promise in vars(guarantees).items():
+        state = GuaranteeState.HELD if promise.held else GuaranteeState.PARTIAL
+        judged[name] = Strength(name, state, promise.text)
+    for name, ways in through.items():
+        judged[name] = Strength(name, GuaranteeState.BROKEN, "; ".join(ways))
+    return tuple(judged.values())
+
+
+def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collection[str]) -> None:
+    """Stop a run whose boundary is too weak: by what is broken, or only partly held and not
+    accepted. The tier ``none`` was asked for by name, and promises nothing.
+
+    Raises NightshiftError ``E_POLICY_DENY``, in one line with what to do.
+    """
+    found = tuple(strengths)
+    if broken := [each.reason for each in found if each.state is GuaranteeState.BROKEN]:
+        raise _build_refusal(f"the boundary does not hold here: {'; '.join(broken)}")
+    weaker = [
+        each for each in found if each.state is GuaranteeState.PARTIAL and each.name not in accepted
+    ]
+    if tier is Tier.NONE or not weaker:
+        return
+    what = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"
+    why = "; ".join(each.reason for each in weaker)
+    names = ", ".join(each.name for each in found if each.name in accepted or each in weaker)
+    raise _build_refusal(
+        f"{what} only partly held in the tier {tier} ({why}); accept it with"
+        f" accept_partial: [{names}] (SECURITY.md)"
+    )
+
+
+def _build_refusal(text: str) -> NightshiftError:
+    return NightshiftError(Code.POLICY_DENY, text)

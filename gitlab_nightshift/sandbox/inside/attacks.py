@@ -1,0 +1,251 @@
+"""What a hostile agent would try, run inside the sandbox in its place: see ``proof.py``.
+
+Each attempt is a verb and its arguments; the answer says whether it got through, and how it ended.
+What is read is never reported: that something could be read is the finding.
+"""
+# ruff: noqa: PTH115, PTH123, PTH208
+
+from __future__ import annotations
+
+import _socket
+import ctypes
+import fcntl
+import json
+import os
+import struct
+import time
+
+from . import file_attacks
+from .file_attacks import Outcome, list_folder, read
+from .kernel import call_prctl, make_syscall
+
+TYPE_CHECKING = False  # not imported: typing costs 6 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
+SESSION_KEYRING, GET_KEYRING_ID = -3, 0
+CLONE_NEWUSER = 0x10000000
+GET_NO_NEW_PRIVS = 39
+IP_RECVERR = 11
+WORD = 8
+LIVING_S = 30
+
+
+def main(task: dict[str, object]) -> None:
+    """Try everything in ``task["attempts"]`` and print the outcomes as JSON."""
+    attempts = task["attempts"]
+    assert isinstance(attempts, list)
+    outcomes = [[name, *run_probe(verb, arguments)] for name, verb, *arguments in attempts]
+    os.write(1, json.dumps(outcomes).encode())
+
+
+def run_probe(verb: str, arguments: list[object]) -> Outcome:
+    """What became of one attempt."""
+    try:
+        return VERBS[verb](*arguments)
+    except OSError as error:
+        return False, os.strerror(error.errno) if error.errno else str(error)
+    except Exception as error:
+        return True, f"the attempt itself failed: {error!r}"  # not proven, so not held
+
+
+# --- processes --------------------------------------------------------------------------------
+
+
+def _check_process(pid: int, started: int) -> None:
+    """Raise where the pid is not that process: in a pid namespace numbers are others."""
+    with open(f"/proc/{pid}/stat", "rb") as stat:
+        fields = stat.read().rpartition(b")")[2].split()
+    if int(fields[19]) != started:
+        raise ProcessLookupError(3, "another process")
+
+
+def _read_environment(pid: int, started: int) -> Outcome:
+    _check_process(pid, started)
+    return read(f"/proc/{pid}/environ")
+
+
+def _open_memory(pid: int, started: int) -> Outcome:
+    _check_process(pid, started)
+    os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
+    return True, "memory can be opened"
+
+
+def _list_process_folder(pid: int, started: int, name: str) -> Outcome:
+    _check_process(pid, started)
+    return list_folder(f"/proc/{pid}/{name}")
+
+
+def _list_descriptors(pid: int, started: int) -> Outcome:
+    """Their numbers are no secret; what they are, and opening them, is."""
+    _check_process(pid, started)
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        return True, f"{pid} has {os.readlink(f'/proc/{pid}/fd/{name}')} open"
+    return False, "no descriptor"
+
+
+def _attach_ptrace(pid: int, started: int) -> Outcome:
+    _check_process(pid, started)
+    make_syscall("ptrace", PTRACE_SEIZE, pid, 0, 0)
+    return True, "ptrace attaches"
+
+
+def _read_process_memory(pid: int, started: int, address: int) -> Outcome:
+    _check_process(pid, started)
+    buffer = ctypes.create_string_buffer(WORD)
+    local = struct.pack("=QQ", ctypes.addressof(buffer), WORD)
+    remote = struct.pack("=QQ", address, WORD)
+    return make_syscall("process_vm_readv", pid, local, 1, remote, 1, 0) > 0, "memory can be read"
+
+
+def _take_descriptor(pid: int, started: int) -> Outcome:
+    _check_process(pid, started)
+    process = make_syscall("pidfd_open", pid, 0)
+    os.close(make_syscall("pidfd_getfd", process, 0, 0))
+    return True, "descriptors can be taken"
+
+
+def _send_signal(pid: int, started: int) -> Outcome:
+    _check_process(pid, started)
+    os.kill(pid, 0)
+    return True, "signals arrive"
+
+
+# --- network and sockets ----------------------------------------------------------------------
+
+
+def _connect(host: str, port: int) -> Outcome:
+    family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
+    tcp = _socket.socket(family, _socket.SOCK_STREAM)
+    tcp.settimeout(0.2)
+    try:
+        tcp.connect((host, port))
+    except TimeoutError:
+        return True, f"{host} port {port}: the packet was sent"
+    finally:
+        tcp.close()
+    return True, f"{host} port {port} can be reached"
+
+
+def _receive_greeting(host: str, port: int) -> Outcome:
+    """Hear from who listens there: through a forwarder a connect alone says nothing. Who waits in
+    vain says so ("timed out"): the trial is made once more."""
+    tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    tcp.settimeout(5)
+    tcp.connect((host, port))
+    heard = tcp.recv(100)
+    return heard != b"", f"port {port} answers" if heard else "nobody answers"
+
+
+def _send_datagram(host: str, port: int) -> Outcome:
+    """By ``sendmsg``, whose address no filter sees; the second says whether anybody was there."""
+    udp = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    udp.setsockopt(0, IP_RECVERR, 1)
+    for _ in range(2):
+        udp.sendmsg([b"x"], [], 0, (host, port))
+    return True, f"UDP to {host} port {port} is sent"
+
+
+def _make_socket(family: int, kind: int, protocol: int) -> Outcome:
+    _socket.socket(family, kind, protocol).close()
+    return True, f"socket({family}, {kind}, {protocol}) can be made"
+
+
+def _send_fast_open(host: str, port: int) -> Outcome:
+    tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    tcp.settimeout(0.2)
+    try:
+        tcp.sendto(b"x", 0x20000000, (host, port))
+    except TimeoutError:
+        return True, "the packet was sent"
+    return True, f"TCP fast open reaches {host} port {port}"
+
+
+def _connect_unix(path: str) -> Outcome:
+    address = b"\0" + path[1:].encode() if path.startswith("@") else path
+    client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    client.connect(address)
+    return True, f"{path} can be connected to"
+
+
+# --- what the process is ----------------------------------------------------------------------
+
+
+def _use_keyring() -> Outcome:
+    make_syscall("keyctl", GET_KEYRING_ID, SESSION_KEYRING, 0)
+    return True, "keyrings can be reached"
+
+
+def _make_namespace() -> Outcome:
+    make_syscall("unshare", CLONE_NEWUSER)
+    return True, "a user namespace can be made"
+
+
+def _read_privileges() -> Outcome:
+    with open("/proc/self/status", "rb") as status:
+        lines = status.read().split(b"\n")
+    held = [line for line in lines if line.startswith((b"CapPrm", b"CapEff", b"CapAmb"))]
+    if any(int(line.split()[1], 16) for line in held):
+        return True, b", ".join(held).decode().replace("\t", " ")
+    if call_prctl(GET_NO_NEW_PRIVS) != 1:
+        return True, "setuid programs gain rights"
+    return False, "none"
+
+
+def _list_inherited() -> Outcome:
+    """Anything beyond 0 to 2 but the folder being listed and the status pipe (closed by exec)."""
+    some = []
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                some.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except OSError:
+            continue
+    return bool(some), ", ".join(some) or "none"
+
+
+def _outlive(path: str) -> Outcome:
+    """Leave a daemon behind that holds a lock; the parent looks for the lock afterwards."""
+    if (first := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            _live(path)
+        os._exit(0)
+    os.waitpid(first, 0)
+    return True, "a daemon lives on"
+
+
+def _live(path: str) -> NoReturn:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    os.write(fd, b"%d" % os.getpid())
+    os.closerange(0, 3)
+    time.sleep(LIVING_S)
+    os._exit(0)
+
+
+VERBS: dict[str, Callable[..., Outcome]] = {
+    **file_attacks.VERBS,
+    "environment": _read_environment,
+    "memory": _open_memory,
+    "folder": _list_process_folder,
+    "descriptors": _list_descriptors,
+    "ptrace": _attach_ptrace,
+    "vm_read": _read_process_memory,
+    "descriptor_of": _take_descriptor,
+    "signal": _send_signal,
+    "connect": _connect,
+    "greeted": _receive_greeting,
+    "datagram": _send_datagram,
+    "socket": _make_socket,
+    "fast_open": _send_fast_open,
+    "unix": _connect_unix,
+    "keyring": _use_keyring,
+    "namespace": _make_namespace,
+    "privileges": _read_privileges,
+    "inherited": _list_inherited,
+    "outlive": _outlive,
+}

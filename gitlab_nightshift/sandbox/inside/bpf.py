@@ -1,0 +1,65 @@
+"""Classic BPF, as much of it as a system call filter needs.
+
+A program is a list of instructions. Every *body* below ends in a return on all its ways, so that
+bodies can be put one after the other.
+"""
+
+import struct
+
+LOAD, EQUAL, ANY_BIT, GREATER, JUMP, RETURN, MASK = 0x20, 0x15, 0x45, 0x25, 0x05, 0x06, 0x54
+KILL, NOTIFY, ALLOW = 0x80000000, 0x7FC00000, 0x7FFF0000
+NUMBER_AT, ARCH_AT, ARGUMENTS_AT = 0, 4, 16
+
+Program = list[bytes]
+
+
+def _encode_instruction(code: int, value: int, true: int = 0, false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, true, false, value & 0xFFFFFFFF)
+
+
+def load(offset: int) -> bytes:
+    """Load 32 bits of the call's data."""
+    return _encode_instruction(LOAD, offset)
+
+
+def load_argument(index: int, *, high: bool = False) -> bytes:
+    """Load the lower (or upper) half of an argument; both machines are little endian."""
+    return load(ARGUMENTS_AT + 8 * index + 4 * high)
+
+
+def mask(value: int) -> bytes:
+    """Keep only these bits of what was loaded."""
+    return _encode_instruction(MASK, value)
+
+
+def give(action: int) -> Program:
+    """Return an action."""
+    return [_encode_instruction(RETURN, action)]
+
+
+def fail(number: int) -> Program:
+    """Return an error number to the caller."""
+    return give(0x50000 | number)
+
+
+def branch_when(code: int, value: int, body: Program) -> Program:
+    """``body`` where the loaded value compares so with ``value``; on to what follows if not."""
+    return [_encode_instruction(code, value, 0, len(body)), *body]
+
+
+def branch_unless(code: int, value: int, body: Program) -> Program:
+    """``body`` where the loaded value does not compare so with ``value``."""
+    return [_encode_instruction(code, value, len(body), 0), *body]
+
+
+def branch_when_in(values: list[int], body: Program) -> Program:
+    """``body`` where the loaded value is one of these (up to 250)."""
+    tests = [
+        _encode_instruction(EQUAL, value, len(values) - i, 0) for i, value in enumerate(values)
+    ]
+    return [*tests, _encode_instruction(JUMP, len(body)), *body]
+
+
+def assemble(program: Program) -> bytes:
+    """The bytes that the kernel takes."""
+    return b"".join(program)

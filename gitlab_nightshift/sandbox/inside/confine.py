@@ -1,0 +1,201 @@
+"""The launcher's work: read the spec, give everything up, become the program.
+
+It never goes on with less: a step that fails ends the process (:mod:`.launch_steps`).
+"""
+
+from __future__ import annotations
+
+import _json
+import _socket
+import os
+
+from .descriptors import check_standard, close_all_but
+from .forwarder import start
+from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
+from .landlock import LandlockPaths, restrict
+from .launch_steps import Steps
+from .privileges import (
+    become,
+    disable_core_dumps,
+    drop_capabilities,
+    forbid_new_privileges,
+    join_own_keyring,
+    lock_root_out,
+)
+from .seccomp import FilterOptions, install
+
+TYPE_CHECKING = False  # not imported: typing costs 6 ms
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+CAN_TRUNCATE, CAN_SCOPE = 3, 6
+"""The Landlock ABIs from which ``truncate``, and signals and abstract sockets, are confined."""
+
+
+class LaunchSpec:
+    """What the parent asks for, as ``sandbox/launch.py`` writes it."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    act: dict[str, object] | None
+    parent: int
+    uid: int | None
+    gid: int | None
+    landlock: int
+    notify: bool
+    own_network: bool
+    readable: list[str]
+    listable: list[str]
+    writable: list[str]
+    devices: list[str]
+    ports: list[int]
+    gates: list[tuple[int, str]]
+
+    def __init__(self, fd: int) -> None:
+        """Read JSON to the end of a descriptor; the json module costs 7 ms, its core nothing."""
+        parts = []
+        while part := os.read(fd, 1 << 20):
+            parts.append(part)
+        os.close(fd)
+        scan = _json.make_scanner(_ScannerOptions())  # type: ignore[arg-type]
+        value, _ = scan(b"".join(parts).decode(), 0)
+        for name in self.__annotations__:
+            setattr(self, name, value[name])
+
+
+class _ScannerOptions:
+    strict, memo = True, dict[str, str]()
+    object_hook = object_pairs_hook = parse_constant = None
+    parse_float, parse_int = float, int
+
+
+def main(spec_fd: int, status: int) -> NoReturn:
+    """Confine this process as the spec says, then run its program."""
+    steps = Steps(status)
+    with steps.run_step("spec"):
+        spec = LaunchSpec(spec_fd)
+        os.set_inheritable(status, False)
+    with steps.run_step("descriptors"):
+        check_standard()
+        close_all_but(status)
+    with steps.run_step("limits"):
+        disable_core_dumps()
+    channel = None if spec.own_network else _fork_monitor(spec, steps, status)
+    act = _import_act(spec)
+    _give_up(spec, steps)
+    _restrict(spec, steps, status, channel)
+    _run(spec, steps, act)
+
+
+def _fork_monitor(spec: LaunchSpec, steps: Steps, status: int) -> _socket.socket | None:
+    """Split in two: this returns in the child; its parent is the monitor."""
+    with steps.run_step("session"):
+        if os.getsid(0) != os.getpid():
+            os.setsid()
+    with steps.run_step("monitor"):
+        call_prctl(PR_SET_SUBREAPER, 1)
+        ours, theirs = _socket.socketpair()
+        monitor_pid, program = os.getpid(), os.fork()
+    if program:
+        theirs.close()
+        _run_monitor(spec, steps, status, program, ours if spec.notify else None)
+    ours.close()
+    spec.parent = monitor_pid
+    return theirs if spec.notify else None
+
+
+def _run_monitor(
+    spec: LaunchSpec, steps: Steps, status: int, program: int, channel: _socket.socket | None
+) -> NoReturn:
+    with steps.run_step("monitor"):
+        from . import monitor  # only in this half, while the other one goes on
+
+        monitor.settle()
+        if spec.uid is not None and spec.gid is not None:
+            become(spec.uid, spec.gid)
+        monitor.drop_privileges(spec.uid is not None)
+        if os.getppid() != spec.parent:
+            raise ProcessLookupError("the night shift is gone")
+        monitor.watch(program, channel, status, spec.ports, spec.writable)
+
+
+def _import_act(spec: LaunchSpec) -> object:
+    """Import what acts instead of a program while files can still be read."""
+    if spec.act is None:
+        return None
+    return __import__(f"inside.{spec.act['module']}", fromlist=["main"])
+
+
+def _give_up(spec: LaunchSpec, steps: Steps) -> None:
+    with steps.run_step("privileges"):
+        lock_root_out()
+    with steps.run_step("user"):
+        if spec.uid is not None and spec.gid is not None:
+            become(spec.uid, spec.gid)
+    with steps.run_step("privileges"):
+        drop_capabilities()
+        forbid_new_privileges()
+    with steps.run_step("parent"):
+        if not spec.own_network:
+            call_prctl(PR_SET_PDEATHSIG, signals.SIGKILL)
+            if os.getppid() != spec.parent:
+                raise ProcessLookupError("the monitor is gone")
+    with steps.run_step("keyring"):
+        join_own_keyring()
+    with steps.run_step("folder"):
+        os.chdir(spec.cwd)
+
+
+def _restrict(spec: LaunchSpec, steps: Steps, status: int, channel: _socket.socket | None) -> None:
+    with steps.run_step("files"):
+        if spec.landlock:
+            # With a monitor no connect is ever made by the tree itself: none is allowed to be.
+            ports = None if spec.own_network else [] if spec.notify else spec.ports
+            paths = LandlockPaths(spec.readable, spec.listable, spec.writable, spec.devices)
+            restrict(spec.landlock, paths, ports)
+    with steps.run_step("calls"):
+        form = FilterOptions(
+            notify=spec.notify,
+            own_network=spec.own_network,
+            guard_signals=not spec.own_network and spec.landlock < CAN_SCOPE,
+            guard_length=not spec.own_network and spec.landlock < CAN_TRUNCATE,
+            judge_attributes=spec.notify and spec.uid is None,
+        )
+        listener = install(form)
+        if listener is not None and channel is not None:
+            rights = listener.to_bytes(4, "little")
+            channel.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+            channel.close()
+            os.close(listener)
+    with steps.run_step("gates"):
+        if spec.own_network and spec.gates:
+            start(spec.gates, status)
+
+
+def _run(spec: LaunchSpec, steps: Steps, act: object) -> NoReturn:
+    with steps.run_step("program"):
+        for number in (signals.SIGPIPE, signals.SIGXFSZ, signals.SIGINT, signals.SIGTERM):
+            signals.signal(number, signals.SIG_DFL)
+        signals.pthread_sigmask(signals.SIG_SETMASK, [])
+        call_prctl(PR_SET_DUMPABLE, 1)  # as exec would: its own monitor has to look into it
+        steps.report_ready()
+        if act is not None and spec.act is not None:
+            act.main(spec.act)  # type: ignore[attr-defined]
+            os._exit(0)
+        _execute(spec.argv, spec.env)
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
+    """Look the program up and become it; ``os.execvpe`` imports what cannot be read any more."""
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, env)  # noqa: S606
+    found: OSError = FileNotFoundError(2, f"{argv[0]} is not on PATH")
+    for folder in env.get("PATH", "").split(":"):
+        try:
+            os.execve(f"{folder}/{argv[0]}", argv, env)  # noqa: S606
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            found = error
+    raise found

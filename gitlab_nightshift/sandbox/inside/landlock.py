@@ -1,0 +1,113 @@
+"""Landlock: a process gives up all files but those named, for itself and its descendants.
+
+Rights by ABI: https://docs.kernel.org/userspace-api/landlock.html
+"""
+
+import os
+import stat
+import struct
+
+from .kernel import make_syscall
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
+FIRST_RIGHTS = (1 << 13) - 1
+READING = EXECUTE | READ_FILE | READ_DIR
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+BIND_TCP, CONNECT_TCP = 1, 2
+ABSTRACT_SOCKETS, SIGNALS = 1, 2
+PATH_RULE, PORT_RULE = 1, 2
+GET_VERSION = 1
+ENOSYS = 38
+LATEST = 6
+"""The newest ABI from which something is used here."""
+
+
+def read_abi() -> int:
+    """The kernel's Landlock ABI, 0 where there is none."""
+    try:
+        return make_syscall("landlock_create_ruleset", None, 0, GET_VERSION)
+    except OSError:
+        return 0
+
+
+class LandlockPaths:
+    """What is allowed: with all below it, but for ``listable`` folders, whose files stay closed."""
+
+    def __init__(
+        self, readable: list[str], listable: list[str], writable: list[str], devices: list[str]
+    ) -> None:
+        self.readable, self.listable = readable, listable
+        self.writable, self.devices = writable, devices
+
+
+def restrict(version: int, paths: LandlockPaths, ports: list[int] | None) -> None:
+    """Confine this process to these paths, as ABI ``version`` can. Needs no_new_privs.
+
+    ``ports`` are those that may be connected to by TCP, on any host; with none of them nothing
+    may be bound either; None leaves TCP alone.
+    What cannot be opened grants nothing, but a writable folder has to be there. Raises OSError.
+    """
+    if read_abi() < version:
+        raise OSError(ENOSYS, f"the kernel's Landlock is older than version {version}")
+    files = _compute_file_rights(version)
+    network = 0
+    if ports is not None and version >= 4:
+        network = CONNECT_TCP if ports else CONNECT_TCP | BIND_TCP
+    ruleset = _create_ruleset(version, files, network)
+    try:
+        for path in paths.readable:
+            _allow_path(ruleset, path, files & READING, required=False)
+        for path in paths.listable:
+            _allow_path(ruleset, path, READ_DIR, required=False)
+        for path in paths.writable:
+            _allow_path(ruleset, path, files & ~(MAKE_CHAR | MAKE_BLOCK), required=True)
+        for path in paths.devices:
+            _allow_path(ruleset, path, files & (READ_FILE | WRITE_FILE), required=False)
+        for port in ports if network and ports else ():
+            rule = struct.pack("=QQ", CONNECT_TCP, port)
+            make_syscall("landlock_add_rule", ruleset, PORT_RULE, rule, 0)
+        make_syscall("landlock_restrict_self", ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def restrict_scopes() -> None:
+    """Confine signals and abstract sockets of this process to itself and its descendants, and leave
+    it its files: it may mount. Needs ABI 6 and no_new_privs. Raises OSError."""
+    ruleset = _create_ruleset(6, 0, 0)
+    try:
+        make_syscall("landlock_restrict_self", ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _compute_file_rights(version: int) -> int:
+    rights = FIRST_RIGHTS
+    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
+        rights |= right if version >= since else 0
+    return rights
+
+
+def _create_ruleset(version: int, files: int, network: int) -> int:
+    scopes = ABSTRACT_SOCKETS | SIGNALS if version >= 6 else 0
+    attributes = struct.pack("=QQQ", files, network, scopes)
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    return make_syscall("landlock_create_ruleset", attributes[:size], size, 0)
+
+
+def _allow_path(ruleset: int, path: str, rights: int, *, required: bool) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError, NotADirectoryError):
+        if required:
+            raise
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= OF_FILES
+        rule = struct.pack("=Qi", rights, fd)
+        make_syscall("landlock_add_rule", ruleset, PATH_RULE, rule, 0)
+    finally:
+        os.close(fd)

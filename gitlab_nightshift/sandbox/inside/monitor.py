@@ -1,0 +1,203 @@
+"""The monitor: the parent of a confined process, which watches over its whole tree.
+
+It answers what the filter hands over, ends every descendant when the program ends or the night
+shift dies, and ends as the program did. It runs as the same user, without any capability.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+
+from .attributes import AttributeHandler
+from .egress_filter import EgressHandler
+from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, call_prctl, signals
+from .notification import SystemCall
+from .privileges import drop_capabilities
+from .process_tree import list_children
+from .signalling import SignalHandler
+
+TYPE_CHECKING = False  # not imported: typing costs 6 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+EPERM = 1
+REFUSALS = 40
+IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
+PARENT_DIED = signals.SIGUSR2
+KILL_ROUNDS = 2000
+
+
+def settle() -> None:
+    """Before anything else: signals that are meant for the program do not end its monitor."""
+    for number in IGNORED:
+        signals.signal(number, signals.SIG_IGN)
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def drop_privileges(own_uid: bool) -> None:
+    """After the user is what it will be. Raises OSError."""
+    drop_capabilities()
+    call_prctl(PR_SET_DUMPABLE, 0)
+    call_prctl(PR_SET_PDEATHSIG, PARENT_DIED)
+    _state["own_uid"] = own_uid
+
+
+_state = {"own_uid": False, "parent_died": False}
+
+
+class Refusals:
+    """Reports to the parent what was refused, each thing once and not without end."""
+
+    def __init__(self, status: int) -> None:
+        self._status, self._told = status, set[str]()
+        os.set_blocking(status, False)
+
+    def __call__(self, what: str) -> None:
+        """Report it."""
+        if what in self._told or len(self._told) >= REFUSALS:
+            return
+        self._told.add(what)
+        line = f"refused {what}"[:300].encode("utf-8", "backslashreplace").replace(b"\n", b" ")
+        try:
+            os.write(self._status, line + b"\n")
+        except OSError:
+            return
+
+
+def watch(
+    program: int,
+    channel: _socket.socket | None,
+    status: int,
+    ports: list[int],
+    folders: list[str],
+) -> NoReturn:
+    """Serve the tree until ``program`` ends, end what is left of it, and end the same way."""
+    waker = _wake_on_signals()
+    refuse = Refusals(status)
+    handlers: dict[int, Callable[[SystemCall], None]] = {}
+    listener = _receive_listener(channel) if channel else None
+    if listener is not None:
+        handlers = (
+            EgressHandler(ports, folders, refuse).build_handlers()
+            | SignalHandler(refuse).build_handlers()
+        )
+        handlers |= AttributeHandler(folders, refuse).build_handlers()
+    ended = _run_loop(program, listener, handlers, waker)
+    _end_all()
+    _end_as(ended)
+
+
+def _receive_listener(channel: _socket.socket) -> int | None:
+    _, ancillary, _, _ = channel.recvmsg(1, 64)
+    channel.close()
+    for _, _, data in ancillary:
+        fd = int.from_bytes(data[:4], "little")
+        os.set_inheritable(fd, False)
+        return fd
+    return None  # the child failed before, and has said why
+
+
+def _wake_on_signals() -> int:
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signals.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signals.signal(signals.SIGCHLD, lambda *_: None)
+    signals.signal(PARENT_DIED, lambda *_: _state.update(parent_died=True))
+    if os.getppid() == 1 and _state["parent_died"]:
+        _state["parent_died"] = True
+    return reading
+
+
+def _run_loop(
+    program: int,
+    listener: int | None,
+    handlers: dict[int, Callable[[SystemCall], None]],
+    waker: int,
+) -> int:
+    """The program's wait status; that of SIGKILL where the parent died."""
+    poll = select.poll()
+    poll.register(waker, select.POLLIN)
+    if listener is not None:
+        poll.register(listener, select.POLLIN)
+    while True:
+        ended = _reap_ended(program)
+        if ended is not None:
+            return ended
+        if _state["parent_died"]:
+            return int(signals.SIGKILL)
+        for fd, event in poll.poll():
+            if fd == waker:
+                os.read(waker, 512)
+            elif event & select.POLLIN:
+                _handle(fd, handlers)
+            else:
+                poll.unregister(fd)
+
+
+def _reap_ended(program: int) -> int | None:
+    """Reap what has ended; the program's wait status if it is among it."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return int(signals.SIGKILL)
+        if pid == program:
+            return status
+        if pid == 0:
+            return None
+
+
+def _handle(listener: int, handlers: dict[int, Callable[[SystemCall], None]]) -> None:
+    try:
+        call = SystemCall(listener)
+    except OSError:
+        return
+    try:
+        handlers[call.number](call)
+    except OSError as error:
+        call.answer(error.errno or EPERM)
+    except Exception:
+        call.answer(EPERM)
+
+
+def _end_all() -> None:
+    """Kill every descendant; those of a killed one become ours."""
+    for _ in range(KILL_ROUNDS):
+        left = list_children()
+        if not left:
+            return
+        if _state["own_uid"]:
+            _kill(-1)
+        for pid in left:
+            _kill(pid)
+        _reap_all()
+        select.select([], [], [], 0.001)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signals.SIGKILL)
+    except OSError:
+        return
+
+
+def _reap_all() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _end_as(status: int) -> NoReturn:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signals.SIGKILL:
+            signals.signal(number, signals.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status))

@@ -1,0 +1,95 @@
+"""Seccomp user notification: the calls that a filter hands over, and the answers.
+
+Structures and requests: ``include/uapi/linux/seccomp.h``.
+"""
+# ruff: noqa: PTH115
+
+import fcntl
+import os
+import struct
+
+RECEIVE, SEND, IS_VALID, ADD_FD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+CONTINUE = 1
+ADD_AND_SEND = 2
+EFAULT, EINVAL, ENAMETOOLONG = 14, 22, 36
+LONGEST_ADDRESS = 128
+
+
+class SystemCall:
+    """A system call of a confined thread that waits for an answer."""
+
+    def __init__(self, listener: int) -> None:
+        """Take the next one. Raises OSError where its thread is gone already."""
+        raw = bytearray(80)
+        fcntl.ioctl(listener, RECEIVE, raw)
+        fields = struct.unpack("=QIIiIQ6Q", raw)
+        self._listener = listener
+        self.id: int = fields[0]
+        self.thread: int = fields[1]
+        self.number: int = fields[3]
+        self.arguments: tuple[int, ...] = fields[6:]
+
+    def read_int_argument(self, index: int) -> int:
+        """An argument that the kernel takes as a 32-bit signed number."""
+        value = self.arguments[index] & 0xFFFFFFFF
+        return value - (1 << 32) if value & 0x80000000 else value
+
+    def check_waiting(self) -> None:
+        """Raise OSError where the thread is gone: what was read of it may be another's."""
+        fcntl.ioctl(self._listener, IS_VALID, struct.pack("=Q", self.id))
+
+    def answer(self, error: int = 0) -> None:
+        """The call has succeeded with 0, or failed with this error number."""
+        self._send(error, 0)
+
+    def let_through(self) -> None:
+        """The kernel may do it as asked: only where no argument points to memory."""
+        self._send(0, CONTINUE)
+
+    def give(self, fd: int, *, close_on_exec: bool) -> None:
+        """The call returns a copy of ``fd``. Raises OSError."""
+        flags = os.O_CLOEXEC if close_on_exec else 0
+        request = struct.pack("=QIIII", self.id, ADD_AND_SEND, fd, 0, flags)
+        fcntl.ioctl(self._listener, ADD_FD, request)
+
+    def find_socket_inode(self) -> int | None:
+        """The inode of the socket that the first argument names; None where it is none."""
+        link = os.readlink(f"/proc/{self.thread}/fd/{self.read_int_argument(0)}")
+        return int(link[8:-1]) if link.startswith("socket:[") else None
+
+    def read_address(self) -> bytes:
+        """Our own copy of the socket address in the call's memory. Raises OSError."""
+        length = self.read_int_argument(2)
+        if not 2 <= length <= LONGEST_ADDRESS:
+            raise OSError(EINVAL, "no address")
+        return self.read_memory(1, length)
+
+    def read_memory(self, index: int, length: int) -> bytes:
+        """Our own copy of so many bytes that an argument points to. Raises OSError."""
+        data = self._read_up_to(self.arguments[index], length)
+        if len(data) != length:
+            raise OSError(EFAULT, "not all of it is there")
+        return data
+
+    def read_text(self, index: int, longest: int) -> bytes:
+        """Our own copy of the string that an argument points to, up to its NUL. Raises OSError."""
+        data = self._read_up_to(self.arguments[index], longest)
+        end = data.find(b"\0")
+        if end < 0:
+            raise OSError(ENAMETOOLONG if len(data) == longest else EFAULT, "no end")
+        return data[:end]
+
+    def _read_up_to(self, address: int, length: int) -> bytes:
+        memory = os.open(f"/proc/{self.thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(memory, length, address)
+        except (OSError, OverflowError):
+            raise OSError(EFAULT, "nothing is there") from None
+        finally:
+            os.close(memory)
+
+    def _send(self, error: int, flags: int) -> None:
+        try:
+            fcntl.ioctl(self._listener, SEND, struct.pack("=QqiI", self.id, 0, -error, flags))
+        except OSError:
+            return  # killed, or (before Linux 5.19) a signal broke the call off

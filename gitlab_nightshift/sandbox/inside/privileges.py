@@ -1,0 +1,103 @@
+"""A process gives up what it could gain: user, capabilities, new privileges, core dumps."""
+# ruff: noqa: PTH123
+
+import os
+import struct
+
+from .kernel import PR_SET_NO_NEW_PRIVS, call_prctl, make_syscall
+
+PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 23, 24, 28
+PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL = 47, 4
+NO_ROOT_LOCKED = 0b11 | 0b1100
+"""SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked: uid 0 means nothing."""
+CAPABILITY_VERSION_3 = 0x20080522
+DAC_READ_SEARCH = 1 << 2
+JOIN_SESSION_KEYRING = 1
+EPERM, EINVAL, ENOSYS = 1, 22, 38
+
+
+def disable_core_dumps() -> None:
+    """A core file would hold what the process read."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def become(uid: int, gid: int) -> None:
+    """Become another user for good, without supplementary groups. Raises OSError."""
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
+        raise PermissionError("the user has not changed")
+
+
+def lock_root_out() -> None:
+    """Empty the bounding set and make uid 0 powerless, where this process has the right to.
+
+    Where it has not, no_new_privs alone keeps capabilities from coming back.
+    """
+    call_prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL)
+    for capability in range(64):
+        try:
+            if call_prctl(PR_CAPBSET_READ, capability):
+                call_prctl(PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno in (EINVAL, EPERM):  # past the last one; not ours to change
+                break
+            raise
+    try:
+        call_prctl(PR_SET_SECUREBITS, NO_ROOT_LOCKED)
+    except OSError as error:
+        if error.errno != EPERM:
+            raise
+
+
+def drop_capabilities(keep: int = 0) -> None:
+    """Drop every capability but those of the mask ``keep`` that this process has (numbers below
+    32), and see that they are gone. Raises OSError."""
+    keep &= _read_capability_sets()[b"CapPrm"]
+    kept = struct.pack("=IIIIII", keep, keep, 0, 0, 0, 0)
+    make_syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), kept)
+    left = _read_capability_sets()
+    for name, most in ((b"CapPrm", keep), (b"CapEff", keep), (b"CapAmb", 0)):
+        if left[name] & ~most:
+            raise PermissionError(f"{name.decode()} is not empty")
+
+
+def keep_capabilities(*kept: int) -> None:
+    """Of the capabilities keep these (numbers below 32) that are there, also in what programs can
+    gain, where this process may change that. Raises OSError."""
+    call_prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL)
+    try:
+        for number in range(64):
+            if number not in kept and call_prctl(PR_CAPBSET_READ, number):
+                call_prctl(PR_CAPBSET_DROP, number)
+    except OSError as error:
+        if error.errno not in (EINVAL, EPERM):  # past the last one; not ours to change
+            raise
+    drop_capabilities(sum(1 << number for number in kept))
+
+
+def _read_capability_sets() -> dict[bytes, int]:
+    with open("/proc/self/status", "rb") as status:
+        lines = [line.split() for line in status.read().split(b"\n") if line.startswith(b"Cap")]
+    return {name.rstrip(b":"): int(value, 16) for name, value in lines}
+
+
+def forbid_new_privileges() -> None:
+    """Make setuid programs gain nothing from here on. Raises OSError."""
+    call_prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+
+def join_own_keyring() -> None:
+    """A session keyring of its own, instead of the one that the job's shell shares.
+
+    Where the call itself is forbidden (Docker) nothing can be read from a keyring either, and the
+    filter forbids it all the same.
+    """
+    try:
+        make_syscall("keyctl", JOIN_SESSION_KEYRING, None)
+    except OSError as error:
+        if error.errno not in (EPERM, ENOSYS):
+            raise

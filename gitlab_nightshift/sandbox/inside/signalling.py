@@ -1,0 +1,46 @@
+"""Signals stay inside the tree where Landlock cannot see to it (ABI below 6, Linux below 6.12).
+
+All arguments are numbers, so nothing can be changed after the check.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .notification import SystemCall
+from .process_tree import Process, descends, list_processes
+from .seccomp import SIGNALS
+from .syscall_numbers import NUMBERS
+
+TYPE_CHECKING = False  # not imported: typing costs 6 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EPERM = 1
+
+
+class SignalHandler:
+    """Lets a signal through where every receiver is in the tree below this process."""
+
+    def __init__(self, refuse: Callable[[str], None]) -> None:
+        self._refuse, self._monitor = refuse, os.getpid()
+
+    def build_handlers(self) -> dict[int, Callable[[SystemCall], None]]:
+        """What is done for which call."""
+        return {NUMBERS[name]: self._handle_signal for name in SIGNALS}
+
+    def _handle_signal(self, call: SystemCall) -> None:
+        target = call.read_int_argument(0)
+        receivers = [target] if target > 0 else self._list_group(call, -target)
+        if all(descends(pid, self._monitor) for pid in receivers):
+            call.let_through()
+            return
+        self._refuse(f"signal to process {target}")
+        call.answer(EPERM)
+
+    def _list_group(self, call: SystemCall, group: int) -> list[int]:
+        """The members of a process group; 0 is the caller's own, 1 (from -1) is everybody."""
+        if group == 1:
+            return [os.getppid()]
+        group = group or Process(call.thread).group
+        return [p.pid for p in list_processes() if p.group == group and p.pid != self._monitor]

@@ -1,0 +1,66 @@
+"""System call numbers. x86_64: ``arch/x86/entry/syscalls/syscall_64.tbl``; aarch64:
+``include/uapi/asm-generic/unistd.h``."""
+
+import os
+
+MACHINE = os.uname().machine
+
+_X86_64 = {
+    **{"ioctl": 16, "shmget": 29, "shmat": 30, "shmctl": 31, "socket": 41, "connect": 42},
+    **{"sendto": 44, "sendmsg": 46, "bind": 49, "listen": 50, "socketpair": 53, "setsockopt": 54},
+    **{"clone": 56, "kill": 62, "semget": 64, "semop": 65, "semctl": 66, "msgget": 68},
+    **{"msgsnd": 69, "msgrcv": 70, "msgctl": 71, "fcntl": 72, "ptrace": 101, "syslog": 103},
+    **{"capset": 126, "rt_sigqueueinfo": 129, "uselib": 134, "personality": 135, "vhangup": 153},
+    **{"modify_ldt": 154, "pivot_root": 155, "_sysctl": 156, "chroot": 161, "acct": 163},
+    **{"settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168},
+    **{"reboot": 169, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173},
+    **{"create_module": 174, "init_module": 175, "delete_module": 176, "quotactl": 179},
+    **{"nfsservctl": 180, "tkill": 200, "lookup_dcookie": 212, "semtimedop": 220},
+    **{"clock_settime": 227, "tgkill": 234, "mq_open": 240, "kexec_load": 246, "add_key": 248},
+    **{"request_key": 249, "keyctl": 250, "unshare": 272, "rt_tgsigqueueinfo": 297},
+    **{"perf_event_open": 298, "fanotify_init": 300, "fanotify_mark": 301, "prlimit64": 302},
+    **{"truncate": 76, "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94},
+    **{"utime": 132, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197},
+    **{"lremovexattr": 198, "fremovexattr": 199, "utimes": 235, "fchownat": 260},
+    **{"futimesat": 261, "fchmodat": 268, "utimensat": 280},
+    **{"open_by_handle_at": 304, "sendmmsg": 307, "setns": 308, "process_vm_readv": 310},
+    **{"process_vm_writev": 311, "kcmp": 312, "finit_module": 313, "seccomp": 317},
+    **{"kexec_file_load": 320, "bpf": 321, "userfaultfd": 323},
+}
+_AARCH64 = {
+    **{"lookup_dcookie": 18, "fcntl": 25, "ioctl": 29, "umount2": 39, "mount": 40},
+    **{"pivot_root": 41, "nfsservctl": 42, "chroot": 51, "vhangup": 58, "quotactl": 60},
+    **{"acct": 89, "capset": 91, "personality": 92, "unshare": 97, "kexec_load": 104},
+    **{"init_module": 105, "delete_module": 106, "clock_settime": 112, "syslog": 116},
+    **{"ptrace": 117, "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138},
+    **{"reboot": 142, "sethostname": 161, "setdomainname": 162, "settimeofday": 170},
+    **{"mq_open": 180, "msgget": 186, "msgctl": 187, "msgrcv": 188, "msgsnd": 189},
+    **{"semget": 190, "semctl": 191, "semtimedop": 192, "semop": 193, "shmget": 194},
+    **{"shmctl": 195, "shmat": 196, "socket": 198, "socketpair": 199, "bind": 200},
+    **{"listen": 201, "connect": 203, "sendto": 206, "setsockopt": 208, "sendmsg": 211},
+    **{"add_key": 217, "request_key": 218, "keyctl": 219, "clone": 220, "swapon": 224},
+    **{"swapoff": 225, "rt_tgsigqueueinfo": 240, "perf_event_open": 241, "fanotify_init": 262},
+    **{"truncate": 45, "prlimit64": 261, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7},
+    **{"removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "fchmod": 52, "fchmodat": 53},
+    **{"fchownat": 54, "fchown": 55, "utimensat": 88},
+    **{"fanotify_mark": 263, "open_by_handle_at": 265, "setns": 268, "sendmmsg": 269},
+    **{"process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273},
+    **{"seccomp": 277, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294},
+}
+_BOTH = {
+    **{"pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426},
+    **{"io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430},
+    **{"fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "clone3": 435},
+    **{"pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443},
+    **{"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446},
+    **{"openat2": 437, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466},
+    **{"open_tree_attr": 467, "file_setattr": 469},
+}
+LAST_KNOWN = 469
+"""``file_setattr``, Linux 6.17: newer calls have not been judged yet."""
+
+AUDIT_ARCH, NUMBERS = {
+    "x86_64": (0xC000003E, _X86_64 | _BOTH),
+    "aarch64": (0xC00000B7, _AARCH64 | _BOTH),
+}.get(MACHINE, (0, _BOTH))
+"""The kernel's name of this machine's native ABI (0: not supported), and its calls."""

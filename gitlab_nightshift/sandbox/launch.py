@@ -1,0 +1,149 @@
+"""Start one process inside a sandbox: its spec, its command line, its report.
+
+with prepare_launch(sandbox, argv, env, confinement) as launch:
+    process = launch.start()
+    ...
+    launch.read_report().failed   # "" or why the program was never run
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.sandbox import bwrap, uid_tier
+from gitlab_nightshift.sandbox.launched_process import Launch
+from gitlab_nightshift.sandbox.system_paths import (
+    DEVICES,
+    INSIDE,
+    KERNEL,
+    SHARED_MEMORY,
+    build_python_command,
+    find_interpreter,
+)
+from gitlab_nightshift.sandbox.tiers import Confinement, Features, Guarantees, SandboxUser, Tier
+from gitlab_nightshift.sandbox.visible_system import System
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A boundary that a trial has shown to work here. ``passed_over``: stronger tiers that fail."""
+
+    tier: Tier
+    guarantees: Guarantees
+    features: Features
+    machine: System
+    identity: SandboxUser | None = None
+    bwrap: str | None = None
+    passed_over: tuple[tuple[Tier, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class ProcessBoundary:
+    """What :func:`prepare_launch` needs of a process's boundary."""
+
+    sandbox: Sandbox
+    confinement: Confinement
+
+
+@contextlib.contextmanager
+def prepare_launch(
+    sandbox: Sandbox,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    confinement: Confinement,
+    *,
+    act: Mapping[str, object] | None = None,
+) -> Iterator[Launch]:
+    """Prepare one process. ``act`` runs a module of ``inside`` instead of a program (the proof).
+
+    Raises NightshiftError E_CONFIG where a folder of the confinement is not there.
+    """
+    if sandbox.tier is Tier.NONE:
+        yield Launch(list(argv), dict(env), confinement.cwd, confined=False)
+        return
+    spec = json.dumps(_build_spec(sandbox, argv, env, confinement, act)).encode()
+    launch = _build_launch(sandbox, confinement, spec)
+    try:
+        yield launch
+    finally:
+        launch.close()
+
+
+def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> Launch:
+    """The spec goes in an unnamed file: never in argv, and whatever its size."""
+    spec_fd = os.memfd_create("spec", os.MFD_CLOEXEC)
+    os.write(spec_fd, spec)
+    os.lseek(spec_fd, 0, os.SEEK_SET)
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(ours, False)
+    launcher = build_python_command(str(INSIDE / "launcher.py"))
+    command = [*launcher, str(spec_fd), str(theirs)]
+    if sandbox.tier is Tier.NAMESPACES and sandbox.bwrap:
+        command = [*bwrap.build_command(sandbox.bwrap, confinement, sandbox.machine), *command]
+    return Launch(command, {}, confinement.cwd, ours, _theirs=[spec_fd, theirs])
+
+
+def _build_spec(
+    sandbox: Sandbox,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    confinement: Confinement,
+    act: Mapping[str, object] | None,
+) -> dict[str, object]:
+    """What ``inside/confine.py: LaunchSpec`` reads."""
+    inside = sandbox.tier is Tier.NAMESPACES
+    identity = sandbox.identity
+    read_only = (*confinement.read_only, *(mount.target for mount in confinement.mounts))
+    extra = bwrap.WRITABLE if inside else (SHARED_MEMORY,) if identity else ()
+    return {
+        "argv": list(argv),
+        "env": dict(env),
+        "cwd": str(confinement.cwd),
+        "act": act,
+        "parent": os.getpid(),
+        "uid": identity.uid if identity else None,
+        "gid": identity.gid if identity else None,
+        "landlock": sandbox.features.landlock,
+        "notify": sandbox.features.notify,
+        "own_network": inside,
+        "readable": [*sandbox.machine.readable, *map(str, read_only)],
+        "listable": list(sandbox.machine.listable),
+        "writable": [
+            *map(str, check_writable_folders(confinement)),
+            *(x for x in extra if Path(x).is_dir()),
+        ],
+        "devices": list(DEVICES),
+        "ports": [gate.port for gate in confinement.gates],
+        "gates": [(gate.port, bwrap.build_gate_path(gate.port)) for gate in confinement.gates],
+    }
+
+
+def end_all(sandbox: Sandbox) -> bool:
+    """See that nothing of a dedicated user is left, after a program has ended; True where so.
+
+    The other tiers need nothing here: the kernel, the monitor and the subreaper have done it.
+    """
+    if sandbox.tier is not Tier.UID or sandbox.identity is None:
+        return True
+    return not uid_tier.is_left(sandbox.identity) or uid_tier.kill_leftovers(sandbox.identity)
+
+
+def check_writable_folders(confinement: Confinement) -> tuple[Path, ...]:
+    """The writable folders, if nothing of the boundary's own lies in them.
+
+    Raises NightshiftError E_CONFIG.
+    """
+    for folder in confinement.writable:
+        if not folder.is_dir() or not folder.is_absolute():
+            raise build_config_error(f"{folder} is no folder that an agent could be given")
+        for own in (INSIDE, find_interpreter(), *map(Path, KERNEL)):
+            if own.is_relative_to(folder.resolve()):
+                raise build_config_error(
+                    f"{own} lies in {folder}, where an agent may write: install"
+                    " gitlab-nightshift outside the checkout"
+                )
+    return tuple(folder.resolve() for folder in confinement.writable)

@@ -1,0 +1,178 @@
+"""Run attempts inside a sandbox and see what became of them."""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch
+from gitlab_nightshift.sandbox.launched_process import LauncherReport
+from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.tiers import Confinement, Tier
+
+GREETING = b"nightshift"
+LIMITS_S = (10.0, 20.0, 40.0)
+"""Seconds for a trial and for its repetitions: a trial that is too slow shows nothing."""
+SLOW = "timed out"
+"""How an attempt inside ends that has waited for an answer in vain."""
+
+
+class TimedResult(Protocol):
+    """A trial's result; ``late``: the time was too short to see anything."""
+
+    @property
+    def late(self) -> bool:
+        """True where the result shows nothing."""
+        ...
+
+
+Result = TypeVar("Result", bound=TimedResult)
+
+
+def repeat_if_late(once: Callable[[float], Result]) -> Result:
+    """The result of a trial with a time limit; tried again, with more seconds, only where it was
+    late. The last result counts as it is."""
+    for limit_s in LIMITS_S:
+        result = once(limit_s)
+        if not result.late:
+            break
+    return result
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Something to try inside: a verb of ``inside/attacks.py`` and its arguments."""
+
+    name: str
+    verb: str
+    arguments: tuple[str | int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProbeOutcome:
+    """Whether an attempt got through, and how it ended."""
+
+    name: str
+    open: bool
+    how: str
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """The outcomes in order, none where the sandbox could not be set up; and the report.
+
+    ``late``: it did not end in time, or waited for an answer that never came.
+    """
+
+    outcomes: tuple[ProbeOutcome, ...]
+    told: LauncherReport
+    stderr: str
+    late: bool = False
+
+    @property
+    def trouble(self) -> str:
+        """Why there are no outcomes, "" where there are."""
+        if self.outcomes:
+            return ""
+        return self.told.failed or self.stderr.strip().rpartition("\n")[2] or "it did not start"
+
+
+def run_probes(
+    sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Probe], limit_s: float
+) -> ProbeResult:
+    """Try all of them in one confined process; nothing of it is left after this."""
+    wanted = [[a.name, a.verb, *a.arguments] for a in attempts]
+    act = {"module": "attacks", "attempts": wanted}
+    bare = build_python_command(str(INSIDE / "bare.py"))
+    stdin = json.dumps(act).encode() if sandbox.tier is Tier.NONE else b""
+    with prepare_launch(sandbox, bare, {}, confinement, act=act) as launch:
+        process = launch.start()
+        late = False
+        try:
+            out, err = process.communicate(stdin, timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            late, out, err = True, b"", f"no end within {limit_s:g} seconds".encode()
+        finally:
+            _end(process, sandbox)
+        report = launch.read_report()
+    outcomes = tuple(_parse_outcomes(out))
+    late = late or any(outcome.how == SLOW for outcome in outcomes)
+    return ProbeResult(outcomes, report, err.decode("utf-8", "replace"), late)
+
+
+def _end(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+    end_all(sandbox)
+
+
+def _parse_outcomes(out: bytes) -> list[ProbeOutcome]:
+    try:
+        return [ProbeOutcome(name, bool(is_open), how) for name, is_open, how in json.loads(out)]
+    except ValueError:
+        return []
+
+
+@contextlib.contextmanager
+def open_greeter(*listeners: socket.socket) -> Iterator[None]:
+    """Say a word to whoever connects: that it arrives shows that the way is open."""
+    stop, stopped = socket.socketpair()
+    thread = threading.Thread(target=_greet, args=(listeners, stopped), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.close()
+        thread.join()
+        stopped.close()
+
+
+def _greet(listeners: Sequence[socket.socket], stopped: socket.socket) -> None:
+    with selectors.DefaultSelector() as ready:
+        for waiting in (*listeners, stopped):
+            ready.register(waiting, selectors.EVENT_READ)
+        while True:
+            for key, _ in ready.select():
+                if key.fileobj is stopped:
+                    return
+                with contextlib.suppress(OSError):
+                    guest, _ = key.fileobj.accept()  # type: ignore[union-attr]
+                    with guest:
+                        guest.sendall(GREETING)
+
+
+@contextlib.contextmanager
+def open_tcp_listener(host: str = "127.0.0.1") -> Iterator[socket.socket]:
+    """A listener on a free port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind((host, 0))
+        listener.listen()
+        yield listener
+
+
+@contextlib.contextmanager
+def open_unix_listener(address: Path | str) -> Iterator[socket.socket]:
+    """A listener on a path (made usable for everybody) or on an abstract name."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(address))
+        if isinstance(address, Path):
+            address.chmod(0o777)
+        listener.listen()
+        try:
+            yield listener
+        finally:
+            if isinstance(address, Path):
+                address.unlink(missing_ok=True)

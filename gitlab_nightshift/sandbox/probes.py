@@ -1,0 +1,223 @@
+"""The attempts against the boundary: at the real places, and at canaries planted beside them."""
+
+import contextlib
+import os
+import secrets
+import socket
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.sandbox.probe_run import (
+    Probe,
+    open_greeter,
+    open_tcp_listener,
+    open_unix_listener,
+)
+from gitlab_nightshift.sandbox.proof_rows import (
+    DIRECT,
+    GATEWAY,
+    JOB,
+    LIVING,
+    MEMORY,
+    MODES,
+    OTHER_FILES,
+    PROGRAMS,
+    RIGHTS,
+    SECRET_FILES,
+    SERVICES,
+    SIGNALS,
+    WRITING,
+    ProofRow,
+)
+from gitlab_nightshift.sandbox.tiers import Confinement
+from gitlab_nightshift.system.descendants import list_ancestors
+from gitlab_nightshift.system.file_names import open_short_folder
+
+NOWHERE = "192.0.2.1"
+"""An address that belongs to nobody (RFC 5737, TEST-NET-1)."""
+NOWHERE_6 = "2001:db8::1"
+SYSTEM_FILES = (
+    *("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/etc/passwd", "/dev/mem"),
+    "/proc/self/oom_score_adj",
+)
+PRIVATE_FILES = ("/etc/shadow", "/etc/gitlab-runner/config.toml", "/var/run/docker.sock")
+SOCKETS = {
+    "raw": (2, 3, 1),
+    "netlink": (16, 3, 0),
+    "packet": (17, 3, 0),
+    "SCTP": (2, 1, 132),
+    "MPTCP": (2, 1, 262),
+    "crypto": (38, 5, 0),
+    "vsock": (40, 1, 0),
+}
+
+
+@dataclass(frozen=True)
+class ProbeTargets:
+    """The real places: ``secrets`` are files and folders that no agent may read (the hidden
+    ``.git/config`` and what it includes, ``<project>.tmp``, files of the home), ``outside``
+    folders in which nothing may appear, ``written`` folders that an agent may write and the job's
+    variables name, ``git`` the one that reads this machine's settings."""
+
+    secrets: tuple[Path, ...] = ()
+    outside: tuple[Path, ...] = ()
+    written: tuple[Path, ...] = ()
+    git: Git | None = None
+
+
+@dataclass(frozen=True)
+class ProbeSet:
+    """Attempts, each with its row; ``written`` are files that must not be there afterwards,
+    ``lock`` is held by whoever outlives the bead."""
+
+    lock: Path
+    rows: dict[str, ProofRow] = field(default_factory=dict)
+    attempts: list[Probe] = field(default_factory=list)
+    written: dict[str, Path] = field(default_factory=dict)
+
+    def add(self, row: ProofRow, name: str, verb: str, *arguments: str | int) -> None:
+        """Add an attempt."""
+        self.rows[name] = row
+        self.attempts.append(Probe(name, verb, arguments))
+
+
+def gather_probes(
+    confinement: Confinement, targets: ProbeTargets, stack: contextlib.ExitStack
+) -> ProbeSet:
+    """Everything to try; what is planted for it is removed when ``stack`` closes."""
+    probes = ProbeSet(confinement.writable[-1] / f".proof-{secrets.token_hex(8)}")
+    _add_process_probes(probes)
+    _add_file_probes(probes, targets, confinement, stack)
+    _add_network_probes(probes, confinement, stack)
+    _add_privilege_probes(probes)
+    probes.add(LIVING, "outlive the bead", "outlive", str(probes.lock))
+    stack.callback(_remove, [probes.lock])
+    return probes
+
+
+def _add_process_probes(probes: ProbeSet) -> None:
+    address = id(probes)
+    for number, (pid, started) in enumerate(list_ancestors()):
+        who = "this process" if number == 0 else f"ancestor {pid}"
+        probes.add(JOB, f"read the environment of {who}", "environment", pid, started)
+        probes.add(MEMORY, f"open the memory of {who}", "memory", pid, started)
+        probes.add(MEMORY, f"list the descriptors of {who}", "descriptors", pid, started)
+        probes.add(SECRET_FILES, f"use the root of {who}", "folder", pid, started, "root")
+        probes.add(MEMORY, f"take a descriptor of {who}", "descriptor_of", pid, started)
+        probes.add(SIGNALS, f"signal {who}", "signal", pid, started)
+        if number == 0:
+            probes.add(MEMORY, "read memory of this process", "vm_read", pid, started, address)
+            probes.add(MEMORY, "ptrace this process", "ptrace", pid, started)
+
+
+def _add_file_probes(
+    probes: ProbeSet, targets: ProbeTargets, confinement: Confinement, stack: contextlib.ExitStack
+) -> None:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nightshift-proof-")))
+    _plant(probes, folder)
+    private = [Path(path) for path in PRIVATE_FILES]
+    for path in (*targets.secrets, *(path for path in private if _is_there(path))):
+        probes.add(SECRET_FILES, f"read {path}", *_choose_read_probe(path, confinement))
+    for name in SYSTEM_FILES:
+        probes.add(WRITING, f"write to {name}", "open_to_write", name)
+    for where in (*targets.outside, folder):
+        name, path = f"write into {where}", where / f".proof-{secrets.token_hex(8)}"
+        probes.written[name] = path
+        probes.add(WRITING, name, "write", str(path))
+    stack.callback(_remove, list(probes.written.values()))
+
+
+def _choose_read_probe(
+    path: Path, confinement: Confinement
+) -> tuple[str, str | int, *tuple[int, ...]]:
+    """The verb and its arguments: the inode shows whether something is mounted over the file."""
+    if any(path.is_relative_to(mount.target) for mount in confinement.mounts):
+        status = path.stat()
+        return "same", str(path), status.st_dev, status.st_ino
+    return "list" if path.is_dir() else "read", str(path)
+
+
+def _plant(probes: ProbeSet, folder: Path) -> None:
+    """One canary that only this user may read, and one that everybody may."""
+    for name, row, mode in (("private", SECRET_FILES, 0o700), ("public", OTHER_FILES, 0o755)):
+        inner = folder / name
+        inner.mkdir(mode)
+        (inner / "canary").write_text("canary")
+        (inner / "canary").chmod(mode & 0o666)
+        probes.add(row, f"read a {name} file elsewhere", "read", str(inner / "canary"))
+    _add_change_probes(probes, inner / "canary")
+    folder.chmod(0o711)
+
+
+def _add_change_probes(probes: ProbeSet, canary: Path) -> None:
+    """What its owner may change of a file without opening it."""
+    probes.add(MODES, "change the mode of a file elsewhere", "change_mode", str(canary))
+    probes.add(MODES, "change it by a descriptor", "change_mode_held", str(canary))
+    probes.add(MODES, "change the times of a file elsewhere", "change_times", str(canary))
+    probes.add(MODES, "change the owner of a file elsewhere", "change_owner", str(canary))
+    with contextlib.suppress(OSError):  # a file system without attributes has none to change
+        os.setxattr(canary, "user.before", b"x")
+        probes.add(MODES, "give a file elsewhere an attribute", "change_attribute", str(canary))
+
+
+def _is_there(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.exists()
+    return False
+
+
+def _add_network_probes(
+    probes: ProbeSet, confinement: Confinement, stack: contextlib.ExitStack
+) -> None:
+    other = stack.enter_context(open_tcp_listener())
+    port = other.getsockname()[1]
+    stack.enter_context(open_greeter(other))
+    probes.add(SERVICES, "reach a service on loopback", "connect", "127.0.0.1", port)
+    probes.add(SERVICES, "reach it by TCP fast open", "fast_open", "127.0.0.1", port)
+    udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    udp.bind(("127.0.0.1", 0))
+    probes.add(SERVICES, "send a datagram", "datagram", "127.0.0.1", udp.getsockname()[1])
+    if own := _find_own_address():
+        listener = stack.enter_context(open_tcp_listener(own))
+        probes.add(SERVICES, f"reach {own}", "connect", own, listener.getsockname()[1])
+    probes.add(DIRECT, "connect to the network", "connect", NOWHERE, 443)
+    probes.add(DIRECT, "connect by IPv6", "connect", NOWHERE_6, 443)
+    probes.add(DIRECT, "send a datagram to the network", "datagram", NOWHERE, 53)
+    for name, (family, kind, protocol) in SOCKETS.items():
+        probes.add(DIRECT, f"make a {name} socket", "socket", family, kind, protocol)
+    _add_unix_probes(probes, stack)
+    for gate in confinement.gates:
+        probes.add(GATEWAY, f"connect to port {gate.port}", "connect", "127.0.0.1", gate.port)
+
+
+def _add_unix_probes(probes: ProbeSet, stack: contextlib.ExitStack) -> None:
+    folder = stack.enter_context(open_short_folder(Path(tempfile.gettempdir())))
+    folder.chmod(0o711)
+    name = f"nightshift-proof-{secrets.token_hex(8)}"
+    stack.enter_context(open_unix_listener(folder / "socket"))
+    stack.enter_context(open_unix_listener(f"\0{name}"))
+    probes.add(PROGRAMS, "connect to an abstract socket", "unix", f"@{name}")
+    probes.add(PROGRAMS, "connect to a socket file", "unix", str(folder / "socket"))
+
+
+def _find_own_address() -> str:
+    """This machine's own address in its network, found without sending anything."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, contextlib.suppress(OSError):
+        udp.connect((NOWHERE, 53))
+        return str(udp.getsockname()[0])
+    return ""
+
+
+def _add_privilege_probes(probes: ProbeSet) -> None:
+    probes.add(RIGHTS, "hold capabilities", "privileges")
+    probes.add(RIGHTS, "inherit descriptors", "inherited")
+    probes.add(RIGHTS, "use keyrings", "keyring")
+    probes.add(RIGHTS, "make a user namespace", "namespace")
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)

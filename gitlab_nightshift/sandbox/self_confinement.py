@@ -1,0 +1,145 @@
+"""The process that reads agents' work: what it gives up itself, and what it then tries to access.
+
+``confinement.py`` has chosen the way. In namespaces all is done before this process runs.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.sandbox.confinement import CAN_MOVE, CAN_SCOPE, ConfinementMode
+from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges
+from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.proof import ProbeFinding
+from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
+from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
+from gitlab_nightshift.sandbox.visible_system import open_around
+
+CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL = 0, 1, 3, 4, 5
+SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
+KEPT = (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, SETFCAP)
+"""What root needs to give a checkout to agents' user, to become that, and to end what is left of
+it; the last for a user namespace in which root stays root."""
+_KERNEL = "/proc/sys/kernel/core_pattern"
+
+
+@dataclass(frozen=True)
+class OwnConfinement:
+    """The way in which this process is confined, why in no stronger one, and what it is to try."""
+
+    way: ConfinementMode
+    why: str
+    probes: Mapping[str, Any]
+    _complete: Callable[[], None]
+
+    def complete(self) -> None:
+        """Give up the files, where that is left to do: before the first agent, but after the
+        checkout is opened, whose real configuration may refer to files that are closed then."""
+        self._complete()
+
+
+def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement:
+    """Give up what the supervisor's ``data`` says, files last. ``then`` is called when all is given
+    up: it may start threads, which Landlock would not confine. Raises OSError."""
+    way = ConfinementMode(data["way"])
+    privileges.join_own_keyring()
+    if way is not ConfinementMode.NAMESPACES:
+        privileges.keep_capabilities(*KEPT)
+        privileges.forbid_new_privileges()
+    if way is ConfinementMode.SCOPES:
+        landlock.restrict_scopes()
+    if way is not ConfinementMode.LANDLOCK:
+        then()
+        return OwnConfinement(way, data["why"], data["tries"], lambda: None)
+
+    def complete() -> None:
+        _restrict(data["hidden"], data["readable"], data["writable"])
+        then()
+
+    return OwnConfinement(way, data["why"], data["tries"], complete)
+
+
+def leave_checkout(checkout: Path, objects: Iterable[Path], private: Path) -> bool:
+    """Let this process read all but the checkout (of that only these objects), and write its
+    private folder; False where the kernel cannot hold it. Raises OSError."""
+    if landlock.read_abi() < CAN_MOVE:
+        return False
+    privileges.forbid_new_privileges()
+    _restrict([str(checkout)], list(map(str, objects)), [str(private)])
+    return True
+
+
+def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence[str]) -> None:
+    """All may be read but what is hidden: Landlock knows no exceptions, so what lies around it."""
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise RuntimeError("threads are running that cannot be confined")
+    around, listable = list[str](), list[str]()
+    for entry in Path("/").iterdir():
+        if not entry.is_symlink():
+            open_around(str(entry), hidden, around, listable)
+    shared = [SHARED_MEMORY] if Path(SHARED_MEMORY).is_dir() else []
+    paths = landlock.LandlockPaths(
+        [*around, *readable], listable, [*writable, *shared], list(DEVICES)
+    )
+    landlock.restrict(min(landlock.read_abi(), landlock.LATEST), paths, None)
+
+
+def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
+    """A sandbox that promises less, where this process is not confined at all."""
+    if own.way is not ConfinementMode.NONE or sandbox.tier is Tier.NONE:
+        return sandbox
+    left = (*sandbox.guarantees.secrets.leaves, CONFINED)
+    text = f"what reads agents' work is not confined ({own.why})"
+    weaker = replace(sandbox.guarantees, secrets=Guarantee(text, left))
+    return replace(sandbox, guarantees=weaker)
+
+
+# --- what is tried --------------------------------------------------------------------------------
+
+
+def try_places(own: OwnConfinement) -> Iterator[ProbeFinding]:
+    """Try to get at each place that this process is to be kept from, as an exploit of it would."""
+    closed = set(_list_closed_kinds(own))
+    for kind, name, verb, *arguments in _list_probes(own.probes):
+        is_open, how = attacks.run_probe(verb, arguments)
+        if verb == "write" and is_open:
+            Path(str(arguments[0])).unlink(missing_ok=True)
+        way = f"{own.way}: {how}" if is_open else own.way
+        yield ProbeFinding(CONFINED, name, is_open, kind in closed, way)
+
+
+def _list_closed_kinds(own: OwnConfinement) -> Iterator[str]:
+    """The kinds of attempts that the way closes."""
+    if own.way in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK):
+        yield from ("files", "processes")
+    if own.way is ConfinementMode.SCOPES:
+        yield "processes"
+    if own.way is ConfinementMode.NAMESPACES or (
+        own.way is not ConfinementMode.NONE and landlock.read_abi() >= CAN_SCOPE
+    ):
+        yield "scopes"
+    if own.way is ConfinementMode.LANDLOCK or os.geteuid() != 0:
+        yield "kernel"
+
+
+def _list_probes(probes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    for path in probes["read"]:
+        yield "files", f"read {path}", "list" if Path(path).is_dir() else "read", path
+    for folder in probes["write"]:
+        path = f"{folder}/.nightshift-proof-{os.urandom(8).hex()}"
+        yield "files", f"write into {folder}", "write", path
+    for path in probes["change"]:
+        yield "files", f"change {path}", "open_to_write", path
+    for path, device, inode in probes["same"]:
+        yield "files", "the real .git/config", "same", path, device, inode
+    for pid, started in probes["processes"]:
+        for what in ("environment", "memory", "descriptors"):
+            yield "processes", f"the {what} of {pid}", what, pid, started
+        yield "processes", f"the root of {pid}", "folder", pid, started, "root"
+    for pid, started in probes["processes"][:1]:
+        yield "scopes", f"signal {pid}", "signal", pid, started
+    yield "scopes", "connect to an abstract socket", "unix", f"@{probes['socket']}"
+    yield "kernel", "change the kernel's settings", "open_to_write", _KERNEL

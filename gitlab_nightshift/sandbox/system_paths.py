@@ -1,0 +1,53 @@
+"""Where things are on every machine: the system, what is secret in it, this program's own files."""
+
+import sys
+from pathlib import Path
+
+PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+STORES = ("/nix/store", "/gnu/store")
+FOLDERS = ("/usr", *PROGRAMS, *STORES, "/opt")
+PACKAGES = (
+    *(f"/usr{folder}" for folder in PROGRAMS),
+    *("/usr/libexec", "/usr/include", "/usr/share", "/usr/games"),
+    *PROGRAMS,
+    *STORES,
+)
+"""What the distribution's packages fill; the rest of ``/usr`` is for people, as ``/opt`` is."""
+KERNEL = ("/proc", "/sys")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SETTINGS = "/etc"
+HOME_FILES = (
+    *(".netrc", ".git-credentials", ".config/git/credentials", ".ssh", ".gnupg"),
+    *(".docker/config.json", ".kube/config", ".aws", ".azure", ".config/gcloud", ".vault-token"),
+    *(".config/glab-cli/config.yml", ".config/gh/hosts.yml"),
+    *(".claude/.credentials.json", ".claude.json", ".codex/auth.json"),
+    *(".npmrc", ".yarnrc.yml", ".pypirc", ".config/pip/pip.conf", ".pip/pip.conf"),
+    *(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties"),
+    *(".sbt/.credentials", ".ivy2/.credentials", ".config/coursier/credentials.properties"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".bundle/config"),
+    *(".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config"),
+)
+"""Where a home usually keeps credentials: no agent may read them, and the proof tries to."""
+SYSTEM_SECRETS = frozenset(
+    "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d"
+    " /etc/gitlab-runner /etc/ssl/private /etc/ssh".split()
+)
+"""Private whatever their mode says today: an earlier night's agent may have changed it."""
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's name
+INSIDE = Path(__file__).parent / "inside"
+
+
+def find_interpreter() -> Path:
+    """The Python that the launcher runs with: this one, without its virtual environment."""
+    return Path(sys.executable).resolve()
+
+
+def build_python_command(*arguments: str) -> list[str]:
+    """How this program starts another Python: it sees no variable, no folder and no ``.pth`` file
+    that somebody else put there."""
+    return [str(find_interpreter()), "-I", "-S", *arguments]
+
+
+def list_interpreter_paths() -> tuple[Path, ...]:
+    """What a launcher inside a namespace has to see."""
+    return Path(sys.base_prefix).resolve(), find_interpreter(), INSIDE

@@ -1,0 +1,292 @@
+"""Which boundary works on this machine: found out by trying, never by looking at versions."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.sandbox import bwrap, uid_tier
+from gitlab_nightshift.sandbox.inside import landlock
+from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.probe_run import (
+    Probe,
+    ProbeResult,
+    open_greeter,
+    open_tcp_listener,
+    open_unix_listener,
+    repeat_if_late,
+    run_probes,
+)
+from gitlab_nightshift.sandbox.proof_rows import MODES
+from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
+from gitlab_nightshift.sandbox.tiers import Confinement, Features, Gate, Tier
+from gitlab_nightshift.sandbox.visible_system import Look, System, look_at_system
+
+AUTO = "auto"
+ORDER = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
+MADE = "made"
+
+
+@dataclass(frozen=True)
+class UnavailableTier:
+    """A tier that does not work here, and why."""
+
+    tier: Tier
+    reason: str
+
+
+@dataclass(frozen=True)
+class _ProbeContext:
+    """What is the same for all tiers that are tried."""
+
+    machine: System
+    folder: Path
+    programs: tuple[Path, ...]
+    checkout: Path | None
+    known: Mapping[Tier, UnavailableTier]
+
+
+@dataclass(frozen=True)
+class _TrialContext:
+    """What a trial is held on."""
+
+    confinement: Confinement
+    canary: Path
+    outside: Path
+    other_port: int
+    programs: tuple[Path, ...]
+
+
+def choose(
+    requested: str,
+    folder: Path,
+    programs: Sequence[Path] = (),
+    checkout: Path | None = None,
+    known: Sequence[UnavailableTier] = (),
+    look: Look = look_at_system,
+) -> Sandbox:
+    """The boundary to use: ``auto`` takes the strongest that works, a name exactly that one.
+
+    ``folder`` is where agents' scratch folders will be; ``programs`` have to be runnable inside: a
+    tier in which they are not does not work. With ``checkout`` another user must be able to have
+    it. ``known`` are tiers that are known not to work, ``look`` finds what is private here. Raises
+    NightshiftError: E_CONFIG where a named tier does not work, E_POLICY_DENY where none does.
+    """
+    if requested == Tier.NONE:
+        return _build_unconfined()
+    context = _ProbeContext(
+        look(), folder, tuple(programs), checkout, {row.tier: row for row in known}
+    )
+    if requested != AUTO:
+        found = _try(Tier(requested), context)
+        if isinstance(found, UnavailableTier):
+            raise build_config_error(
+                f"isolation: {requested} does not work here: {found.reason}"
+                " (isolation: auto takes the strongest that does)"
+            )
+        return found
+    passed_over: list[tuple[Tier, str]] = []
+    for tier in ORDER:
+        found = _try(tier, context)
+        if isinstance(found, Sandbox):
+            return replace(found, passed_over=tuple(passed_over))
+        passed_over.append((tier, found.reason))
+    reasons = "; ".join(f"{tier}: {reason}" for tier, reason in passed_over)
+    raise NightshiftError(
+        Code.POLICY_DENY,
+        f"nothing on this runner keeps an agent from the job's secrets ({reasons});"
+        " see SECURITY.md, or set isolation: none",
+    )
+
+
+def probe_tiers(folder: Path, checkout: Path | None = None) -> list[Sandbox | UnavailableTier]:
+    """Every tier, the strongest first. Arguments as in ``choose``."""
+    context = _ProbeContext(look_at_system(), folder, (), checkout, {})
+    return [_try(tier, context) for tier in ORDER]
+
+
+def _build_unconfined() -> Sandbox:
+    nothing = Features(landlock=0, notify=False)
+    return Sandbox(Tier.NONE, build_guarantees(Tier.NONE, nothing), nothing, System(()))
+
+
+def _try(tier: Tier, context: _ProbeContext) -> Sandbox | UnavailableTier:
+    """The tier at its best here, else with less network, else why it does not work."""
+    if tier in context.known:
+        return context.known[tier]
+    candidate = _build_candidate(tier, context.machine)
+    if isinstance(candidate, UnavailableTier):
+        return candidate
+    found = _try_candidate(candidate, context)
+    if isinstance(found, UnavailableTier) and candidate.identity:
+        uid_tier.release(candidate.identity)
+    return found
+
+
+def _try_candidate(candidate: Sandbox, context: _ProbeContext) -> Sandbox | UnavailableTier:
+    try:
+        if reason := _find_access_problem(candidate, context):
+            return UnavailableTier(candidate.tier, reason)
+        with _open_trial(context, candidate) as trial:
+            reason = _find_failure(candidate, trial)
+            if reason and candidate.features.notify:
+                features = replace(candidate.features, notify=False, lacking=reason)
+                less = _with(candidate, features)
+                if not _find_failure(less, trial):
+                    return less
+    except OSError as error:
+        reason = f"{error.filename or context.checkout}: {error.strerror}"
+    return UnavailableTier(candidate.tier, reason) if reason else candidate
+
+
+def _find_access_problem(sandbox: Sandbox, context: _ProbeContext) -> str:
+    """Why another user can do too little or too much here; "" where all is well."""
+    if sandbox.identity is None:
+        return ""
+    above = context.checkout.parent if context.checkout else context.folder
+    for place in (context.folder, above):
+        if closed := uid_tier.find_closed_folder(place):
+            return f"{closed} may only be entered by its owner, not by another user"
+        if not sandbox.features.landlock and (shared := uid_tier.find_exposed_folder(place)):
+            return f"{shared} may be written by everybody, and this kernel has no Landlock"
+    return next(iter(uid_tier.list_unreachable(context.programs)), "")
+
+
+def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
+    features = Features(
+        min(landlock.read_abi(), landlock.LATEST), notify=tier is not Tier.NAMESPACES
+    )
+    sandbox = Sandbox(tier, build_guarantees(tier, features), features, machine)
+    if tier is Tier.NAMESPACES:
+        found = bwrap.find()
+        return (
+            replace(sandbox, bwrap=found)
+            if found
+            else UnavailableTier(tier, "bwrap is not installed")
+        )
+    if tier is Tier.UID:
+        if os.geteuid() != 0:
+            return UnavailableTier(tier, "the job is not root")
+        identity = uid_tier.pick()
+        return (
+            replace(sandbox, identity=identity)
+            if identity
+            else UnavailableTier(tier, "no user is free")
+        )
+    if not features.landlock:
+        return UnavailableTier(tier, "this kernel has no Landlock, or it is switched off")
+    return sandbox
+
+
+def _with(sandbox: Sandbox, features: Features) -> Sandbox:
+    return replace(sandbox, features=features, guarantees=build_guarantees(sandbox.tier, features))
+
+
+@contextlib.contextmanager
+def _open_trial(context: _ProbeContext, sandbox: Sandbox) -> Iterator[_TrialContext]:
+    """Raises OSError, also where the checkout's file system knows no other user."""
+    with contextlib.ExitStack() as stack:
+        new = tempfile.TemporaryDirectory(prefix="probe-", dir=context.folder)
+        own = Path(stack.enter_context(new))
+        scratch, private = own / "scratch", own / "private"
+        scratch.mkdir()
+        private.mkdir(mode=0o700)
+        if sandbox.identity:
+            own.chmod(0o711)
+            os.chown(scratch, sandbox.identity.uid, sandbox.identity.gid)
+        canary = private / "canary"
+        canary.write_text("canary")
+        canary.chmod(0o600)
+        gate = stack.enter_context(open_tcp_listener())
+        other = stack.enter_context(open_tcp_listener())
+        inner = stack.enter_context(open_unix_listener(private / "gate"))
+        stack.enter_context(open_greeter(gate, inner))
+        way = Gate(gate.getsockname()[1], private / "gate")
+        writable = (scratch, *_create_sibling_folder(context, sandbox, stack))
+        yield _TrialContext(
+            Confinement(scratch, writable, context.programs, (way,)),
+            canary,
+            private / "written",
+            other.getsockname()[1],
+            context.programs,
+        )
+
+
+def _create_sibling_folder(
+    context: _ProbeContext, sandbox: Sandbox, stack: contextlib.ExitStack
+) -> Iterator[Path]:
+    """A folder beside the checkout that is another user's, as the checkout will be."""
+    if sandbox.identity and context.checkout:
+        yield stack.enter_context(uid_tier.open_trial_folder(context.checkout, sandbox.identity))
+
+
+def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
+    """Why this boundary does not work, "" where it does; what is too slow is tried again."""
+    must, must_not = _list_required_probes(trial), _list_forbidden_probes(sandbox, trial)
+
+    def run_once(limit_s: float) -> ProbeResult:
+        try:
+            return run_probes(sandbox, trial.confinement, [*must, *must_not], limit_s)
+        finally:
+            for folder in trial.confinement.writable:
+                (folder / MADE).unlink(missing_ok=True)
+            trial.outside.unlink(missing_ok=True)
+
+    tried = repeat_if_late(run_once)
+    if tried.trouble:
+        return tried.trouble
+    refused = [o for o in tried.outcomes[: len(must)] if not o.open]
+    passed = [o for o in tried.outcomes[len(must) :] if o.open]
+    if refused:
+        return f"an agent could not {refused[0].name}: {refused[0].how}"
+    return (
+        f"an agent could {passed[0].name}: {passed[0].how}{_describe_cause(trial)}"
+        if passed
+        else ""
+    )
+
+
+def _describe_cause(trial: _TrialContext) -> str:
+    """What makes the run's own folder an agent's, and which setting mends it; "" where it is not
+    a folder that is opened."""
+    own = trial.canary.parent.resolve()
+    for opened in trial.programs:
+        if own.is_relative_to(opened.resolve()):
+            return (
+                f", since {opened} is opened: name a smaller folder in agent_paths, or move TMPDIR"
+            )
+    return ""
+
+
+def _list_required_probes(trial: _TrialContext) -> list[Probe]:
+    gate = trial.confinement.gates[0]
+    return [
+        *(
+            Probe(f"write to {folder}", "write", (str(folder / MADE),))
+            for folder in trial.confinement.writable
+        ),
+        Probe("reach the gateway", "greeted", ("127.0.0.1", gate.port)),
+        *(
+            Probe(f"change the mode of a file in {folder}", "change_mode", (str(folder / MADE),))
+            for folder in trial.confinement.writable
+        ),
+        *(Probe(f"run {path}", "usable", (str(path),)) for path in trial.programs),
+    ]
+
+
+def _list_forbidden_probes(sandbox: Sandbox, trial: _TrialContext) -> list[Probe]:
+    """A connect is enough: waiting for an answer could take slowness for a refusal."""
+    attempts = [
+        Probe("read a private file", "read", (str(trial.canary),)),
+        Probe("write outside", "write", (str(trial.outside),)),
+    ]
+    if sandbox.guarantees.network.held:
+        port = trial.other_port
+        attempts.append(Probe("reach another service", "connect", ("127.0.0.1", port)))
+    if sandbox.guarantees.closes(MODES):
+        canary = str(trial.canary)
+        attempts.append(Probe("change the mode of a private file", "change_mode", (canary,)))
+    return attempts

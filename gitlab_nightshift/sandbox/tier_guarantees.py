@@ -1,0 +1,85 @@
+"""What each tier gives, in sentences that are true on this machine."""
+
+from gitlab_nightshift.sandbox.proof_rows import (
+    DIRECT,
+    MODES,
+    OTHER_FILES,
+    ROWS,
+    SERVICES,
+    SIGNALS,
+    WRITING,
+    ProofRow,
+)
+from gitlab_nightshift.sandbox.tiers import Features, Guarantee, Guarantees, Tier
+
+NOTHING = "nothing keeps an agent from it"
+LONGEST_WHY = 100
+NETWORK_ROWS = (SERVICES, DIRECT)
+
+
+def build_guarantees(tier: Tier, features: Features) -> Guarantees:
+    """The promises of a tier with what the kernel gave."""
+    if tier is Tier.NONE:
+        ended = "what an agent leaves behind is ended, if it can be found"
+        files, secrets, network = (
+            Guarantee(NOTHING, _list_rows(name)) for name in ("files", "secrets", "network")
+        )
+        return Guarantees(files, secrets, network, Guarantee(ended, _list_rows("lifetime")))
+    return Guarantees(
+        _build_file_guarantee(tier, features),
+        _build_secret_guarantee(tier, features),
+        _build_network_guarantee(tier, features),
+        _build_lifetime_guarantee(tier, features),
+    )
+
+
+def _list_rows(promise: str) -> tuple[ProofRow, ...]:
+    return tuple(row for row in ROWS if row.promise == promise)
+
+
+def _build_file_guarantee(tier: Tier, features: Features) -> Guarantee:
+    if tier is Tier.NAMESPACES:
+        return Guarantee("only the checkout, its scratch and the public system are there")
+    if features.landlock and (tier is Tier.UID or features.notify):
+        return Guarantee("writes only in the checkout and its scratch; reads only the system")
+    if features.landlock:
+        text = "modes and times of the job user's other files can be changed"
+        return Guarantee(text + _describe_lacking("changes", features), (MODES,))
+    text = "what every user of this machine may read is readable, and /tmp can be written"
+    return Guarantee(text, (OTHER_FILES, WRITING))
+
+
+def _build_secret_guarantee(tier: Tier, features: Features) -> Guarantee:
+    if tier is Tier.NAMESPACES:
+        return Guarantee("no process, socket or private file of the job can be named")
+    if tier is Tier.UID and not features.landlock:
+        return Guarantee("another user: environments, memory and private files are closed")
+    return Guarantee("environments, memory, descriptors and files of the job are closed")
+
+
+def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
+    if tier is Tier.NAMESPACES:
+        return Guarantee("none but the gateway; an own loopback for tests")
+    if features.notify:
+        return Guarantee("each connect is judged: the gateway, and servers of its own tests")
+    text = "TCP goes anywhere"
+    if features.landlock >= 4:
+        text = "TCP goes to the gateway's port on any host"
+    return Guarantee(text + _describe_lacking("connects", features), NETWORK_ROWS)
+
+
+def _describe_lacking(what: str, features: Features) -> str:
+    """Why there is no monitor that judges it."""
+    why = features.lacking[:LONGEST_WHY]
+    return f": {what} cannot be judged ({why})" if why else ""
+
+
+def _build_lifetime_guarantee(tier: Tier, features: Features) -> Guarantee:
+    if tier is Tier.NAMESPACES:
+        return Guarantee("the kernel ends everything with the bead")
+    if tier is Tier.UID:
+        return Guarantee("everything of the agent's user is ended with the bead")
+    if features.scopes or features.notify:
+        return Guarantee("every descendant is ended with the bead; no signal leaves it")
+    text = "signals reach other processes of the job's user"
+    return Guarantee(text, (SIGNALS,))

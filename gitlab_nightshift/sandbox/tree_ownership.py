@@ -1,0 +1,181 @@
+"""A tree changes its owner for the uid tier, and gets its owners back exactly.
+
+Never given away are what a change of owner would spoil or open: programs with setuid, setgid or
+capabilities, devices, files of which another name may lie outside, and folders of other file
+systems (a mounted cache). The user finds them as they are.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.sandbox.tiers import SandboxUser
+
+VERSION = 1
+SPECIAL = stat.S_ISUID | stat.S_ISGID
+EXECUTABLE = 0o111
+CAPABILITIES = "security.capability"
+DEEPEST = 250
+GIT = ".git"
+
+Owner = tuple[int, int]
+"""A user and a group."""
+_Place = tuple[int, str, str, os.stat_result]
+"""A folder's descriptor, a name in it, the path below the top, and what it is."""
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Who owned what before ``user`` got it: ``usual`` of most paths, the others by name."""
+
+    user: Owner
+    usual: Owner
+    others: dict[str, Owner]
+
+    def to_json(self) -> str:
+        """For a note that the next start reads after a kill."""
+        return json.dumps({"version": VERSION, **vars(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Owners":
+        """Raises ValueError."""
+        try:
+            data = json.loads(text)
+            if data["version"] != VERSION:
+                raise ValueError("another version")
+            others = {str(path): _parse_owner(pair) for path, pair in data["others"].items()}
+            return cls(_parse_owner(data["user"]), _parse_owner(data["usual"]), others)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(str(error)) from None
+
+
+def _parse_owner(pair: Any) -> Owner:
+    uid, gid = pair
+    return int(uid), int(gid)
+
+
+def read_owners(root: Path, identity: SandboxUser) -> Owners:
+    """Who owns what below ``root`` but its ``.git``, before it is given. Raises OSError."""
+    top = root.lstat()
+    owners = Owners((identity.uid, identity.gid), (top.st_uid, top.st_gid), {})
+    for _, _, path, status in _walk(root):
+        if (owner := (status.st_uid, status.st_gid)) != owners.usual:
+            owners.others[path] = owner
+    return owners
+
+
+def give(root: Path, user: Owner) -> None:
+    """Make what is below ``root`` but its ``.git`` the user's, before any agent runs.
+
+    Links are changed themselves, not what they name. Raises OSError (a file system that refuses,
+    such as NFS).
+    """
+    for fd, name, _, status in _walk(root):
+        if _can_be_given(fd, name, status):
+            os.chown(name, *user, dir_fd=fd, follow_symlinks=False)
+
+
+def take_back(root: Path, owners: Owners) -> None:
+    """Give every path its old owner, when no process of the user is left. Raises OSError.
+
+    What is the user's and was not there before becomes the usual owner's; a setuid bit that the
+    user has set is lost with that.
+    """
+    for fd, name, path, status in _walk(root):
+        if status.st_uid == owners.user[0] or status.st_gid == owners.user[1]:
+            old = owners.others.get(path, owners.usual)
+            os.chown(name, *old, dir_fd=fd, follow_symlinks=False)
+
+
+def _can_be_given(fd: int, name: str, status: os.stat_result) -> bool:
+    mode = status.st_mode
+    if not stat.S_ISREG(mode):
+        return not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode))
+    if mode & SPECIAL:
+        return False
+    return not mode & EXECUTABLE or not _has_capabilities(f"/proc/self/fd/{fd}/{name}")
+
+
+def _has_capabilities(path: str) -> bool:
+    try:
+        return bool(os.getxattr(path, CAPABILITIES, follow_symlinks=False))
+    except OSError as error:
+        if error.errno in (errno.ENODATA, errno.ENOTSUP):
+            return False
+        raise
+
+
+# --- the walk -------------------------------------------------------------------------------------
+
+
+class _HardLinks:
+    """The names found of files that have several; ``whole`` are those with none elsewhere."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, int], list[tuple[str, os.stat_result]]] = {}
+
+    def add(self, path: str, status: os.stat_result) -> None:
+        self.found.setdefault((status.st_dev, status.st_ino), []).append((path, status))
+
+    def list_complete(self) -> Iterator[tuple[str, os.stat_result]]:
+        for names in self.found.values():
+            if len(names) == names[0][1].st_nlink:
+                yield from names
+
+
+def _walk(root: Path) -> Iterator[_Place]:
+    """Every path but the top's ``.git``, the top itself as "" at last."""
+    with _open_folder(str(root), None) as fd:
+        top, names = os.fstat(fd), _HardLinks()
+        yield from _walk_below(fd, "", top.st_dev, names, 0)
+        for path, status in names.list_complete():
+            with _open_parent(fd, path) as (inner, name):
+                yield inner, name, path, status
+        yield fd, ".", "", top
+
+
+def _walk_below(
+    fd: int, prefix: str, device: int, names: _HardLinks, depth: int
+) -> Iterator[_Place]:
+    if depth > DEEPEST:
+        raise OSError(errno.ELOOP, "folders are nested too deep")
+    with os.scandir(fd) as listed:
+        entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listed]
+    for name, status in entries:
+        path = prefix + name
+        if path == GIT:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            if status.st_dev == device:
+                with _open_folder(name, fd) as inner:
+                    yield from _walk_below(inner, f"{path}/", device, names, depth + 1)
+                yield fd, name, path, status
+        elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            names.add(path, status)
+        else:
+            yield fd, name, path, status
+
+
+@contextlib.contextmanager
+def _open_folder(name: str, dir_fd: int | None) -> Iterator[int]:
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _open_parent(fd: int, path: str) -> Iterator[tuple[int, str]]:
+    """The folder that holds a path, and the last name: a folder at a time, no link followed."""
+    *above, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        for part in above:
+            fd = stack.enter_context(_open_folder(part, fd))
+        yield fd, name

@@ -1,0 +1,202 @@
+"""The uid tier: a user of its own for agents, where the job is root."""
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gitlab_nightshift.sandbox.system_paths import INSIDE, SHARED_MEMORY, build_python_command
+from gitlab_nightshift.sandbox.tiers import SandboxUser
+from gitlab_nightshift.system.openat import remove_path
+
+FREE = range(60578, 61184)
+"""User ids that nothing hands out: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
+LOCKS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
+SWEEP_S = 10.0
+_TRIAL = ".nightshift-probe-"
+
+
+def pick() -> SandboxUser | None:
+    """An unused user and group, ours until this process ends; None where there is none."""
+    import grp
+    import pwd
+
+    taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
+    taken |= _list_active_uids()
+    for number in FREE:
+        if number not in taken and (lock := _lock_uid(number)):
+            return SandboxUser(number, number, lock)
+    return None
+
+
+def release(identity: SandboxUser) -> None:
+    """Let others take the user again."""
+    os.close(identity.lock)
+
+
+def _list_active_uids() -> set[int]:
+    """The users of all processes that have not ended."""
+    found: set[int] = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()[0]
+                if state not in (b"Z", b"X"):
+                    found.add(entry.stat().st_uid)
+    return found
+
+
+def _lock_uid(number: int) -> int | None:
+    """Two runs on one machine take two users. The lock's descriptor, which the kernel frees with
+    this process; it is where no agent can be first, in a folder of root's."""
+    for parent in LOCKS:
+        with contextlib.suppress(OSError):
+            folder = _ensure_root_folder(parent / "gitlab-nightshift")
+            lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                return None
+            return lock
+    return None
+
+
+def _ensure_root_folder(folder: Path) -> Path:
+    """A folder that only root may enter, made where it is not there. Raises OSError."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not root's alone")
+    return folder
+
+
+def is_left(identity: SandboxUser) -> bool:
+    """True where a process of the user is alive, or shared memory of it is there."""
+    return identity.uid in _list_active_uids() or any(_list_shared_memory(identity))
+
+
+def _list_shared_memory(identity: SandboxUser) -> Iterator[Path]:
+    shared = Path(SHARED_MEMORY)
+    for path in shared.iterdir() if shared.is_dir() else ():
+        with contextlib.suppress(FileNotFoundError):
+            if path.lstat().st_uid == identity.uid:
+                yield path
+
+
+def kill_leftovers(identity: SandboxUser) -> bool:
+    """End every process of the user, and remove its shared memory; True where it could be done.
+
+    One that keeps forking is outrun: the whole user is hit at once.
+    """
+    for _ in range(3):
+        if _kill_user_processes(identity) and identity.uid not in _list_active_uids():
+            for path in list(_list_shared_memory(identity)):
+                remove_path(path)
+            return True
+    return False
+
+
+def _kill_user_processes(identity: SandboxUser) -> bool:
+    command = build_python_command(
+        str(INSIDE / "kill_user.py"), str(identity.uid), str(identity.gid)
+    )
+    try:
+        done = subprocess.run(
+            command,
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=SWEEP_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:  # a busy machine: once more
+        return False
+    return done.returncode == 0
+
+
+def clean_up_killed_run(uid: int, gid: int) -> bool:
+    """The same for the user of a run that was killed; True where nothing of it is left.
+
+    A run that has taken the user since has checked that nothing was: its agents are left alone.
+    """
+    if uid not in FREE or (lock := _lock_uid(uid)) is None:
+        return uid in FREE
+    identity = SandboxUser(uid, gid, lock)
+    try:
+        return not is_left(identity) or kill_leftovers(identity)
+    finally:
+        release(identity)
+
+
+@contextlib.contextmanager
+def open_trial_folder(checkout: Path, identity: SandboxUser) -> Iterator[Path]:
+    """A folder beside the checkout that is the user's, as the checkout will be. Raises OSError."""
+    prefix = f"{checkout.name}{_TRIAL}"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=checkout.parent) as name:
+        held = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            os.chown(name, identity.uid, identity.gid)
+            yield Path(name)
+        finally:
+            os.close(held)
+
+
+def remove_trial_folders(checkout: Path) -> None:
+    """Remove those that killed runs have left beside the checkout: nobody holds them."""
+    name = re.compile(re.escape(f"{checkout.name}{_TRIAL}") + "[a-z0-9_]{8}")
+    with contextlib.suppress(OSError), os.scandir(checkout.parent) as entries:
+        for entry in entries:
+            if name.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    _remove_left(Path(entry.path))
+
+
+def _remove_left(folder: Path) -> None:
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(held).st_uid in (os.geteuid(), *FREE):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_path(folder)
+    finally:
+        os.close(held)
+
+
+def find_closed_folder(path: Path) -> Path | None:
+    """The first folder above (or at) ``path`` that another user cannot pass, None if it can."""
+    for folder in reversed((path, *path.parents)):
+        if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
+            return folder
+    return None
+
+
+def find_exposed_folder(path: Path) -> Path | None:
+    """A folder above (or at) ``path`` in which every user can rename what lies there, None if no.
+
+    Only Landlock keeps another user from that.
+    """
+    for folder in (path, *path.parents):
+        mode = folder.stat().st_mode
+        if mode & stat.S_IWOTH and (folder == path or not mode & stat.S_ISVTX):
+            return folder
+    return None
+
+
+def list_unreachable(programs: Iterable[Path]) -> list[str]:
+    """The programs that another user cannot run, each with the reason."""
+    found = []
+    for program in programs:
+        real = program.resolve()
+        if folder := find_closed_folder(real.parent):
+            found.append(f"{program} lies behind {folder}, which only its owner may enter")
+        elif not real.stat().st_mode & stat.S_IXOTH:
+            found.append(f"{program} may only be run by its owner")
+    return found

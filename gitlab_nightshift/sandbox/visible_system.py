@@ -1,0 +1,145 @@
+"""What of this machine every confined process may read: the system, without what is private."""
+
+# ruff: noqa: PTH120 - strings: there are thousands of them
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitlab_nightshift.sandbox.credential_files import find_credential_files
+from gitlab_nightshift.sandbox.private_files import MOST_NAMES, PrivatePaths, find_private
+from gitlab_nightshift.sandbox.system_paths import (
+    FOLDERS,
+    INSIDE,
+    KERNEL,
+    PACKAGES,
+    SETTINGS,
+    SYSTEM_SECRETS,
+    find_interpreter,
+)
+
+LOCAL = "/usr/local"
+MOST_OF_PACKAGES = 4_000
+"""Names that are looked at there, the upper levels first: there may be a million."""
+
+
+@dataclass(frozen=True)
+class System:
+    """The system's own ``folders``, which an agent may read but for what is ``private`` in them.
+
+    ``readable`` are the largest parts of them without anything private, ``listable`` folders that
+    hold such parts and may be listed themselves. Of what is private ``credentials`` are files that
+    everybody may read (path → tool), ``cut`` is too large to be looked through, ``own`` are the
+    job's own places, which may not be there yet.
+    """
+
+    folders: tuple[str, ...]
+    private: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    listable: tuple[str, ...] = ()
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    def shows(self, path: Path) -> bool:
+        """True where an agent may read this; a link in its last place is not followed."""
+        real = path.parent.resolve() / path.name
+        if any(is_within(str(way), self.private) for way in (path, real)):
+            return False
+        return any(is_within(str(path), (top, os.path.realpath(top))) for top in self.folders)
+
+
+Look = Callable[[], System]
+
+
+def is_within(path: str, tops: Iterable[str]) -> bool:
+    """True for one of ``tops``, and for what lies below one."""
+    return any(path == top or path.startswith(f"{top}/") for top in tops)
+
+
+@dataclass(frozen=True)
+class SystemWalk:
+    """What a walk through the system's folders has found, whatever the job's own places are."""
+
+    folders: tuple[str, ...]
+    tops: tuple[str, ...]
+    found: PrivatePaths
+    credentials: Mapping[str, str]
+
+
+def walk_system() -> SystemWalk:
+    """Walk through them once, which takes a tenth of a second or more. Raises nothing: what cannot
+    be read is private, or closed to an agent as well."""
+    folders = [folder for folder in (*FOLDERS, SETTINGS) if Path(folder).is_dir()]
+    tops = _select_outermost({os.path.realpath(folder) for folder in folders})
+    return SystemWalk(
+        tuple(folders), tuple(tops), _find_private_paths(tops), find_credential_files()
+    )
+
+
+def look_at_system(own: Collection[Path] = (), walked: SystemWalk | None = None) -> System:
+    """What every confined process may read here, by a walk that was made or is made now.
+
+    ``own`` are places of the job that are private also where they lie in these folders, are made
+    later, or hold what everybody may read: a HOME in ``/opt``.
+    """
+    walked = walked or walk_system()
+    tops, found, credentials = walked.tops, walked.found, walked.credentials
+    secrets = (path for path in SYSTEM_SECRETS if os.path.lexists(path))
+    ours = [path for path in map(os.path.realpath, own) if not _holds_system(path, tops)]
+    named = {path for path in (*secrets, *credentials, *ours) if is_within(path, tops)}
+    private = _select_outermost({*found.paths, *found.cut, *named})
+    readable, listable = list(KERNEL), list[str]()
+    for top in tops:
+        open_around(top, private, readable, listable)
+    return System(
+        folders=(*walked.folders, *KERNEL),
+        private=tuple(private),
+        readable=tuple(readable),
+        listable=tuple(listable),
+        credentials=credentials,
+        cut=found.cut,
+        own=tuple(ours),
+    )
+
+
+def _select_outermost(paths: Collection[str]) -> list[str]:
+    """The paths that do not lie in another one."""
+    return sorted(path for path in paths if not is_within(os.path.dirname(path), paths))
+
+
+def _holds_system(path: str, tops: Iterable[str]) -> bool:
+    """True for ``/usr`` or ``/usr/local`` as a HOME: hidden, no program would be left."""
+    return any(is_within(each, (path,)) for each in (*tops, LOCAL, *PACKAGES))
+
+
+def _find_private_paths(tops: list[str]) -> PrivatePaths:
+    """Settings and what people install are looked through, packages as far as it is cheap.
+
+    The trees of this program's own Python are never too large: without it nothing would run.
+    """
+    packages = [path for path in PACKAGES if os.path.realpath(path) == path]
+    own = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__), SETTINGS, "/usr")
+    people = (top for top in (LOCAL, *tops) if top not in packages)
+    installed = find_private(people, most=MOST_NAMES, skip=(LOCAL, *packages), whole=own)
+    shipped = find_private(packages, most=MOST_OF_PACKAGES)
+    return PrivatePaths((*installed.paths, *shipped.paths), installed.cut)
+
+
+def open_around(
+    folder: str, private: Iterable[str], readable: list[str], listable: list[str]
+) -> None:
+    """Add the parts of a folder that hold nothing private; a link grants nothing by itself, nor
+    does a folder that this user may not list, or that is gone."""
+    below = [path for path in private if is_within(path, (folder,))]
+    if not below:
+        readable.append(folder)
+    elif folder not in below:
+        if not any(Path(path).is_dir() for path in below):
+            listable.append(folder)
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_symlink():
+                    open_around(entry.path, below, readable, listable)

@@ -1,0 +1,175 @@
+"""``python -I -S sealed_entry.py DESCRIPTOR [PARENT]``: the sealed interpreter's first module (see
+``sealed_start.py``).
+
+A stage (``system/stage_process.py``) runs in this process. A command becomes two. One runs it. The
+other is small and waits, so that the kernel does not kill it where memory runs out: if the command
+is killed, it ends what the command has left behind, puts the checkout back and ends in the same
+way. If it is killed itself, the command stops as by SIGTERM. Standard library only until
+``sys.path`` is the installation's.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+FORWARDED = (signal.SIGTERM, signal.SIGINT)
+
+
+def enter() -> int:
+    """Run what the descriptor names: a stage, or a command in a child that is watched over."""
+    descriptor, *parents = map(int, sys.argv[1:])
+    for parent in parents:
+        stop_with(parent)
+    _call_prctl(PR_SET_DUMPABLE, 0)  # nobody else may look into the descriptor
+    data = _read_descriptor(descriptor)
+    if "stage" in data:
+        os.close(descriptor)
+        return run_stage(data)
+    own = os.getpid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    answer = os.memfd_create("answer") if data["arguments"][:1] == ["delegate"] else None
+    command = os.fork()
+    if command:
+        return watch(command, descriptor, answer)
+    stop_with(own)
+    os.close(descriptor)
+    if answer is None:
+        return run_command(data)
+    stdout = os.dup(1)
+    os.dup2(answer, 1)
+    status = run_command(data)
+    sys.stdout.flush()
+    if os.getppid() != own:  # who passes it on was killed
+        pass_on(answer, status, stdout)
+    return status
+
+
+def run_command(data: dict[str, Any]) -> int:
+    """Run the command; ``cli.run`` lets signals in once it handles them."""
+    try:
+        from gitlab_nightshift.cli import run
+    except ImportError as error:
+        sys.stderr.write(
+            f"nightshift: E_CONFIG: {error}, looked for in {', '.join(data['path'])}: install"
+            " nightshift and what it needs into one environment\n"
+        )
+        return 2
+    return run(data["arguments"], data["env"])
+
+
+def run_stage(data: dict[str, Any]) -> int:
+    """Run ``main`` of the module that the start names: one process, whose parent waits for it."""
+    gc.disable()  # modules stay: to look for garbage in them takes 5 to 8 % of their import
+    module = importlib.import_module(data["stage"])
+    gc.freeze()
+    gc.enable()
+    status: int = module.main(data)
+    return status
+
+
+def stop_with(parent: int) -> None:
+    """Get SIGTERM when the thread ends that started this process, also if it has already."""
+    _call_prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit(128 + signal.SIGTERM)
+
+
+def _call_prctl(option: int, value: int) -> None:
+    import ctypes
+
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _read_descriptor(descriptor: int) -> dict[str, Any]:
+    """What the start says (``sealed_start.py``); its folders are the import path then."""
+    with os.fdopen(os.dup(descriptor)) as file:
+        data: dict[str, Any] = json.load(file)
+    sys.path[:] = dict.fromkeys([*sys.path, *data["path"]])
+    return data
+
+
+# --- the process that waits -----------------------------------------------------------------------
+
+
+def watch(command: int, descriptor: int, answer: int | None) -> int:
+    """Wait for the command, pass signals on to it, and end as it does. ``answer`` is where a
+    command prints that answers by one JSON object however it ends."""
+    _call_prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(command, number)
+
+    for each in FORWARDED:
+        signal.signal(each, forward)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    _, status = os.waitpid(command, 0)
+    if not os.WIFSIGNALED(status):
+        pass_on(answer, os.WEXITSTATUS(status))
+        return os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    with contextlib.suppress(Exception):  # the next start does what is left undone
+        mend(descriptor, number)
+    pass_on(answer, -number)
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def pass_on(answer: int | None, status: int, stdout: int = 1) -> None:
+    """Print what the command has printed, if that is whole, else how it ended: its exit status,
+    negative for a signal."""
+    if answer is None:
+        return
+    with os.fdopen(answer, "rb") as file:
+        file.seek(0)
+        text = file.read()
+    try:
+        json.loads(text)
+    except ValueError:
+        text = describe_end(status)
+    with contextlib.suppress(OSError), os.fdopen(stdout, "wb", closefd=False) as file:
+        file.write(text)  # nobody may read it any more
+
+
+def describe_end(status: int) -> bytes:
+    """The result of a delegation that ended without one."""
+    from gitlab_nightshift.errors import EXIT_STATUS, Code
+    from gitlab_nightshift.records.delegation_records import render_refusal
+
+    codes = {number: code for code, number in EXIT_STATUS.items()}
+    code = codes.get(status, Code.INTERNAL)
+    why = f"it ended with exit status {status} before it had a result: see stderr"
+    if status < 0:
+        why = f"killed by {signal.Signals(-status).name}, perhaps for lack of memory"
+    elif code in (Code.INTERRUPTED, Code.TERMINATED):
+        why = "stopped by a signal"
+    return f"{render_refusal(code, why)}\n".encode()
+
+
+def mend(descriptor: int, number: int) -> None:
+    """Do for the killed command what the next start in its checkout would do."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    data = _read_descriptor(descriptor)
+    from gitlab_nightshift.system.descendants import end_orphans, let_end, list_own_children
+
+    let_end(list_own_children)  # the others have heard of it, keep what they have, and tidy up
+    end_orphans(list_own_children)
+    from gitlab_nightshift.run_folder import mend_killed
+
+    memory = ", perhaps for lack of memory" if number == signal.SIGKILL else ""
+    why = f"killed by {signal.Signals(number).name}{memory}"
+    mended = "; the checkout is put back" if mend_killed(data["env"], why) else ""
+    sys.stderr.write(f"nightshift: {why}{mended}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(enter())

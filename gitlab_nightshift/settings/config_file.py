@@ -1,0 +1,130 @@
+"""Read ``nightshift.yaml``: its values with their lines, and what only the text can show."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.settings.assignment import ALIAS, Assignment, flatten_assignment
+from gitlab_nightshift.settings.model import Settings
+
+FILE_NAME = "nightshift.yaml"
+_TOKEN = compile_lazily(
+    r"\b(?:gl(?:pat|oas|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct)-[\w.-]{16,}"
+    r"|sk-(?:ant|proj|svcacct|admin)-[\w-]{16,}|sk-\w{20,}|gh[pousr]_\w{20,}"
+    r"|github_pat_\w{20,}|xox[a-z]-[\w-]{10,}|AKIA[0-9A-Z]{16}\b)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|://[^/\s:@]*:[^/\s@$]+@"
+)
+
+_ADVICE = "a secret; put it into a masked CI variable"
+_CREDENTIAL = compile_lazily(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[\w.-]{16,}", re.ASCII)
+"""A part of an address that looks made at random."""
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """The text of the configuration file and the name to use for it in messages."""
+
+    name: str
+    text: str
+
+
+def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
+    """The values that the file sets; ``mistakes`` gets what is wrong with it, one a line.
+
+    Raises ``E_CONFIG`` where it is no YAML mapping.
+    """
+    data, root = _read_yaml(file, mistakes)
+    mistakes += _find_secrets(file)
+    if data is None:
+        return []
+    if not isinstance(data, dict):
+        raise build_config_error(f"{file.name}: keys and values are expected at the top")
+    found = list(flatten_assignment(Assignment((), data, "", f"{file.name}:1", root), Settings))
+    mistakes += _find_secret_addresses(found)
+    return _resolve_alias(found, mistakes)
+
+
+def _read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
+    """The file's data and its nodes, which know their lines."""
+    import yaml
+
+    class ConfigLoader(yaml.SafeLoader):
+        """Dates stay text: the key that wants one checks it."""
+
+        yaml_implicit_resolvers = {
+            first: [(tag, how) for tag, how in known if not tag.endswith(":timestamp")]
+            for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    try:
+        loader = ConfigLoader(file.text)
+        root = loader.get_single_node()
+        mistakes += _find_repeated_keys(file.name, root)
+        return (None if root is None else loader.construct_document(root)), root
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise build_config_error(_describe_yaml_error(file, error)) from None
+
+
+def _describe_yaml_error(file: ConfigFile, error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    before = file.text[: getattr(error, "position", 0)]
+    line = mark.line + 1 if mark else before.count("\n") + 1 if before else None
+    why = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+    return f"{file.name}:{line}: not YAML: {why}" if line else f"{file.name}: not YAML: {why}"
+
+
+def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
+    """YAML takes the last of two equal keys without a word."""
+    todo, seen = [root], set()
+    while todo:
+        node = todo.pop()
+        if id(node) in seen or not isinstance(getattr(node, "value", None), list):
+            continue
+        seen.add(id(node))
+        known: dict[Any, int] = {}
+        for entry in node.value:
+            key, value = entry if isinstance(entry, tuple) else (None, entry)
+            todo.append(value)
+            if key is None or isinstance(key.value, list):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in known:
+                yield f"{file}:{line}: {key.value} is set twice, also in line {known[key.value]}"
+            known[key.value] = line
+
+
+def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignment]:
+    plain = {a.path for a in found}
+    result = []
+    for a in found:
+        if a.path == (ALIAS,):
+            if a.value is not None:
+                mistakes.append(f"{a.place}: {ALIAS}: keys and values are expected")
+        elif a.path[0] != ALIAS:
+            result.append(a)
+        elif a.path[1:] in plain:
+            mistakes.append(f"{a.place}: {'.'.join(a.path[1:])} is set twice, here and at the top")
+        else:
+            result.append(replace(a, path=a.path[1:]))
+    return result
+
+
+def _find_secret_addresses(found: Iterable[Assignment]) -> Iterator[str]:
+    """Most services are reached by whoever knows the address: its parts are the credentials."""
+    for a in found:
+        if a.path in (("notify",), (ALIAS, "notify")) and isinstance(a.value, list):
+            for at, text in enumerate(a.value):
+                if isinstance(text, str) and any(
+                    map(_CREDENTIAL.fullmatch, re.split(r"[/:@?&=,]", text))
+                ):
+                    place = a.find_place(("notify", str(at)))
+                    yield f"{place}: {_ADVICE}"
+
+
+def _find_secrets(file: ConfigFile) -> Iterator[str]:
+    for number, line in enumerate(file.text.split("\n"), 1):
+        if _TOKEN.search(line):
+            yield f"{file.name}:{number}: {_ADVICE}"

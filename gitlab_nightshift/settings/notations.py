@@ -1,0 +1,257 @@
+"""The small notations of settings: durations, sizes, weekdays, names, patterns."""
+
+import datetime
+import difflib
+import functools
+import re
+import shlex
+import zoneinfo
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationInfo
+
+from gitlab_nightshift.agent_registry import list_agent_names
+from gitlab_nightshift.allowed_hosts import parse_egress_host
+from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
+from gitlab_nightshift.flag_registry import FLAGS
+from gitlab_nightshift.job import MODEL_KEYS, is_gitlab_credential
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+LONGEST_COMMAND = 1000
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+PLACEHOLDERS = frozenset(
+    """category category_guidance date repo_url project_path default_branch base_sha handoff_file
+    analysis_file verify_error allowed_commands build_commands verify_commands recent_files
+    open_merge_requests rejected_ideas max_diff_lines deadline reviewer
+    short_description evidence last_patch_file""".split()
+)
+"""The built-in placeholders of prompt templates."""
+PLACEHOLDER = compile_lazily(r"\\\{\{|\{\{([a-z][a-z0-9_]*)\}\}")
+"""A placeholder in a template, its name as the first group; or an escaped beginning of one."""
+ALL = "all"
+"""Stands for every category."""
+LONGEST_INSTRUCTIONS = 10_000
+"""Characters. They are sent with every prompt of the category."""
+
+
+def check_agent_name(value: str) -> str:
+    """The name of an agent that there is."""
+    *names, last = map(repr, list_agent_names())
+    if repr(value) not in (*names, last):
+        raise ValueError(f"should be {', '.join(names)} or {last}")
+    return value
+
+
+def parse_duration(value: Any) -> Any:
+    """Seconds from ``90``, ``"90s"``, ``"10m"``, ``"2h"``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([smhd]?)\s*", value)
+        if not match:
+            raise ValueError("not a duration; write seconds, or 90s, 10m, 2h")
+        return float(match[1]) * _UNITS[match[2]]
+    return value
+
+
+def parse_size(value: Any) -> Any:
+    """Bytes from ``1000``, ``"500 MB"``, ``"2GB"``."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMG]?B?)\s*", value, re.IGNORECASE)
+        unit = _BYTES.get(match[2].upper()) if match else None
+        if not match or unit is None:
+            raise ValueError("not a size; write bytes, or 500MB, 2GB")
+        return int(float(match[1]) * unit)
+    return value
+
+
+def parse_weekday(value: Any) -> Any:
+    """``mon`` to ``sun`` from any usual way to write a weekday in English."""
+    given = str(value).strip().lower()
+    short = given[:3]
+    full = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    if short not in WEEKDAYS or not full[WEEKDAYS.index(short)].startswith(given):
+        raise ValueError(f"not a weekday; write one of {', '.join(WEEKDAYS)}")
+    return short
+
+
+def parse_date(value: Any) -> Any:
+    """A date written as YYYY-MM-DD."""
+    if isinstance(value, datetime.date):
+        return value
+    if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+        raise ValueError("a date such as 2025-12-24 is expected")
+    return value
+
+
+def check_time_zone(value: str) -> str:
+    """The name of a time zone; UTC also where the machine has no time zone data."""
+    if value != "UTC" and value not in _list_time_zones():
+        raise ValueError("not a time zone; a name such as Europe/Berlin is expected")
+    return value
+
+
+@functools.cache
+def _list_time_zones() -> set[str]:
+    return zoneinfo.available_timezones()
+
+
+def check_new_category(value: Any) -> Any:
+    """A name for a category of the team's own: it becomes part of a label and a title."""
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", value):
+        raise ValueError("a category's name is lower-case letters, digits and dashes")
+    if value in (*FALLBACK_ORDER, TASK, ALL):
+        raise ValueError(f"{value!r} is built in; choose another name")
+    return value
+
+
+def check_known_category(value: str, info: ValidationInfo) -> str:
+    """One of the fixed five or of ``categories``, which is checked before."""
+    known = (*FALLBACK_ORDER, *info.data.get("categories", ()))
+    if value not in known and "categories" in info.data:
+        raise ValueError(f"no category {value!r}; known are {', '.join(known)}")
+    return value
+
+
+def check_instructed_category(value: str, info: ValidationInfo) -> str:
+    """A category that is tried, ``task``, or ``all``."""
+    return value if value in (ALL, TASK) else check_known_category(value, info)
+
+
+def check_instructions(value: str, info: ValidationInfo) -> str:
+    """A team's own words: bounded, and with no placeholder but those of ``variables``."""
+    if len(value) > LONGEST_INSTRUCTIONS:
+        most = LONGEST_INSTRUCTIONS
+        raise ValueError(f"{len(value)} characters; at most {most} are sent with every prompt")
+    known = info.data.get("variables", {})
+    for match in PLACEHOLDER.finditer(value):
+        if match[1] and match[1] not in known and "variables" in info.data:
+            near = difflib.get_close_matches(match[1], known, 1)
+            hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
+            raise ValueError(f"{{{{{match[1]}}}}} is none of your variables{hint}")
+    return value.strip()
+
+
+def check_flag_name(value: Any) -> Any:
+    """The name of a red flag."""
+    if value not in FLAGS:
+        near = difflib.get_close_matches(str(value), FLAGS, 1)
+        hint = f"; did you mean {near[0]}?" if near else "; docs/checks.md lists them"
+        raise ValueError(f"no red flag has this name{hint}")
+    return value
+
+
+def parse_flag_level(value: Any) -> Any:
+    """``off`` without quotes is False in YAML."""
+    return "off" if value is False else value
+
+
+def check_variable_name(value: Any) -> Any:
+    """A name for a placeholder of the team's own."""
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", value):
+        raise ValueError("a name is lower-case letters, digits and _")
+    if value in PLACEHOLDERS:
+        raise ValueError(f"{value} is built in; choose another name")
+    return value
+
+
+def check_relative_glob(value: Any) -> Any:
+    """A path pattern inside the repository."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("a path pattern is expected")
+    if isinstance(value, str) and (value.startswith(("/", "~")) or ".." in value.split("/")):
+        raise ValueError("a path pattern is relative to the repository and has no '..'")
+    return value
+
+
+def check_branch_prefix(value: str) -> str:
+    """The beginning of a branch's name, as git allows it (git-check-ref-format)."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]*", value):
+        raise ValueError("letters, digits and . _ / - are expected")
+    if re.search(r"\.\.|//|/\.|\./|\.lock/", value):
+        raise ValueError("git allows no branch that begins so")
+    return value
+
+
+def check_web_address(value: str) -> str:
+    """An http address without credentials."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s@]", value):
+        raise ValueError("an address such as https://gitlab.example.com/group/project is expected")
+    return value
+
+
+def parse_project_address(value: str) -> str:
+    """A project's web address; the one that git clones by SSH stands for that at its host."""
+    found = re.fullmatch(r"ssh://(?:[\w.+-]+@)?([\w.-]+)(?::\d+)?/(\S+)", value) or re.fullmatch(
+        r"[\w.+-]+@([\w.-]+):(\S+)", value
+    )
+    if found:
+        value = f"https://{found[1]}/{found[2].strip('/').removesuffix('.git')}"
+    return check_web_address(value)
+
+
+def check_command(value: Any) -> Any:
+    """A command: words on one line."""
+    if not isinstance(value, str) or not value.strip() or len(value.splitlines()) > 1:
+        raise ValueError("a command on one line is expected")
+    if len(value) > LONGEST_COMMAND:
+        raise ValueError(f"a command of at most {LONGEST_COMMAND} characters is expected")
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {error}") from None
+    if "\0" in value or not words or not words[0]:
+        raise ValueError("a command on one line is expected")
+    _refuse_shell_syntax(value)
+    return value.strip()
+
+
+def _refuse_shell_syntax(value: str) -> None:
+    """Commands run without a shell: to the program an operator would be a word like any other."""
+    bare = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", value)
+    if found := re.search(r"&&|\|\||>>|\$\(|[|&;<>`]", bare):
+        raise ValueError(
+            f"{found[0]} is for a shell, and none runs here: write one command for each step, or "
+            "sh -c '…'; a word with such a character goes in quotes"
+        )
+    if re.match(r"\s*\w+=", value):
+        raise ValueError("a variable before a command is for a shell: write env NAME=value …")
+
+
+def check_allowed_command(value: Any) -> Any:
+    """A command for the allowlist; a ``*`` would allow more than the one command."""
+    if isinstance(value, str) and ("*" in value or "(" in value or ")" in value):
+        raise ValueError("no * and no parentheses: one word allows any arguments")
+    return value
+
+
+def check_passed_variable(value: Any) -> Any:
+    """A variable's name that an agent may see; GitLab's credentials are on no list."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("the name of a variable is expected")
+    if is_gitlab_credential(value):
+        raise ValueError(f"{value} is a GitLab credential; no agent gets it")
+    if re.fullmatch(r"(?i)(https?|all|no|ftp)_proxy", value):
+        raise ValueError("agents get no proxy of the job; policy.egress_hosts opens hosts to them")
+    return value
+
+
+def parse_open_host(value: Any) -> Any:
+    """A host that agents may reach."""
+    if not isinstance(value, str):
+        raise ValueError("a host, or host:port, is expected")
+    parse_egress_host(value)
+    return value.strip().lower()
+
+
+def check_notification_url(value: Any) -> Any:
+    """A notification URL, or the name of a variable that holds one."""
+    if not isinstance(value, str) or not ("://" in value or value.startswith("$")):
+        raise ValueError("a URL such as ntfys://topic, or $NAME of a variable, is expected")
+    for name in re.findall(r"\$\{?(\w+)", value):
+        if name in MODEL_KEYS or is_gitlab_credential(name):
+            raise ValueError(f"{name} is for GitLab or a model; no other service gets it")
+    return value

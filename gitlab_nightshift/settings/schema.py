@@ -1,0 +1,48 @@
+"""The JSON Schema of the configuration file, for editors, and the texts that such schemas have."""
+
+import ast
+import inspect
+import itertools
+from types import ModuleType
+from typing import Any
+
+from gitlab_nightshift.settings import model, setting_groups
+from gitlab_nightshift.settings.assignment import ALIAS
+from gitlab_nightshift.settings.model import Settings
+
+
+def build_schema() -> dict[str, Any]:
+    """Each key with the text under it, which no run has to read."""
+    made = Settings.model_json_schema()
+    kinds = {**made["$defs"], Settings.__name__: made}
+    for module in (setting_groups, model):
+        describe(kinds, module)
+    made["properties"][ALIAS] = {"$ref": "#", "description": "The same keys once more."}
+    return made
+
+
+def describe(kinds: dict[str, Any], module: ModuleType) -> None:
+    """Write the texts under a module's attributes into the schemas of its classes, by name."""
+    for name, texts in _read_attribute_texts(module).items():
+        for key, text in texts.items():
+            if name in kinds:
+                kinds[name]["properties"][key]["description"] = text
+
+
+def _read_attribute_texts(module: ModuleType) -> dict[str, dict[str, str]]:
+    """Class → key → the text under it."""
+    tree = ast.parse(inspect.getsource(module))
+    classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
+    return {each.name: dict(_list_key_texts(each.body)) for each in classes}
+
+
+def _list_key_texts(body: list[ast.stmt]) -> list[tuple[str, str]]:
+    return [
+        (key.target.id, inspect.cleandoc(text.value.value))
+        for key, text in itertools.pairwise(body)
+        if isinstance(key, ast.AnnAssign)
+        and isinstance(key.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    ]

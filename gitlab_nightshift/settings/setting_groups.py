@@ -1,0 +1,158 @@
+"""The groups of keys within the settings."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+
+from gitlab_nightshift.agent_registry import list_agent_names
+from gitlab_nightshift.settings.notations import (
+    check_agent_name,
+    check_flag_name,
+    check_relative_glob,
+    parse_flag_level,
+    parse_open_host,
+)
+
+Gate = Literal["auto_allow", "require_approval", "deny"]
+Glob = Annotated[str, BeforeValidator(check_relative_glob)]
+AgentName = Annotated[
+    str,
+    AfterValidator(check_agent_name),
+    WithJsonSchema({"enum": list(list_agent_names()), "type": "string"}),
+]
+FlagName = Annotated[str, BeforeValidator(check_flag_name)]
+FlagLevel = Annotated[
+    Literal["fail", "warn", "off"],
+    BeforeValidator(parse_flag_level, json_schema_input_type=Literal["fail", "warn", "off", False]),
+]
+OpenHost = Annotated[str, BeforeValidator(parse_open_host)]
+LogIssue = Literal["auto", "off"] | Annotated[int, Field(ge=1)]
+
+
+class Part(BaseModel):
+    """A group of keys: unknown ones are errors, and nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_bool_as_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """``max_diff_lines: yes`` would otherwise be 1, and YAML reads ``off`` as False."""
+        field = cls.model_fields[info.field_name or ""]
+        if value is False and field.default == "off":
+            return "off"
+        if isinstance(value, bool) and field.annotation is not bool:
+            raise ValueError("another value than true or false is expected")
+        return value
+
+
+class Models(Part):
+    """The model of each bead, by its full id. Each agent has defaults of its own."""
+
+    analyze: str = "claude-opus-4-6"
+    """Finds the improvement."""
+    implement: str = "claude-opus-4-6"
+    """Makes it."""
+    verify: str = "claude-sonnet-4-6"
+    """Judges it."""
+    mr: str = "claude-sonnet-4-6"
+    """Describes it."""
+
+
+class Prompts(Part):
+    """Own prompt templates; paths relative to the configuration file's folder."""
+
+    analyze: str | None = None
+    """Template of Analyze."""
+    implement: str | None = None
+    """Template of Implement."""
+    verify: str | None = None
+    """Template of Verify."""
+    mr: str | None = None
+    """Template of the MR bead."""
+
+
+class MaxOpenMrs(Part):
+    """How many night-shift merge requests may be open before a night is left out."""
+
+    per_category: int = Field(default=1, ge=0)
+    """A category with as many is left out."""
+    total: int = Field(default=3, ge=0)
+    """With as many the night is left out."""
+
+
+class LongPrice(Part):
+    """USD per million tokens of a request with a long input, all of it."""
+
+    above: int = Field(ge=1)
+    """Tokens of input above which it applies."""
+    input: float = Field(ge=0)
+    """Tokens that are sent."""
+    output: float = Field(ge=0)
+    """Tokens that come back."""
+
+
+class Price(Part):
+    """USD per million tokens."""
+
+    input: float = Field(ge=0)
+    """Tokens that are sent."""
+    output: float = Field(ge=0)
+    """Tokens that come back."""
+    long: LongPrice | None = None
+    """The price of requests with a long input, where it is another one."""
+
+
+class TestCommand(Part):
+    """A test that a delegation may ask for by its id."""
+
+    command: list[str] = Field(min_length=1)
+    """The program and its fixed arguments, word by word."""
+    args: list[str] = []
+    """Further arguments that a delegation may ask for."""
+
+
+class Gates(Part):
+    """What happens to a change, a command or a connection outside the lists."""
+
+    write: Gate = "auto_allow"
+    """Files outside `writable_paths`, and `sensitive_paths`."""
+    exec: Gate = "deny"
+    """Commands outside `allowed_commands`."""
+    network: Gate = "deny"
+    """Connections other than to the model's endpoint."""
+
+
+class Policy(Part):
+    """Gates, lists and red flags."""
+
+    gates: Gates = Gates.model_construct()
+    """What happens at each gate."""
+    writable_paths: list[Glob] = ["**"]
+    """Files that a change may touch without asking."""
+    sensitive_paths: list[Glob] = []
+    """Files that are looked at more closely, besides the built-in ones."""
+    test_commands: dict[str, TestCommand] = {}
+    """Tests by the id that a delegation names."""
+    providers: dict[str, str] = {}
+    """Kind of task (bugfix, docs, …), profile or `default` → the agent of such delegations, or
+    `cheapest`: the one whose model has the lowest price."""
+    orchestrators: list[str] = []
+    """Who may delegate in production without a person: the approval is theirs."""
+    confidential_issues: bool = False
+    """Take up comments on confidential issues and internal comments too."""
+    on_peoples_mrs: bool = False
+    """Add a commit to people's merge requests, too, where a comment there asks for it."""
+    flags: dict[FlagName, FlagLevel] = {}
+    """Red flag → `fail`, `warn`, `off`."""
+    egress_hosts: list[OpenHost] = Field(default=[], max_length=100)
+    """Hosts that agents and commands may reach: `host` (port 443), `host:port`, `*.domain`."""

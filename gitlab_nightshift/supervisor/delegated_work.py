@@ -1,0 +1,143 @@
+"""The work of a delegation: an agent tries the task, and perhaps another one after it."""
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.events import read_clock
+from gitlab_nightshift.gateway.cost_totals import UsageFigures
+from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
+from gitlab_nightshift.supervisor.failure_records import build_killed_error
+from gitlab_nightshift.supervisor.output_pipes import Pipes
+from gitlab_nightshift.supervisor.stage_calls import Stages, Worker
+from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
+from gitlab_nightshift.supervisor.work_paths import find_places
+from gitlab_nightshift.system.file_names import choose_short_parent
+from gitlab_nightshift.system.prepared_folders import PreparedFolders, prepare
+from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+
+
+@dataclass
+class WorkResult:
+    """What came of the work: its own answer, {} where it was killed, None where it was not begun.
+    ``failure`` is what came instead, ``workspace`` where the work was done."""
+
+    inputs: dict[str, Any] | None = None
+    failure: NightshiftError | None = None
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    no_second: str = ""
+    workspace: Path | None = None
+    figures: UsageFigures | None = None
+
+
+@dataclass
+class DelegatedWork:
+    """Runs the work; ``there`` is the repository with the private folder, ``stack`` keeps the
+    workspaces."""
+
+    env: Mapping[str, str]
+    there: RunFolder
+    stages: Stages
+    pipes: Pipes
+    signals: Signals
+    stack: contextlib.ExitStack
+
+    def run(self, work: dict[str, Any], source: DelegationSource) -> WorkResult:
+        """The result of the agent, or of the one that took over."""
+        first = self._run_agent(work, work["first"], source, "")
+        why = first.inputs.get("reason") if first.inputs else None
+        if first.failure or not first.inputs or first.inputs.get("fall_back") is not True:
+            return first
+        if not work["second"]:
+            first.no_second = work["no_second"]
+            return first
+        second = _with_less(work["second"], first.figures)
+        done = self._run_agent(work, second, source, str(why))
+        done.figures = _add_figures(first.figures, done.figures)
+        return done
+
+    def _run_agent(
+        self,
+        work: Mapping[str, Any],
+        agent: dict[str, Any],
+        source: DelegationSource,
+        instead_of: str,
+    ) -> WorkResult:
+        """The result of one agent. Then none of its processes is alive, and the workspace is as it
+        was."""
+        parent = choose_short_parent(self.there.private.parent)
+        scratch = self.stack.enter_context(open_private_folder(parent, source.top, SCRATCH))
+        workspace = source.top if work["in_place"] else scratch / (source.top.name or "checkout")
+        private = None if work["in_place"] else scratch
+        done = WorkResult(agent=agent, workspace=workspace)
+        if stopped := self.signals.stopped:
+            done.failure = stopped
+            return done
+        inputs = {name: work[name] for name in ("payload", "source", "plan")}
+        inputs |= {"place": agent["place"], "scratch": str(scratch), "instead_of": instead_of}
+        sender = "fallback" if instead_of else "work"
+        late = agent["place"]["until_s"] - read_clock() + GRACE_S
+        with (
+            self._open_worker(sender, agent, source, private) as (worker, prepared),
+            self.signals.stop_after(late, "work did not end at its deadline"),
+        ):
+            inputs["prepared"] = prepared.to_data()
+            done.inputs, done.figures = worker.run(inputs, agent["gateway"], self.env)
+        self.pipes.wait(sender)
+        if not done.inputs:
+            done.failure = self.signals.stopped or build_killed_error("work")
+        elif not done.inputs.get("error_code"):
+            done.failure = self.signals.stopped
+        if workspace.exists():
+            path = source.git.env["PATH"]
+            repair(workspace, private=self.there.private, search_path=path, just_now=True)
+        return done
+
+    @contextlib.contextmanager
+    def _open_worker(
+        self, sender: str, agent: Mapping[str, Any], source: DelegationSource, scratch: Path | None
+    ) -> Iterator[tuple[Worker, PreparedFolders]]:
+        """The process that does the work, confined unless that is in the caller's own checkout."""
+        with contextlib.ExitStack() as stack:
+            prepared = stack.enter_context(prepare(source.top, self.there.private, sender))
+            confine = None
+            if scratch:
+                writable = (scratch, *prepared.places)
+                readable = (source.top,) if source.fetched else ()
+                places = stack.enter_context(
+                    find_places(self.env, self.there, writable, readable=readable)
+                )
+                wanted = read_isolation(agent["place"]["settings"]["values"])
+                confine = functools.partial(open_confined_stage, places, wanted)
+            likely = bool(agent["gateway"])
+            yield (
+                stack.enter_context(
+                    self.stages.open_worker(sender, "task", confine, likely=likely)
+                ),
+                prepared,
+            )
+
+
+def _with_less(agent: dict[str, Any], used: UsageFigures | None) -> dict[str, Any]:
+    """The second agent's limits: less what the first one has used."""
+    config = agent["gateway"]
+    if not used or not config:
+        return agent
+    usd, tokens = config["budget_usd"], config["budget_tokens"]
+    spent = (used.usd or 0.0) + used.pending_usd
+    left = {
+        "budget_usd": usd and max(usd - spent, 0.0),
+        "budget_tokens": tokens and max(tokens - used.tokens - used.pending_tokens, 0),
+    }
+    return {**agent, "gateway": {**config, **left}}
+
+
+def _add_figures(one: UsageFigures | None, other: UsageFigures | None) -> UsageFigures | None:
+    return one + other if one and other else one or other

@@ -1,0 +1,89 @@
+"""Records that the supervisor writes itself, where the process that would have is dead."""
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records import Bundle, Outcome, Publication, RunResult, Usage, write_record
+from gitlab_nightshift.report.killed_run import build_partial_bundle, read_kept
+from gitlab_nightshift.report.report_files import read_patch, write_results
+from gitlab_nightshift.report.run_result import build_run_result
+
+OF_WORK = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
+"""How a run can end before it is published."""
+_NAME, _PUBLISHED = "bundle/bundle.json", "published.json"
+
+
+def build_killed_error(process: str) -> NightshiftError:
+    """The error for a process that gave no answer."""
+    text = f"the process of {process} was killed, perhaps for lack of memory"
+    return NightshiftError(Code.INTERNAL, text)
+
+
+def read_bundle(results: Path) -> Bundle | None:
+    """The bundle as the redactor has written it, None where there is none that can be read."""
+    return read_kept(Bundle, results / _NAME)
+
+
+def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
+    """The same, where it is this run's and says only what work may say; else it is removed, and
+    ``E_PARSE_ERROR`` is raised. An agent may control the process that wrote it: another run's
+    merge request would be taken for this one's."""
+    bundle = read_bundle(results)
+    names = ("run_id", "base_sha", "target_branch")
+    other = bundle and [name for name in names if getattr(bundle, name) != plan[name]]
+    if bundle and (other or bundle.outcome not in OF_WORK):
+        (results / _NAME).unlink()
+        text = f"work gave a bundle that cannot be its own: {', '.join(other or ['outcome'])}"
+        raise NightshiftError(Code.PARSE_ERROR, text)
+    return bundle
+
+
+def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:
+    """Write the bundle of a run that could not come to its own end; an existing one keeps its
+    change.
+
+    ``plan`` is as much as is known of it; events show what has been done.
+    """
+    bundle = read_bundle(results)
+    if bundle is None:
+        names = ("run_id", "base_sha", "target_branch", "task")
+        known = {name: plan[name] for name in names if name in plan}
+        bundle = replace(build_partial_bundle(results), **known)
+    (results / _NAME).parent.mkdir(exist_ok=True)
+    made = replace(bundle, reason=error.message, error_code=error.code.value)
+    write_record(results / _NAME, made)
+
+
+def write_unpublished(results: Path, bundle: Bundle) -> None:
+    """Write the publication where its process is dead."""
+    text = build_killed_error("publish").message
+    made = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
+    write_record(results / _PUBLISHED, made)
+
+
+def write_result(
+    results: Path, usage: Usage | None, values: tuple[str, ...], project: str, pipeline_url: str
+) -> RunResult:
+    """Write what report would have written. ``usage`` is what the gateway has counted, ``values``
+    are the job's secrets."""
+    from gitlab_nightshift.redaction import Redactor
+
+    bundle = read_bundle(results)
+    assert bundle
+    bundle = replace(bundle, usage=usage or bundle.usage)
+    published = read_kept(Publication, results / _PUBLISHED)
+    result = build_run_result(bundle, published, project, pipeline_url)
+    write_results(results, result, read_patch(results / "bundle"), Redactor(values))
+    return result
+
+
+def tell(error: NightshiftError, *, warning: bool) -> None:
+    """Print an error without the redactor, where that is dead."""
+    kind = "warning" if warning else error.code
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"nightshift: {kind}: {error.message}\n")

@@ -1,0 +1,69 @@
+"""Has people told how a run ended. That never changes how it ended: what fails is a warning."""
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.supervised_process import StageProcess
+
+MODULE = "gitlab_nightshift.processes.notify_process"
+LONGEST_S = 60.0
+"""The process gives up by itself before."""
+_VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
+
+Forward = Callable[[StageProcess], AbstractContextManager[None]]
+
+
+def notify(
+    request: Mapping[str, Any],
+    results: Path,
+    env: Mapping[str, str],
+    own: Mapping[str, str],
+    forward: Forward = lambda _: contextlib.nullcontext(),
+) -> tuple[str, ...]:
+    """Tell people of the result in this folder; warnings about what they were not told.
+
+    ``request`` holds ``addresses`` (``notify``), ``on`` (``notify_on``) and ``before``, the outcome
+    of the night before; ``env`` the variables that addresses name, ``own`` those of the process.
+    """
+    addresses, missing = expand_addresses(request.get("addresses", ()), env)
+    if not addresses or not (results / "result.json").exists():
+        return missing
+    process = StageProcess(MODULE, own, quiet=True)
+    with contextlib.closing(process), _end_late(process), forward(process):
+        process.tell({**request, "addresses": addresses, "results": str(results)})
+        answer = process.read_answer()
+    return (*missing, *answer.get("warnings", ("notify: its process ended before it was done",)))
+
+
+def expand_addresses(
+    given: Sequence[str], env: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The addresses with the values of the variables that they name, and a warning for each without
+    a value. A variable may hold several addresses, with spaces between."""
+    found: list[str] = []
+    warnings: list[str] = []
+    for text in given:
+        names = [one or other for one, other in re.findall(_VARIABLE, text)]
+        empty = [name for name in names if not env.get(name, "").strip()]
+        warnings += [f"notify: the variable {name} is not set in this job" for name in empty]
+        if not empty:
+            found += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
+    return tuple(found), tuple(warnings)
+
+
+@contextlib.contextmanager
+def _end_late(process: StageProcess) -> Iterator[None]:
+    """End the process where it does not within its time."""
+    timer = threading.Timer(LONGEST_S, process.kill)
+    timer.daemon = True
+    start_deaf(timer)
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,168 @@
+"""The redactor and the pipes to it: all that a run logs and keeps goes there, one way."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.job import read_secrets
+from gitlab_nightshift.output.event_wire import FROM_WORK, KINDS
+from gitlab_nightshift.output.redactor_config import Configuration, Sender
+from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
+from gitlab_nightshift.system.raw_logs import move_logs
+from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.supervised_process import StageProcess
+
+MODULE = "gitlab_nightshift.output.redactor_process"
+_BUNDLE = (("bundle/change.patch", "patch"), ("bundle/bundle.json", "bundle"))
+_REPORTS = tuple(
+    (name, "text") for name in ("report.html", "junit.xml", "nightshift.env", "annotations.json")
+)
+_ALL = tuple(KINDS)
+
+
+_UNKNOWN = -1
+OF_RUN = (
+    Sender("plan", _UNKNOWN, _ALL),
+    Sender("work", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
+    Sender("publish", _UNKNOWN, _ALL),
+    Sender("report", _UNKNOWN, _ALL, (("result.json", "result"), *_REPORTS)),
+)
+"""The senders of a run, with what each may send, in the order in which they begin."""
+_TASK = (*_BUNDLE, ("failed.patch", "patch"))
+OF_DELEGATION = (
+    Sender("prepare", _UNKNOWN, _ALL, (("plan.json", "plan"),), logs=True),
+    Sender("work", _UNKNOWN, FROM_WORK, _TASK, logs=True),
+    Sender("fallback", _UNKNOWN, FROM_WORK, _TASK, logs=True),
+    Sender("finish", _UNKNOWN, _ALL, (("result.json", "delegation"), *_BUNDLE), logs=True),
+)
+
+
+@dataclass(frozen=True)
+class RedactorSetup:
+    """Who may send what, which ``values`` are removed, and ``output``, the log's descriptor;
+    ``live`` is that of a folder for events as they happen."""
+
+    run_id: str
+    values: tuple[str, ...] = field(repr=False)
+    senders: tuple[Sender, ...]
+    output: int
+    sections: bool
+    colour: bool
+    live: int | None = None
+
+
+def read_secret_values(env: Mapping[str, str]) -> tuple[str, ...]:
+    """The values that no text may hold: the job's secrets, and those of tools on this machine."""
+    return (*read_secrets(env).values, *read_machine_secrets(env))
+
+
+class Pipes:
+    """The ends of the pipes to the redactor, one for each sender, and what it says of them.
+
+    ``on_death`` is called, in a thread, where the redactor ends before all senders have.
+    """
+
+    def __init__(self, ends: dict[str, int], ended: int, on_death: Callable[[], object]) -> None:
+        self._ends, self._ended, self._on_death = ends, ended, on_death
+        self._left = set(ends)
+        self._said = threading.Condition()
+        self.gone = False
+        self._listening = threading.Thread(target=self._listen)
+        start_deaf(self._listening)
+
+    def take(self, sender: str) -> int:
+        """This sender's end; the taker closes it. It can be taken again until ``wait``."""
+        return os.dup(self._ends[sender])
+
+    def wait(self, sender: str) -> None:
+        """Wait until all that this sender sent is written, or the redactor is dead. The sender must
+        have ended."""
+        os.close(self._ends.pop(sender))
+        with self._said:
+            self._said.wait_for(lambda: self.gone or sender not in self._left)
+
+    def close(self) -> None:
+        """Close what nobody has taken, and wait for the redactor: it ends when all senders have."""
+        for end in self._ends.values():
+            os.close(end)
+        self._ends.clear()
+        self._listening.join()
+
+    def _listen(self) -> None:
+        with os.fdopen(self._ended) as file:
+            for line in file:
+                with self._said:
+                    self._left.discard(line.strip())
+                    self._said.notify_all()
+        if self._left:
+            self._on_death()
+            with self._said:
+                self.gone = True
+                self._said.notify_all()
+
+
+@contextlib.contextmanager
+def open_pipes(
+    there: RunFolder,
+    own: Mapping[str, str],
+    way: RedactorSetup,
+    on_death: Callable[[], object],
+) -> Iterator[Pipes]:
+    """The redactor, and pipes to it. All that was sent is written when the block has been left.
+
+    ``own`` is the environment of the process; for ``on_death`` see Pipes.
+    """
+    there.logs.mkdir()
+    pairs = {sender.name: os.pipe() for sender in way.senders}
+    said, says = os.pipe()
+    reads = {name: reading for name, (reading, _) in pairs.items()}
+    with contextlib.closing(_start(there, own, reads, says, way)) as redactor:
+        pipes = Pipes({name: writing for name, (_, writing) in pairs.items()}, said, on_death)
+        try:
+            yield pipes
+        finally:
+            pipes.close()
+            redactor.wait()
+            with contextlib.suppress(OSError):
+                move_logs(there.logs, there.results / "logs")
+
+
+def _start(
+    there: RunFolder,
+    own: Mapping[str, str],
+    pipes: Mapping[str, int],
+    ended: int,
+    way: RedactorSetup,
+) -> StageProcess:
+    """Start the redactor, and send it its configuration."""
+    output, (reading, writing) = os.dup(way.output), os.pipe()
+    live = None if way.live is None else os.dup(way.live)
+    configuration = Configuration(
+        run_id=way.run_id,
+        values=way.values,
+        results=str(there.results),
+        logs=str(there.logs),
+        sections=way.sections,
+        colour=way.colour,
+        output=output,
+        ended=ended,
+        live=live,
+        senders=tuple(
+            dataclasses.replace(sender, descriptor=pipes[sender.name]) for sender in way.senders
+        ),
+    )
+    given = (reading, output, ended, *pipes.values(), *(() if live is None else (live,)))
+    try:
+        started = StageProcess(MODULE, own, {"configuration": reading}, descriptors=given)
+    finally:
+        for each in given:
+            os.close(each)
+    inputs = json.dumps(dataclasses.asdict(configuration)).encode()
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as file:  # it is dead
+        file.write(inputs)
+    return started

@@ -1,0 +1,194 @@
+"""Calls of stages: one gets its input and answers; work is called together with its gateway."""
+
+import contextlib
+import functools
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO, Protocol
+
+from gitlab_nightshift.egress.job_proxy import PROXIES
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
+from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
+from gitlab_nightshift.gateway.keys import ModelKey
+from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.records import Usage
+from gitlab_nightshift.supervisor.output_pipes import Pipes
+from gitlab_nightshift.supervisor.stop_signals import Signals
+from gitlab_nightshift.system.descendants import end_orphans, list_own_children
+from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.supervised_process import StageProcess
+
+IS_SET = "set"
+"""Stands for a model key in processes that may only know that there is one."""
+WITH_NETWORK = ("plan", "publish")
+"""Stages that need the job's own proxies."""
+
+
+def hide_key_values(env: Mapping[str, str]) -> dict[str, str]:
+    """The job's environment, which of a model key says only that it is set."""
+    keys = {name: IS_SET for name in MODEL_KEYS if env.get(name, "").strip()}
+    return {**env, **keys}
+
+
+def has_key(env: Mapping[str, str]) -> bool:
+    """True where a model key is set."""
+    return any(env.get(name, "").strip() for name in MODEL_KEYS)
+
+
+def remove_proxies(own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that uses no network."""
+    return {name: value for name, value in own.items() if name not in PROXIES}
+
+
+class SupervisedStage:
+    """A stage that has loaded, or is about to."""
+
+    def __init__(self, process: StageProcess, given: Mapping[str, int], signals: Signals) -> None:
+        self._process, self._given, self._signals = process, given, signals
+
+    def run(self, inputs: Mapping[str, Any], *, heeding: bool = True) -> dict[str, Any]:
+        """Send its input, and wait for its end. The answer; {} where there was none.
+
+        With ``heeding`` the signals that come meanwhile are passed on to it.
+        """
+        self._process.tell({**inputs, **self._given})
+        with self._signals.forward_to(self._process) if heeding else contextlib.nullcontext():
+            return self._process.read_answer()
+
+
+class RunnableStage(Protocol):
+    """A stage that was started, however it is confined."""
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Send its input, and wait for its end and answer."""
+        ...
+
+
+Begin = Callable[[Sequence[str]], AbstractContextManager[RunnableStage]]
+"""Starts a stage through a command that confines it."""
+Confine = Callable[[Begin, Callable[[], bool]], AbstractContextManager[RunnableStage]]
+"""The same stage, confined; the second argument says whether it is untouched by agents."""
+
+
+class Worker:
+    """A stage that runs agents, and the gateway through which they use their model."""
+
+    def __init__(self, stage: RunnableStage, gateway: GatewayProcess, totals: Totals) -> None:
+        self._stage, self._gateway, self._totals = stage, gateway, totals
+
+    def run(
+        self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
+    ) -> tuple[dict[str, Any], UsageFigures | None]:
+        """Its answer, once nothing that it has started is alive; and what the gateway has counted,
+        None without one. ``env`` holds the model key. Raises NightshiftError where a process of it
+        cannot be ended."""
+        ours, totals = list_own_children(), self._totals
+        self._gateway.configure(_with_key(config, env))
+        with _read(self._gateway.report, totals.feed):
+            try:
+                answer = self._stage.run({**inputs, "gateway": bool(config)})
+                ended = end_orphans(lambda: list_own_children() - ours)
+            finally:
+                self._gateway.control.close()
+        if not ended:
+            text = "processes of work are left that cannot be ended"
+            raise NightshiftError(Code.INTERNAL, text)
+        return answer, totals.compute_sum() if config else None
+
+
+class Stages:
+    """Starts the stages of a call; ``own`` are the variables of this program's processes."""
+
+    def __init__(self, pipes: Pipes, own: Mapping[str, str], signals: Signals) -> None:
+        self._pipes, self._own, self._signals = pipes, own, signals
+
+    @contextlib.contextmanager
+    def open_stage(
+        self,
+        sender: str,
+        more: Mapping[str, int] | None = None,
+        prefix: Sequence[str] = (),
+        *,
+        module: str = "",
+        data: Mapping[str, Any] | None = None,
+    ) -> Iterator[SupervisedStage]:
+        """A stage that loads while it waits for its input; ended at the end of the block.
+
+        ``more`` are descriptors that it gets besides its end of a pipe to the redactor. What it
+        prints is dropped. ``prefix`` goes before its command, ``data`` is what it starts with.
+        """
+        outlet = self._pipes.take(sender)
+        given = {"outlet": outlet, **(more or {})}
+        try:
+            process = StageProcess(
+                f"gitlab_nightshift.processes.{module or sender}_process",
+                self._own if sender in WITH_NETWORK else remove_proxies(self._own),
+                data,
+                descriptors=given.values(),
+                quiet=more is not None,
+                prefix=prefix,
+            )
+        finally:
+            os.close(outlet)
+        with contextlib.closing(process):
+            yield SupervisedStage(process, given, self._signals)
+
+    @contextlib.contextmanager
+    def open_worker(
+        self,
+        sender: str,
+        module: str,
+        confine: Confine | None = None,
+        more: Mapping[str, int] | None = None,
+        *,
+        likely: bool,
+        data: Mapping[str, Any] | None = None,
+    ) -> Iterator[Worker]:
+        """A stage that runs agents, and a gateway for it; both load while they wait for input, the
+        gateway only where it is ``likely`` to be used. ``more`` are further descriptors, ``data``
+        is what the stage starts with."""
+        with contextlib.ExitStack() as stack:
+            gateway = stack.enter_context(start_gateway(self._own, likely=likely))
+            given, totals = {"control": gateway.control.fileno(), **(more or {})}, Totals()
+            begin = functools.partial(self.open_stage, sender, given, module=module, data=data)
+            began = begin() if confine is None else confine(begin, lambda: not totals.list_beads())
+            yield Worker(stack.enter_context(began), gateway, totals)
+
+
+def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
+    """The gateway's configuration with the model key."""
+    if config and config["upstream"]:
+        key = config["upstream"]["key"]
+        if value := env.get(key["variable"], "").strip():
+            key["value"] = ModelKey(key["variable"], value).value
+    return json.dumps(config).encode() if config else b""
+
+
+def build_usage(figures: UsageFigures) -> Usage:
+    """What the gateway has counted; requests that it could not settle count at their worst case."""
+    return Usage(
+        cost_usd=None if figures.usd is None else figures.usd + figures.pending_usd,
+        tokens=figures.tokens + figures.pending_tokens,
+        assumed_usd=figures.assumed_usd + figures.pending_usd,
+        assumed_tokens=figures.assumed_tokens + figures.pending_tokens,
+    )
+
+
+@contextlib.contextmanager
+def _read(pipe: BinaryIO, take: Callable[[bytes], None]) -> Iterator[None]:
+    """Within the block, pass on what the pipe delivers; when it is left, all has been read."""
+
+    def read() -> None:
+        while data := pipe.read(1 << 16):
+            take(data)
+
+    reading = threading.Thread(target=read)
+    start_deaf(reading)
+    try:
+        yield
+    finally:
+        reading.join()

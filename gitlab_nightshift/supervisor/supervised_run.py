@@ -1,0 +1,305 @@
+"""A run from start to end: which process runs when, and what input it gets."""
+
+import contextlib
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import NightshiftError, to_exit_status
+from gitlab_nightshift.events import read_clock
+from gitlab_nightshift.job import read_job, read_secrets
+from gitlab_nightshift.records import Bundle, Outcome, Usage
+from gitlab_nightshift.report.annotations import build_report_url
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.commit_switch import check_out_temporarily
+from gitlab_nightshift.repository.state_folder import OWN, hold
+from gitlab_nightshift.repository.taken_checkout import take
+from gitlab_nightshift.run_folder import (
+    RunFolder,
+    mend,
+    open_run_folder,
+    place_results,
+    read_output_path,
+    set_aside_early,
+)
+from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
+from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
+from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, predict_isolation
+from gitlab_nightshift.supervisor.failure_records import (
+    build_killed_error,
+    read_bundle,
+    read_own_bundle,
+    tell,
+    write_failed,
+    write_result,
+    write_unpublished,
+)
+from gitlab_nightshift.supervisor.notifying import notify
+from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
+from gitlab_nightshift.supervisor.stage_calls import (
+    Stages,
+    SupervisedStage,
+    Worker,
+    build_usage,
+    has_key,
+    hide_key_values,
+    remove_proxies,
+)
+from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
+from gitlab_nightshift.supervisor.work_paths import find_places
+from gitlab_nightshift.system.certificates import copy_certificates
+from gitlab_nightshift.system.descendants import become_subreaper
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.prepared_folders import prepare
+
+
+@dataclass(frozen=True)
+class SupervisorOptions:
+    """How a run was called; ``alone``: only the work stage, with an earlier job's ``plan``."""
+
+    env: Mapping[str, str] = field(repr=False)
+    folder: Path
+    config: str | None
+    overrides: Mapping[str, str]
+    colour: bool
+    alone: bool = False
+    plan: str | None = None
+
+
+def supervise(start: SupervisorOptions) -> int:
+    """Run the stages, place the results, and return the exit status. Raises NightshiftError where
+    there is no checkout to run in."""
+    become_subreaper()
+    with open_run_folder(start.env, start.folder) as there, Signals() as signals:
+        run = _Run(start, there, signals)
+        try:
+            return run.run_stages()
+        finally:
+            if text := place_results(there, run.output or read_output_path(there)):
+                sys.stderr.write(f"nightshift: warning: {text}\n")
+
+
+class _Run:
+    """A run while it is going on."""
+
+    def __init__(self, start: SupervisorOptions, there: RunFolder, signals: Signals) -> None:
+        self._start, self._there, self._signals = start, there, signals
+        self._own = build_own_environment(start.env, find_checkouts(start.folder, start.env))
+        self._own |= copy_certificates(start.env, start.folder, there.private)
+        self._machine = read_machine_secrets(start.env)
+        self._values = (*read_secrets(start.env).values, *self._machine)
+        self._usage: Usage | None = None
+        self._warnings: list[str] = []
+        self.output: Path | None = None
+
+    def run_stages(self) -> int:
+        """Run the stages in their order. Work and gateway load while plan waits for GitLab."""
+        job = read_job(self._start.env)
+        in_ci = job.in_ci
+        with contextlib.ExitStack() as stack:
+            colour = self._start.colour or in_ci
+            way = RedactorSetup(job.run_id, self._values, OF_RUN, 1, sections=in_ci, colour=colour)
+            plain = remove_proxies(self._own)
+            pipes = open_pipes(self._there, plain, way, self._handle_redactor_death)
+            self._pipes = stack.enter_context(pipes)
+            self._stages = Stages(self._pipes, self._own, self._signals)
+            with self._stages.open_stage("plan") as plan:
+                work = stack.enter_context(self._open_worker())
+                answer = self._run_plan(plan)
+            self.output = read_output_path(self._there)  # before work, which might write it
+            if "status" in answer:
+                return int(answer["status"])
+            if night := answer.get("night"):
+                self._run_night(night, work)
+            status = self._report()
+            self._notify(answer.get("notify", {}))
+            return status
+
+    @contextlib.contextmanager
+    def _open_worker(self) -> Iterator[Worker]:
+        start, there = self._start, self._there
+        with (
+            prepare(there.checkout, there.private) as self._prepared,
+            contextlib.closing(hold(there.checkout, there.private.parent)) as self._held,
+            find_places(
+                start.env,
+                there,
+                (there.checkout.resolve(), self._held.folder / OWN, *self._prepared.places),
+                self._held.folder / "git",
+            ) as places,
+        ):
+            wanted, likely = predict_isolation(start.env, start.overrides), has_key(start.env)
+            confine = functools.partial(open_confined_stage, places, wanted)
+            lock = {"lock": self._held.lock}
+            data = {"ahead": likely and wanted.isolation != "none"}
+            begun = self._stages.open_worker(
+                "work", "work", confine, lock, likely=likely, data=data
+            )
+            with begun as worker:
+                yield worker
+
+    def _handle_redactor_death(self) -> None:
+        """End the run: nothing can be logged or kept any more."""
+        self._signals.stop(build_killed_error("the redactor"))
+
+    # --- plan -------------------------------------------------------------------------------------
+
+    def _run_plan(self, plan: SupervisedStage) -> dict[str, Any]:
+        start, there = self._start, self._there
+        answer = plan.run(
+            {
+                "env": hide_key_values(start.env),
+                "folder": str(start.folder),
+                "config": start.config,
+                "overrides": dict(start.overrides),
+                "alone": start.alone,
+                "plan": start.plan,
+                "machine": self._machine,
+                "checkout": str(there.checkout),
+                "private": str(there.private),
+            }
+        )
+        self._pipes.wait("plan")
+        if answer and not self._pipes.gone:
+            return answer
+        if read_bundle(there.results) is None:
+            self._fail(self._signals.stopped or build_killed_error("plan"))
+        name = start.env.get("NIGHTSHIFT_OUTPUT_DIR", "nightshift")
+        set_aside_early(there, start.overrides.get("output_dir", name))
+        return {}
+
+    # --- work and publish -------------------------------------------------------------------------
+
+    def _run_night(self, night: Mapping[str, Any], work: Worker) -> None:
+        try:
+            with self._check_out_temporarily(night["stand"]):
+                bundle = self._run_work(night, work) if "place" in night else self._go_on(night)
+                if self._signals.stopped and not bundle.error_code:
+                    self._fail(self._signals.stopped)
+                if night["publish"]:
+                    self._publish(night["publish"], bundle)
+        except NightshiftError as error:
+            self._fail(error, night["plan"])
+
+    @contextlib.contextmanager
+    def _check_out_temporarily(self, stand: Mapping[str, str] | None) -> Iterator[None]:
+        """Within the block the commit that a comment's task is about is checked out."""
+        if stand is None:
+            yield
+            return
+        path = build_search_path(self._start.env, self._there.checkout)
+        git = git_verbs.build_isolated_git(self._there.private / "standing-git", path)
+        pack = Path(stand["pack"]).read_bytes()
+        with check_out_temporarily(git, self._there.checkout, stand["commit"], pack):
+            yield
+
+    def _run_work(self, night: Mapping[str, Any], work: Worker) -> Bundle:
+        if stopped := self._signals.stopped:
+            raise stopped
+        inputs = {"plan": night["plan"], "place": night["place"]}
+        inputs |= {"prepared": self._prepared.to_data(), "taken": self._take_checkout(night)}
+        until = night["place"]["until_s"]
+        late = None if until is None else until - read_clock() + GRACE_S
+        with self._signals.stop_after(late, "work did not end at its deadline"):
+            answer, figures = work.run(inputs, night["gateway"], self._start.env)
+        self._pipes.wait("work")
+        self._usage = build_usage(figures) if figures else None
+        # Where nothing confines work it could have written this in the name of publish.
+        (self._there.results / "published.json").unlink(missing_ok=True)
+        error = self._signals.stopped or build_killed_error("work")
+        self._held.close()
+        self._put_back(error.message, night["plan"]["run_id"])
+        bundle = read_own_bundle(self._there.results, night["plan"])
+        if answer and bundle:
+            return bundle
+        raise error
+
+    def _go_on(self, night: Mapping[str, Any]) -> Bundle:
+        """The bundle of an earlier try of this run, which plan has fetched."""
+        if bundle := read_own_bundle(self._there.results, night["plan"]):
+            return bundle
+        raise build_killed_error("plan")
+
+    def _take_checkout(self, night: Mapping[str, Any]) -> dict[str, Any]:
+        place, env = night["place"], self._start.env
+        path = build_search_path(env, self._there.checkout)
+        taken = take(
+            self._held,
+            self._there.checkout.resolve(),
+            git=git_verbs.build_isolated_git(self._there.private / "taking-git", path),
+            machine=git_verbs.with_machine_config(
+                self._there.private / "machine-git", path, Path(place["home"])
+            ),
+            output_dir=place["settings"]["values"]["output_dir"],
+            run_id=night["plan"]["run_id"],
+        )
+        return taken.to_data()
+
+    def _put_back(self, *why: str) -> None:
+        """Put the checkout back, whatever has become of work."""
+        warn, there = self._warnings.append, self._there
+        try:
+            mend(there.checkout, self._start.env, there.private, *why, warn=warn)
+        except (NightshiftError, OSError) as error:
+            warn(f"the checkout is not put back: {error}")
+
+    def _publish(self, inputs: Mapping[str, Any], bundle: Bundle) -> None:
+        """Publish what is ready, answer who asked for the run, and keep the dashboard."""
+        ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
+        ready = ready and not inputs["dry_run"] and not self._signals.stopped
+        if self._pipes.gone or not (ready or inputs["request"] or inputs["dashboard"]):
+            return
+        config = {
+            **inputs,
+            "ready": ready,
+            "usage": self._usage and dataclasses.asdict(self._usage),
+            "token": self._start.env.get("GITLAB_TOKEN", "").strip(),
+            "values": self._values,
+            "own": self._own,
+            "checkout": str(self._there.checkout),
+            "private": str(self._there.private),
+        }
+        with self._stages.open_stage("publish") as publish:
+            publish.run(config)
+        self._pipes.wait("publish")
+        if ready and not (self._there.results / "published.json").exists():
+            write_unpublished(self._there.results, bundle)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _report(self) -> int:
+        """The exit status. Where report, or the redactor, is dead the results are written here."""
+        results = self._there.results
+        usage = self._usage and dataclasses.asdict(self._usage)
+        job = read_job(self._start.env)
+        answer: dict[str, Any] = {}
+        if not self._pipes.gone:
+            with self._stages.open_stage("report") as report:
+                inputs = {"results": str(results), "usage": usage, "warnings": self._warnings}
+                inputs |= {"project": job.project_path, "pipeline_url": job.pipeline_url}
+                folder = self.output.name if self.output else ""
+                inputs["report_url"] = build_report_url(job.project_url, job.job_id, folder)
+                answer = report.run(inputs, heeding=False)
+            self._pipes.wait("report")
+        if "status" in answer and not self._pipes.gone:
+            return int(answer["status"])
+        for line in self._warnings:
+            sys.stderr.write(f"nightshift: warning: {line}\n")
+        made = write_result(results, self._usage, self._values, job.project_path, job.pipeline_url)
+        dead = "the redactor" if self._pipes.gone else "report"
+        tell(build_killed_error(dead), warning=not made.error_code)
+        return to_exit_status(made.error_code)
+
+    def _notify(self, request: Mapping[str, Any]) -> None:
+        """Tell people; whatever becomes of it, the run has ended as it has."""
+        there, env = self._there.results, self._start.env
+        for line in notify(request, there, env, self._own, self._signals.forward_to):
+            sys.stderr.write(f"nightshift: warning: {line}\n")
+
+    def _fail(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:
+        run_id = read_job(self._start.env).run_id
+        write_failed(self._there.results, error, {"run_id": run_id, **(plan or {})})

@@ -1,0 +1,128 @@
+"""What work may write and what it may not see, on this machine."""
+
+import contextlib
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.shown_config import read_visible_config
+from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.sandbox.confinement import ConfinementPaths
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_SECRETS
+from gitlab_nightshift.system.descendants import list_ancestors
+from gitlab_nightshift.system.environment import build_search_path
+
+START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")
+SYSTEM_START_FILES = ("/etc/profile", "/etc/bash.bashrc", "/etc/environment", "/etc/zsh/zshenv")
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/proc"))  # noqa: S108
+_GIT_FILES = ("logs", "config.worktree", "credentials")
+
+
+@contextlib.contextmanager
+def find_places(
+    env: Mapping[str, str],
+    there: RunFolder,
+    writable: Collection[Path],
+    state_folder: Path | None = None,
+    readable: Collection[Path] = (),
+) -> Iterator[ConfinementPaths]:
+    """The paths of a run in a checkout, whose ``.git`` may be moved to ``state_folder``. A socket
+    that work tries to connect to is open until the end of the block."""
+    checkout, home = there.checkout.resolve(), Path(env.get("HOME") or "/")
+    git, beside = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
+    secret = [beside, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
+    hidden = [*secret, there.private, *_find_sockets(env, home)]
+    shown: tuple[tuple[str, str], ...] = ()
+    if git.is_dir() and not git.is_symlink():
+        hidden += [*(git / name for name in _GIT_FILES), *git.glob("modules/**/config")]
+        shown = ((str(git / "config"), str(_write_shown_config(env, there))),)
+    moved = [str((state_folder or git) / name) for name in ("config", *_GIT_FILES)]
+    with _open_probe_socket() as name:
+        probes = _build_probes(secret, home, there, name)
+        probes["same"] += _identify_file(git / "config")
+        probes["read"] += moved[:1] if state_folder else []
+        probes["write"] += [str(checkout)] if checkout not in writable else []
+        yield ConfinementPaths(
+            writable=_resolve_existing(writable),
+            hidden=_resolve_existing(hidden),
+            shown=shown,
+            git=str(git),
+            state_folder=str(state_folder or ""),
+            moved=tuple(moved),
+            probes=probes,
+            readable=_resolve_existing(readable),
+        )
+
+
+def _find_sockets(env: Mapping[str, str], home: Path) -> list[Path]:
+    """The socket files that anybody listens on here (ssh's agent, Docker), as the kernel knows
+    them: whoever may see one may connect to it, even where all else is read-only.
+
+    Of those in temporary folders only the ones below HOME, or that a variable names: others may be
+    gone before they are masked, which would make the start fail.
+    """
+    named, found = "\n".join(env.values()), []
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
+            path = Path(f"/{line.partition(' /')[2]}")
+            own = home.name != "" and home in path.parents
+            lasting = own or not any(each in path.parents for each in _TEMPORARY)
+            if (lasting or str(path) in named) and _is_there(path) and path.is_socket():
+                found.append(path)
+    return found
+
+
+def _resolve_existing(paths: Iterable[Path]) -> tuple[str, ...]:
+    """The paths that exist, links resolved."""
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if _is_there(path)))
+
+
+def _is_there(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.exists()
+    return False
+
+
+def _write_shown_config(env: Mapping[str, str], there: RunFolder) -> Path:
+    git = build_isolated_git(there.private / "shown-git", build_search_path(env, there.checkout))
+    file = there.private / "git-config"
+    file.write_text(read_visible_config(git, there.checkout))
+    return file
+
+
+@contextlib.contextmanager
+def _open_probe_socket() -> Iterator[str]:
+    """An abstract socket of this process; its name."""
+    name = f"nightshift-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        yield name
+
+
+def _build_probes(secret: list[Path], home: Path, there: RunFolder, name: str) -> dict[str, Any]:
+    """What ``sandbox/self_confinement.py`` tries; files by name, processes by pid and start."""
+    installed = {path for path in map(Path, sys.path) if _is_there(path) and path.is_dir()}
+    beside = {there.checkout.parent} - {there.private}
+    files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
+    return {
+        "read": [str(path) for path in (*secret, there.results, there.logs) if _is_there(path)],
+        "write": sorted(map(str, {home, *beside, there.results, *installed})),
+        "change": [str(path) for path in files if _is_there(path)],
+        "same": [],
+        "processes": list_ancestors(),
+        "socket": name,
+    }
+
+
+def _identify_file(file: Path) -> list[tuple[str, int, int]]:
+    """A file by name, device and inode: for work the same name may be another file."""
+    with contextlib.suppress(OSError):
+        status = file.stat()
+        return [(str(file), status.st_dev, status.st_ino)]
+    return []

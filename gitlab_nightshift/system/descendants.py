@@ -1,0 +1,88 @@
+"""Find and end what a program left behind, also a daemon that left its process group."""
+
+import contextlib
+import functools
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+ENDING_S, ALONE_S = 5.0, 10.0
+
+
+@functools.cache
+def become_subreaper() -> bool:
+    """Make orphans of our children our own children (Linux); False where that is not available."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return False
+
+
+def list_own_children() -> set[int]:
+    """The pids of this process's children, of all its threads, those not yet reaped too."""
+    lists = list(Path("/proc/self/task").glob("*/children"))
+    if not lists:  # a kernel without CONFIG_PROC_CHILDREN
+        return {pid for pid in _list_all_pids() if _read_parent(pid) == os.getpid()}
+    found: set[int] = set()
+    for children in lists:
+        with contextlib.suppress(OSError):
+            found.update(int(pid) for pid in children.read_text().split())
+    return found
+
+
+def _list_all_pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def _read_parent(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
+        return int(after_name.split()[1])
+    return 0
+
+
+def list_ancestors() -> list[tuple[int, int]]:
+    """This process and all above it, each with its start time, which no other process has."""
+    found: list[tuple[int, int]] = []
+    pid = os.getpid()
+    while pid > 0:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            break
+        found.append((pid, int(fields[19])))
+        pid = int(fields[1])
+    return found
+
+
+def end_orphans(find: Callable[[], set[int]]) -> bool:
+    """Kill every child that ``find`` names until it names none; False after ``ENDING_S`` seconds.
+
+    The descendants of a killed child become ours in the next round.
+    """
+    until = time.monotonic() + ENDING_S
+    while orphans := find():
+        if time.monotonic() >= until:
+            return False
+        for pid in orphans:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in orphans:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.002)
+    return True
+
+
+def let_end(find: Callable[[], set[int]]) -> None:
+    """Give the children that ``find`` names ``ALONE_S`` seconds to end by themselves."""
+    until = time.monotonic() + ALONE_S
+    while (children := find()) and time.monotonic() < until:
+        for pid in children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.01)

@@ -1,0 +1,75 @@
+"""The one place that makes a child's environment: from an allowlist, never by taking names away."""
+
+import os
+import shlex
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from gitlab_nightshift.egress.job_proxy import PROXIES
+from gitlab_nightshift.job import is_gitlab_credential
+
+LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
+CERTIFICATES = (
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    *("CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+)
+NETWORK = (*PROXIES, *CERTIFICATES)
+"""The way to the internet: for this program's own connections."""
+PASSED = ("PATH", "USER", *LOCALE, *CERTIFICATES)
+JAVA = "JAVA_TOOL_OPTIONS"
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def build_allowed_env(env: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """The part of an environment that agents may be given: the base list and ``names``.
+
+    Access to GitLab is never in it, whatever ``names`` says.
+    """
+    listed = [name for name in (*PASSED, *names) if not is_gitlab_credential(name)]
+    return {name: env[name] for name in listed if env.get(name)}
+
+
+def build_bead_env(
+    env: Mapping[str, str], names: Collection[str], *, home: Path, tmp: Path, checkout: Path
+) -> dict[str, str]:
+    """The environment of an agent or a command: the base, a fresh HOME and TMPDIR, and ``names``.
+
+    ``names`` are the provider's own variables and ``agent_env``. No other key is ever in it.
+    """
+    passed = build_allowed_env(env, names)
+    return {
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "USER": "nightshift",
+        **passed,
+        "PATH": build_search_path(env, checkout),
+        "HOME": str(home),
+        "TMPDIR": str(tmp),
+        JAVA: _build_java_options(home, tmp, passed.get(JAVA, "")),
+        "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
+    }
+
+
+def _build_java_options(home: Path, tmp: Path, more: str) -> str:
+    """Java asks neither HOME nor TMPDIR. ``more`` is the team's own, which has the last word."""
+    own = shlex.join((f"-Duser.home={home}", f"-Djava.io.tmpdir={tmp}"))
+    return f"{own} {more}".rstrip()
+
+
+def build_search_path(env: Mapping[str, str], checkout: Path) -> str:
+    """The job's PATH without relative folders and the checkout's, where an agent may write."""
+    folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
+    tops = {place.rstrip("/") for place in (str(checkout), os.path.realpath(checkout))}
+    kept = [part for part in folders if not _lies_in(part, tops)]
+    return os.pathsep.join(kept) or DEFAULT_PATH
+
+
+TRUSTING = "[safe]\n\tdirectory = *\n"
+"""For the ``.gitconfig`` of a HOME inside a boundary: git refuses a checkout of another owner, as a
+runner makes it for an image with a user of its own."""
+
+
+def _lies_in(folder: str, tops: Collection[str]) -> bool:
+    """True where a folder, as it is written or with links resolved, is in one of the tops."""
+    places = (str(Path(folder)), os.path.realpath(folder))
+    return any(f"{place}/".startswith(f"{top}/") for place in places for top in tops)

@@ -1,0 +1,17 @@
+"""Where this program runs from: never from a place where an agent writes."""
+
+import sys
+from pathlib import Path
+
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.sealed_start import lies_in
+
+
+def refuse_installation_in(checkout: Path) -> None:
+    """Raises E_CONFIG where this process could import what an agent writes."""
+    for part in (sys.executable, *sys.path):
+        if lies_in(Path(part or "."), checkout):
+            raise build_config_error(
+                f"nightshift runs from {part or 'the current folder'}, in the checkout, where"
+                " agents write: install it elsewhere, such as python3 -m venv /opt/nightshift"
+            )

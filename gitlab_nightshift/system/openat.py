@@ -1,0 +1,311 @@
+"""Files below a folder whose content is hostile: no link is followed, no name is trusted.
+
+Every path is walked component by component from an open folder, so that neither a link planted
+as a parent nor a path too long for the kernel leads astray. Linux: needs ``/proc``.
+"""
+
+import contextlib
+import errno
+import itertools
+import os
+import shutil
+import stat
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+_OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _OPEN
+_CHUNK = 1 << 20
+_ROUND = 100_000
+
+
+class RefusedFileError(Exception):
+    """A file that is not read; the text is the reason."""
+
+
+@contextlib.contextmanager
+def open_folder(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
+    """A folder's descriptor; a folder of ours that we may not enter is made accessible for good."""
+    try:
+        fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
+    except PermissionError:
+        grant(folder, dir_fd)
+        fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
+    try:
+        mode = os.fstat(fd).st_mode
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            with contextlib.suppress(PermissionError):
+                _change_mode(fd, stat.S_IMODE(mode) | stat.S_IRWXU)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def grant(name: str | Path, dir_fd: int | None = None) -> None:
+    """Give the owner all rights on a folder; anything else is left alone.
+
+    A file may be a hard link to one outside.
+    """
+    with pin_file(name, dir_fd) as (link, mode):
+        if stat.S_ISDIR(mode):
+            _change_mode(link, stat.S_IMODE(mode) | stat.S_IRWXU)
+
+
+@contextlib.contextmanager
+def pin_file(name: str | Path, dir_fd: int | None = None) -> Iterator[tuple[str, int]]:
+    """A file held by a path descriptor: its name under ``/proc`` and its mode.
+
+    ``chmod`` has no way not to follow a link; by this name it changes this very file.
+    """
+    fd = os.open(name, os.O_PATH | _OPEN, dir_fd=dir_fd)
+    try:
+        yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
+    finally:
+        os.close(fd)
+
+
+def set_mode(name: str | Path, dir_fd: int | None, mode: int) -> None:
+    """``chmod`` that follows no link."""
+    with pin_file(name, dir_fd) as (link, _):
+        _change_mode(link, mode)
+
+
+def _change_mode(file: int | str, mode: int) -> None:
+    """Raises PermissionError also where all is read-only: for us that is the same."""
+    try:
+        os.chmod(file, mode)  # noqa: PTH101
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            raise PermissionError(errno.EPERM, error.strerror, error.filename) from None
+        raise
+
+
+@contextlib.contextmanager
+def open_parent(
+    root: Path, path: str, *, make: bool = False, owner: tuple[int, int] | None = None
+) -> Iterator[tuple[int, str]]:
+    """The folder that holds ``path`` (relative to ``root``) as a descriptor, and the last name.
+
+    With ``make`` missing folders are made, for ``owner`` (user, group), and whatever else stands in
+    their place is removed.
+    """
+    *above, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        fd = stack.enter_context(open_folder(root))
+        for part in above:
+            if make:
+                _make_folder(part, fd, owner)
+            fd = stack.enter_context(open_folder(part, fd))
+        yield fd, name
+
+
+def _make_folder(name: str, dir_fd: int, owner: tuple[int, int] | None) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
+            return
+        os.unlink(name, dir_fd=dir_fd)
+    os.mkdir(name, 0o755, dir_fd=dir_fd)
+    if owner:
+        with open_folder(name, dir_fd) as made:
+            change_owner(made, owner)
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def read_regular(root: Path, path: str, limit: int, *, linked: bool = False) -> bytes:
+    """The bytes of a regular file of at most ``limit`` bytes.
+
+    Raises RefusedFileError where it is none, is larger, or (unless ``linked``) has several hard
+    links: its other name may be a file outside.
+    """
+    try:
+        with open_parent(root, path) as (fd, name), open_regular(name, fd) as file:
+            if not linked and os.fstat(file).st_nlink != 1:
+                raise RefusedFileError("it has several hard links")
+            return _read(file, limit)
+    except OSError as error:
+        raise RefusedFileError(f"it cannot be read ({error.strerror})") from None
+
+
+@contextlib.contextmanager
+def open_regular(name: str, dir_fd: int) -> Iterator[int]:
+    """A regular file open for reading, also if nobody may read it. Raises RefusedFileError."""
+    if not stat.S_ISREG(os.lstat(name, dir_fd=dir_fd).st_mode):
+        raise RefusedFileError("it is no regular file")
+    fd = _open_readable(name, dir_fd)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise RefusedFileError("it is no regular file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open_readable(name: str, dir_fd: int) -> int:
+    flags = os.O_RDONLY | os.O_NONBLOCK | _OPEN
+    try:
+        return os.open(name, flags, dir_fd=dir_fd)
+    except PermissionError:
+        with pin_file(name, dir_fd) as (link, mode):
+            os.chmod(link, 0o400)  # noqa: PTH101
+            try:
+                return os.open(name, flags, dir_fd=dir_fd)
+            finally:
+                os.chmod(link, stat.S_IMODE(mode))  # noqa: PTH101
+
+
+def _read(fd: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    left = limit + 1
+    while left and (data := os.read(fd, min(left, _CHUNK))):
+        parts.append(data)
+        left -= len(data)
+    if not left:
+        raise RefusedFileError(f"it is larger than {limit} bytes")
+    return b"".join(parts)
+
+
+# --- removing ---------------------------------------------------------------------------------
+
+
+def remove(name: str, dir_fd: int) -> None:
+    """Remove whatever stands there, however deep it is nested. Raises OSError.
+
+    Folders within folders are moved up before they are emptied: no recursion, and no more than
+    two open descriptors.
+    """
+    if not stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
+        os.unlink(name, dir_fd=dir_fd)
+        return
+    with open_folder(name, dir_fd) as top:
+        waiting, moved = _unlink_files(top), 0
+        prefix = f".{os.urandom(8).hex()}-"
+        while waiting:
+            with open_folder(waiting[-1], top) as fd:
+                below = _unlink_files(fd)
+                names = [f"{prefix}{moved + i}" for i in range(len(below))]
+                for old, new in zip(below, names, strict=True):
+                    grant(old, fd)
+                    os.rename(old, new, src_dir_fd=fd, dst_dir_fd=top)
+            os.rmdir(waiting.pop(), dir_fd=top)
+            waiting += names
+            moved += len(names)
+    os.rmdir(name, dir_fd=dir_fd)
+
+
+def _unlink_files(fd: int) -> list[str]:
+    """Unlink what is no folder; the names of the folders."""
+    folders: dict[str, None] = {}
+    for entry in list_entries(fd, folders):
+        if entry.is_dir(follow_symlinks=False):
+            folders[entry.name] = None
+        else:
+            os.unlink(entry.name, dir_fd=fd)
+    return list(folders)
+
+
+def list_entries(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
+    """What a folder holds, but for these names; what is yielded has to be removed or added to them.
+
+    It is read in rounds, so that millions of files are never held in memory.
+    """
+    while True:
+        with os.scandir(fd) as entries:
+            some = list(itertools.islice((e for e in entries if e.name not in but), _ROUND))
+        if not some:
+            return
+        yield from some
+
+
+def remove_path(path: Path) -> None:
+    """Remove a folder or file of our own by its absolute path, if it is there."""
+    with contextlib.suppress(FileNotFoundError), open_folder(path.parent) as fd:
+        remove(path.name, fd)
+
+
+def remove_tree(path: Path) -> None:
+    """The same; of what cannot be removed as much as can be, without an error."""
+    try:
+        remove_path(path)
+    except OSError:
+        with contextlib.suppress(RecursionError):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
+    """A new file to write to that takes the place of ``name``, whatever stood there."""
+    part = f".nightshift-{os.urandom(8).hex()}"
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=dir_fd)
+    try:
+        yield fd
+        _put(part, name, dir_fd)
+    except BaseException:
+        os.unlink(part, dir_fd=dir_fd)
+        raise
+    finally:
+        os.close(fd)
+
+
+def put_link(
+    name: str,
+    target: str,
+    dir_fd: int,
+    mtime_ns: int | None = None,
+    owner: tuple[int, int] | None = None,
+) -> None:
+    """Make a symbolic link in the place of ``name``, whatever stood there."""
+    part = f".nightshift-{os.urandom(8).hex()}"
+    os.symlink(target, part, dir_fd=dir_fd)
+    if owner:
+        with pin_file(part, dir_fd) as (link, mode):
+            if stat.S_ISLNK(mode):
+                change_owner(link, owner)
+    if mtime_ns is not None:
+        os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=dir_fd, follow_symlinks=False)
+    _put(part, name, dir_fd)
+
+
+def change_owner(file: int | str, owner: tuple[int, int]) -> None:
+    """Give an open file, or one of ``pin_file``, its owner (user, group), as far as we may and the
+    user namespace knows it (else EINVAL): a plain user can give its own to another group."""
+    status = os.stat(file, follow_symlinks=True)  # noqa: PTH116
+    for wanted in (owner, (status.st_uid, owner[1])):
+        if (status.st_uid, status.st_gid) == wanted:
+            return
+        try:
+            return os.chown(file, *wanted)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EINVAL):
+                raise
+
+
+def _put(part: str, name: str, dir_fd: int) -> None:
+    try:
+        os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except IsADirectoryError:
+        remove(name, dir_fd)
+        os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of ``data``."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def read_chunks(fd: int) -> Iterator[bytes]:
+    """The rest of an open file in parts of bounded size."""
+    while data := os.read(fd, _CHUNK):
+        yield data
+
+
+def copy_all(source: int, target: int) -> None:
+    """Copy the rest of an open file."""
+    for data in read_chunks(source):
+        write_all(target, data)

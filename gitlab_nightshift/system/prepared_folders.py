@@ -1,0 +1,61 @@
+"""Folders that the supervisor makes for work, which cannot make any itself."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.repository.taken_checkout import TakenCheckout
+from gitlab_nightshift.system.file_names import choose_short_parent
+from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+
+TEMPORARY = "own"
+
+
+@dataclass(frozen=True)
+class PreparedFolders:
+    """``private`` is work's part of the run's private folder, ``scratch`` where agents' own folders
+    are made, ``spare`` the job's folder for temporary files, in which work may write nothing else.
+    ``taken`` is the checkout, once it is taken."""
+
+    private: Path
+    scratch: Path
+    spare: Path
+    taken: TakenCheckout | None = None
+
+    @property
+    def temporary(self) -> Path:
+        """Work's own folder for temporary files: others may pass, as to the scratch folder."""
+        return self.scratch / TEMPORARY
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """All that work may write."""
+        return self.private, self.scratch
+
+    def to_data(self) -> dict[str, Any]:
+        """As JSON, for the work process."""
+        return {name: str(getattr(self, name)) for name in ("private", "scratch", "spare")}
+
+    @classmethod
+    def from_data(
+        cls, data: Mapping[str, Any], taken: TakenCheckout | None = None
+    ) -> "PreparedFolders":
+        """The folders from that JSON."""
+        private, scratch, spare = (Path(data[name]) for name in ("private", "scratch", "spare"))
+        return cls(private, scratch, spare, taken)
+
+
+@contextlib.contextmanager
+def prepare(checkout: Path, private: Path, name: str = "work") -> Iterator[PreparedFolders]:
+    """Make them for a process of a run with that private folder, of which its part has this name;
+    removed at the end."""
+    spare, own = private.parent, private / name
+    own.mkdir(mode=0o700)
+    with open_private_folder(choose_short_parent(spare), checkout, SCRATCH) as scratch:
+        scratch.chmod(0o711)  # another user has to pass through
+        made = PreparedFolders(own, scratch, spare)
+        made.temporary.mkdir()
+        made.temporary.chmod(0o711)
+        yield made

@@ -1,0 +1,89 @@
+"""A run's own folders, and what killed runs left of theirs.
+
+A run holds a lock in each of its folders as long as it lives, so that nobody has to guess by age
+or pid.
+"""
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gitlab_nightshift.system.file_names import choose_short_parent
+from gitlab_nightshift.system.openat import remove_tree
+
+PRIVATE, SCRATCH = "nightshift-", "ns-"
+"""What the names begin with: a run's private folder, and the one that agents' folders lie in."""
+LOCK, OWNER = "lock", "checkout"
+
+
+@contextlib.contextmanager
+def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> Iterator[Path]:
+    """A new folder in ``parent`` that only this user can enter, removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix=kind, dir=parent))
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    lock = os.open(folder / LOCK, flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (folder / OWNER).write_bytes(os.fsencode(checkout))  # from here on it can be found dead
+        yield folder
+    finally:
+        remove_tree(folder)
+        os.close(lock)
+
+
+def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
+    """Remove the folders in ``parent`` that killed runs of this user in ``checkout`` left.
+
+    ``recover`` is given each of them first. Those of other checkouts wait for a start there, and
+    are removed where the checkout is gone.
+    """
+    with os.scandir(parent) as listed:
+        names = [item.name for item in listed if _is_ours(item)]
+    for folder in (parent / name for name in sorted(names)):
+        with _lock_ended_run(folder) as owner:
+            if owner == checkout:
+                recover(folder)
+            if owner and (owner == checkout or not owner.exists()):
+                remove_tree(folder)
+
+
+def tidy(parent: Path, checkout: Path) -> None:
+    """Remove what killed runs in a checkout left below ``parent``.
+
+    Twice, since what belongs to a private checkout can go only after it.
+    """
+    for place in 2 * (parent, choose_short_parent(parent)):
+        collect(place, checkout, lambda _left: None)
+
+
+def _is_ours(item: "os.DirEntry[str]") -> bool:
+    if not item.name.startswith((PRIVATE, SCRATCH)) or not item.is_dir(follow_symlinks=False):
+        return False
+    with contextlib.suppress(FileNotFoundError):
+        return item.stat(follow_symlinks=False).st_uid == os.geteuid()
+    return False
+
+
+@contextlib.contextmanager
+def _lock_ended_run(folder: Path) -> Iterator[Path | None]:
+    """The checkout of an ended run, its folder held meanwhile; None where the run may be alive."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        yield None
+        return
+    try:
+        yield _read_owner(folder, lock)
+    finally:
+        os.close(lock)
+
+
+def _read_owner(folder: Path, lock: int) -> Path | None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return Path(os.fsdecode((folder / OWNER).read_bytes()))
+    except OSError:
+        return None

@@ -1,0 +1,102 @@
+"""Moves bytes between a process and its files, a bounded amount at a time."""
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+
+from gitlab_nightshift.system.raw_logs import Sink
+
+DRAIN_S = 1.0
+LONGEST_LINE = 8 * 1024 * 1024
+CHUNK = 64 * 1024
+
+
+class Pump:
+    """The pipes of a process: ``stdin`` is fed, the outputs go raw to ``out`` and ``err``.
+
+    Each line of stdout is handed to ``on_line``; ``stopped`` is True once it has returned True.
+    ``printed`` counts the bytes of both outputs.
+    """
+
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        stdin: bytes,
+        out: Sink,
+        err: Sink,
+        on_line: Callable[[bytes], bool],
+    ) -> None:
+        assert process.stdin and process.stdout and process.stderr
+        self.printed, self.stopped = 0, False
+        self._stdin, self._stdout = process.stdin, process.stdout.fileno()
+        self._pending, self._on_line, self._line = memoryview(stdin), on_line, bytearray()
+        self._sinks = {self._stdout: out, process.stderr.fileno(): err}
+        self._selector = selectors.DefaultSelector()
+        for fd in (*self._sinks, self._stdin.fileno()):
+            os.set_blocking(fd, False)
+        for fd in self._sinks:
+            self._selector.register(fd, selectors.EVENT_READ)
+        self._selector.register(self._stdin.fileno(), selectors.EVENT_WRITE)
+
+    def turn(self, wait_s: float) -> bool:
+        """One round of at most ``wait_s`` seconds; True where the process printed something."""
+        printed = False
+        for key, _ in self._selector.select(wait_s):
+            if key.fd in self._sinks:
+                printed = self._read(key.fd) or printed
+            else:
+                self._write()
+        return printed
+
+    def outputs_open(self) -> bool:
+        """False once the process has closed both outputs."""
+        return any(fd in self._selector.get_map() for fd in self._sinks)
+
+    def drain(self) -> None:
+        """What is still in the pipes after the end, for a bounded time; the last turn of all."""
+        until = time.monotonic() + DRAIN_S
+        while self.outputs_open() and time.monotonic() < until and self.turn(0.0):
+            pass
+        if self._line:
+            self._on_line(bytes(self._line))
+        self._selector.close()
+
+    def _write(self) -> None:
+        fd = self._stdin.fileno()
+        try:
+            if self._pending:
+                self._pending = self._pending[os.write(fd, self._pending[:CHUNK]) :]
+            if self._pending:
+                return
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            pass
+        self._selector.unregister(fd)
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
+
+    def _read(self, fd: int) -> bool:
+        try:
+            data = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._selector.unregister(fd)
+            return False
+        self._sinks[fd].write(data)
+        self.printed += len(data)
+        if fd == self._stdout:
+            self._handle_lines(data)
+        return True
+
+    def _handle_lines(self, data: bytes) -> None:
+        *whole, rest = data.split(b"\n")
+        for part in whole:
+            self.stopped = self._on_line(bytes(self._line) + part) or self.stopped
+            self._line.clear()
+        if len(self._line) < LONGEST_LINE:
+            self._line += rest

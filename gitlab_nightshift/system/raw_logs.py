@@ -1,0 +1,229 @@
+"""What programs print, kept raw: without secrets, bounded, compressed where it is large.
+
+A small output is a plain file. A larger one is a row of gzip members, each whole by itself: what a
+full disk or a kill leaves can be unpacked to its last member.
+"""
+
+import contextlib
+import gzip
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol, cast
+
+from gitlab_nightshift.errors import is_disk_full
+from gitlab_nightshift.system.disk_reserve import Reserve
+from gitlab_nightshift.system.file_names import open_to_append
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.redaction import Redactor
+
+LARGE = 1_000_000
+"""Bytes beyond which an output is compressed, and of which a gzip member is made."""
+LEFT_OUT = b"[nightshift: output is left out here:"
+MOST_PRINTED = 100_000_000
+"""Bytes that are kept of both outputs of one program, before they are compressed: who unpacks a
+log gets no more."""
+MOST_STORED = 80_000_000
+"""Bytes of all logs of a run on disk. GitLab refuses artifacts beyond 100 MB by default, and with
+them the result. A program gets half of what is left, so that none leaves nothing to the next."""
+LAST = 64 * 1024
+"""Bytes of the end of an output that are kept in any case: it is the most useful part."""
+SECRET = 64 * 1024
+"""Bytes before those, read with them to find a secret that begins there."""
+
+
+class Sink(Protocol):
+    """What takes an output as it comes: a file open for writing, a log."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take the next bytes."""
+        ...
+
+
+@dataclass
+class _Allowance:
+    """What may still be kept of a program's outputs, in bytes as printed and as stored."""
+
+    printed: int
+    stored: int
+
+
+class Log:
+    """One output of a program, written while it comes. Never raises for a full disk."""
+
+    def __init__(
+        self, path: Path, allowance: _Allowance, redact: "Redactor", reserve: Reserve
+    ) -> None:
+        self._path, self._allowance, self._reserve = path, allowance, reserve
+        self._redact, self._stream = redact, redact.build_stream()
+        self._block, self._size, self._why = bytearray(), 0, ""
+        self._last: deque[bytes] = deque()
+        self._last_size = 0
+        find_stored_log(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        path.touch(exist_ok=False)
+
+    def write(self, data: bytes) -> None:
+        """Take what was printed; what goes beyond a bound is left out.
+
+        What the stream holds back then stays out as well: it may be the beginning of a secret.
+        """
+        self._remember(data)
+        if self._why:
+            return
+        kept = data[: self._allowance.printed]
+        self._allowance.printed -= len(kept)
+        self._block += self._stream.feed(kept)
+        while len(self._block) > LARGE:
+            self._store(LARGE)
+        if len(kept) < len(data):
+            self._why = f"no more than {MOST_PRINTED // 1_000_000} MB of a program are kept"
+
+    def close(self) -> None:
+        """Write what is waiting; of an output that was cut, say why, and its last bytes."""
+        if not self._why:
+            self._block += self._stream.finish()
+        if len(self._block) > self._allowance.stored:
+            self._cut("the logs of this run are large enough")
+        if self._why:
+            note = f" {self._why}; its end:]\n".encode()
+            self._block += b"\n" + LEFT_OUT + note + self._read_end()
+        self._store(len(self._block), last=True)
+
+    def _store(self, size: int, *, last: bool = False) -> None:
+        packed = (
+            find_stored_log(self._path) != self._path or size < len(self._block) or size > LARGE
+        )
+        data = bytes(self._block[:size])
+        data = gzip.compress(data, 6, mtime=0) if packed else data
+        if not last and len(data) > self._allowance.stored:
+            return self._cut("the logs of this run are large enough")
+        if packed and self._path.exists():
+            self._path.rename(self._path.with_name(f"{self._path.name}.gz"))
+        # The reserve is for the end: while a program runs it would fill that, too.
+        if not (
+            self._appended(data) or (last and self._reserve.release() and self._appended(data))
+        ):
+            return self._cut("the disk was full")
+        del self._block[:size]
+        self._allowance.stored -= len(data)
+
+    def _cut(self, why: str) -> None:
+        self._why = self._why or why
+        self._block.clear()
+
+    def _appended(self, data: bytes) -> bool:
+        """Add to the file, all or nothing; False where the disk is full."""
+        left = data
+        with open_to_append(find_stored_log(self._path)) as file:
+            try:
+                while left:
+                    left = left[file.write(left) :]
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                file.truncate(self._size)
+                return False
+        self._size += len(data)
+        return True
+
+    def _remember(self, data: bytes) -> None:
+        self._last.append(data)
+        self._last_size += len(data)
+        while self._last_size - len(self._last[0]) >= LAST + SECRET:
+            self._last_size -= len(self._last.popleft())
+
+    def _read_end(self) -> bytes:
+        """The last bytes, without what may be the rest of a secret that begins before them."""
+        from gitlab_nightshift.redaction import REDACTED
+
+        whole = b"".join(self._last)
+        at = max(len(whole) - LAST, min(SECRET, len(whole)))
+        parts: list[bytes] = []
+        for start, end in self._redact.find_spans(whole):
+            if end > at:
+                parts += [whole[at : max(start, at)], REDACTED.encode()]
+                at = end
+        return b"".join((*parts, whole[at:]))
+
+
+@dataclass(frozen=True)
+class Logs:
+    """A private folder of logs. ``reserve`` is given up for them where the disk is full."""
+
+    folder: Path
+    redact: "Redactor"
+    reserve: Reserve
+
+    @contextlib.contextmanager
+    def open_logs(self, *names: str) -> Iterator[tuple[Sink, ...]]:
+        """New logs, such as ``1.out`` and ``1.err``, for as long as a program runs."""
+        now = sum(path.stat().st_size for path in self.folder.iterdir())
+        allowance = _Allowance(MOST_PRINTED, max(MOST_STORED - now, 0) // 2)
+        with contextlib.ExitStack() as stack:
+            yield tuple(stack.enter_context(self._open_log(name, allowance)) for name in names)
+
+    @contextlib.contextmanager
+    def _open_log(self, name: str, allowance: _Allowance) -> Iterator[Log]:
+        log = Log(self.folder / name, allowance, self.redact, self.reserve)
+        try:
+            yield log
+        finally:
+            log.close()
+
+    def find_log(self, name: str) -> Path:
+        """A log by its plain name: where it is now, compressed or not."""
+        return find_stored_log(self.folder / name)
+
+    def read_tail(self, name: str, most: int) -> bytes:
+        """The last ``most`` bytes of a log, b"" where there is none."""
+        path = self.find_log(name)
+        with contextlib.suppress(FileNotFoundError), open_log(path) as file:
+            if path.suffix != ".gz":
+                file.seek(max(path.stat().st_size - most, 0))
+            end = b""
+            while data := file.read(LARGE):
+                end = (end + data)[-most:]
+            return end
+        return b""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give both outputs of a program another name."""
+        for kind in ("out", "err"):
+            path = self.find_log(f"{old}.{kind}")
+            path.rename(path.with_name(path.name.replace(old, new, 1)))
+
+    def write(self, name: str, text: str) -> None:
+        """A text of this program's own, such as a traceback."""
+        path = self.folder / name
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+            with path.open("x", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(self.redact(text))
+
+
+def build_logs(private: Path, redact: "Redactor") -> Logs:
+    """The logs of a run with that private folder."""
+    folder = private / "logs"
+    folder.mkdir(exist_ok=True)
+    return Logs(folder, redact, Reserve(private / "reserve"))
+
+
+def find_stored_log(path: Path) -> Path:
+    """A log by its plain name: where it is now."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.exists() else path
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """A log open for reading, unpacked."""
+    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def move_logs(source: Path, target: Path) -> None:
+    """Put raw logs among the results; the source is emptied."""
+    target.mkdir(parents=True, exist_ok=True)
+    for log in source.iterdir():
+        log.rename(target / log.name)

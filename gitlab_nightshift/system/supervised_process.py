@@ -1,0 +1,167 @@
+"""A part of a run as a process of its own: started by exec, with a pipe each way.
+
+It gets nothing that is not given to it: an environment of named variables, descriptors by number,
+and JSON behind its length, which may hold secrets, on its stdin. That stays open as long as the
+process that started it lives: its end means that nobody waits any more.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from gitlab_nightshift.system.signals import start_deaf
+
+LARGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes."""
+LENGTH_BYTES = 8
+
+
+class StageProcess:
+    """A stage that was started; it loads what it needs until it gets its task."""
+
+    def __init__(
+        self,
+        module: str,
+        env: Mapping[str, str],
+        data: Mapping[str, Any] | None = None,
+        *,
+        descriptors: Collection[int] = (),
+        quiet: bool = False,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """Start ``main(data)`` of a module, behind ``prefix`` (``stage_process.py``); ``quiet``:
+        what it prints on stderr is dropped."""
+        from subprocess import DEVNULL, PIPE  # not for what is started: see below
+
+        from gitlab_nightshift.system import stage_process
+
+        streams = (PIPE, PIPE, DEVNULL if quiet else None)
+        self._process = stage_process.start_stage(
+            module, data or {}, env, descriptors, streams, prefix
+        )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def tell(self, config: Mapping[str, Any]) -> None:
+        """Say what to do, once. A dead process does not get it, which its end will show."""
+        assert self._process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            said = json.dumps(config).encode()
+            self._process.stdin.write(len(said).to_bytes(LENGTH_BYTES, "big") + said)
+            self._process.stdin.flush()
+
+    def read_answer(self) -> dict[str, Any]:
+        """Its answer at its end, {} where that is of no use. Waits for it.
+
+        Its own end counts: what it has left behind may hold its stdout for as long as it likes.
+        """
+        said = self._read_output()
+        if len(said) > LARGEST_ANSWER:
+            self._process.kill()
+        self.wait()
+        with contextlib.suppress(ValueError, RecursionError):
+            made = json.loads(said) if len(said) <= LARGEST_ANSWER else {}
+            return made if isinstance(made, dict) else {}
+        return {}
+
+    def _read_output(self) -> bytes:
+        """All that comes until it ends, or more than it may say."""
+        assert self._process.stdout
+        out, said = self._process.stdout.fileno(), bytearray()
+        end = os.pidfd_open(self.pid)
+        try:
+            ready = select.poll()
+            for each in (out, end):
+                ready.register(each, select.POLLIN)
+            while len(said) <= LARGEST_ANSWER:
+                if out not in dict(ready.poll()):
+                    break  # it has ended, and nothing is left
+                if not (part := os.read(out, 1 << 16)):
+                    break
+                said += part
+        finally:
+            os.close(end)
+        return bytes(said)
+
+    def wait(self) -> int:
+        """Its exit status, negative for a signal that ended it."""
+        return self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Have it send itself a signal, once it has its task: by its pipe, because its pid is not
+        known here where it is in namespaces of its own."""
+        assert self._process.stdin
+        with contextlib.suppress(OSError, ValueError):
+            os.write(self._process.stdin.fileno(), bytes([number]))
+
+    def kill(self) -> None:
+        """End it by force, with the namespaces that it is in."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it, where it has not ended: by the end of its input, then by force."""
+        for pipe in filter(None, (self._process.stdin, self._process.stdout)):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+# --- in the process -------------------------------------------------------------------------------
+
+
+def serve_stage(
+    step: Callable[[dict[str, Any]], Mapping[str, Any]], *, heeding: bool = True
+) -> int:
+    """Read the task, do it, and answer. What is printed meanwhile goes to stderr. A step that
+    needs to be the only thread for a while is not ``heeding`` at once, and calls ``heed``."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    config = hear()
+    if heeding:
+        heed()
+    answer = json.dumps(step(config)).encode()
+    with contextlib.suppress(BrokenPipeError), answers:
+        answers.write(answer)
+    return 0
+
+
+def hear() -> dict[str, Any]:
+    """The task from the supervisor. Nothing after it is read: that may be signals already."""
+    config: dict[str, Any] = json.loads(_read(int.from_bytes(_read(LENGTH_BYTES), "big")))
+    return config
+
+
+def _read(number: int) -> bytearray:
+    """This many bytes of stdin; exits where it ends before."""
+    said = bytearray()
+    while len(said) < number:
+        part = os.read(0, number - len(said))
+        if not part:
+            sys.exit(128 + signal.SIGTERM)
+        said += part
+    return said
+
+
+def heed() -> None:
+    """From here on the end of the supervisor is a SIGTERM for this process, and each byte that it
+    sends a signal of that number."""
+    start_deaf(threading.Thread(target=_pass_on, daemon=True))
+
+
+def _pass_on() -> None:
+    """Nothing that Python buffers: this thread may read while the others are gone already."""
+    while signals := os.read(0, 1 << 16):
+        for number in signals:
+            os.kill(os.getpid(), number)
+    os.kill(os.getpid(), signal.SIGTERM)

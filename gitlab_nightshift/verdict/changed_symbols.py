@@ -1,0 +1,30 @@
+"""The names of the functions and classes that a change touches."""
+
+from collections.abc import Iterator, Sequence
+
+from gitlab_nightshift.repository.difference import ChangedFile, Line
+from gitlab_nightshift.verdict.reviewed_change import Changeset
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+
+
+def list_changed_symbols(change: Changeset) -> tuple[str, ...]:
+    """Qualified names, of both sides, the innermost ones; none for a language that is not known."""
+    found = (name for file in change.files for name in _list_names(file))
+    return tuple(dict.fromkeys(found))
+
+
+def _list_names(file: ChangedFile) -> Iterator[str]:
+    old, new = read_sides(file)
+    yield from _list_touched(old, file.deleted)
+    yield from _list_touched(new, file.added)
+
+
+def _list_touched(side: Side, lines: Sequence[Line]) -> Iterator[str]:
+    numbers = {line.number for line in lines if line.text.strip()}
+    for function in side.functions:
+        inner = (other for other in side.functions if function in other.outer)
+        own = set(range(function.line, function.end + 1)).difference(
+            *(range(other.line, other.end + 1) for other in inner)
+        )
+        if own & numbers:
+            yield function.qualified

@@ -1,0 +1,154 @@
+"""Readers of runners' reports. A report is hostile data: tests may have written it."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+from xml.parsers import expat
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome, ReportedCase
+
+LARGEST_REPORT = 64_000_000
+"""Bytes of one report."""
+MOST_CASES = 200_000
+"""Cases of one command."""
+LONGEST_NAME = 500
+_VALUES = compile_lazily(r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$", re.DOTALL)
+"""What pytest and JUnit add to a name for the values that it is called with."""
+_LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
+_JSON_OUTCOMES = {
+    **dict.fromkeys(("passed", "pass"), CaseOutcome.PASSED),
+    **dict.fromkeys(("failed", "fail"), CaseOutcome.FAILED),
+    **dict.fromkeys(("skipped", "skip", "pending", "todo", "disabled"), CaseOutcome.SKIPPED),
+}
+
+
+class UnreadableResultsError(ValueError):
+    """A report that is not what its runner writes; the text says why."""
+
+
+def read_report(name: str, data: bytes) -> list[ReportedCase]:
+    """The cases of a report by its file name. Raises UnreadableResultsError."""
+    try:
+        if name.endswith(".xml"):
+            return _JunitReader().parse(data)
+        text = data.decode("utf-8", "replace")
+        if name.endswith(".jsonl"):
+            return [case for line in text.splitlines() for case in _read_line(line)]
+        return list(_read_tree(json.loads(text)))
+    except UnreadableResultsError:
+        raise
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise UnreadableResultsError(f"{type(error).__name__}: {error}"[:200]) from None
+
+
+def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
+    """What Rust's test harness lists of a run that passed: all tests, and those that it ignores."""
+    skipped = Counter(_LISTED.findall(ignored.decode("utf-8", "replace")))
+    others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
+    both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
+    return [build_case("", name, how) for names, how in both for name in names.elements()]
+
+
+def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:
+    """A case by its place (file, class, package) and its name, both bounded and printable."""
+    parts = filter(None, (place, _VALUES.sub("", name)))
+    text = "".join(c if c.isprintable() else "?" for c in "::".join(parts)[:LONGEST_NAME])
+    return ReportedCase(text, outcome)
+
+
+def _read_line(line: str) -> Iterator[ReportedCase]:
+    """A line of one of this program's own hooks, or of ``go test -json``."""
+    if line[:1] == "[":
+        name, outcome = json.loads(line)
+        yield build_case("", str(name), _JSON_OUTCOMES[outcome])
+        return
+    try:
+        read = json.loads(line)
+    except ValueError:  # printed by a test, past the runner
+        return
+    if isinstance(read, dict) and read.get("Test") and read.get("Action") in _JSON_OUTCOMES:
+        place, name = str(read.get("Package", "")), str(read["Test"])
+        yield build_case(place, name, _JSON_OUTCOMES[read["Action"]])
+
+
+def _read_tree(read: Any) -> Iterator[ReportedCase]:
+    """Jest's form, which Vitest has too, or RSpec's."""
+    if "examples" in read:
+        for example in read["examples"]:
+            outcome = _JSON_OUTCOMES[example["status"]]
+            place = str(example.get("file_path", ""))
+            yield build_case(place, str(example["full_description"]), outcome)
+        return
+    for suite in read["testResults"]:
+        place = str(suite["name"])
+        for test in suite["assertionResults"]:
+            yield build_case(place, str(test["fullName"]), _JSON_OUTCOMES[test["status"]])
+        if suite["status"] == "failed" and not suite["assertionResults"]:
+            yield build_case(place, "", CaseOutcome.FAILED)
+
+
+class _JunitReader:
+    """JUnit XML in all its dialects: what counts is each ``testcase`` and the elements in it."""
+
+    def __init__(self) -> None:
+        self._cases: list[ReportedCase] = []
+        self._suites: list[str] = []
+        self._open: tuple[str, str] | None = None
+        self._outcome = CaseOutcome.PASSED
+        self._is_report = False
+
+    def parse(self, data: bytes) -> list[ReportedCase]:
+        parser = expat.ParserCreate()
+        parser.EntityDeclHandler = _refuse_entity
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise UnreadableResultsError(f"no well-formed XML: {error}") from None
+        if not self._is_report:
+            raise UnreadableResultsError("no JUnit XML")
+        return self._cases
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if name in ("testsuite", "testsuites"):
+            self._is_report = True
+            self._suites.append(attributes.get("name", "") if name == "testsuite" else "")
+        elif name == "testcase":
+            holder = attributes.get("classname", "")
+            suites = "::".join(filter(None, self._suites))
+            place = attributes.get("file") or (suites if holder in ("", "test") else holder)
+            self._open = _join_place(place, holder), attributes["name"]
+            self._outcome = CaseOutcome.PASSED
+            if attributes.get("status") in ("disabled", "notrun") or attributes.get("skipped"):
+                self._outcome = CaseOutcome.SKIPPED
+        elif self._open and name in ("failure", "error"):
+            self._outcome = CaseOutcome.FAILED
+        elif self._open and name == "skipped" and self._outcome is not CaseOutcome.FAILED:
+            self._outcome = CaseOutcome.SKIPPED
+
+    def _end(self, name: str) -> None:
+        if name in ("testsuite", "testsuites"):
+            self._suites.pop()
+        if name == "testcase" and self._open:
+            if len(self._cases) >= MOST_CASES:
+                raise UnreadableResultsError(f"more than {MOST_CASES} tests")
+            self._cases.append(build_case(*self._open, self._outcome))
+            self._open = None
+
+
+def _join_place(file: str, holder: str) -> str:
+    """pytest names a file and the module with its classes, of which the last part is new."""
+    if holder in (file, "test"):  # Node's word for what has no class
+        return file
+    module = PurePosixPath(file).with_suffix("").as_posix().replace("/", ".")
+    inner = holder.removeprefix(module).strip(".") if holder.startswith(module) else ""
+    return "::".join(filter(None, (file, *inner.split("."))))
+
+
+def _refuse_entity(*_declared: object) -> None:
+    raise UnreadableResultsError("it declares entities")

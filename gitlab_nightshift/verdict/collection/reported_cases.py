@@ -1,0 +1,55 @@
+"""What a test runner reported: which tests, with what outcome, how often."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class CaseOutcome(StrEnum):
+    """What became of a test. An expected failure is a skipped test: it proves nothing."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class ReportedCase:
+    """One test, once. ``name`` is all that the runner says to tell it from others, its place
+    first, without the values that it was called with."""
+
+    name: str
+    outcome: CaseOutcome
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The tests that one command ran. ``counts`` are times by name and outcome, empty where
+    ``unknown`` says why they are not known."""
+
+    command: str
+    counts: Mapping[str, Counter[CaseOutcome]] = field(default_factory=dict)
+    unknown: str = ""
+
+    def count_cases(self, *outcomes: CaseOutcome) -> int:
+        """How many tests had one of these outcomes; of all of them where none is named."""
+        return sum(
+            number
+            for times in self.counts.values()
+            for outcome, number in times.items()
+            if not outcomes or outcome in outcomes
+        )
+
+    def count_run(self, name: str) -> int:
+        """How often a test was run to its end."""
+        times = self.counts.get(name, Counter())
+        return times[CaseOutcome.PASSED] + times[CaseOutcome.FAILED]
+
+
+def build_collection(command: str, cases: Iterable[ReportedCase]) -> Collection:
+    """Count cases that may come from several reports of one command."""
+    counts: dict[str, Counter[CaseOutcome]] = {}
+    for case in cases:
+        counts.setdefault(case.name, Counter())[case.outcome] += 1
+    return Collection(command, counts)

@@ -1,0 +1,86 @@
+"""How each test runner is asked for a report: a closed table. To add one: an entry in ``STYLES``.
+
+None of it changes which tests run or when they fail. A variable reaches a runner through Make, npm
+or tox; words on the command line reach only one that a command names itself.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
+
+@dataclass(frozen=True)
+class RunnerStyle:
+    """``names`` finds the runner in a command or in the recipes behind it.
+
+    ``variables`` are added to what the environment holds already; ``words`` to
+    the command line behind ``after``, at its end where that is "". ``hooks`` are this program's own
+    files that the runner loads. ``left`` are the files that it writes anyway, as globs below the
+    checkout. ``{reports}`` and ``{hooks}`` are folders. ``printed``: the report is what it prints.
+    ``lists``: it reports nothing, and lists all tests, then the ignored ones, with these words
+    behind ``--``.
+    """
+
+    names: re.Pattern[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    after: str = ""
+    hooks: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    printed: bool = False
+    lists: tuple[tuple[str, ...], ...] = ()
+
+
+_SUREFIRE = ("**/target/surefire-reports/TEST-*.xml", "**/target/failsafe-reports/TEST-*.xml")
+STYLES: dict[str, RunnerStyle] = {
+    "pytest": RunnerStyle(
+        compile_lazily(r"(?s)\A(?!.*no:junitxml).*(?<![\w.-])(py\.?test)(?![\w.-])"),
+        {"PYTEST_ADDOPTS": "--junitxml={reports}/pytest.xml -o junit_family=xunit1"},
+    ),
+    "unittest": RunnerStyle(
+        compile_lazily(r"-m unittest\b|\bmanage\.py test\b"),
+        {"PYTHONPATH": "{hooks}", "NIGHTSHIFT_REPORTS": "{reports}"},
+        hooks=("sitecustomize.py",),
+    ),
+    "jest, vitest, mocha": RunnerStyle(
+        compile_lazily(r"\b(jest|vitest|mocha)\b"),
+        {"NODE_OPTIONS": "--require {hooks}/node_runners.cjs", "NIGHTSHIFT_REPORTS": "{reports}"},
+        hooks=("node_runners.cjs",),
+    ),
+    "node:test": RunnerStyle(
+        compile_lazily(r"\bnode\b.*\s--test\b"),
+        {
+            "NODE_OPTIONS": "--test-reporter=spec --test-reporter-destination=stdout"
+            " --test-reporter=junit --test-reporter-destination={reports}/node.xml"
+        },
+    ),
+    "go test": RunnerStyle(
+        compile_lazily(r"^go test\b"), words=("-json",), after="test", printed=True
+    ),
+    "cargo test": RunnerStyle(
+        compile_lazily(r"^cargo (?:\+\S+ )?test\b"),
+        lists=(("--list", "--format=terse"), ("--list", "--ignored", "--format=terse")),
+    ),
+    "Maven": RunnerStyle(compile_lazily(r"\bmvnw?\b"), left=_SUREFIRE),
+    "Gradle": RunnerStyle(
+        compile_lazily(r"\bgradlew?\b"), left=("**/build/test-results/*/TEST-*.xml",)
+    ),
+    "sbt": RunnerStyle(compile_lazily(r"\bsbt\b"), left=("**/target/test-reports/*.xml",)),
+    "RSpec": RunnerStyle(
+        compile_lazily(r"\brspec\b"),
+        {"SPEC_OPTS": "--format progress --format json --out {reports}/rspec.json"},
+    ),
+    "PHPUnit": RunnerStyle(
+        compile_lazily(r"^\S*\bphpunit\b"), words=("--log-junit", "{reports}/phpunit.xml")
+    ),
+    "CTest": RunnerStyle(
+        compile_lazily(r"^ctest\b"), words=("--output-junit", "{reports}/ctest.xml")
+    ),
+    "bats": RunnerStyle(
+        compile_lazily(r"^\S*\bbats\b"),
+        words=("--report-formatter", "junit", "--output", "{reports}"),
+        after="bats",
+    ),
+}

@@ -1,0 +1,164 @@
+"""How a few tests are run alone: a closed table of test runners.
+
+To add one: an entry in ``RUNNERS``. ``ran`` finds, in what a runner prints, how many tests it ran:
+a run of none proves nothing, whatever its exit status.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+
+@dataclass(frozen=True)
+class SelectedTests:
+    """Tests to run: their files, and their names within them, with and without what they stand
+    in (``CartTest.test_total`` and ``test_total``)."""
+
+    files: tuple[str, ...]
+    names: tuple[str, ...]
+    qualified: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class FocusedCommand:
+    """A command that runs chosen tests, and how to see that it did."""
+
+    argv: tuple[str, ...]
+    ran: re.Pattern[str]
+
+    def count(self, output: str) -> int:
+        """How many tests ran, by what was printed; 0 where it does not say. Without a group in
+        ``ran`` each match is a test."""
+        matches = list(self.ran.finditer(output))
+        if not self.ran.groups:
+            return len(matches)
+        return max((int(n) for match in matches for n in match.groups() if n), default=0)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is there: the commands that test the whole project, and whether a path exists."""
+
+    commands: tuple[str, ...]
+    is_there: Callable[[str], bool]
+
+
+def build_focused_commands(
+    language: str, chosen: SelectedTests, around: Surroundings
+) -> tuple[FocusedCommand, ...]:
+    """The commands to try, the most likely first; none for a language without a known runner."""
+    maker = _MAKERS.get(language)
+    return tuple(maker(chosen, around)) if maker else ()
+
+
+def _build_python_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+    pythons = [f"{folder}/bin/python" for folder in (".venv", "venv")]
+    python = next((path for path in pythons if around.is_there(path)), "python3")
+    start = _find_command_prefix("pytest", around.commands) or (python, "-m", "pytest")
+    quiet = ("-q", "-p", "no:cacheprovider")
+    ids = [f"{path}::{name.replace('.', '::')}" for path, name in chosen.qualified]
+    pytest = FocusedCommand(
+        (*start, *quiet, *(ids or chosen.files)), re.compile(r"\b(\d+) (?:passed|failed)")
+    )
+    start = _find_command_prefix("unittest", around.commands) or (python, "-m", "unittest")
+    named = [word for name in chosen.names for word in ("-k", f"*.{name}")]
+    unittest = FocusedCommand((*start, *named, *chosen.files), re.compile(r"^Ran (\d+) test", re.M))
+    first = any("unittest" in command for command in around.commands)
+    yield from (unittest, pytest) if first else (pytest, unittest)
+
+
+def _build_javascript_commands(
+    chosen: SelectedTests, around: Surroundings
+) -> Iterator[FocusedCommand]:
+    local = "node_modules/.bin/"
+    names = "|".join(re.escape(name) for name in chosen.names)
+    runners = {
+        "vitest": (("run", "-t", names), r"^\s*Tests\s.*?(\d+) (?:passed|failed)"),
+        "jest": (("-t", names), r"^Tests:.*?(\d+) (?:passed|failed)"),
+        "mocha": (("-g", names), r"^\s*(\d+) (?:passing|failing)"),
+        "ava": ((), r"(\d+) tests? (?:passed|failed)"),
+    }
+    for name, (words, ran) in runners.items():
+        if around.is_there(local + name):
+            yield FocusedCommand((local + name, *words, *chosen.files), re.compile(ran, re.M))
+    ran_by_node = re.compile(r"^(?:#|ℹ) (?:pass|fail) (\d+)", re.M)
+    yield FocusedCommand(
+        ("node", "--test", f"--test-name-pattern={names}", *chosen.files), ran_by_node
+    )
+
+
+def _build_go_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+    folders = dict.fromkeys(f"./{PurePosixPath(path).parent}" for path in chosen.files)
+    names = "|".join(re.escape(name) for name in chosen.names)
+    argv = ("go", "test", "-count=1", "-v", "-run", f"^({names})$", *folders)
+    yield FocusedCommand(argv, re.compile(r"^--- (?:PASS|FAIL): ", re.M))
+
+
+def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+    classes = tuple(PurePosixPath(path).stem for path in chosen.files)
+    methods = "+".join(chosen.names) if len(classes) == 1 else ""
+    tests = f"{classes[0]}#{methods}" if re.fullmatch(r"[\w+]+", methods) else ",".join(classes)
+    ran = re.compile(r"Tests run: (\d+)|Total (\d+)|(\d+) tests? completed")
+    commands = " ".join(around.commands)
+    if "mvn" in commands:
+        start = (
+            _find_command_prefix("mvn", around.commands)
+            or _find_command_prefix("./mvnw", around.commands)
+            or ("mvn",)
+        )
+        yield FocusedCommand((*start, "-B", "-o", "test", f"-Dtest={tests}"), ran)
+    if "gradle" in commands:
+        gradle = _find_command_prefix("gradle", around.commands) or _find_command_prefix(
+            "./gradlew", around.commands
+        )
+        chosen_classes = (word for name in classes for word in ("--tests", f"*{name}"))
+        argv = (*(gradle or ("gradle",)), "--offline", "-i", "cleanTest", "test", *chosen_classes)
+        yield FocusedCommand(argv, re.compile(r"^\S.* > .* (?:PASSED|FAILED)$", re.M))
+    if "sbt" in commands:
+        yield FocusedCommand(("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}"), ran)
+
+
+def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+    argv = ("cargo", "test", "--offline", "--", *chosen.names)
+    yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
+
+
+def _build_ruby_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+    bundled = ("bundle", "exec") if any("bundle" in each for each in around.commands) else ()
+    if all(path.endswith("_spec.rb") for path in chosen.files):
+        yield FocusedCommand(
+            (*bundled, "rspec", *chosen.files), re.compile(r"^(\d+) examples?", re.M)
+        )
+        return
+    load = "".join(f"require './{path}';" for path in chosen.files)
+    argv = (*bundled, "ruby", "-Ilib", "-Itest", "-e", load)
+    yield FocusedCommand(argv, re.compile(r"^(\d+) (?:runs|tests),", re.M))
+
+
+def _build_php_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
+    for path in chosen.files:
+        argv = ("vendor/bin/phpunit", path)
+        yield FocusedCommand(argv, re.compile(r"OK \((\d+) test|Tests: (\d+)"))
+
+
+_MAKERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedCommand]]] = {
+    "python": _build_python_commands,
+    **dict.fromkeys(("javascript", "typescript", "tsx"), _build_javascript_commands),
+    "go": _build_go_commands,
+    **dict.fromkeys(("java", "kotlin", "scala"), _build_jvm_commands),
+    "rust": _build_rust_commands,
+    "ruby": _build_ruby_commands,
+    "php": _build_php_commands,
+}
+
+
+def _find_command_prefix(program: str, commands: Sequence[str]) -> tuple[str, ...] | None:
+    """The words of a command up to the program: ``poetry run pytest -x`` begins as it does."""
+    for command in commands:
+        words = shlex.split(command)
+        for number, word in enumerate(words):
+            if PurePosixPath(word).name == PurePosixPath(program).name:
+                return tuple(words[: number + 1])
+    return None

@@ -1,0 +1,173 @@
+"""test-cannot-fail: assertions that hold whatever the code does."""
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects, list_doubles
+from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
+from gitlab_nightshift.verdict.flags.unreached_assertions import (
+    find_empty_loops,
+    find_swallowed_assertions,
+    find_unawaited_assertions,
+)
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.assertion_words import RAISES, normalize_name
+from gitlab_nightshift.verdict.syntax.assertions import Assertion
+from gitlab_nightshift.verdict.syntax.nodes import (
+    CALLS,
+    LITERALS,
+    read_text,
+    unwrap_node,
+    walk,
+)
+from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls, read_assignment
+
+_TABLE = RuleTable(__file__)
+
+_ABOUT_EQUALITY = _TABLE.get_pattern("about_equality")
+_ABOUT_SAMENESS = _TABLE.get_pattern("about_sameness")
+
+
+_DOUBLES = frozenset("Mock MagicMock AsyncMock create_autospec".split())
+
+
+def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Assertions that came and can never fail."""
+    tests = match_tests(change)
+    before = {id(new): old for old, new in tests.changed}
+    for version in tests.touched:
+        old = before.get(id(version))
+        known = {why for why, _ in _list_certain_assertions(old)} if old else set()
+        reported: set[int] = set()
+        for why, at in _list_certain_assertions(version):
+            if why not in known and at not in reported:
+                reported.add(at)
+                yield RuleViolation(version.file.path, at, f"{version.name} cannot fail: {why}")
+
+
+def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
+    for assertion in version.assertions:
+        if why := _describe_certainty(assertion, version):
+            yield f"{why}: {format_excerpt(' '.join(assertion.key))}", assertion.line
+    if version.test.body is not None:
+        yield from find_swallowed_assertions(version, version.test.body)
+        yield from find_empty_loops(version, version.test.body)
+        if version.test.language.name in ("javascript", "typescript", "tsx"):
+            yield from find_unawaited_assertions(version, version.test.body)
+    yield from _find_echoes(version)
+
+
+def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
+    """Why an assertion always holds; empty where it may fail."""
+    parts = [unwrap_node(part) for part in assertion.parts]
+    if assertion.word in RAISES or assertion.word in ("fail", "helper", "verify", "succeeds"):
+        return ""
+    if assertion.word == "always":
+        return "it holds for every value"
+    if not parts:
+        return ""
+    return _describe_by_parts(assertion, parts) or (
+        _compare_sides(parts[0], parts[1], version)
+        if len(parts) > 1 and not assertion.negated and _is_comparing(assertion)
+        else ""
+    )
+
+
+def _describe_by_parts(assertion: Assertion, parts: list[Node]) -> str:
+    is_truth = assertion.word == "true"
+    if is_truth and parts[0].type == "tuple":
+        return "a tuple is always true"
+    if all(map(_is_constant, parts[:2])) and (len(parts) > 1 or is_truth):
+        return "it compares constants"
+    if is_truth and _is_constant(parts[0]) and not assertion.negated:
+        return "it checks a constant"
+    if is_truth and parts[0].type in _ALWAYS_TRUE:
+        return "its condition is always true"
+    return "a size is never less than zero" if _is_trivial_bound(assertion) else ""
+
+
+_ALWAYS_TRUE = _TABLE.get_words("always_true")
+_COMPARING = _TABLE.get_words("comparing")
+
+
+def _is_comparing(assertion: Assertion) -> bool:
+    return "equal" in assertion.word or assertion.word in _COMPARING
+
+
+def _is_constant(node: Node) -> bool:
+    """A literal, or a list of literals."""
+    return node.type in LITERALS and not any(
+        each.type in ("interpolation", "template_substitution") for each in node.children
+    )
+
+
+def _is_trivial_bound(assertion: Assertion) -> bool:
+    said = "".join(assertion.key)
+    sized = re.search(r"(len\(|\.length|\.size|\.count|Count\b|\.len\(|\.size\(\)|length)", said)
+    if not sized:
+        return False
+    return bool(
+        re.search(r"(>=(0|\b0\b)\D*$|>-1\D*$|>=0[,)\"]|toBeGreaterThanOrEqual\(0\)|toBeGreaterThan\(-1\)"
+                  r"|isGreaterThanOrEqualTo\(0\)|isNotNegative|GreaterOrEqual\(.*,0\)|GreaterEqual\(.*,0\)"
+                  r"|be>=0|0<=len)", said)
+    )  # fmt: skip
+
+
+def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
+    """Both sides are the same code, directly or through a variable that is named as expected."""
+    left, right = read_text(one), read_text(other)
+    named = _ABOUT_SAMENESS.search(version.test.name)
+    has_call = any(node.type in CALLS for node in walk(one))
+    if left == right:
+        meant = named if has_call else _ABOUT_EQUALITY.search(version.test.name)
+        return "" if meant else "it compares a value with itself"
+    values = version.values
+    first, second = values.get(left, left), values.get(right, right)
+    if first != second or named:
+        return ""
+    if (
+        _is_expected(left)
+        or _is_expected(right)
+        or (has_call and _is_just_before(version, left, right))
+    ):
+        return "both sides are the same"
+    return ""
+
+
+def _is_just_before(version: TestVersion, left: str, right: str) -> bool:
+    """Nothing happens between a variable and the assertion that repeats its value."""
+    for node in walk(version.test.node):
+        pair = read_assignment(node)
+        if pair and read_text(pair[0]) in (left, right):
+            outer = node.parent if node.parent and node.parent.child_count == 1 else node
+            after = outer.next_named_sibling or (
+                outer.parent.next_named_sibling if outer.parent else None
+            )
+            said = read_text(after)
+            return after is not None and left in said and right in said
+    return False
+
+
+def _is_expected(name: str) -> bool:
+    return normalize_name(name).startswith(("expect", "want", "exp")) and name.isidentifier()
+
+
+def _find_echoes(version: TestVersion) -> Iterator[tuple[str, int]]:
+    """Assertions on what a double of the test returns."""
+    looked_at = find_subjects(version)
+    for name, at in list_doubles(version):
+        if name in looked_at and name not in ("get", "return_value"):
+            yield f"it checks what its own double of {name} returns", at
+    stubbed = re.findall(r"(\w+)\.return_value\s*=", read_text(version.test.node))
+    for assertion in version.assertions:
+        behind = (
+            find_origin_calls(assertion.parts[0], version.origins)
+            if assertion.parts
+            else frozenset()
+        )
+        for name in stubbed:
+            if behind - _DOUBLES == {name}:
+                yield f"it checks what its own double {name} returns", assertion.line

@@ -1,0 +1,318 @@
+"""test-deleted and test-renamed-away: tests that are not there for the runner any more."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects
+from gitlab_nightshift.verdict.flags.matched_tests import (
+    MOST_PAIRS,
+    SIMILAR,
+    TestVersion,
+    compute_similarity,
+    count_words,
+    format_excerpt,
+    list_functions_after,
+    match_tests,
+)
+from gitlab_nightshift.verdict.flags.product_code import find_removed_names
+from gitlab_nightshift.verdict.flags.unparsed_tests import (
+    find_deleted_line_tests,
+    find_line_tests_renamed_away,
+)
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists, list_called_tests
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_test_file
+from gitlab_nightshift.verdict.syntax.nodes import (
+    CALLS,
+    LAMBDAS,
+    find_field,
+    list_tokens,
+    read_chain,
+    read_line_number,
+    read_text,
+    walk,
+)
+from gitlab_nightshift.verdict.syntax.single_test import Test
+
+_TABLE = RuleTable(__file__)
+
+_STILL_THERE = 0.7
+_OTHER_TESTS = _TABLE.get_pattern("other_tests")
+
+
+def find_tests_renamed_away(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Tests whose body lives on where no runner collects it."""
+    for file in change.files:
+        if _moved_out(file.old_path, file.path):
+            yield RuleViolation(
+                file.old_path, 0, f"{file.old_path} is {file.path} now: no runner collects it."
+            )
+    for version, where, line, name in _find_renamed(change):
+        if not _moved_out(version.file.old_path, version.file.path):
+            yield RuleViolation(
+                where,
+                line,
+                f"{version.name} is {name} now, which no runner collects: keep its old name.",
+            )
+    yield from find_line_tests_renamed_away(change)
+
+
+def _moved_out(old: str, new: str) -> bool:
+    """A file of tests got a name or a place where no runner looks."""
+    if old == new or not is_test_file(old) or old.endswith(".rs"):
+        return False
+    if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
+        return True
+    if old.endswith(_BY_PLACE) and beside_tests(old) and not beside_tests(new):
+        return True
+    return bool(_AWAY.search(new)) and not _AWAY.search(old)
+
+
+_BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
+_AWAY = _TABLE.get_pattern("away")
+_BY_NAME = _TABLE.get_pattern("by_name")
+
+
+def _find_renamed(change: Changeset) -> list[tuple[TestVersion, str, int, str]]:
+    gone = match_tests(change).gone
+    if not gone:
+        return []
+    others = [
+        (file.path, function.line, function.qualified, count_words(function.body), function.name)
+        for file, side, function in list_functions_after(change)
+        if not function.is_class and function.node not in [test.node for test in side.tests]
+    ]
+    for file in change.files:
+        side = read_sides(file)[1]
+        if side.root is not None and side.language is not None and not side.is_test_file:
+            others += [
+                (file.path, test.line, test.qualified, count_words(test.body), test.name)
+                for test in list_called_tests(side.root, side.language, side.path)
+            ]
+        if side.root is not None and side.is_test_file:
+            others += [
+                (file.path, read_line_number(node), _find_lambda_name(node), count_words(node), "")
+                for node in walk(side.root)
+                if node.type in LAMBDAS and node.parent is not None and _find_lambda_name(node)
+            ]
+    if len(gone) * len(others) > MOST_PAIRS:
+        return []
+    found = []
+    for version in gone:
+        scored = [
+            (compute_similarity(version.bag, bag), path, line, name)
+            for path, line, name, bag, last in others
+            if len(bag) > 2 or last == version.test.name
+        ]
+        best = max(scored, default=None)
+        if best and best[0] >= _STILL_THERE:
+            found.append((version, best[1], best[2], format_excerpt(best[3])))
+    return found
+
+
+def _find_lambda_name(node: Node) -> str:
+    """The variable that a function is put into."""
+    parent = node.parent
+    if parent is None or parent.type not in ("variable_declarator", "short_var_declaration"):
+        return ""
+    return read_text(find_field(parent, "name", "left"))
+
+
+def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Tests that are gone although what they tested is still there."""
+    renamed = {id(version) for version, *_ in _find_renamed(change)}
+    names = find_removed_names(change) if match_tests(change).gone else frozenset()
+    gone = [
+        version
+        for version in match_tests(change).gone
+        if id(version) not in renamed
+        and not _moved_out(version.file.old_path, version.file.path)
+        and not is_commented_out(version)
+        and not _is_unreadable(version)
+        and not _lost_subject(version, names)
+        and not _merged(version, change)
+        and not _has_twin(version, change)
+    ]
+    for file in change.files:
+        mine = [version for version in gone if version.file is file]
+        if file.status == "D" and len(mine) > 1:
+            yield RuleViolation(file.path, 0, f"The file is deleted with its {len(mine)} tests.")
+        elif file.status == "D" and not mine and _is_other_test(file.path, read_sides(file)[0]):
+            yield RuleViolation(file.path, 0, "A file of tests is deleted.")
+        else:
+            for version in mine:
+                detail = f"{version.name} is gone, though what it tests is still there."
+                yield RuleViolation(file.path, version.test.line, detail)
+    yield from _find_deleted_subtests(change)
+    yield from find_deleted_line_tests(change)
+
+
+def _find_deleted_subtests(change: Changeset) -> Iterator[RuleViolation]:
+    """Go: parts of a test that have a name of their own."""
+    for old, new in match_tests(change).changed:
+        known = {name for name, *_ in _list_subtests(old)}
+        bags = [bag for name, bag, _ in _list_subtests(new) if name not in known]
+        said = " ".join(new.words)
+        for name, bag, at in _list_subtests(old):
+            if name in said:
+                continue
+            if not any(compute_similarity(bag, other) >= SIMILAR for other in bags):
+                yield RuleViolation(
+                    old.file.path, at, f"{format_excerpt(name)} is gone from {new.name}."
+                )
+
+
+def _list_subtests(version: TestVersion) -> list[tuple[str, Counter[str], int]]:
+    if version.test.language.name != "go":
+        return []
+    found = []
+    for node in walk(version.test.node):
+        links = read_chain(node) if node.type == "call_expression" else ()
+        args = links[-1].args if len(links) == 2 and links[1].name == "Run" else None
+        if args and len(args) == 2 and args[0].type.endswith("string_literal"):
+            found.append((read_text(args[0]), count_words(args[1]), read_line_number(node)))
+    return found
+
+
+def _is_other_test(path: str, old: Side) -> bool:
+    return old.root is None and bool(_OTHER_TESTS.search(path)) and "snap" not in path
+
+
+def is_commented_out(version: TestVersion) -> bool:
+    """True where the new file has the test as a comment."""
+    said = read_sides(version.file)[1].comment_words
+    if not said:
+        return False
+    words = [
+        word for word in list_tokens(version.test.node) if word.isidentifier() or len(word) > 3
+    ]
+    wanted = Counter(part for word in words for part in re.findall(r"\w+", word))
+    name = re.findall(r"\w+", version.test.name)
+    if not wanted or not all(said[word] for word in name):
+        return False
+    return (wanted & said).total() >= 0.6 * wanted.total()
+
+
+def _is_unreadable(version: TestVersion) -> bool:
+    """A new side that does not parse: the test counts as there where its name is in the text."""
+    side = read_sides(version.file)[1]
+    if not side.source or (side.root is not None and not side.root.has_error):
+        return False
+    return (
+        re.search(rf"\b{re.escape(version.test.name)}\b", side.source.decode("utf-8", "replace"))
+        is not None
+    )
+
+
+def _lost_subject(version: TestVersion, names: frozenset[str]) -> bool:
+    return bool(names & list_called_names(version.test))
+
+
+def list_called_names(test: Test) -> frozenset[str]:
+    """The names that a test calls or reaches into."""
+    found = set()
+    for node in walk(test.node):
+        if node.type in CALLS or node.type in (
+            "keyword_argument",
+            "object_creation_expression",
+            "new_expression",
+        ):
+            found |= {link.name for link in read_chain(node)} | set(list_tokens(node)[:2])
+        elif node.type.endswith(("identifier", "constant")) and read_text(node)[:1].isupper():
+            found.add(read_text(node))
+        elif node.type in ("attribute", "member_expression", "selector_expression", "field_access"):
+            found |= {link.name for link in read_chain(node)}
+    return frozenset(found)
+
+
+def _has_twin(version: TestVersion, change: Changeset) -> bool:
+    """Another test of the file that lives on has the same body."""
+    return any(
+        new.file is version.file and new.bag == version.bag for _, new in match_tests(change).pairs
+    )
+
+
+def _merged(version: TestVersion, change: Changeset) -> bool:
+    """Another test of the change has got the values of this one, and looks at the same thing."""
+    values, looked_at = (
+        _find_literals(_strip_messages(version)),
+        find_subjects(version) or list_called_names(version.test),
+    )
+    keys = {a.key for a in version.assertions}
+    tests = match_tests(change)
+    before = {id(new): old for old, new in tests.changed}
+    if len(tests.gone) * len(tests.touched) > MOST_PAIRS:
+        return False
+    for other in tests.touched:
+        if keys and keys <= {a.key for a in other.assertions}:
+            return True
+        if (
+            not (looked_at - _COMMON) & (find_subjects(other) | list_called_names(other.test))
+            or not other.assertions
+        ):
+            continue
+        old = before.get(id(other))
+        theirs = Counter(list_tokens_with_tables(other)) - Counter(
+            list_tokens_with_tables(old) if old else ()
+        )
+        said = " ".join(theirs)
+        found = sum(value in said for value in values)
+        if (
+            values
+            and found >= 0.75 * len(values)
+            and _rank_assertions(other) >= _rank_assertions(version)
+        ):
+            return True
+    return False
+
+
+_COMMON = _TABLE.get_words("common")
+
+
+def _rank_assertions(version: TestVersion) -> int:
+    return max((a.rank for a in version.assertions), default=0)
+
+
+def _strip_messages(version: TestVersion) -> tuple[str, ...]:
+    """The words of a test, those left out that it prints when it fails."""
+    body = version.test.body or version.test.node
+    messages = [
+        word
+        for node in walk(body)
+        if node.type == "call_expression" and _TELLS.match(read_text(node)[:40])
+        for word in list_tokens(node)
+    ]
+    return tuple((Counter(list_tokens(body)) - Counter(messages)).elements())
+
+
+_TELLS = _TABLE.get_pattern("tells")
+
+
+def _find_literals(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(
+        word.strip("\"'`") or '""'
+        for word in words
+        if word[:1] in "\"'`" or re.fullmatch(r"-?\d[\d_.]*[a-zA-Z]*", word)
+    )
+
+
+def list_tokens_with_tables(version: TestVersion) -> tuple[str, ...]:
+    """The words of a test and of the tables and functions of its file that it names."""
+    found = list(version.words)
+    for mark in version.test.marks:
+        found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
+    found += [word for node in find_iterated_lists(version.test) for word in list_tokens(node)]
+    named = version.side.named
+    for name in {word.strip("\"'") for word in found} & named.keys():
+        found += [
+            word for node in named[name] if node != version.test.node for word in list_tokens(node)
+        ]
+    return tuple(found)
+
+
+_LONGEST_MARK = 4000

@@ -1,0 +1,84 @@
+"""Dependency manifests and lock files, touched where they name dependencies.
+
+A night refuses the whole file (``policy.find_violations``); here, where people's changes are judged
+too, a manifest that holds other settings counts by the parts that decide what is installed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gitlab_nightshift import policy
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.tooling.settings_parser import parse_data
+
+_TABLE = RuleTable(__file__)
+_COMMENTED = _TABLE.get_pattern("commented")
+
+
+def find_dependency_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """A manifest or lock file that names other dependencies than before."""
+    for file in change.files:
+        paths = {file.path, file.old_path}
+        touched = any(policy.matches(path, policy.DEPENDENCY_FILES) for path in paths)
+        if touched and (part := _find_changed_part(file)):
+            yield RuleViolation(
+                file.path, _find_line(file), f"Another choice of what is installed: {part}."
+            )
+
+
+def _find_changed_part(file: ChangedFile) -> str:
+    """What decides about dependencies and differs; "" where nothing does."""
+    name = file.path.rpartition("/")[2].lower()
+    if not file.deleted and not file.added and file.status == "M" and not file.binary:
+        return ""
+    if parts := _find_row(name, "parts"):
+        return _compare_parts(file, parts["names"].split())
+    if lines := _find_row(name, "lines"):
+        return _compare_lines(file, _TABLE.compile(lines["matter"], re.IGNORECASE).search)
+    if _COMMENTED.search(file.path.rpartition("/")[2]):
+        return _compare_lines(file, lambda text: not re.match(r"\s*(#|//|$)", text))
+    return "the file" if file.status != "R" or file.added or file.deleted else ""
+
+
+def _find_row(name: str, kind: str) -> Any:
+    rows = _TABLE.entries[kind]
+    return next((row for row in rows if re.search(row["file"], name)), None)
+
+
+def _compare_parts(file: ChangedFile, parts: list[str]) -> str:
+    old, new = (
+        {} if side is None else parse_data(file.path, side) for side in (file.old, file.new)
+    )
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return "the file cannot be read"
+    differing = [part for part in parts if _read_value(old, part) != _read_value(new, part)]
+    return ", ".join(differing)
+
+
+def _read_value(data: Any, path: str) -> Any:
+    head, _, rest = path.partition(".")
+    if not isinstance(data, Mapping):
+        return None
+    if path in data:  # INI sections are called "options.extras_require"
+        return data[path] or None
+    return _read_value(data.get(head), rest) if rest else data.get(head) or None
+
+
+def _compare_lines(file: ChangedFile, matters: Callable[[str], object]) -> str:
+    """Changed lines that matter, unless the same ones are only in another order."""
+    old, new = (
+        sorted(re.sub(r"\s*(#|//).*| ", "", line.text) for line in side if matters(line.text))
+        for side in (file.deleted, file.added)
+    )
+    if old == new:
+        return ""
+    changed = [line for line in (*new, *old) if (line in new) != (line in old)] or new or old
+    return changed[0][:80]
+
+
+def _find_line(file: ChangedFile) -> int:
+    lines = file.added or file.deleted
+    return lines[0].number if lines else 0

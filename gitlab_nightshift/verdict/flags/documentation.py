@@ -1,0 +1,289 @@
+"""Links and code examples in changed documentation."""
+
+import ast
+import json
+import posixpath
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_TABLE = RuleTable(__file__)
+
+_MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
+_ANCHORS = _TABLE.get_pattern("anchors")
+_SITE = _TABLE.get_pattern("site")
+LARGEST = 500_000
+MOST_GUIDES = 100
+_OPTION = compile_lazily(r"(?<![\w-])--[a-z][\w-]+")
+_QUOTED = compile_lazily(r"[\"'`](--[a-z][\w-]+)[\"'`=\s]")
+_GUIDE = compile_lazily(r"(?i)^(README[^/]*|[^/]+\.(md|rst|adoc)|docs?/.+\.(md|rst|adoc|txt))$")
+_SAYS_PAST = compile_lazily(r"(?i)change|history|news|release|upgrad|migrat")
+
+
+def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Relative links and anchors that lead nowhere: new ones, and those that the change breaks."""
+    gone = {file.old_path for file in change.files if file.status in "DR"}
+    for file in _list_documents(change):
+        added = {line.number for line in file.added}
+        headings = set(_list_heading_anchors(file.old_lines)) - set(
+            _list_heading_anchors(file.new_lines)
+        )
+        for number, target in _list_links(file.new_lines):
+            broken = target[1:] in headings or _resolve_target(file.path, target) in gone
+            if (number in added or broken) and (
+                why := _describe_broken_link(change, file.path, target)
+            ):
+                yield RuleViolation(file.path, number, f"{target} {why}.")
+
+
+def find_outdated_options(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Options of a command that the change takes out of the code, and that the docs still name."""
+    gone = _find_gone_options(change)
+    changed = {file.path for file in change.files}
+    for path in _list_guides(change) if gone else ():
+        text = (change.read(path) or b"")[:LARGEST].decode("utf-8", "replace")
+        for number, line in enumerate(text.splitlines(), 1):
+            for option in _OPTION.findall(line):
+                if option in gone:
+                    where = path if path in changed else gone[option]
+                    detail = f"{option} is gone from the code, and {path}:{number} names it."
+                    yield RuleViolation(where, number if where == path else 0, detail)
+
+
+def _list_guides(change: Changeset) -> list[str]:
+    found = (path for path in sorted(change.paths()) if _GUIDE.search(path))
+    return [path for path in found if not _SAYS_PAST.search(path)][:MOST_GUIDES]
+
+
+def _find_gone_options(change: Changeset) -> dict[str, str]:
+    """By option the file that held it, where no changed file holds it any more."""
+    code = [file for file in change.files if is_product(file.path) and find_language(file.path)]
+    left = {option for file in code for line in file.new_lines for option in _QUOTED.findall(line)}
+    gone = {
+        option: file.path
+        for file in code
+        for line in file.deleted
+        for option in _QUOTED.findall(line.text)
+    }
+    return {option: path for option, path in gone.items() if option not in left}
+
+
+def _list_documents(change: Changeset) -> Iterator[ChangedFile]:
+    for file in change.files:
+        new = file.new
+        if file.added and new is not None and len(new) <= LARGEST and _MARKDOWN.search(file.path):
+            yield file
+
+
+def _parse_markdown(lines: list[str]) -> "list[Token]":
+    from markdown_it import MarkdownIt
+
+    text = "\n".join(lines)
+    if text.startswith("---\n") and "\n---\n" in text:  # front matter; the lines keep their numbers
+        head, _, body = text[4:].partition("\n---\n")
+        text = "\n" * (head.count("\n") + 3) + body
+    return MarkdownIt("commonmark").enable("table").parse(text)
+
+
+def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Line and target of each link and image; one whose target is defined elsewhere is there."""
+    for token in _parse_markdown(lines):
+        for inner in token.children or ():
+            target = inner.attrGet("href") or inner.attrGet("src")
+            if isinstance(target, str) and token.map:
+                block = range(token.map[0], min(token.map[1], len(lines)))
+                plain = unquote(target)
+                holds = (n for n in block if target in lines[n] or plain in lines[n])
+                defined = (n for n, line in enumerate(lines) if _defines(line, plain))
+                yield next(holds, next(defined, token.map[0])) + 1, target
+
+
+def _defines(line: str, target: str) -> bool:
+    return line.lstrip().startswith("[") and "]:" in line and target in line
+
+
+def _resolve_target(path: str, target: str) -> str:
+    """The file that a target names, by its path in the repository."""
+    named = unquote(urlsplit(target).path)
+    folder = "" if named.startswith("/") else posixpath.dirname(path)
+    return posixpath.normpath(posixpath.join(folder, named.lstrip("/"))) if named else path
+
+
+def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
+    parts = urlsplit(target)
+    if parts.scheme or parts.netloc or target.startswith(("{", "<", "%7B")):
+        return ""
+    place = _resolve_target(path, target)
+    if parts.path and not _exists(change, place):
+        return "" if _is_route(change, place, unquote(parts.path)) else "leads nowhere"
+    if (
+        parts.fragment
+        and _MARKDOWN.search(place)
+        and not _has_anchor(change, place, parts.fragment)
+    ):
+        return "names a heading that is not there"
+    return ""
+
+
+def _exists(change: Changeset, place: str) -> bool:
+    paths = change.paths()
+    if place in (".", "") or place in paths:
+        return True
+    folder = place.rstrip("/") + "/"
+    return place.startswith("../") or any(path.startswith(folder) for path in paths)
+
+
+def _is_route(change: Changeset, place: str, named: str) -> bool:
+    """Addresses of a generated site and of GitLab's own pages are no files."""
+    if re.match(
+        r"(\.\./)*(-|issues|merge_requests|pipelines|wikis|releases|tags|blob|tree|raw)(/|$)", place
+    ):
+        return True
+    bare = place.removesuffix(".html").rstrip("/")
+    site = any(_SITE.search(path) for path in change.paths())
+    pages = (f"{bare}.md", f"{bare}/index.md", f"{bare}/README.md", f"{bare}.mdx", f"{bare}.rst")
+    return site and (named.startswith("/") or any(page in change.paths() for page in pages))
+
+
+def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
+    data = change.read(place)
+    if (
+        data is None
+        or len(data) > LARGEST
+        or re.fullmatch(r"L\d+(-L?\d+)?|note-.*|fn:?.*", fragment)
+    ):
+        return True
+    lines = data.decode("utf-8", "replace").split("\n")
+    text = "\n".join(lines)
+    known = {name for found in _ANCHORS.findall(text) for name in found if name}
+    return unquote(fragment).lower() in {
+        name.lower() for name in known | set(_list_heading_anchors(lines))
+    }
+
+
+def _list_heading_anchors(lines: list[str]) -> Iterator[str]:
+    """Anchors as GitLab and GitHub make them of headings; the second of a kind gets a number."""
+    seen: dict[str, int] = {}
+    tokens = _parse_markdown(lines)
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open":
+            plain = "".join(
+                t.content for t in inline.children or () if t.type in ("text", "code_inline")
+            )
+            slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+            yield f"{slug}-{seen[slug]}" if slug in seen else slug
+            yield re.sub(r"-{2,}", "-", slug)
+            seen[slug] = seen.get(slug, 0) + 1
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+
+def find_broken_examples(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Code blocks that changed and do not parse."""
+    for file in _list_documents(change):
+        added = {line.number for line in file.added}
+        for token in _parse_markdown(file.new_lines):
+            if token.type != "fence" or not token.map:
+                continue
+            first, last = token.map[0] + 1, token.map[1]
+            if added.isdisjoint(range(first, last + 1)):
+                continue
+            checker = _CHECKERS.get(_parse_language(token.info))
+            if checker and (why := _describe_parse_error(checker, token.content)):
+                yield RuleViolation(file.path, first, f"The example does not parse: {why}.")
+
+
+def _parse_language(info: str) -> str:
+    return re.split(r"[\s{,:]", info.strip().lstrip("{."))[0].lower().rstrip("}")
+
+
+def _describe_parse_error(check: Callable[[str], None], text: str) -> str:
+    if _PLACEHOLDERS.search(text):
+        return ""
+    try:
+        check(textwrap.dedent(text))
+    except SyntaxError as error:
+        return f"{error.msg}, line {error.lineno}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error).partition("\n")[0]
+    return ""
+
+
+_PLACEHOLDERS = _TABLE.get_pattern("placeholders", re.MULTILINE)
+
+
+def _check_python(text: str) -> None:
+    if re.search(r"^\s*(>>>|In \[\d+\]:)", text, re.MULTILINE):
+        text = _extract_typed_input(text)
+    ast.parse(text if text.strip() else "pass")
+
+
+def _extract_typed_input(text: str) -> str:
+    """What is typed at the prompts of a session, without what is answered."""
+    found = re.findall(r"^[ \t]*(?:>>>|\.\.\.|In \[\d+\]:) ?(.*)$", text, re.MULTILINE)
+    return "\n".join(found)
+
+
+def _check_json(text: str) -> None:
+    from gitlab_nightshift.verdict.tooling.settings_parser import from_json
+
+    from_json(text)
+
+
+def _check_json_lines(text: str) -> None:
+    for line in text.splitlines():
+        if line.strip():
+            json.loads(line)
+
+
+def _check_yaml(text: str) -> None:
+    import yaml
+
+    try:
+        list(yaml.parse(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def _check_toml(text: str) -> None:
+    tomllib.loads(text)
+
+
+def _build_tree_checker(language: str) -> Callable[[str], None]:
+    def check(text: str) -> None:
+        from gitlab_nightshift.verdict.syntax.languages import find_language, load_parser
+
+        known = find_language(f"x.{language}")
+        if known is not None:
+            root = load_parser(known).parse(text.encode("utf-8", "replace")).root_node
+            if root.has_error:
+                raise ValueError("a mistake in the syntax")
+
+    return check
+
+
+_CHECKERS: dict[str, Callable[[str], None]] = {
+    **dict.fromkeys(("python", "py", "python3", "pycon", "python-console"), _check_python),
+    **dict.fromkeys(("json", "jsonc"), _check_json),
+    **dict.fromkeys(("jsonl", "ndjson"), _check_json_lines),
+    **dict.fromkeys(("yaml", "yml"), _check_yaml),
+    "toml": _check_toml,
+    **dict.fromkeys(("js", "javascript", "mjs", "node"), _build_tree_checker("js")),
+    **dict.fromkeys(("ts", "typescript"), _build_tree_checker("ts")),
+    "tsx": _build_tree_checker("tsx"),
+    "jsx": _build_tree_checker("js"),
+}

@@ -1,0 +1,254 @@
+"""What else makes a test demand less: a double for its subject, patience, new snapshots."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from gitlab_nightshift.flag_registry import Level
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
+from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.assertions import Assertion
+from gitlab_nightshift.verdict.syntax.nodes import CALLS, find_field, read_chain, read_text, walk
+from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls, read_assignment
+
+_TABLE = RuleTable(__file__)
+
+_PATIENCE = _TABLE.get_pattern("patience")
+_SLEEP = _TABLE.get_pattern("sleep")
+_SNAPSHOT = _TABLE.get_pattern("snapshot")
+_DOUBLE = compile_lazily(
+    r"""(?:\bpatch(?:\.object)?|monkeypatch\.setattr|mocker\.patch(?:\.object)?|mocker\.spy)\s*\(\s*
+        (?P<target>[^)]*?)(?:,\s*(?:return_value|side_effect|new|lambda|autospec|Mock|MagicMock)|\)|,)""",
+    re.VERBOSE,
+)
+
+
+def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
+    """Tests in which a double now replaces the function that they test."""
+    for old, new in match_tests(change).changed:
+        before = {name for name, _ in list_doubles(old)}
+        for name, at in list_doubles(new):
+            if name not in before and name in find_subjects(new):
+                yield RuleViolation(
+                    new.file.path,
+                    at,
+                    f"{new.name} puts a double in place of {name}, which it tests.",
+                )
+        if replaced := _find_replaced_variable(old, new):
+            yield RuleViolation(
+                new.file.path,
+                new.test.line,
+                f"{new.name} looks at a double now: {format_excerpt(replaced)}",
+            )
+    yield from _find_mocked_modules(change)
+
+
+def _find_replaced_variable(old: TestVersion, new: TestVersion) -> str:
+    """A variable that is asserted and holds a double now, empty where there is none."""
+    before, after = _collect_assignments(old.test.node), _collect_assignments(new.test.node)
+    roots = {re.split(r"\W", a.subject, maxsplit=1)[0] for a in new.assertions}
+    for pair in [read_assignment(node) for node in walk(new.test.node)]:
+        if pair and roots & set(re.findall(r"\w+", read_text(pair[0])[:200])):
+            roots |= set(re.findall(r"\w+", read_text(pair[1])[:200]))
+    for name, value in after.items():
+        if name in roots and _FAKE.search(value) and not _FAKE.search(before.get(name, value)):
+            return f"{name} = {value}"
+    return ""
+
+
+def _collect_assignments(node: Node) -> dict[str, str]:
+    pairs = [read_assignment(each) for each in walk(node)]
+    return {read_text(pair[0]): read_text(pair[1])[:400] for pair in pairs if pair}
+
+
+_FAKE = _TABLE.get_pattern("fake")
+
+
+def _find_mocked_modules(change: Changeset) -> Iterator[RuleViolation]:
+    for file in change.files:
+        stem = re.split(r"[._-](?:test|spec)\b", file.path.rsplit("/", 1)[-1])[0]
+        if file.status == "A" or stem == file.path.rsplit("/", 1)[-1]:
+            continue
+        for added in file.added:
+            found = re.search(r"\b(?:jest|vi)\.mock\(\s*[\"'`]([^\"'`]+)", added.text)
+            if found and found[1].rsplit("/", 1)[-1].split(".")[0] == stem:
+                yield RuleViolation(
+                    file.path, added.number, f"{found[1]}, which the file tests, is mocked now."
+                )
+
+
+def list_doubles(version: TestVersion) -> list[tuple[str, int]]:
+    """The functions that a test replaces by doubles, with the line."""
+    found = [
+        (_extract_last_name(match["target"]), version.test.line)
+        for mark in version.test.marks
+        for match in _DOUBLE.finditer(mark[:4000])
+    ]
+    for node in walk(version.test.node):
+        if node.type in CALLS or node.type in ("assignment", "assignment_expression"):
+            name = _find_doubled_function(node)
+            if name:
+                found.append((name, node.start_point[0] + 1))
+    return [(name, at) for name, at in found if name]
+
+
+def _find_doubled_function(node: Node) -> str:
+    """The function that a statement replaces; empty where it replaces none."""
+    if node.end_byte - node.start_byte > _LONGEST_STATEMENT:
+        return ""
+    if node.type in ("assignment", "assignment_expression"):
+        target, value = read_text(find_field(node, "left")), read_text(find_field(node, "right"))
+        return _extract_last_name(target) if "." in target and _MOCK.match(value) else ""
+    words, code = [link.name for link in read_chain(node)], read_text(node)
+    if words[-1:] and words[-1] in ("patch", "object", "setattr"):
+        at = max(code.find("patch("), code.find("patch.object"), 0)
+        match = _DOUBLE.match(code[at:])
+        return _extract_last_name(match["target"]) if match else ""
+    for names, pattern in _STUBS:
+        if any(names.match(word) for word in words):
+            found = pattern.search(code)
+            return found[1] if found else ""
+    return ""
+
+
+_LONGEST_STATEMENT = 4000
+_MOCK = _TABLE.get_pattern("mock")
+_STUBS = (
+    (
+        compile_lazily(
+            r"mockReturn|mockImpl|mockResolved|mockRejected|returns$|callsFake|resolves$"
+        ),
+        compile_lazily(r"(?:spyOn|stub)\(\s*[\w.]+\s*,\s*[\"'](\w+)"),
+    ),
+    (
+        compile_lazily(r"(allow|stubs|stub)$"),
+        compile_lazily(r"(?:receive|stubs|stub)\(?\s*:(\w+)"),
+    ),
+    (
+        compile_lazily(r"(when|doReturn|given|every)$"),
+        compile_lazily(r"(?:when|given|every)\s*[({]\s*[\w.]*?\b(\w+)\s*\("),
+    ),
+)
+
+
+def _extract_last_name(target: str) -> str:
+    quoted: list[str] = re.findall(r"[\"']([\w.]+)[\"']", target)
+    if quoted:
+        return quoted[-1].rsplit(".", 1)[-1]
+    return re.sub(r"\W+$", "", target).rsplit(".", 1)[-1]
+
+
+def find_subjects(version: TestVersion) -> frozenset[str]:
+    """The functions whose results a test asserts, through its variables."""
+    return frozenset(
+        name
+        for a in version.assertions
+        for part in a.parts[:2]
+        for name in find_origin_calls(part, version.origins)
+    )
+
+
+_HARMLESS = _TABLE.get_words("harmless")
+
+
+def is_computed(expected: Node, assertion: Assertion, version: TestVersion) -> bool:
+    """True where an expected value comes from the function that is tested."""
+    behind = find_origin_calls(expected, version.origins) - _HARMLESS
+    subject = [part for part in assertion.parts if part != expected][:1]
+    tested = frozenset(
+        name for part in subject for name in find_origin_calls(part, version.origins)
+    )
+    return bool(behind & tested - _HARMLESS)
+
+
+def find_added_patience(change: Changeset) -> Iterator[RuleViolation]:
+    """Retries and longer waits that were added to tests that were there."""
+    for old, new in match_tests(change).changed:
+        was, now = _count_waits(old), _count_waits(new)
+        more = list(now - was) or _find_longer_waits(old, new, _PATIENCE)
+        slower = _find_longer_waits(old, new, _SLEEP)
+        for word in (more or slower)[:1]:
+            detail = f"{new.name} is given more patience: {word}."
+            level: Level | None = None if more else "warn"  # a sleep hides a race, or is the test
+            yield RuleViolation(new.file.path, new.test.line, detail, level)
+    for file in change.files:
+        if not any(new.file is file for _, new in match_tests(change).pairs):
+            continue
+        gone = " ".join(each.text for each in file.deleted)
+        for added in file.added:
+            found = re.search(
+                r"\b(jest\.retryTimes|vi\.setConfig\(\{\s*retry|this\.retries|jest\.setTimeout"
+                r"|retries:)",
+                added.text,
+            )
+            if found and found[1] not in gone and not _inside_test(change, file.path, added.number):
+                yield RuleViolation(
+                    file.path, added.number, f"Tests are given more patience: {found[1]}."
+                )
+
+
+def _inside_test(change: Changeset, path: str, number: int) -> bool:
+    return any(
+        new.file.path == path and new.test.line <= number <= new.test.end
+        for _, new in match_tests(change).changed
+    )
+
+
+def _count_waits(version: TestVersion) -> Counter[str]:
+    said = re.sub(r"\"[^\"]*\"|'[^']*'|`[^`]*`", '""', " ".join(version.words))
+    found = Counter(match[1] for match in _PATIENCE.finditer(said))
+    return found + Counter("timeout" for _ in _list_limits(version))
+
+
+def _find_longer_waits(old: TestVersion, new: TestVersion, waits: re.Pattern[str]) -> list[str]:
+    """The words for a wait or for retries whose number grew; of sleeps, also those that came."""
+    was, now = _read_durations(old, waits), _read_durations(new, waits)
+    return [
+        word
+        for word, times in now.items()
+        if (waits is _SLEEP and len(times) > len(was.get(word, [])))
+        or (
+            len(times) == len(was.get(word, []))
+            and any(a > b for a, b in zip(times, was[word], strict=True))
+        )
+    ]
+
+
+def _read_durations(version: TestVersion, waits: re.Pattern[str]) -> dict[str, list[float]]:
+    said = " ".join(version.words)
+    found: dict[str, list[float]] = {}
+    for match in waits.finditer(said):
+        after = _DURATION.search(said[match.end() : match.end() + 90])
+        if after:
+            unit = _UNITS.get((after[2] or "").lower()[:3], 1.0)
+            found.setdefault(match[1], []).append(float(after[1].replace("_", "")) * unit)
+    if waits is _PATIENCE and (limits := _list_limits(version)):
+        found["timeout"] = [*found.get("timeout", []), *limits]
+    return found
+
+
+def _list_limits(version: TestVersion) -> list[float]:
+    """The last argument of a test in JavaScript, in seconds."""
+    if version.test.language.name not in ("javascript", "typescript", "tsx"):
+        return []
+    marks = (mark.replace("_", "") for mark in version.test.marks)
+    return [int(mark) / 1000 for mark in marks if re.fullmatch(r"\d{4,}", mark)]
+
+
+_DURATION = _TABLE.get_pattern("duration")
+_UNITS = {"mil": 0.001, "ms": 0.001, "sec": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "hou": 3600.0}
+
+
+def find_regenerated_snapshots(change: Changeset) -> Iterator[RuleViolation]:
+    """Snapshots whose recorded values changed."""
+    for file in change.files:
+        if _SNAPSHOT.search(file.path) and file.status in "MR" and file.deleted:
+            yield RuleViolation(
+                file.path,
+                file.deleted[0].number,
+                "Recorded values of a snapshot changed: the tests follow the code.",
+            )

@@ -1,0 +1,210 @@
+"""public-name-removed and signature-changed: what callers of product code may miss."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from tree_sitter import Node
+
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
+from gitlab_nightshift.verdict.flags.public_names import find_exports, is_library
+from gitlab_nightshift.verdict.flags.signatures import compare_signatures
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.functions import Function
+from gitlab_nightshift.verdict.syntax.nodes import list_names, read_text
+from gitlab_nightshift.verdict.syntax.parameters import Signature, read_signature
+
+_TABLE = RuleTable(__file__)
+_IMPORTS = _TABLE.get_words("imports")
+
+_MOST_NAMES = 200
+"""Names of a file that aliases are looked for; of more, all count as gone."""
+_BY_FOLDER = ("go", "java", "scala", "kotlin")
+_ANYWHERE = ("ruby", "csharp", "php")
+
+
+def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Public names that nothing stands for any more."""
+    for file in change.files:
+        old, new = read_sides(file)
+        if not is_library(old) or (new.source and new.root is None):
+            continue
+        after = find_exports(new)
+        missing = {name: at for name, at in find_exports(old).items() if name not in after}
+        gone = {
+            name: at
+            for number, (name, at) in enumerate(missing.items())
+            if number > _MOST_NAMES
+            or (not _is_there(name, file, change) and not _is_moved(name, file, change))
+        }
+        for name, at in gone.items():
+            outer = name.rpartition(".")[0]
+            if outer not in gone:
+                yield RuleViolation(
+                    file.path,
+                    at,
+                    f"{format_excerpt(name)} is gone: keep an alias for those who use it.",
+                )
+
+
+def _is_there(name: str, file: ChangedFile, change: Changeset) -> bool:
+    """Declared, imported or assigned in the file after the change; where files of a folder are one
+    package, in any of them."""
+    old, new = read_sides(file)
+    language = old.language.name if old.language else ""
+    others = [new]
+    for other in change.files:
+        after = read_sides(other)[1]
+        if after.language is not None and after.language.name == language and after is not new:
+            folder = after.path.rpartition("/")[0] == old.path.rpartition("/")[0]
+            if language in _ANYWHERE or (language in _BY_FOLDER and folder):
+                others.append(after)
+    return _is_bound(name, new, change) or any(name in find_exports(each) for each in others)
+
+
+def _is_bound(name: str, side: Side, change: Changeset) -> bool:
+    """An alias, an import or a re-export of a top-level name; a method that a parent has now."""
+    outer, _, last = name.rpartition(".")
+    if side.root is None:
+        return False
+    if outer:
+        alias = outer not in find_exports(side) and _is_bound(outer, side, change)
+        return alias or _is_in_class(outer, last, side, change)
+    return last in _find_bound_names(side) or any(
+        function.name == "__getattr__" and not function.outer for function in side.functions
+    )
+
+
+_BOUND: WeakKeyDictionary[Side, frozenset[str]] = WeakKeyDictionary()
+
+
+def _find_bound_names(side: Side) -> frozenset[str]:
+    """The names that imports, re-exports and assignments of a file bind."""
+    if side not in _BOUND:
+        found: set[str] = set()
+        for node in side.root.named_children if side.root is not None else ():
+            kind = node.type.removeprefix("export_")
+            if re.match(r"(function|class|method|struct|enum|trait|impl)", kind):
+                continue
+            if node.type == "expression_statement" and re.match(r"\w+\s*\(", read_text(node)[:60]):
+                continue
+            found |= _extract_bound_names(node)
+        _BOUND[side] = frozenset(found)
+    return _BOUND[side]
+
+
+def _extract_bound_names(node: Node) -> frozenset[str]:
+    if node.type in _IMPORTS:
+        if node.type == "export_statement" and node.child_by_field_name("declaration") is not None:
+            return frozenset()
+        return list_names(node)
+    said = read_text(node)[:4000]
+    return frozenset(re.findall(r"(?:^|[.\s{,(])([A-Za-z_$]\w*)\s*(?:=(?!=)|,|\}|:)", said))
+
+
+def _is_in_class(outer: str, last: str, side: Side, change: Changeset) -> bool:
+    """An alias, a delegation or an attribute of that name in the class, or its parent has it."""
+    word = re.escape(last)
+    stands = re.compile(
+        rf"(?m)^\s*{word}\s*=|\balias(_method)?\s+:?{word}\b|\bpub use\b.*{word}"
+        rf"|\b(def_delegators?|delegate|attr_\w+)\b.*:{word}\b"
+        rf"|^\s*@?(property|val|var|readonly|get|public|static)\b.*\b{word}\b"
+    )
+    for function in side.functions:
+        if function.is_class and function.qualified == outer and function.body is not None:
+            heading = read_text(function.node)[
+                : function.body.start_byte - function.node.start_byte
+            ]
+            if stands.search(read_text(function.body)) or _is_inherited(heading, last, change):
+                return True
+    return False
+
+
+def _is_inherited(heading: str, last: str, change: Changeset) -> bool:
+    return any(
+        each.name == last
+        and each.outer
+        and re.search(rf"\b{re.escape(each.outer[-1].name)}\b", heading)
+        for file in change.files
+        for each in read_sides(file)[1].functions
+    )
+
+
+def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
+    """Public in another file after the change, and who imported it has followed."""
+    last = name.rpartition(".")[2]
+    if file.status == "R" and name in find_exports(read_sides(file)[1]):
+        return True
+    homes = [
+        other
+        for other in change.files
+        if other is not file
+        and name in find_exports(read_sides(other)[1])
+        and name not in find_exports(read_sides(other)[0])
+    ]
+    return bool(homes) and any(
+        re.search(rf"\b{re.escape(last)}\b", added.text)
+        for other in change.files
+        if other is not file and other not in homes and read_sides(other)[0].source
+        for added in other.added
+        if re.search(r"import|require|use |from ", added.text)
+    )
+
+
+def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Public functions whose callers break, or get something else."""
+    for file in change.files:
+        old, new = read_sides(file)
+        if not is_library(old) or old.language is None:
+            continue
+        public = find_exports(old)
+        was, now = _collect_signatures(old), _collect_signatures(new)
+        for name, before in was.items():
+            after = now.get(name, [])
+            if not _is_public(name, public) or not after:
+                continue
+            gone = [each for each in before if each[1] not in [other for _, other in after]]
+            came = [each for each in after if each[1] not in [other for _, other in before]]
+            for (_, one), (function, other) in zip(gone, came, strict=False):
+                if why := compare_signatures(
+                    _resolve_defaults(one, old), _resolve_defaults(other, new), old.language.name
+                ):
+                    yield RuleViolation(
+                        file.path, _find_line(function), f"{format_excerpt(name)}: {why}."
+                    )
+
+
+def _resolve_defaults(signature: Signature, side: Side) -> Signature:
+    """A default that names a constant of the file is replaced by the constant's value."""
+    code = side.code
+    parameters = []
+    for each in signature.parameters:
+        named = re.fullmatch(r"[A-Z][A-Z0-9_]+", each.default or "")
+        found = named and re.search(rf"(?m)^{named[0]}\b[^=\n]*=\s*([^\n]+)$", code)
+        value = " ".join(found[1].replace("'", '"').split()) if found else each.default
+        parameters.append(replace(each, default=value))
+    return replace(signature, parameters=tuple(parameters))
+
+
+def _is_public(name: str, public: dict[str, int]) -> bool:
+    outer, _, last = name.rpartition(".")
+    if last in ("__init__", "constructor", "initialize", "__construct", "__call__"):
+        return outer in public
+    return name in public
+
+
+def _find_line(function: Function) -> int:
+    return function.node.start_point[0] + 1
+
+
+def _collect_signatures(side: Side) -> dict[str, list[tuple[Function, Signature]]]:
+    found: dict[str, list[tuple[Function, Signature]]] = {}
+    for function in side.functions:
+        signature = read_signature(function, side.language) if side.language else None
+        if signature is not None and not any("overload" in mark for mark in function.marks):
+            found.setdefault(function.qualified, []).append((function, signature))
+    return found

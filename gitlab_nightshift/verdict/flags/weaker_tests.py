@@ -1,0 +1,172 @@
+"""assertion-removed and test-loosened: tests that live on and demand less."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gitlab_nightshift.verdict.flags import doubled_subjects, fewer_cases
+from gitlab_nightshift.verdict.flags.compared_assertions import (
+    AssertingCode,
+    WeakerAssertion,
+    compare,
+)
+from gitlab_nightshift.verdict.flags.deleted_tests import list_tokens_with_tables
+from gitlab_nightshift.verdict.flags.matched_tests import (
+    TestVersion,
+    find_helpers,
+    format_excerpt,
+    match_tests,
+)
+from gitlab_nightshift.verdict.flags.unparsed_tests import (
+    find_changed_expectations,
+    find_loosened_lines,
+    find_removed_assertion_lines,
+)
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.assertion_words import TRUTHY
+from gitlab_nightshift.verdict.syntax.assertions import Assertion, list_assertions
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.variable_values import resolve_variables
+
+_TABLE = RuleTable(__file__)
+
+
+def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Assertions that are gone from a test that lives on."""
+    for weaker in _find_weaker_assertions(change):
+        if weaker.new is None:
+            gone = _format_assertion(weaker.old)
+            yield RuleViolation(
+                weaker.subject.file.path,
+                weaker.subject.line,
+                f"{weaker.subject.name} does not check this any more: {gone}",
+            )
+    yield from find_removed_assertion_lines(change)
+    yield from _find_unchecked_errors(change)
+
+
+def _find_unchecked_errors(change: Changeset) -> Iterator[RuleViolation]:
+    """Go, Rust: tests that ask of fewer calls whether they succeed. The calls may be gone, too."""
+    for code in _list_asserting_code(change):
+        if not code.file.path.endswith((".go", ".rs")) or code.table or _has_helper(code.new):
+            continue
+        was, now = (sum(map(_asks_for_success, side)) for side in (code.old, code.new))
+        if now < was:
+            detail = f"{code.name} asks of {now} calls whether they succeed, of {was} before."
+            yield RuleViolation(code.file.path, code.line, detail, "warn")
+
+
+def _has_helper(assertions: tuple[Assertion, ...]) -> bool:
+    return any(assertion.word == "helper" for assertion in assertions)
+
+
+def _asks_for_success(assertion: Assertion) -> bool:
+    return assertion.word in ("succeeds", "noerror", "null") and assertion.rank <= TRUTHY
+
+
+def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleViolation]:
+    """Assertions that became weaker, fewer cases, doubles in place of the subject, retries."""
+    for weaker in _find_weaker_assertions(change):
+        if weaker.new is not None:
+            was, now = (
+                _format_assertion(weaker.old),
+                _format_assertion(weaker.new),
+            )
+            yield RuleViolation(
+                weaker.subject.file.path,
+                weaker.new.line,
+                f"{weaker.subject.name} demands less: {was} became {now}",
+            )
+    yield from find_loosened_lines(change)
+    yield from find_changed_expectations(change)
+    yield from fewer_cases.find_fewer_cases(change)
+    yield from doubled_subjects.find_doubled_subjects(change)
+    yield from doubled_subjects.find_added_patience(change)
+    yield from doubled_subjects.find_regenerated_snapshots(change)
+
+
+def _format_assertion(assertion: Assertion) -> str:
+    """Its words as a person would space them."""
+    text = re.sub(r"\s*([.()\[\]])\s*", r"\1", " ".join(assertion.key))
+    return format_excerpt(text.replace(" ,", ",").replace(" = ", "="))
+
+
+def _find_weaker_assertions(change: Changeset) -> Iterator[WeakerAssertion]:
+    elsewhere = _count_new_assertions(change)
+    for subject in _list_asserting_code(change):
+        yield from compare(subject, elsewhere)
+
+
+def _list_asserting_code(change: Changeset) -> Iterator[AssertingCode]:
+    for old, new in match_tests(change).changed:
+        if new.test.body is None or "pending" in new.test.marks:
+            continue
+        yield AssertingCode(
+            new.file,
+            new.name,
+            new.test.line,
+            _resolve_assertions(old),
+            _resolve_assertions(new),
+            _read_table_text(new),
+            new,
+        )
+    for file in change.files:
+        before, after = read_sides(file)
+        if (before.is_product and after.is_product) or after.language is None:
+            continue
+        tests = {test.node for side in (before, after) for test in side.tests}
+        old_helpers, new_helpers = find_helpers([before]), find_helpers([after])
+        if not old_helpers:
+            continue
+        later = {f.qualified: f for f in after.functions if not f.is_class and f.node not in tests}
+        for function in before.functions:
+            now = later.get(function.qualified)
+            if (
+                function.is_class
+                or function.node in tests
+                or not now
+                or not now.body
+                or not function.body
+            ):
+                continue
+            if function.name not in old_helpers or function.body.text == now.body.text:
+                continue
+            yield AssertingCode(
+                file,
+                format_excerpt(function.name),
+                now.line,
+                _drop_throws(list_assertions(function.body, after.language, old_helpers)),
+                _drop_throws(list_assertions(now.body, after.language, new_helpers)),
+            )
+
+
+def _resolve_assertions(version: TestVersion) -> tuple[Assertion, ...]:
+    """The assertions of a test with their variables spelled out."""
+    return tuple(
+        replace(a, subject=resolve_variables(a.subject, version.values)) for a in version.assertions
+    )
+
+
+def _read_table_text(version: TestVersion) -> str:
+    words = " ".join(version.words)
+    return " ".join(list_tokens_with_tables(version)) if _MANY.search(words) else ""
+
+
+_MANY = _TABLE.get_pattern("many")
+
+
+def _drop_throws(all_of: tuple[Assertion, ...]) -> tuple[Assertion, ...]:
+    return tuple(a for a in all_of if a.word != "fail")
+
+
+def _count_new_assertions(change: Changeset) -> Counter[tuple[str, ...]]:
+    """Assertions of new tests, and those that other tests did not have before."""
+    tests = match_tests(change)
+    found: Counter[tuple[str, ...]] = Counter()
+    for version in tests.came:
+        found.update(a.key for a in version.assertions)
+    for old, new in tests.changed:
+        found += Counter(a.key for a in new.assertions) - Counter(a.key for a in old.assertions)
+    return found

@@ -1,0 +1,6 @@
+; Where an error ends. See flags/swallowed.py for what the captures mean.
+
+(catch_clause (catch_declaration type: (_) @types name: (_) @caught) body: (block) @body) @handler
+(catch_clause (catch_declaration type: (_) @types .) body: (block) @body) @handler
+(catch_clause . body: (block) @body) @handler
+(catch_clause . (catch_filter_clause) body: (block) @body) @handler

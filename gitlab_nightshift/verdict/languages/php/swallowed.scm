@@ -1,0 +1,7 @@
+; Where an error ends. See flags/swallowed.py for what the captures mean.
+
+(catch_clause type: (type_list) @types name: (_) @caught body: (compound_statement) @body) @handler
+(catch_clause type: (type_list) @types . body: (compound_statement) @body) @handler
+
+; @file("…"); a file that is not there is what people ask for
+((error_suppression_expression) @dropped (#not-match? @dropped "unlink|fopen|mkdir|rmdir"))

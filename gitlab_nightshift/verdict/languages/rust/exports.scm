@@ -1,0 +1,7 @@
+; Names that others may use: @listed by an export, @constant at the top, @field of a public class.
+
+((source_file [
+  (const_item (visibility_modifier) @modifier name: (_) @constant)
+  (static_item (visibility_modifier) @modifier name: (_) @constant)
+  (type_item (visibility_modifier) @modifier name: (_) @constant)])
+  (#eq? @modifier "pub"))

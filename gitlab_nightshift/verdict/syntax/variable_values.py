@@ -1,0 +1,88 @@
+"""What the variables of a function stand for."""
+
+import re
+from collections.abc import Mapping
+
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.nodes import (
+    CALLS,
+    find_field,
+    read_chain,
+    read_text,
+    unwrap_node,
+    walk,
+)
+
+_TABLE = RuleTable(__file__)
+
+_ASSIGNMENTS = _TABLE.get_words("assignments")
+_COMPUTED = CALLS | frozenset(
+    "identifier attribute member_expression field_expression selector_expression await_expression"
+    " expression_list field_access".split()
+)
+
+
+def read_assignment(node: Node) -> tuple[Node, Node] | None:
+    """Target and value of an assignment or declaration."""
+    if node.type not in _ASSIGNMENTS:
+        return None
+    target, value = find_field(node, "left", "name", "pattern"), find_field(node, "right", "value")
+    return (target, value) if target is not None and value is not None else None
+
+
+def read_variable_values(node: Node) -> dict[str, str]:
+    """The code that each variable stands for, where it is assigned once, from a call or a name."""
+    found: dict[str, str] = {}
+    other: set[str] = set()
+    for each in walk(node):
+        if pair := read_assignment(each):
+            name = read_text(pair[0])
+            if name in found or unwrap_node(pair[1]).type not in _COMPUTED:
+                other.add(name)
+            found[name] = read_text(pair[1])
+    return {name: value for name, value in found.items() if name not in other}
+
+
+def resolve_variables(code: str, values: dict[str, str]) -> str:
+    """A piece of code with its variables spelled out, and those in their values once more."""
+    for _ in range(2):
+        if len(code) > _LONGEST:
+            break
+        code = _VARIABLE.sub(lambda name: values.get(name[0], name[0]), code)
+    return code
+
+
+_LONGEST = 500
+_VARIABLE = _TABLE.get_pattern("variable")
+
+
+def read_variable_calls(node: Node) -> dict[str, frozenset[str]]:
+    """The functions that the value of each variable comes from."""
+    found: dict[str, frozenset[str]] = {}
+    for each in walk(node):
+        if pair := read_assignment(each):
+            calls = frozenset(filter(None, map(read_called_name, _list_calls(pair[1]))))
+            for name in re.findall(r"\w+", read_text(pair[0])[:200]):
+                found[name] = found.get(name, frozenset()) | calls
+    return found
+
+
+def find_origin_calls(part: Node, origins: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The functions that a value comes from, through variables."""
+    found = set(filter(None, map(read_called_name, _list_calls(part))))
+    for each in walk(part):
+        if each.type == "identifier":
+            found |= origins.get(read_text(each), frozenset())
+    return frozenset(found)
+
+
+def _list_calls(node: Node) -> list[Node]:
+    return [each for each in walk(node) if each.type in CALLS]
+
+
+def read_called_name(node: Node) -> str:
+    """The last name of a call: ``total`` of ``cart.total(3)``."""
+    links = read_chain(node)
+    return links[-1].name if links and links[-1].args is not None else ""

@@ -1,0 +1,202 @@
+"""What CI and the recipes that it calls check less after a change."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.reviewed_change import RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.tooling.ci_jobs import CiJob
+from gitlab_nightshift.verdict.tooling.directions import format_items
+from gitlab_nightshift.verdict.tooling.looser_settings import Flagged
+from gitlab_nightshift.verdict.tooling.pipeline_jobs import (
+    CHECKING,
+    GITHUB,
+    GITLAB,
+    OPTIONS,
+    is_ci,
+    read_jobs,
+)
+from gitlab_nightshift.verdict.tooling.tool_rules import CI, COVERAGE, SKIPPED
+from gitlab_nightshift.verdict.tooling.weaker_commands import find_lost_checks
+
+_TABLE = RuleTable(__file__)
+
+_DOCS_ONLY = _TABLE.get_pattern("docs_only")
+
+
+@dataclass(frozen=True)
+class _FileJob:
+    job: CiJob
+    file: ChangedFile
+
+
+def find_loosened_pipelines(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
+    """What CI checks less; jobs are compared by name, commands over all files of the change."""
+    old: dict[str, _FileJob] = {}
+    new: dict[str, _FileJob] = {}
+    for file in files:
+        if is_ci(file.path) and not file.binary:
+            usual = b"" if OPTIONS.search(file.path) else None
+            before = read_jobs(file.path, usual if file.status == "A" else file.old)
+            after = read_jobs(file.path, file.new)
+            if before is not None and after is not None:
+                old |= {
+                    _build_key(file.path, name): _FileJob(job, file) for name, job in before.items()
+                }
+                new |= {
+                    _build_key(file.path, name): _FileJob(job, file) for name, job in after.items()
+                }
+    yield from _find_weaker_commands(old, new)
+    for key, before_ in old.items():
+        if after_ := new.get(key):
+            yield from _find_loosened_switches(key, before_.job, after_)
+        yield from _find_lost_uses(key, before_, new)
+
+
+def _build_key(path: str, name: str) -> str:
+    group = "gitlab" if name and GITLAB.search(path) else path
+    return f"{group} {name}"
+
+
+def _find_weaker_commands(
+    old: Mapping[str, _FileJob], new: Mapping[str, _FileJob]
+) -> Iterator[Flagged]:
+    commands = [{k: p.job.commands for k, p in side.items()} for side in (old, new)]
+    for key, text in find_lost_checks(*commands):
+        placed = new.get(key) or old[key]
+        options = key.endswith((" pytest", " rspec"))
+        yield _choose_flag(text, options), _build_violation(placed, key, text)
+
+
+def _choose_flag(text: str, options: bool) -> str:
+    said = text.partition(":")[0]
+    if not said.startswith("no longer runs") and re.search(
+        r"cov|fail-under|threshold|--lines|--branches|--functions|--statements", said
+    ):
+        return COVERAGE
+    return SKIPPED if options and "passes whatever" not in text else CI
+
+
+def _build_violation(placed: _FileJob, key: str, text: str) -> RuleViolation:
+    name = key.partition(" ")[2].lstrip("$")
+    where = f"{name} {text}" if name else text
+    return RuleViolation(placed.file.path, _find_line(placed.file, text, name), f"{where}.")
+
+
+def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterator[Flagged]:
+    """Conditions under which a job counts; of a job that checks nothing they do not matter."""
+    after = placed.job
+    name = key.partition(" ")[2]
+    if not (name == "" or _checks(before, name) or _checks(after, name)):
+        return
+    texts = [
+        f"may fail: {how} {value}"
+        for how, value in after.lenient.items()
+        if how not in before.lenient
+    ]
+    gained = [item for item in after.never if item not in before.never and not _harmless(item)]
+    texts += [f"runs less often: {format_items(gained)}"] if gained else []
+    texts += [text for text in (_describe_narrowing(before, after, placed.file.path),) if text]
+    if after.limits.get("retry", 0) > before.limits.get("retry", 0):
+        texts.append(f"is tried again {after.limits['retry']:g} times")
+    for text in texts:
+        yield CI, _build_violation(placed, key, text)
+    lost = [
+        item for item in before.always if item.startswith("matrix") and item not in after.always
+    ]
+    if lost and not any(
+        item.startswith("matrix") and item not in before.always for item in after.always
+    ):
+        found = _build_violation(placed, key, f"no longer runs for {format_items(lost)}")
+        yield CI, RuleViolation(found.file, found.line, found.detail, "warn")
+
+
+def _checks(job: CiJob, name: str) -> bool:
+    commands = any(command.checks for command in job.commands)
+    return commands or bool(CHECKING.search(name)) or any(map(CHECKING.search, job.uses))
+
+
+def _harmless(condition: str) -> bool:
+    """A change of texts alone needs no tests."""
+    return "ignore" in condition and bool(_DOCS_ONLY.search(condition.partition(": ")[2]))
+
+
+def _describe_narrowing(before: CiJob, after: CiJob, path: str) -> str:
+    """What no longer starts the job."""
+    old = [item for item in before.always if not item.startswith("matrix")]
+    new = [item for item in after.always if not item.startswith("matrix")]
+    lost = [item for item in old if item not in new]
+    gained = [item for item in new if item not in old]
+    if GITHUB.search(path):
+        return _describe_lost_triggers(old, new)
+    if not old and gained:
+        return f"runs less often: {format_items(gained)}"
+    modern = any(i.startswith("only") for i in lost) and any(i.startswith("rules") for i in gained)
+    if not new or (modern and len(gained) >= len(lost)):
+        return ""
+    merge_request = any(map(_is_review, lost)) and not any(map(_is_review, new))
+    if len(lost) > len(gained) or merge_request:
+        return f"runs less often: {format_items(lost)} is gone"
+    return ""
+
+
+def _is_review(condition: str) -> bool:
+    return bool(re.search(r"merge_request", condition, re.IGNORECASE))
+
+
+def _describe_lost_triggers(old: list[str], new: list[str]) -> str:
+    lost = [
+        i
+        for i in old
+        if i not in new and re.match(r"on (push|pull_request(_target)?|merge_group|schedule)\b", i)
+    ]
+    lost = [i for i in lost if not _unfiltered(i, new)]
+    if lost:
+        return f"runs less often: {format_items(lost)} is gone"
+    for item in new:
+        trigger, dot, _ = item.partition(".")
+        filtered = dot and not any(each.startswith(f"{trigger}.") for each in old)
+        still = trigger == "on push" and "on pull_request" in old and "on pull_request" in new
+        if filtered and trigger in old and "types" not in item and not still:
+            return f"runs less often: {item}"
+    return ""
+
+
+def _unfiltered(item: str, new: list[str]) -> bool:
+    """A filter that went while its trigger stays starts the job more often, not less."""
+    trigger, dot, rest = item.partition(".")
+    key = rest.partition(":")[0]
+    return bool(dot) and trigger in new and not any(i.startswith(f"{trigger}.{key}") for i in new)
+
+
+def _find_lost_uses(key: str, placed: _FileJob, new: Mapping[str, _FileJob]) -> Iterator[Flagged]:
+    """Steps, includes and prerequisites that check something and are gone."""
+    after = new.get(key)
+    everywhere = {item for each in new.values() for item in each.job.uses}
+    recipe = not (GITHUB.search(placed.file.path) or GITLAB.search(placed.file.path))
+    all_commands = (command for each in new.values() for command in each.job.commands)
+    commands = {each.bare for each in all_commands if each.wraps or not recipe}
+    if recipe and after is None:
+        return
+    kept = set(after.job.uses) if recipe and after else everywhere
+    came = [u for u in kept if u not in placed.job.uses and CHECKING.search(u)]
+    for item in placed.job.uses:
+        gone = item not in kept and CHECKING.search(item) and not came
+        called = any(re.search(rf"(?<![\w-]){re.escape(item)}(?![\w-])", text) for text in commands)
+        if gone and not called:
+            yield CI, _build_violation(after or placed, key, f"no longer runs {item}".strip())
+
+
+def _find_line(file: ChangedFile, text: str, name: str) -> int:
+    """The changed line that says it."""
+    lines = file.added or file.deleted
+    quoted = re.findall(r"`([^`]+)`", text)
+    for side in (file.added, file.deleted):
+        for mark in (*quoted, *re.findall(r"[\w.*/=-]{4,}", text)):
+            for line in side:
+                if mark in line.text:
+                    return line.number
+    named = [line.number for line in lines if name and name in line.text]
+    return (named or [line.number for line in lines] or [0])[0]

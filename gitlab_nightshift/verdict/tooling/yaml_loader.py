@@ -1,0 +1,46 @@
+"""YAML as its tools write it: imported for a file that is YAML alone, as it takes its time."""
+
+import re
+from typing import Any
+
+import yaml
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
+_MOST_ALIASES = 200
+
+
+def load_documents(text: str) -> list[Any]:
+    """The documents that say something. Raises ValueError."""
+    if len(re.findall(r"(?:^|[\s\[,-])\*[\w.-]+", text)) > _MOST_ALIASES:
+        raise ValueError("too many aliases")
+    try:
+        return [each for each in yaml.load_all(text, _Loader) if each is not None]
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
+    """YAML with any tag (``!reference``, ``!vault``) and with ``on`` and ``off`` as they stand."""
+
+
+def _construct_tagged(loader: Any, _suffix: str, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    return loader.construct_scalar(node)
+
+
+_Loader.add_multi_constructor("!", _construct_tagged)
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (
+            tag,
+            compile_lazily(r"^(?:true|True|TRUE|false|False|FALSE)$") if "bool" in tag else pattern,
+        )
+        for tag, pattern in resolvers
+        if "timestamp" not in tag
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

@@ -1,0 +1,176 @@
+"""Apply and Verify: the task is tried like any improvement of a night, until it is proven."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.agents.agent import BeadTask
+from gitlab_nightshift.categories import TASK
+from gitlab_nightshift.errors import Code
+from gitlab_nightshift.events import CmdEnd, CmdStart, Emit
+from gitlab_nightshift.records import (
+    AnalysisCandidate,
+    AnalysisResult,
+    BeadResult,
+    BeadStatus,
+    CommandResult,
+    Outcome,
+)
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.system.process import ProgramEnd
+from gitlab_nightshift.verdict.proof_commands import Runner
+from gitlab_nightshift.work.attempt import ProvenChange, try_until_proven
+from gitlab_nightshift.work.baseline import Baseline
+from gitlab_nightshift.work.delegation.phases import TEST_LOG, Phase, Phases, Trail
+from gitlab_nightshift.work.fallback_draft import draft_from_analysis
+from gitlab_nightshift.work.night import Night, run_night_bead
+from gitlab_nightshift.work.night_ending import Ending
+from gitlab_nightshift.work.recording import Recorder
+from gitlab_nightshift.work.run_budget import Ledger, Stop
+from gitlab_nightshift.work.step_input import FailedAttempt, StepInput
+from gitlab_nightshift.work.work_context import WorkContext
+from gitlab_nightshift.work.work_stage import Workflow
+
+_PHASES = {"implement": Phase.APPLY, "verify": Phase.VERIFY}
+_UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
+_ASKED_FOR = "Somebody asked for it."
+
+
+def build_workflow(phases: Phases, trail: Trail) -> Workflow:
+    """The steps in the sandbox. The test is not run beforehand: it may be what the task mends."""
+
+    def build_baseline(place: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
+        asked = place.verify.commands
+        return Baseline(commands=asked, unasked=not asked)
+
+    return Workflow(build_baseline, lambda night: do_task(night, phases, trail))
+
+
+def do_task(night: Night, phases: Phases, trail: Trail) -> Ending:
+    """Up to 1 + ``max_implement_retries`` attempts. The checkout is put back after each."""
+    night = _with_trail(night, phases, trail)
+    selected = AnalysisCandidate((), night.plan.task, rationale=_ASKED_FOR)
+    analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
+
+    def run_step(bead: str, attempt: int, told: StepInput) -> BeadResult:
+        phases.enter(_PHASES[bead], attempt)
+        trail.began = True
+        night.emit(CmdStart(f"agent: {bead}"))
+        return run_night_bead(night, bead, TASK, attempt, analysis, told)
+
+    def end_attempt(failed: FailedAttempt) -> None:
+        phases.leave(failed.why)
+        night.bead_context.ledger.check()
+
+    attempts = night.settings.max_implement_retries + 1
+    try:
+        outcome = try_until_proven(
+            night.checkout, night.proof, analysis, attempts, run_step, night.recorder, end_attempt
+        )
+    except Stop as stop:
+        return _build_stopped_ending(night, trail, stop)
+    if isinstance(outcome, FailedAttempt):
+        code = _find_error_code(outcome, night.bead_context.ledger)
+        return _build_failed_ending(outcome.why, code)
+    night.checkout.put_back()
+    return _build_proven_ending(analysis, outcome)
+
+
+# --- endings ----------------------------------------------------------------------------------
+
+
+def _build_proven_ending(analysis: AnalysisResult, good: ProvenChange) -> Ending:
+    """The bundle's proposal is a night's: ``nightshift publish`` takes it."""
+    proposal = good.build_proposal(TASK, analysis, draft_from_analysis(analysis))
+    return Ending(
+        outcome=Outcome.MR_READY,
+        reason="the change is proven",
+        category_used=TASK,
+        proposal=proposal,
+        captured=good.captured,
+    )
+
+
+def _build_stopped_ending(night: Night, trail: Trail, stop: Stop) -> Ending:
+    """A bead that a limit has ended may have changed something."""
+    trail.change = _choose_change(trail.change, night.checkout.capture())
+    return _build_failed_ending(stop.reason, stop.code or Code.BUDGET)
+
+
+def _choose_change(known: CapturedChange | None, now: CapturedChange) -> CapturedChange | None:
+    return known if now.empty else now
+
+
+def _build_failed_ending(why: str, code: Code) -> Ending:
+    return Ending(Outcome.FAILED, why, TASK, error_code=code.value)
+
+
+def _find_error_code(last: FailedAttempt, ledger: Ledger) -> Code:
+    status = ledger.results[-1].status
+    if status is BeadStatus.TIMEOUT:
+        return Code.TIMEOUT
+    return Code.PARSE_ERROR if status in _UNREADABLE else last.code
+
+
+# --- watching -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _TrailRecorder(Recorder):
+    """Records as the night's recorder does, and remembers what the result needs."""
+
+    emit: Emit
+    trail: Trail
+
+    def keep(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
+        self.trail.exit_code = ended.exit_status
+        self.emit(CmdEnd(f"agent: {task.bead}", ended.exit_status, round(ended.duration_s, 3)))
+        super().keep(task, ended, stdout)
+
+    def keep_change(
+        self, result: BeadResult, captured: CapturedChange, repository: Repository
+    ) -> None:
+        self.trail.change, self.trail.said = captured, result.said
+        super().keep_change(result, captured, repository)
+
+
+@dataclass(frozen=True)
+class _ReportingRunner(Runner):
+    """Reports the start and the end of each command."""
+
+    trail: Trail | None = None
+
+    def run(
+        self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
+    ) -> CommandResult:
+        result = self._run_with_events(argv, log, at_most_s)
+        if self.trail and log.startswith(TEST_LOG):
+            self.trail.tests.append(result)
+        return result
+
+    def _run_with_events(
+        self, argv: Sequence[str], log: str, at_most_s: float | None
+    ) -> CommandResult:
+        command = " ".join(argv)
+        self.emit(CmdStart(command))
+        result = super().run(argv, log, at_most_s=at_most_s)
+        self.emit(CmdEnd(command, result.exit_status, round(result.duration_s, 3)))
+        return result
+
+
+def _with_trail(night: Night, phases: Phases, trail: Trail) -> Night:
+    trail_recorder = _TrailRecorder(**vars(night.recorder), emit=night.emit, trail=trail)
+    runner = _ReportingRunner(**vars(night.proof.runner), trail=trail)
+
+    def begin_proof(attempt: int) -> None:
+        phases.enter(Phase.VERIFY, attempt)
+
+    return dataclasses.replace(
+        night,
+        recorder=trail_recorder,
+        bead_context=dataclasses.replace(night.bead_context, keep=trail_recorder.keep),
+        proof=dataclasses.replace(night.proof, runner=runner, began=begin_proof),
+    )

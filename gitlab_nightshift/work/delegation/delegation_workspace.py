@@ -1,0 +1,59 @@
+"""The checkout that a delegation works in: a private one, or the caller's own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.delegation_records import Payload
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
+from gitlab_nightshift.repository.taken_checkout import refuse_changed, refuse_tracked
+
+
+@dataclass(frozen=True)
+class DelegationWorkspace:
+    """Where the work is done. ``base`` is the commit checked out there; ``local``: it holds changes
+    of the caller that are not committed."""
+
+    path: Path
+    base: str
+    local: bool = False
+
+
+def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> None:
+    """Raise ``E_WORKSPACE_DIRTY`` where the caller's uncommitted changes would be used unasked."""
+    workspace = payload.workspace
+    if workspace.checkout_mode != "worktree" and workspace.clean_before:
+        refuse_changed(source.machine, source.top)
+        refuse_tracked(source.git, source.top, output_dir)
+
+
+def make_workspace(
+    source: DelegationSource, payload: Payload, base: str, scratch: Path, output_dir: str
+) -> DelegationWorkspace:
+    """The workspace, in ``scratch`` where it is a private one. Raises NightshiftError."""
+    mode = payload.workspace.checkout_mode
+    if mode == "in_place":
+        return DelegationWorkspace(source.top, base)
+    scratch.chmod(0o711)  # another user has to pass through
+    path = scratch / (source.top.name or "checkout")
+    config = git_verbs.read_conversion_config(source.git, source.top)
+    if mode == "worktree":
+        check_out(source.git, path, source.place, base, config)
+        return DelegationWorkspace(path, base)
+    copy_out(source.git, path, source.place, base, config, source.top, output_dir)
+    return _with_local_changes(source, path, base)
+
+
+def _with_local_changes(source: DelegationSource, path: Path, base: str) -> DelegationWorkspace:
+    """Commit changed tracked files in the private checkout: the snapshot to start from."""
+    changed = git_verbs.list_changed_files(source.machine, path)
+    if not changed:
+        return DelegationWorkspace(path, base)
+    try:
+        made = commit_changed(source.machine, path, changed)
+    except git_verbs.GitError as error:
+        text = f"the local changes cannot be taken along: {error}"
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
+    return DelegationWorkspace(path, made, local=True)

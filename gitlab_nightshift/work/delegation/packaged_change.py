@@ -1,0 +1,117 @@
+"""Package: a proven change becomes a commit on a branch of its own, or files in the checkout."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.apply_change import apply_captured_change
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, claim_source
+from gitlab_nightshift.repository.git import CommitIdentity, GitError
+from gitlab_nightshift.repository.private_repository import (
+    Repository,
+    commit_tree,
+    list_diff_files,
+    resolve_tree,
+)
+from gitlab_nightshift.repository.tree_snapshot import Snapshot, scan
+
+
+@dataclass(frozen=True)
+class RebasedChange:
+    """The change on the real base, made again from its patch: this is what is committed."""
+
+    repository: Repository
+    base: str
+    captured: CapturedChange
+
+
+# --- a commit -----------------------------------------------------------------------------------
+
+
+def find_author(source: DelegationSource, job: JobFacts) -> CommitIdentity:
+    """The commit's author: this machine's git identity, else the pipeline's user.
+
+    Raises NightshiftError ``E_CONFIG`` where there is neither.
+    """
+    known = git_verbs.read_identity(source.machine, source.top)
+    person = known or CommitIdentity(job.user_name, job.user_email)
+    if not person.name or not person.email:
+        raise build_config_error(
+            "no name and e-mail for the commit: set git's user.name and user.email on this machine"
+        )
+    return person
+
+
+def commit(
+    source: DelegationSource, made: RebasedChange, branch: str, run_id: str, person: CommitIdentity
+) -> str:
+    """One commit on a new branch of the caller's repository; no hook is run, nothing is pushed.
+
+    Raises NightshiftError ``E_PUBLISH`` where the repository does not take it.
+    """
+    commit_id = commit_tree(
+        made.repository,
+        made.captured.tree_id,
+        parent=made.base,
+        message=f"nightshift: {run_id}\n".encode(),
+        author=person,
+        committer=person,
+        date=f"{datetime.now(UTC).timestamp():.0f} +0000",
+    )
+    wanted = f"{commit_id}\n^{made.base}\n".encode()
+    pack = made.repository.run("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
+    who = {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}
+    create = ("update-ref", f"refs/heads/{branch}", commit_id, "0" * len(commit_id))
+    try:
+        source.git.run("unpack-objects", "-q", cwd=source.top, stdin=pack)
+        source.git.run(*create, cwd=source.top, env=who)
+    except GitError as error:
+        text = f"branch {branch} cannot be made in {source.top}: {error}; the bundle is kept"
+        raise NightshiftError(Code.PUBLISH, text) from None
+    return commit_id
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def apply_in_place(source: DelegationSource, run_id: str, made: RebasedChange) -> None:
+    """Write the change into the caller's checkout; it stays uncommitted.
+
+    Raises NightshiftError: ``E_WORKSPACE_DIRTY`` where somebody else has changed it meanwhile;
+    ``E_APPLY_FAILED``, after the files were put back.
+    """
+    with claim_source(source, run_id):
+        if git_verbs.list_changed_files(source.machine, source.top):
+            text = f"{source.top} was changed meanwhile: the change is in the bundle only"
+            raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+        before = scan(source.top)
+        with _undo_on_error(source.top, made, before):
+            apply_captured_change(source.top, before, made.repository, made.captured)
+
+
+def apply_change(top: Path, made: RebasedChange) -> None:
+    """Write the change into a checkout that nobody else uses. Raises OSError, GitError."""
+    apply_captured_change(top, scan(top), made.repository, made.captured)
+
+
+@contextlib.contextmanager
+def _undo_on_error(top: Path, made: RebasedChange, before: Snapshot) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, GitError) as error:
+        repository, tree = made.repository, made.captured.tree_id
+        old = resolve_tree(repository, made.base)
+        apply_captured_change(
+            top,
+            before,
+            repository,
+            CapturedChange(old, list_diff_files(repository, tree, old), b""),
+        )
+        text = f"the change cannot be written into {top}: {error}"
+        raise NightshiftError(Code.APPLY_FAILED, text) from None

@@ -1,0 +1,45 @@
+"""What a prompt is told of what agents wrote, or their code printed: quoted data, bounded."""
+
+from collections.abc import Iterable, Sequence
+
+from gitlab_nightshift.records import Check, CheckOutcome, CommandResult, Finding
+
+LONGEST_EVIDENCE = 8_000
+LONGEST_ROW, LONGEST_TAIL, TAIL_LINES = 600, 800, 8
+_PRINTED = "; it printed last:"
+_MARKS = {CheckOutcome.FAILED: "failed: ", CheckOutcome.NOT_CHECKED: "not checked: "}
+
+
+def quote_data(text: str, most: int) -> str:
+    """A text that cannot end the tag around it: without control characters, at most so long."""
+    plain = "".join(c for c in text if c.isprintable() or c in "\n\t")
+    quoted = plain.strip().replace("</", "<\\/")
+    return quoted if len(quoted) <= most else f"{quoted[:most]} …"
+
+
+def format_evidence(
+    commands: Iterable[CommandResult],
+    tails: Iterable[str],
+    others: Sequence[Check | Finding | str],
+) -> str:
+    """A Markdown list of what this program ran and saw, for the prompt of Verify. ``tails`` are the
+    ends of what the commands printed."""
+    rows: list[str] = []
+    for result, tail in zip(commands, tails, strict=True):
+        last = quote_data("\n".join(tail.split("\n")[-TAIL_LINES:])[-LONGEST_TAIL:], LONGEST_TAIL)
+        rows.append(f"- `{result.command}`: {_describe_end(result)}{_PRINTED if last else ''}")
+        rows += [f"    {line}" for line in last.split("\n") if line.strip()]
+    rows += [f"- {' '.join(_describe(each).split())[:LONGEST_ROW]}" for each in others]
+    return quote_data("\n".join(rows), LONGEST_EVIDENCE)
+
+
+def _describe_end(result: CommandResult) -> str:
+    ended = result.error or f"exit status {result.exit_status}"
+    again = ", at the second try" if result.flaky else ""
+    return f"{ended}, {result.duration_s:.1f} s{again}"
+
+
+def _describe(each: Check | Finding | str) -> str:
+    if isinstance(each, Check):
+        return f"{_MARKS.get(each.seen, '')}{each.title}: {each.detail}"
+    return f"please look at {each}" if isinstance(each, Finding) else each

@@ -1,0 +1,226 @@
+"""What proves a change: red flags, the commands, and what only running can show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gitlab_nightshift.events import Note, StepEnded, StepStarted
+from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
+from gitlab_nightshift.policy import ENFORCED, find_violations, list_gated_files
+from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
+from gitlab_nightshift.records import (
+    AnalysisResult,
+    Check,
+    CheckOutcome,
+    CommandResult,
+    Finding,
+    GatedFile,
+    KnownMergeRequest,
+)
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.verdict.changed_symbols import list_changed_symbols
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.evidence.collected_runs import TITLE as TESTS_THAT_RAN
+from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
+from gitlab_nightshift.verdict.evidence.evidence_flags import find_flaky_commands
+from gitlab_nightshift.verdict.evidence.gathering import gather
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
+from gitlab_nightshift.verdict.executed_code import changes_code
+from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.proof_commands import (
+    CommandRun,
+    Runner,
+    format_failure,
+    run_and_collect,
+)
+from gitlab_nightshift.verdict.reviewed_change import Context, read_change
+from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Baseline
+from gitlab_nightshift.work.evidence_text import format_evidence
+from gitlab_nightshift.work.work_context import WorkContext
+
+
+@dataclass(frozen=True)
+class ProofContext:
+    """What a change is checked against, besides the Verify bead.
+
+    Where the baseline was red already, failing commands are reported and prove nothing. ``known``
+    are merge requests whose ideas are not to be repeated. ``began`` is called with the
+    attempt's number before anything runs.
+    """
+
+    work: WorkContext
+    recent_files: frozenset[str]
+    runner: Runner
+    baseline: Baseline
+    ci_files: CiFiles = NO_INCLUDES
+    known: tuple[KnownMergeRequest, ...] = ()
+    began: Callable[[int], None] = lambda _attempt: None
+
+
+@dataclass(frozen=True)
+class ProofResult:
+    """What was found about a change; with ``why`` it is refused, and the next attempt is told.
+    ``evidence`` is what Verify is told of it."""
+
+    why: str = ""
+    commands: tuple[CommandResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    gates: tuple[GatedFile, ...] = ()
+    symbols: tuple[str, ...] = ()
+    evidence: str = ""
+
+
+def build_subject(
+    checkout: Checkout,
+    proof: ProofContext,
+    category: str,
+    analysis: AnalysisResult,
+    captured: CapturedChange,
+) -> EvidenceSubject:
+    """The change, and what it is compared with."""
+    selected = analysis.selected
+    context = Context(
+        settings=proof.work.settings,
+        category=category,
+        selected=tuple(selected.files) if selected else (),
+        recent_files=proof.recent_files,
+        ci_config=proof.work.job.ci_config_path,
+    )
+    change = read_change(checkout.repository, checkout.base_sha, captured.tree_id)
+    claim = f"{selected.description}\n{selected.rationale}" if selected else ""
+    return EvidenceSubject(checkout.base_sha, captured.tree_id, change, context, claim)
+
+
+def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject) -> ProofResult:
+    """Check what needs no run: the policy and the red flags."""
+    change, settings, ci_files = captured.build_summary(), proof.work.settings, proof.ci_files
+    config = proof.work.job.ci_config_path
+    denied = find_violations(change, settings, proof.recent_files, config, ci_files)
+    findings = judge(subject.change, subject.context)
+    others = tuple(finding for finding in findings if finding.name not in ENFORCED)
+    gates = list_gated_files(change, settings, config, ci_files)
+    symbols = list_changed_symbols(subject.change)
+    category = subject.context.category
+    repeated = find_repeated_change(category, change.files, symbols, proof.known)
+    again = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
+    why = "\n".join((*again, *denied, *_list_failing(others)))
+    return ProofResult(why, findings=findings, gates=gates, symbols=symbols)
+
+
+def prove(
+    checkout: Checkout,
+    proof: ProofContext,
+    captured: CapturedChange,
+    subject: EvidenceSubject,
+    name: str,
+) -> ProofResult:
+    """Run the commands in the restored checkout with only the change applied; then the evidence.
+
+    ``name`` is the last part of the names of steps and logs.
+    """
+    try:
+        return _run_proof(checkout, proof, captured, subject, name)
+    finally:
+        proof.runner.renew()
+
+
+def _run_proof(
+    checkout: Checkout,
+    proof: ProofContext,
+    captured: CapturedChange,
+    subject: EvidenceSubject,
+    name: str,
+) -> ProofResult:
+    unrestored = checkout.apply_change(captured)
+    runs = _run_commands(checkout, proof, captured, f"checks-{name}")
+    commands = tuple(run.result for run in runs)
+    failed = format_failure(proof.runner, commands, f"checks-{name}")
+    if failed and not proof.baseline.red:
+        return ProofResult(failed, commands)
+    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}")
+    notes = _format_notes(unrestored)
+    for note in notes:
+        proof.work.emit(Note(note, warning=True))
+    findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
+    checks = (*proof.baseline.checks, *evidence.checks)
+    why = "\n".join(_list_failing(findings)) or _find_missing_proof(proof, subject, runs, evidence)
+    tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
+    text = format_evidence(commands, tails, (*checks, *notes, *findings))
+    return ProofResult(why, commands, notes, checks, findings, evidence=text)
+
+
+def _find_missing_proof(
+    proof: ProofContext,
+    subject: EvidenceSubject,
+    runs: tuple[CommandRun, ...],
+    evidence: Evidence,
+) -> str:
+    """Why nothing that ran proves the code in a change; "" where something does, or need not."""
+    passed = any(
+        check.seen is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
+        for check in evidence.checks
+    )
+    ran = any(run.result.ok and not run.ran_nothing for run in runs)
+    if passed or ran or proof.baseline.unasked or not changes_code(subject.change):
+        return ""
+    lacks = "no command passed on it" if proof.baseline.commands else NOTHING_TO_RUN
+    return (
+        f"Nothing that this program ran proves this code: {lacks}. Without that only comments and"
+        " documents pass."
+    )
+
+
+def _list_failing(findings: tuple[Finding, ...]) -> list[str]:
+    return [str(finding) for finding in findings if finding.level == "fail"]
+
+
+def _run_commands(
+    checkout: Checkout, proof: ProofContext, captured: CapturedChange, name: str
+) -> tuple[CommandRun, ...]:
+    wanted = proof.baseline.commands
+    if not wanted:
+        return ()
+    proof.work.emit(StepStarted(name, "The project's own tests on the change"))
+    read = build_text_reader(checkout.repository, checkout.base_sha)
+    runs = run_and_collect(
+        proof.runner, wanted, name, lambda: checkout.apply_change(captured), read
+    )
+    good = sum(run.result.ok for run in runs)
+    proof.work.emit(
+        StepEnded(name, good == len(wanted), f"{good} of {len(wanted)} commands passed")
+    )
+    return runs
+
+
+def _gather_evidence(
+    checkout: Checkout,
+    proof: ProofContext,
+    subject: EvidenceSubject,
+    runs: tuple[CommandRun, ...],
+    name: str,
+) -> Evidence:
+    """The tests that ran, new tests before the change and against mutants; more by category."""
+    proof.work.emit(StepStarted(name, "What only running can show"))
+    end = compute_deadline(proof.runner.limits().timeout_s)
+    evidence = compare_collections(subject, proof.baseline.collections, runs)
+    passing = tuple(run.result.command for run in runs if run.result.ok)
+    evidence += gather(subject, Lab(checkout, proof.runner, passing, name, end))
+    for check in evidence.checks:
+        proof.work.emit(Note(f"{check.title}: {check.detail}"))
+    failing = _list_failing(evidence.findings)
+    seen = ", ".join(check.detail.partition("; ")[0] for check in evidence.checks)
+    text = failing[0] if failing else seen or "nothing that could be measured"
+    proof.work.emit(StepEnded(name, not failing, text))
+    return evidence
+
+
+def _format_notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:
+    if not unrestored:
+        return ()
+    some = ", ".join(unrestored[:5]) + (" …" if len(unrestored) > 5 else "")
+    return (
+        f"{len(unrestored)} files are not what they were before the night and could not be put back"
+        f" ({some}): commands that depend on them prove nothing.",
+    )

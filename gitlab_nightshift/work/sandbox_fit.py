@@ -1,0 +1,45 @@
+"""Chooses a sandbox for agents that works within this process's own confinement."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.sandbox.confinement import ConfinementMode
+from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.self_confinement import OwnConfinement, weaken_sandbox
+from gitlab_nightshift.sandbox.tier_choice import UnavailableTier
+from gitlab_nightshift.sandbox.tiers import Tier
+
+
+class SandboxUnavailable(BaseException):
+    """This process is in namespaces in which no sandbox works: the text is why. It has done nothing
+    yet and can be started again without them; neither a defect nor an outcome of a run."""
+
+
+def fit(
+    own: OwnConfinement | None,
+    choice: Callable[..., Sandbox],
+    known: Sequence[UnavailableTier] = (),
+) -> Sandbox:
+    """The sandbox; it guarantees less where this process is not confined. Raises
+    SandboxUnavailable.
+
+    ``known`` are tiers that do not work. Landlock forbids mounting, so a tier that mounts must not
+    be chosen, even if it works before Landlock is in force.
+    """
+    if own and own.way is ConfinementMode.LANDLOCK:
+        known = (*known, UnavailableTier(Tier.NAMESPACES, own.why))
+    choice = functools.partial(choice, known=known)
+    if own is None:
+        return choice()
+    if own.way is ConfinementMode.NAMESPACES:
+        try:
+            sandbox = choice()
+        except NightshiftError as error:
+            raise SandboxUnavailable(error.message) from None
+        if sandbox.tier is not Tier.NAMESPACES:
+            raise SandboxUnavailable(
+                next((why for _, why in sandbox.passed_over), "agents get none")
+            )
+        return sandbox
+    return weaken_sandbox(choice(), own)

@@ -1,0 +1,250 @@
+"""The work stage: a plan goes in, a bundle comes out, whatever happens in between."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.events import read_clock
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.records import Bundle, Outcome, Plan, to_json
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.verdict.proof_commands import Runner
+from gitlab_nightshift.work.baseline import Baseline, run_baseline
+from gitlab_nightshift.work.bead import BeadContext
+from gitlab_nightshift.work.boundary import Boundary
+from gitlab_nightshift.work.boundary_proof import prove_boundary
+from gitlab_nightshift.work.brief.repository_brief import make_run_brief
+from gitlab_nightshift.work.given_task import do_task
+from gitlab_nightshift.work.model_access import ModelAccess, open_access
+from gitlab_nightshift.work.night import Night, try_categories
+from gitlab_nightshift.work.night_bundle import build_bundle
+from gitlab_nightshift.work.night_ending import Ending, build_unscheduled_ending, run_to_ending
+from gitlab_nightshift.work.program_allowlist import restrict_programs
+from gitlab_nightshift.work.prompt_values import build_run_values
+from gitlab_nightshift.work.proofs import ProofContext
+from gitlab_nightshift.work.recording import Recorder
+from gitlab_nightshift.work.run_budget import Ledger, open_ledger
+from gitlab_nightshift.work.sandboxed_checkout import (
+    SandboxContext,
+    SandboxedCheckout,
+    open_sandboxed_checkout,
+)
+from gitlab_nightshift.work.work_context import WorkContext
+from gitlab_nightshift.work.work_preparation import Tools, find_agent_program, prepare
+
+Keep = Callable[[str, bytes], None]
+"""Takes a product of the run by its name below the output folder, whole."""
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """The steps in the sandbox: ``first`` before there is any agent, ``then`` with agents.
+
+    ``prepare`` makes ready what they need; ``any_day`` says that they are done on a day without a
+    night, too.
+    """
+
+    first: Callable[[WorkContext, Checkout, Runner], Baseline]
+    then: Callable[[Night], Ending]
+    prepare: Callable[[WorkContext], Tools] = prepare
+    any_day: bool = False
+
+
+def _run_baseline(place: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
+    return run_baseline(place.verify, place.settings.baseline, checkout, runner, place.emit)
+
+
+def _run_night(night: Night) -> Ending:
+    """Try the plan's categories, or do the given task."""
+    return do_task(night) if night.plan.task else try_categories(night)
+
+
+NIGHT = Workflow(_run_baseline, _run_night)
+
+
+def work(
+    plan: Plan,
+    place: WorkContext,
+    gateway: RemoteGateway | None,
+    keep: Keep,
+    workflow: Workflow = NIGHT,
+) -> Bundle:
+    """Run the night, or another workflow; ``keep`` gets ``change.patch`` and ``bundle.json``.
+
+    Never raises: the bundle's outcome says so where there was a failure, a signal or a defect of
+    this program.
+
+    Both are kept before the checkout is put back for good: whatever becomes of that, the night's
+    work is not lost.
+    """
+    started = read_clock()
+    ledger = open_ledger(plan, place.seconds)
+    place.logs.reserve.hold()
+
+    def write(ending: Ending) -> Bundle:
+        place.logs.reserve.release()
+        bundle = build_bundle(plan, ending, ledger, read_clock() - started)
+        patch = ending.captured.patch if ending.captured else b""
+        keep("bundle/change.patch", patch)
+        keep("bundle/bundle.json", to_json(bundle).encode())
+        return bundle
+
+    return write(_run_plan(plan, place, gateway, ledger, workflow, write))
+
+
+def _run_plan(
+    plan: Plan,
+    place: WorkContext,
+    gateway: RemoteGateway | None,
+    ledger: Ledger,
+    workflow: Workflow,
+    write: Callable[[Ending], object],
+) -> Ending:
+    """How the night ends. ``write`` is called with that before the sandbox is closed."""
+    if (plan.skip or not plan.scheduled) and not workflow.any_day:
+        return build_unscheduled_ending(plan)
+    disks, written = (place.private, place.checkout), list[Ending]()
+
+    def run_and_write(make: Callable[[], Ending]) -> Ending:
+        written.append(run_to_ending(plan, place.logs, disks, make))
+        write(written[0])
+        return written[0]
+
+    def prepare_and_run() -> Ending:
+        tools = workflow.prepare(place)
+        return run_workflow(plan, place, tools, ledger, workflow, gateway, run_and_write)
+
+    ending = run_to_ending(plan, place.logs, disks, prepare_and_run)
+    if written and ending is not written[0]:  # stopped while the checkout was put back
+        return dataclasses.replace(written[0], reason=ending.reason, error_code=ending.error_code)
+    return ending
+
+
+def run_workflow(
+    plan: Plan,
+    place: WorkContext,
+    tools: Tools,
+    ledger: Ledger,
+    workflow: Workflow,
+    gateway: RemoteGateway | None,
+    inside: Callable[[Callable[[], Ending]], Ending] = lambda make: make(),
+) -> Ending:
+    """Open the sandbox, run the workflow in it, put all back. ``inside`` calls the workflow.
+
+    Raises NightshiftError, Interruption.
+    """
+    path = build_search_path(place.env, place.checkout)
+    sandbox_context = SandboxContext(
+        work=place,
+        gateway=gateway,
+        run_id=plan.run_id,
+        places=tools.provider.list_readable_paths(path),
+        left_s=ledger.compute_left_s,
+    )
+    with open_sandboxed_checkout(sandbox_context) as sandboxed:
+        _check_base(plan, sandboxed.checkout)
+        ledger.isolation = str(sandboxed.boundary)  # known from here on, however the run ends
+        return inside(lambda: _run_in_sandbox(sandboxed, plan, place, tools, ledger, workflow))
+
+
+def _check_base(plan: Plan, checkout: Checkout) -> None:
+    if checkout.base_sha != plan.base_sha:
+        text = f"the plan was made for commit {plan.base_sha[:12]}, not {checkout.base_sha[:12]}"
+        raise NightshiftError(Code.CONFIG, text)
+
+
+def _run_in_sandbox(
+    sandboxed: SandboxedCheckout,
+    plan: Plan,
+    place: WorkContext,
+    tools: Tools,
+    ledger: Ledger,
+    workflow: Workflow,
+) -> Ending:
+    checkout, gateway, socket = (
+        sandboxed.checkout,
+        sandboxed.sandbox_context.gateway,
+        sandboxed.sockets / "gateway",
+    )
+    with sandboxed.open_runner() as (boundary, egress, runner):
+        before = workflow.first(place, checkout, runner)
+        if before.skip and not ledger.late():
+            skipped = Ending(Outcome.SKIPPED, before.skip, plan.scheduled)
+            return dataclasses.replace(skipped, incomplete=before.incomplete)
+        proof = _build_proof_context(plan, place, runner, before, checkout)
+        access = open_access(tools.provider, place.env, egress, gateway, socket, place.emit)
+        night = _prepare_night(plan, place, tools, ledger, checkout, proof, access, boundary)
+        ending = workflow.then(night)
+        incomplete = filter(None, (before.incomplete, ending.incomplete))
+        return dataclasses.replace(ending, incomplete=". ".join(incomplete))
+
+
+def _prepare_night(
+    plan: Plan,
+    place: WorkContext,
+    tools: Tools,
+    ledger: Ledger,
+    checkout: Checkout,
+    proof: ProofContext,
+    access: ModelAccess,
+    boundary: Boundary,
+) -> Night:
+    boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
+    boundary = restrict_programs(boundary, place, find_agent_program(place, tools.provider))
+    hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *place.secrets))
+    path = build_search_path(place.env, place.checkout)
+    prove_boundary(
+        boundary, hidden, place.private, place.home, place.named, path, place.emit, place.own
+    )
+    recorder = _build_recorder(place, tools)
+    recorder.start(checkout.path)
+    values = build_run_values(
+        plan, place.settings, place.job, place.allowed_commands, place.build_commands
+    )
+    bead_context = _build_bead_context(place, tools, ledger, recorder, access, boundary)
+    ran = proof.baseline.results
+    brief = make_run_brief(plan, checkout, place.build_commands, ran, place.emit)
+    bead_context = dataclasses.replace(bead_context, brief=brief)
+    return Night(plan, bead_context, checkout, proof, values, recorder)
+
+
+def _build_proof_context(
+    plan: Plan, place: WorkContext, runner: Runner, before: Baseline, checkout: Checkout
+) -> ProofContext:
+    ci_config = place.job.ci_config_path
+    return ProofContext(
+        work=place,
+        recent_files=frozenset(plan.recent_files if plan.recent_files_enforced else ()),
+        runner=runner,
+        baseline=before,
+        ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
+        known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
+    )
+
+
+def _build_bead_context(
+    place: WorkContext,
+    tools: Tools,
+    ledger: Ledger,
+    recorder: Recorder,
+    access: ModelAccess,
+    boundary: Boundary,
+) -> BeadContext:
+    return BeadContext(
+        work=place,
+        provider=tools.provider,
+        templates=tools.templates,
+        ledger=ledger,
+        access=access,
+        boundary=boundary,
+        keep=recorder.keep,
+    )
+
+
+def _build_recorder(place: WorkContext, tools: Tools) -> Recorder:
+    folder = place.settings.record_dir
+    return Recorder(Path(folder) if folder else None, tools.provider.name, place.redact)

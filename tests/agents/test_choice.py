@@ -1,0 +1,83 @@
+"""Which agent a night has, and which models."""
+
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.agent_registry import AGENTS
+from gitlab_nightshift.agents import build_agent, build_provider, choose_agent
+from gitlab_nightshift.commands.config_show import format_settings
+from gitlab_nightshift.run_folder import Invocation
+from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
+from tests.agents.test_codex import program
+
+CLAUDE, CODEX = {"ANTHROPIC_API_KEY": "sk-1"}, {"OPENAI_API_KEY": "sk-2"}
+SOL, LUNA = "gpt-6.1-sol", "gpt-6-luna"
+OPUS, SONNET = "claude-opus-4-6", "claude-sonnet-4-6"
+
+
+def loaded(text: str = "") -> Settings:
+    return load_settings({}, ConfigFile("nightshift.yaml", text))
+
+
+@pytest.mark.parametrize(
+    ("programs", "keys", "agent", "why"),
+    [
+        ("claude codex", {**CLAUDE, **CODEX}, "claude_code", "auto"),
+        ("claude codex", CODEX, "codex", "auto; not claude_code: no model key: set ANTHROPIC"),
+        ("codex", {**CLAUDE, **CODEX}, "codex", "auto; not claude_code: no agent CLI: claude is"),
+        ("claude", CODEX, "claude_code", "auto; not claude_code: no model key: set ANTHROPIC"),
+        ("", {}, "claude_code", "auto; not claude_code: no agent CLI: claude is not on PATH; not"),
+    ],
+)
+def test_auto(tmp_path: Path, programs: str, keys: dict[str, str], agent: str, why: str) -> None:
+    for name in programs.split():
+        program(tmp_path / name)
+    choice = choose_agent(loaded(), {**keys, "PATH": str(tmp_path)})
+    assert choice.settings.agent == agent
+    assert choice.why.startswith(why)
+    assert str(choice) == f"{agent} ({choice.why})"
+    assert build_provider(choice.settings).name == agent
+
+
+def test_a_named_agent_is_not_changed() -> None:
+    choice = choose_agent(loaded("agent: codex\n"), {"PATH": "/nowhere", **CLAUDE})
+    assert (choice.settings.agent, str(choice)) == ("codex", "codex")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_table_knows_each_by_its_own_name(name: str) -> None:
+    assert build_agent(name, loaded()).name == name
+
+
+def test_models_that_nobody_set_are_the_agents_own() -> None:
+    text = "models: {verify: gpt-x}\n"
+    settings = loaded(text).with_agent("codex")
+    assert settings.models.model_dump() == {
+        "analyze": SOL,
+        "implement": SOL,
+        "verify": "gpt-x",
+        "mr": LUNA,
+    }
+    assert settings.find_source("models.analyze") == "default of codex"
+    assert settings.find_source("models.verify") == "nightshift.yaml:1"
+    other = settings.with_agent("claude_code")
+    assert list(other.models.model_dump().values()) == [OPUS, OPUS, "gpt-x", SONNET]
+    assert other.find_source("models.mr") == "default of claude_code"
+    assert loaded(text).find_source("models.mr") == "default", (
+        "the settings themselves are as before"
+    )
+
+
+def test_config_show_tells_the_agent_and_where_its_models_come_from(tmp_path: Path) -> None:
+    program(tmp_path / "bin/codex")
+    (tmp_path / "nightshift.yaml").write_text("models: {verify: gpt-x}\n")
+    env = {**CODEX, "PATH": str(tmp_path / "bin")}
+    *table, last = format_settings(Invocation(env, tmp_path, None, {}, colour=False)).splitlines()
+    rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in table}
+    assert rows["agent"].split("  ")[0] == "auto (here codex)"
+    assert rows["models.analyze"].split(maxsplit=1) == [SOL, "default of codex"]
+    assert rows["models.verify"].split(maxsplit=1) == ["gpt-x", "nightshift.yaml:1"]
+    assert last.startswith("a night would end with E_CONFIG: prices: none is known for gpt-x, so")
+    bounded = Invocation(env, tmp_path, None, {"max_tokens": "1000"}, colour=False)
+    assert "E_CONFIG" not in format_settings(bounded)

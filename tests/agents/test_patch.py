@@ -1,0 +1,225 @@
+"""The agent ``patch``: its call and its output; nights are in ``tests/nights_agents``."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.agents import build_provider, choose_agent
+from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
+from gitlab_nightshift.agents.plain_model import LineReader
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.settings import Settings, load_settings
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.work.handoff import build_schema
+from tests.support.model_endpoint import ModelEndpoint
+from tests.support.turns import Turn, say
+
+MODELS = {"models.implement": "m"}
+
+
+def settings(**own: str) -> Settings:
+    return choose_agent(load_settings({}, None, {"agent": "patch", **own}), {}).settings
+
+
+def provider(**own: str) -> Provider:
+    return build_provider(settings(**{**MODELS, **own}))
+
+
+def task(folder: Path, bead: str = "implement") -> BeadTask:
+    checkout, handoff = folder / "checkout", folder / "handoff" / "handoff.json"
+    checkout.mkdir(exist_ok=True)
+    handoff.parent.mkdir(exist_ok=True)
+    return BeadTask(bead, "tests", 1, "m", checkout, handoff, build_schema(bead), (), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "env", "code", "text"),
+    [
+        ({}, {"OPENAI_API_KEY": "x"}, Code.CONFIG, "models.implement: name the model"),
+        (
+            {"models.analyze": "m"},
+            {"OPENAI_API_KEY": "x"},
+            Code.CONFIG,
+            "models.implement: name the model",
+        ),
+        (MODELS, {}, Code.PROVIDER_UNAVAILABLE, "no model: set OPENAI_API_KEY"),
+    ],
+)
+def test_what_is_missing_is_told(
+    own: dict[str, str], env: dict[str, str], code: Code, text: str
+) -> None:
+    with pytest.raises(NightshiftError, match=text) as caught:
+        build_provider(settings(**own)).check(env)
+    assert caught.value.code is code
+
+
+def test_a_model_for_implement_serves_the_other_beads() -> None:
+    made = settings(**MODELS, **{"models.verify": "judge"}).models
+    assert dict(made) == {"analyze": "m", "implement": "m", "verify": "judge", "mr": "m"}
+
+
+@pytest.mark.parametrize(
+    ("own", "env"),
+    [
+        ({}, {"OPENAI_API_KEY": "x"}),
+        ({}, {"OPENAI_BASE_URL": "http://llama:8080"}),
+        ({"model_endpoint": "http://llama:8080/v1"}, {}),
+    ],
+)
+def test_a_key_or_an_endpoint_is_enough(own: dict[str, str], env: dict[str, str]) -> None:
+    provider(**own).check(env)
+
+
+def test_its_process_gets_no_secret_and_no_prompt_in_its_arguments(tmp_path: Path) -> None:
+    made = provider(paths="src/,docs/", exclude_paths="src/gen/")
+    argv = made.build_bead_args(task(tmp_path), "/nowhere")
+    assert argv[1:3] == ["-I", "-S"]
+    assert argv[4] == str(tmp_path / "handoff" / "bead.json")
+    assert json.loads(made.build_files(task(tmp_path))["bead.json"]) == {
+        "bead": "implement",
+        "model": "m",
+        "checkout": str(tmp_path / "checkout"),
+        "analysis_file": str(tmp_path / "handoff" / "analysis.json"),
+        "schema": None,
+        "paths": ["src/", "docs/"],
+        "exclude_paths": ["src/gen/"],
+        "context_tokens": 24_000,
+    }
+    assert made.build_access_env("http://127.0.0.1:1", "placeholder") == {
+        "OPENAI_BASE_URL": "http://127.0.0.1:1",
+        "OPENAI_API_KEY": "placeholder",
+    }
+    assert (made.build_settings_env(), made.find_cloud_variables({"OPENAI_API_KEY": "x"})) == (
+        {},
+        (),
+    )
+    assert all(Path(argv[3]).is_relative_to(p) or p.exists() for p in made.list_readable_paths(""))
+
+
+def run(folder: Path, turns: list[Turn], bead: str = "implement") -> tuple[list[Any], Report]:
+    """The real process against a real endpoint, and what the reader makes of it."""
+    made, asked = provider(), task(folder, bead)
+    subprocess.run(["git", "init", "-q", asked.checkout], check=True)
+    for name, text in made.build_files(asked).items():
+        asked.handoff_file.with_name(name).write_text(text)
+    with ModelEndpoint(turns) as endpoint:
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home")}
+        done = subprocess.run(
+            made.build_bead_args(asked, ""),
+            input=b"# Task: make it",
+            capture_output=True,
+            env={**env, **made.build_access_env(endpoint.url, "placeholder")},
+            check=False,
+        )
+    reader = made.build_reader()
+    lines = done.stdout.splitlines()
+    for line in lines:
+        reader.read_line(line)
+    return [json.loads(line) for line in lines], reader.build_report(
+        ProgramEnd(EndReason.EXITED, done.returncode, 1.0), done.stderr
+    )
+
+
+def test_a_bead_with_the_standard_library_alone(tmp_path: Path) -> None:
+    blocks = "new.py\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n"
+    lines, report = run(tmp_path, [say("Sure!"), say(blocks)])
+    assert [line["type"] for line in lines] == ["shown", "refused", "said", "result"]
+    assert "it holds no SEARCH/REPLACE block" in lines[1]["problem"]
+    assert (report.status, report.error) == (BeadStatus.OK, "")
+    assert (tmp_path / "checkout" / "new.py").read_text() == "x = 1\n"
+
+
+def test_a_report_is_the_answer(tmp_path: Path) -> None:
+    lines, report = run(tmp_path, [say('{"result": "NO_IMPROVEMENT", "reason": "x"}')], "analyze")
+    assert report.structured == {"result": "NO_IMPROVEMENT", "reason": "x"}
+    assert lines[-1]["ok"] is True
+
+
+def test_to_change_nothing_is_an_answer(tmp_path: Path) -> None:
+    lines, report = run(tmp_path, [say("NO CHANGE: it is wrong")])
+    assert lines[-2] == {"type": "said", "text": "changes nothing: it is wrong"}
+    assert report.status is BeadStatus.OK
+
+
+def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
+    outside = "../x\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
+    _, report = run(tmp_path, [say(outside), say(outside), say(outside)])
+    assert report.status is BeadStatus.BAD_OUTPUT
+    assert report.error == (
+        "block 1 (../x): the path is not plain: no empty part, no . and no .. can stand in it"
+    )
+    assert not (tmp_path / "x").exists()
+
+
+def told(*lines: object) -> list[str]:
+    reader = LineReader()
+    texts = [reader.read_line(json.dumps(line).encode()) for line in lines]
+    return [text.text for text in texts if text]
+
+
+def test_progress_for_a_person() -> None:
+    assert told(
+        {"type": "shown", "files": ["a", "b"], "tokens": 120},
+        {"type": "hearing", "characters": 300},
+        {"type": "refused", "problem": "block 1: no\nblock 2: no"},
+        {"type": "said", "text": "edited a.py"},
+        {"type": "result", "ok": True},
+    ) == [
+        "shows the model 2 files, about 120 tokens",
+        "the model answers: 300 characters",
+        "asks once more: block 1: no",
+        "edited a.py",
+    ]
+
+
+def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> None:
+    reader = LineReader()
+    for tokens in (12_000, 6_000):
+        assert reader.read_line(b'{"type": "smaller", "tokens": %d}' % tokens) is None
+    reports = [
+        reader.build_report(ProgramEnd(end, 1, 1.0), b"")
+        for end in (EndReason.EXITED, EndReason.TIMEOUT)
+    ]
+    less = "too much for this model: at most 6000 tokens of the repository"
+    assert [report.note for report in reports] == [less, less]
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"1", b"[" * 99_999, b'{"type": ["shown"]}'])
+def test_any_line_is_read(raw: bytes) -> None:
+    assert LineReader().read_line(raw) is None
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "result", "expected"),
+    [
+        (EndReason.IDLE, -15, {}, BeadStatus.IDLE),
+        (EndReason.TIMEOUT, -15, {"ok": True}, BeadStatus.TIMEOUT),
+        (EndReason.OUTPUT_LIMIT, -15, {}, BeadStatus.OUTPUT_LIMIT),
+        (EndReason.EXITED, 1, {}, BeadStatus.CRASHED),
+        (EndReason.EXITED, 1, {"ok": True}, BeadStatus.CRASHED),
+        (EndReason.EXITED, 0, {"ok": "yes"}, BeadStatus.CRASHED),
+        (EndReason.EXITED, 1, {"ok": False, "what": "answer"}, BeadStatus.BAD_OUTPUT),
+        (
+            EndReason.EXITED,
+            1,
+            {"ok": False, "what": "endpoint", "status": 404},
+            BeadStatus.UNAVAILABLE,
+        ),
+        (EndReason.EXITED, 1, {"ok": False, "what": "endpoint", "status": 400}, BeadStatus.CRASHED),
+        (EndReason.EXITED, 1, {"ok": False, "what": "endpoint", "status": [4]}, BeadStatus.CRASHED),
+        (EndReason.EXITED, 0, {"ok": True}, BeadStatus.OK),
+    ],
+)
+def test_how_a_bead_ended(
+    end: EndReason, status: int, result: dict[str, Any], expected: BeadStatus
+) -> None:
+    reader = LineReader()
+    if result:
+        reader.read_line(json.dumps({"type": "result", **result}).encode())
+    report = reader.build_report(ProgramEnd(end, status, 1.0), b"Traceback\nKeyError: 'x'\n")
+    assert report.status is expected
+    assert report.usage == Usage(None, 0), "the gateway knows what was used"

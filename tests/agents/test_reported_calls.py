@@ -1,0 +1,91 @@
+"""Tool calls and results as a CLI reports them: a stream may be cut, reordered, or lie."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
+from gitlab_nightshift.agents.codex_stream import CodexStreamReader
+from gitlab_nightshift.agents.reported_calls import MOST_REFUSED, ReportedCalls
+from gitlab_nightshift.records import MOST_CALLS, ToolCall
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
+
+DATA = Path(__file__).parents[1] / "data"
+ENDED = ProgramEnd(EndReason.EXITED, 0, 1.0)
+
+
+def call(call_id: Any, command: Any) -> dict[str, Any]:
+    part = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
+    return {"type": "assistant", "message": {"id": "m", "content": [part]}}
+
+
+def result(call_id: Any, output: Any, *, failed: bool = False) -> dict[str, Any]:
+    part = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": failed}
+    return {"type": "user", "message": {"content": [part]}}
+
+
+def read_claude(*events: Any) -> tuple[tuple[ToolCall, ...] | None, tuple[str, ...]]:
+    reader = ClaudeStreamReader(60)
+    for event in events:
+        reader.read_line(json.dumps(event).encode())
+    report = reader.build_report(ENDED, b"")
+    return report.calls, report.refused
+
+
+def test_what_the_real_clis_printed() -> None:
+    claude, codex = ClaudeStreamReader(60), CodexStreamReader(60)
+    for reader, file in ((claude, "claude/command_fails"), (codex, "codex/success")):
+        for line in (DATA / f"{file}.jsonl").read_bytes().splitlines():
+            reader.read_line(line)
+    failing = claude.build_report(ENDED, b"").calls or ()
+    assert [(each.tool, each.reported) for each in failing] == [
+        ("Bash", "failed"),
+        ("StructuredOutput", "ok"),
+    ]
+    ran = codex.build_report(ENDED, b"").calls or ()
+    assert ("make test", "exit status 0") in [(each.subject, each.reported) for each in ran]
+    assert ("false", "exit status 1") in [(each.subject, each.reported) for each in ran]
+
+
+def test_results_that_come_early_twice_or_never() -> None:
+    events = [
+        result("a", "done"),
+        call("a", "make test"),
+        result("a", "no", failed=True),
+        call("b", "make lint"),
+        call("b", "make all"),
+        result("gone", "x"),
+    ]
+    assert read_claude(*events)[0] == (
+        ToolCall("Bash", "make test", "ok", "a"),
+        ToolCall("Bash", "make lint", "", "b"),
+    )
+
+
+def test_refused_commands_are_named() -> None:
+    said = [
+        result("a", "nightshift: not allowed: curl https://x; allowed: git", failed=True),
+        result("d", "the key was not found in the table"),
+    ]
+    assert read_claude(*said)[1] == ("curl https://x",)
+    many = ReportedCalls()
+    for number in range(99):
+        many.finish(str(number), "ok", f"nightshift: not allowed: p{number}; x", failed=True)
+    assert len(many.list_refused()) == MOST_REFUSED
+
+
+def test_of_any_shape_and_bounded() -> None:
+    odd: list[Any] = [
+        call(None, ["a", 1]),
+        call({"x": 1}, {"y": 2}),
+        result([], {"z": 1}),
+        {"type": "user", "message": 3},
+        {"type": "user", "message": {"content": ["x", {"type": "tool_result"}]}},
+        call("c", "x" * 10_000),
+    ]
+    calls, refused = read_claude(*odd)
+    assert refused == ()
+    assert calls is not None
+    assert calls[-1].subject == "x" * 300
+    flood = read_claude(*(call(f"c{n}", "ls") for n in range(MOST_CALLS + 50)))[0] or ()
+    assert len(flood) == MOST_CALLS

@@ -1,0 +1,96 @@
+"""The service's settings: every mistake at once, nothing secret in any of them."""
+
+import re
+
+import pytest
+
+from gitlab_nightshift.chat.chat_settings import (
+    FORMS,
+    build_signature_check,
+    read_address,
+    read_application,
+    read_chat_settings,
+)
+from gitlab_nightshift.errors import Code, NightshiftError
+from tests.chat.tools import ADA, BOT_TOKEN, EVE, GITLAB_TOKEN, GUILD, ROLE, environment
+
+
+def mistakes(**changed: str) -> list[str]:
+    with pytest.raises(NightshiftError) as caught:
+        read_chat_settings(environment(**changed))
+    assert caught.value.code is Code.CONFIG
+    return caught.value.message.splitlines()
+
+
+def test_good_settings_are_read_and_show_no_secret() -> None:
+    read = read_chat_settings(environment("https://git.example/lab/", GITLAB_REF="release/1"))
+    assert (read.gitlab_url, read.project) == ("https://git.example/lab", "acme/shop")
+    assert (read.ref, read.users, read.roles) == ("release/1", frozenset({ADA}), frozenset())
+    assert (read.bot_token, read.gitlab_token) == (BOT_TOKEN, GITLAB_TOKEN)
+    assert BOT_TOKEN not in repr(read) and GITLAB_TOKEN not in repr(read)
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    with pytest.raises(NightshiftError) as caught:
+        read_chat_settings({})
+    names = {line.split()[0] for line in caught.value.message.splitlines()}
+    assert names >= set(environment()) - {"DISCORD_ALLOWED_USERS"}
+    assert "nobody could use" in caught.value.message
+
+
+def test_each_form_has_its_example() -> None:
+    for form in FORMS:
+        assert re.fullmatch(form.pattern, form.example), form.expected
+        assert not re.fullmatch(form.pattern, f"{form.example} x"), form.expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DISCORD_PUBLIC_KEY", "abc"),
+        ("DISCORD_APPLICATION_ID", "me"),
+        ("DISCORD_GUILD_ID", "١٢٣٤٥٦٧٨٩٠١٢٣٤٥٦"),
+        ("DISCORD_BOT_TOKEN", "two words"),
+        ("DISCORD_ALLOWED_USERS", f"{ADA}, ada"),
+        ("DISCORD_ALLOWED_ROLES", "@everyone"),
+        ("GITLAB_URL", "gitlab.com"),
+        ("GITLAB_URL", "https://me:secret-word@gitlab.com"),
+        ("GITLAB_PROJECT", "../users?x"),
+        ("GITLAB_REF", "main\nother"),
+    ],
+)
+def test_a_bad_value_is_named_and_not_quoted(name: str, value: str) -> None:
+    (line,) = mistakes(**{name: value})
+    assert line.startswith(f"{name}: ") and value not in line and "secret-word" not in line
+
+
+def test_who_may_is_named_and_only_in_the_one_server() -> None:
+    read = read_chat_settings(environment(DISCORD_ALLOWED_ROLES=ROLE))
+    none: frozenset[str] = frozenset()
+    assert read.may(GUILD, ADA, none)
+    assert read.may(GUILD, EVE, frozenset({ROLE}))
+    assert not read.may(GUILD, EVE, none)
+    assert not read.may("2" * 17, ADA, frozenset({ROLE}))
+    assert not read.may("", ADA, none)
+
+
+def test_registering_needs_no_gitlab() -> None:
+    names = ("DISCORD_APPLICATION_ID", "DISCORD_GUILD_ID", "DISCORD_BOT_TOKEN")
+    env = {name: environment()[name] for name in names}
+    assert read_application(env).guild == GUILD
+    with pytest.raises(NightshiftError, match="DISCORD_BOT_TOKEN is not set"):
+        read_application({**env, "DISCORD_BOT_TOKEN": " "})
+
+
+def test_an_address_is_host_and_port() -> None:
+    assert read_address("0.0.0.0:80") == ("0.0.0.0", 80)
+    assert read_address("[::1]:8080") == ("::1", 8080)
+    for wrong in ("8080", ":80", "host:", "host:99999", "host:x"):
+        with pytest.raises(NightshiftError, match="HOST:PORT"):
+            read_address(wrong)
+
+
+def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "cryptography.exceptions", None)
+    with pytest.raises(NightshiftError, match=r"pip install 'gitlab-nightshift\[chat\]'"):
+        build_signature_check("00" * 32)

@@ -1,0 +1,549 @@
+"""From a task in the chat to its result, over GitLab's stand-in."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.chat import chat_service, discord
+from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.demo.standin_pipelines import settle
+from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinMergeRequest, StandinProject
+from gitlab_nightshift.records import CommandResult, Outcome
+from gitlab_nightshift.settings.load import load_settings
+from tests.chat.tools import (
+    ADA,
+    APPLICATION,
+    BOT_TOKEN,
+    CHANGE,
+    CHANNEL,
+    EVE,
+    GITLAB_TOKEN,
+    MESSAGE,
+    TASK,
+    TOKEN,
+    Chat,
+    Json,
+    Sent,
+    chat,
+    coder,
+    left_behind,
+    press,
+    result,
+    run,
+    settings,
+    shop,
+)
+
+ANSWER = f"/webhooks/{APPLICATION}/{TOKEN}/messages/@original"
+POSTED = f"/channels/{CHANNEL}/messages"
+
+
+@dataclass
+class Scene:
+    """A chat and the project that it belongs to."""
+
+    chat: Chat
+    gitlab: Standin
+    project: StandinProject
+    folder: Path
+
+    async def ask(self, sent: Json) -> None:
+        assert await self.chat.ask(sent) == {"type": 5}
+
+    async def nth(self, number: int) -> Sent:
+        return await self.chat.discord.nth(number)
+
+    async def looked_at_twice(self) -> None:
+        """Wait until the service has looked at the pipeline's jobs two more times."""
+        before = self._looks()
+        while self._looks() < before + 2:
+            await asyncio.sleep(0.01)
+
+    def _looks(self) -> int:
+        return sum(request.path.endswith("/jobs") for request in self.gitlab.requests)
+
+    def ends(self, outcome: Outcome, status: str = "success", job: str = "nightshift") -> None:
+        """The job ends with a result as a run leaves it."""
+        url = f"{self.project.web_url}/-/merge_requests/1"
+        urls = {"mr_url": url} if outcome is Outcome.MR_CREATED else {}
+        self.left(left_behind(self.folder / job, result(outcome, **urls)), status, job)
+
+    def left(self, artifacts: Path, status: str = "success", job: str = "nightshift") -> None:
+        settle(self.project, job, status, artifacts)
+
+
+@asynccontextmanager
+async def scene(tmp_path: Path, level: int = 40, **timing: Any) -> AsyncIterator[Scene]:
+    with Standin(tmp_path / "gitlab") as gitlab:
+        project = shop(gitlab, level)
+        async with chat(settings(gitlab.url), **timing) as here:
+            yield Scene(here, gitlab, project, tmp_path)
+        assert gitlab.errors == []
+
+
+# --- the way there ------------------------------------------------------------------------------
+
+
+def test_a_task_becomes_a_pipeline_and_its_result_a_message(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            first = await here.nth(1)
+            (pipeline,) = here.project.pipelines
+            assert (first.method, first.path) == ("PATCH", ANSWER)
+            assert first.text == f"<@{ADA}>: {TASK}\nPipeline <{pipeline.web_url}> is started."
+            assert pipeline.ref == "main"
+            assert pipeline.variables == {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": TASK}
+
+            settle(here.project, "nightshift", "running")
+            await here.looked_at_twice()
+            assert len(here.chat.discord.sent) == 1
+            here.ends(Outcome.MR_CREATED)
+            last = await here.nth(2)
+            assert (last.method, last.path) == ("POST", POSTED)
+            assert last.authorization == f"Bot {BOT_TOKEN}"
+            assert last.body["message_reference"]["message_id"] == MESSAGE
+            assert last.text.split("\n") == [
+                "**Done: a merge request is open**",
+                f"<{here.project.web_url}/-/merge_requests/1>",
+                "Round prices to whole cents",
+                "2 file(s) changed, 12 lines added, 3 deleted:",
+                "- `shop.py`",
+                "- `test_shop.py`",
+                "passed: `make test`",
+                f"$1.25, 10 min, <{pipeline.web_url}>",
+            ]
+            assert last.custom_ids == []
+            assert all(each.body["allowed_mentions"] == {"parse": []} for each in (first, last))
+
+    run(story)
+
+
+def test_the_flags_arrive_as_options_and_in_the_text(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            task = f"{TASK} --dry-run --model small --test other"
+            await here.ask(coder(task, provider="codex", model="big", test="unit -k  cents"))
+            text = (await here.nth(1)).text
+            assert "provider `codex`, model `big`, test `unit -k cents`, dry run" in text
+            sent = dict(here.project.pipelines[0].variables)
+            assert (sent["NIGHTSHIFT_TASK"], sent["NIGHTSHIFT_AGENT"]) == (TASK, "codex")
+            assert sent["NIGHTSHIFT_DRY_RUN"] == "true"
+            assert sent["NIGHTSHIFT_TASK_TEST"] == "unit -k cents"
+            read = load_settings(sent)  # what the pipeline makes of it
+            assert (read.task, read.agent, read.dry_run) == (TASK, "codex", True)
+            assert (read.task_test, read.models.verify) == ("unit -k cents", "big")
+            models = {value for name, value in sent.items() if "MODELS" in name}
+            assert models == {"big"}
+
+    run(story)
+
+
+def test_gitlab_puts_no_variable_into_a_task(tmp_path: Path) -> None:
+    """Neither it nor the runner: ``$$`` is one dollar there, and ``%%`` begins no name."""
+
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder("print $GITLAB_TOKEN ${GITLAB_TOKEN} %GITLAB_TOKEN%"))
+            await here.nth(1)
+            task = here.project.pipelines[0].variables["NIGHTSHIFT_TASK"]
+            assert task == "print $$GITLAB_TOKEN $${GITLAB_TOKEN} %%GITLAB_TOKEN%%"
+            await here.ask(coder("raise it by 5% and 7%"))
+            await here.nth(2)
+            task = here.project.pipelines[1].variables["NIGHTSHIFT_TASK"]
+            assert task == "raise it by 5% and 7%"
+
+    run(story)
+
+
+def test_a_hostile_task_is_only_shown(tmp_path: Path) -> None:
+    task = f"@everyone <@{EVE}> [x](https://evil.example) {GITLAB_TOKEN} " + "y" * 3000
+
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder(task))
+            text = (await here.nth(1)).text
+            shown = text.split(": ", 1)[1]
+            assert "@everyone" not in shown and "://evil" not in shown and GITLAB_TOKEN not in text
+            assert f"\\<@\u200b{EVE}\\>" in shown and len(text) < 1900
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("level", "change", "parts"),
+    [
+        (DEVELOPER, {}, ("sufficient permission to run a pipeline", "allowed to push or merge")),
+        (40, {"variables_role": 50}, ("set pipeline variables", "Minimum role to use")),
+        (40, {"pipeline_jobs": {}}, ("prevented any jobs", "template included")),
+        (40, {"default_branch": "gone"}, ("Reference not found", "no branch gone")),
+        (20, {}, ("403 Forbidden", "at least the role Developer")),
+        (0, {}, ("404 Project Not Found",)),
+    ],
+)
+def test_why_there_is_no_pipeline_is_told(
+    tmp_path: Path, level: int, change: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    async def story() -> None:
+        async with scene(tmp_path, level) as here:
+            for name, value in change.items():
+                setattr(here.project, name, value)
+            await here.ask(coder())
+            answered = await here.nth(1)
+            assert answered.path == ANSWER and "No pipeline: " in answered.text
+            assert all(part in answered.text for part in parts), answered.text
+            assert here.project.pipelines == []
+
+    run(story)
+
+
+def test_no_token_is_logged_or_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            here.gitlab.tokens.clear()
+            here.chat.discord.statuses = [403]
+            await here.ask(coder())
+            await here.chat.logged("Discord answered 403")
+            lines = "\n".join(here.chat.log)
+            assert "no pipeline for" in lines
+            for secret in (BOT_TOKEN, GITLAB_TOKEN, TOKEN):
+                assert secret not in lines
+
+    run(story)
+
+
+# --- what came of it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "headline"),
+    [
+        (Outcome.NO_IMPROVEMENT, "Nothing was changed"),
+        (Outcome.MR_READY, "not published (dry run)"),
+        (Outcome.SKIPPED, "Skipped"),
+    ],
+)
+def test_other_outcomes_are_told(tmp_path: Path, outcome: Outcome, headline: str) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            why = result(outcome, reason="because @everyone said so", total_cost_usd=None)
+            here.left(left_behind(tmp_path / "a", why, change=None))
+            text = (await here.nth(2)).text
+            assert headline in text and "because @\u200beveryone said so" in text
+            assert "$" not in text and "file(s)" not in text
+
+    run(story)
+
+
+def test_a_failed_test_and_long_lists_are_told(tmp_path: Path) -> None:
+    change = dataclasses.replace(CHANGE, files=tuple(f"f{n}`x`" for n in range(14)))
+    commands = (CommandResult("make test", 1, 1.0), *[CommandResult("x" * 400, 0, 1.0)] * 5)
+
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            failed = result(Outcome.FAILED, error_code="E_PUBLISH", reason="r" * 5000)
+            here.left(left_behind(tmp_path / "a", failed, change, commands), "failed")
+            text = (await here.nth(2)).text
+            assert "**Failed** (E\\_PUBLISH)" in text
+            assert "failed: `make test`" in text and "and 1 more, 0 failed" in text
+            assert "- `f0'x'`" in text and "- and 4 more" in text
+            assert len(text) <= 1900
+
+    run(story)
+
+
+def test_what_an_agent_wrote_has_no_effect(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            url = "https://evil.example/-/merge_requests/1"
+            evil = result(Outcome.MR_CREATED, mr_url=url, reason=f"<@{EVE}> {BOT_TOKEN}")
+            title = "[x](https://evil.example) @here"
+            here.left(left_behind(tmp_path / "a", evil, title=title))
+            text = (await here.nth(2)).text
+            assert "evil.example" in text and "://evil" not in text
+            assert "@here" not in text and f"<@{EVE}>" not in text and BOT_TOKEN not in text
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[" * 90_000, b"[]", b'{"outcome": "DONE"}', b"\xff\xfe", b" " * 4_000_001]
+)
+def test_a_result_that_is_none_is_told(tmp_path: Path, data: bytes) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            (tmp_path / "a" / "nightshift").mkdir(parents=True)
+            (tmp_path / "a" / "nightshift" / "result.json").write_bytes(data)
+            here.left(tmp_path / "a", "failed")
+            text = (await here.nth(2)).text
+            assert "without a result" in text
+            assert here.project.pipelines[0].web_url in text
+
+    run(story)
+
+
+def test_a_job_that_fails_without_artifacts_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            settle(here.project, "nightshift", "canceled")
+            assert "ended without a result" in (await here.nth(2)).text
+
+    run(story)
+
+
+def test_three_jobs_end_with_publish(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            names = ("nightshift:plan", "nightshift:work", "nightshift:publish", "build")
+            here.project.pipeline_jobs = dict.fromkeys(names, "created")
+            await here.ask(coder())
+            await here.nth(1)
+            here.ends(Outcome.MR_READY, job="nightshift:work")
+            await here.looked_at_twice()
+            assert len(here.chat.discord.sent) == 1
+            here.ends(Outcome.MR_CREATED, job="nightshift:publish")
+            assert "a merge request is open" in (await here.nth(2)).text
+
+    run(story)
+
+
+def test_a_job_of_another_name_ends_with_its_pipeline(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            here.project.pipeline_jobs = {"our-night": "running", "deploy": "manual"}
+            await here.ask(coder())
+            await here.nth(1)
+            here.ends(Outcome.MR_CREATED, job="our-night")
+            assert "a merge request is open" in (await here.nth(2)).text
+
+    run(story)
+
+
+def test_gitlab_may_fail_in_between(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            here.gitlab.fail_next("GET", "/jobs$", 403, {"message": "403 Forbidden"}, times=2)
+            await here.chat.logged("403")
+            here.ends(Outcome.MR_CREATED)
+            assert "a merge request is open" in (await here.nth(2)).text
+
+    run(story)
+
+
+def test_a_run_is_not_watched_for_ever(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path, watch_s=0.2) as here:
+            await here.ask(coder())
+            assert "do not wait any longer" in (await here.nth(2)).text
+
+    run(story)
+
+
+def test_discord_may_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discord, "FIRST_PAUSE_S", 0.01)
+
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            here.chat.discord.statuses = [429, 503]
+            await here.ask(coder())
+            assert "is started" in (await here.nth(1)).text
+
+    run(story)
+
+
+def test_so_many_runs_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_service, "MOST_RUNS", 2)
+
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.ask(coder())
+            refused = await here.chat.ask(coder())
+            assert "2 tasks are under way" in refused["data"]["content"]
+            await here.nth(2)
+            settle(here.project, "nightshift", "failed")
+            await here.nth(3)
+            await here.ask(coder())
+
+    run(story)
+
+
+def test_the_service_ends_while_runs_go_on(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            lines.append("")
+            here.chat.log.clear()
+            log = here.chat.log
+        lines.extend(log)
+
+    run(story)
+    assert "1 run(s) go on in GitLab; their results will not be posted" in lines
+
+
+# --- a gate -------------------------------------------------------------------------------------
+
+
+async def gated(here: Scene) -> Sent:
+    """A run that ended at a gate; the message with the buttons."""
+    await here.ask(coder())
+    await here.nth(1)
+    here.ends(Outcome.APPROVAL_REQUIRED, "failed")
+    settle(here.project, "nightshift:approve", "manual")
+    return await here.nth(2)
+
+
+def approve_job(here: Scene) -> str:
+    return next(j.status for j in here.project.jobs if j.name == "nightshift:approve")
+
+
+def test_approve_starts_the_job_and_its_result_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            asked = await gated(here)
+            assert "A gate asks for an approval" in asked.text
+            approve, _ = asked.custom_ids
+            assert await here.chat.ask(press(approve, asked.text)) == {"type": 6}
+            edited = await here.nth(3)
+            assert (edited.method, edited.path) == ("PATCH", ANSWER)
+            assert edited.text == f"Approved by <@{ADA}>, is being published.\n{asked.text}"
+            assert edited.body["components"] == [] and approve_job(here) == "pending"
+            again = await here.chat.ask(press(approve))
+            assert "decided already" in again["data"]["content"]
+
+            author = here.gitlab.users[0]
+            url = f"{here.project.web_url}/-/merge_requests/1"
+            request = StandinMergeRequest(70001, 1, url, author, "night-shift/x", "main", "x")
+            here.project.merge_requests.append(request)
+            here.ends(Outcome.MR_CREATED, job="nightshift:approve")
+            done = await here.nth(4)
+            assert "a merge request is open" in done.text and done.custom_ids == []
+            assert done.body["message_reference"]["message_id"] == MESSAGE
+            while not request.notes:
+                await asyncio.sleep(0.01)
+            assert request.notes[0].body == f"Approved in Discord by ada (user {ADA})."
+
+    run(story)
+
+
+def test_an_approved_job_that_fails_is_told(tmp_path: Path) -> None:
+    """The result of the job before it does not count again."""
+
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            approve, _ = (await gated(here)).custom_ids
+            await here.chat.ask(press(approve))
+            await here.nth(3)
+            settle(here.project, "nightshift:approve", "failed")
+            assert "ended without a result" in (await here.nth(4)).text
+
+    run(story)
+
+
+def test_refuse_publishes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            asked = await gated(here)
+            approve, refuse = asked.custom_ids
+            answer = await here.chat.ask(press(refuse, asked.text))
+            assert answer["type"] == 7 and answer["data"]["components"] == []
+            assert answer["data"]["content"].startswith(f"Refused by <@{ADA}>: nothing is publ")
+            again = await here.chat.ask(press(approve))
+            assert "decided already" in again["data"]["content"]
+            assert approve_job(here) == "manual"
+
+    run(story)
+
+
+def test_only_who_is_named_decides(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            approve, refuse = (await gated(here)).custom_ids
+            eve = {"user": {"id": EVE, "username": "eve"}, "roles": []}
+            other = approve.replace(":6000", ":6999")
+            for click in (
+                press(approve, member=eve),
+                press(refuse, member=eve),
+                press(approve, guild_id="9" * 18),
+                press(other),
+                press(refuse.replace("refuse", "approve")),
+            ):
+                answer = await here.chat.ask(click)
+                assert "may not decide" in answer["data"]["content"]
+            assert approve_job(here) == "manual"
+
+    run(story)
+
+
+def test_an_approval_that_gitlab_refuses_can_be_tried_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            approve, _ = (await gated(here)).custom_ids
+            here.gitlab.fail_next("POST", "/play$", 403, {"message": "403 Forbidden"})
+            await here.chat.ask(press(approve))
+            answered = await here.nth(3)
+            assert (
+                answered.path == POSTED
+                and "Not approved: " in answered.text
+                and "403" in answered.text
+            )
+            await here.chat.ask(press(approve))
+            assert "Approved by" in (await here.nth(4)).text
+
+    run(story)
+
+
+def test_an_approval_in_gitlab_goes_before(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            approve, _ = (await gated(here)).custom_ids
+            settle(here.project, "nightshift:approve", "success")
+            await here.chat.ask(press(approve))
+            assert "no job nightshift:approve waits" in (await here.nth(3)).text
+
+    run(story)
+
+
+def test_a_button_works_after_a_new_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            approve, _ = (await gated(here)).custom_ids
+            async with chat(settings(here.gitlab.url)) as second:
+                assert await second.ask(press(approve)) == {"type": 6}
+                assert "Approved by" in (await second.discord.nth(1)).text
+
+    run(story)
+
+
+def test_without_the_job_there_are_no_buttons(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            here.project.pipeline_jobs = {"nightshift": "running"}
+            await here.ask(coder())
+            await here.nth(1)
+            here.ends(Outcome.APPROVAL_REQUIRED, "failed")
+            asked = await here.nth(2)
+            assert "A gate asks" in asked.text and asked.custom_ids == []
+
+    run(story)

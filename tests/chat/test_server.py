@@ -1,0 +1,210 @@
+"""The endpoint over HTTP: what it lets in, and what it answers at once."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gitlab_nightshift.chat import pipeline_runs, server
+from gitlab_nightshift.chat.admission import TASKS
+from gitlab_nightshift.chat.chat_service import THREAD
+from gitlab_nightshift.errors import NightshiftError
+from tests.chat.tools import (
+    ADA,
+    APPLICATION,
+    EVE,
+    ROLE,
+    Json,
+    chat,
+    coder,
+    interaction,
+    press,
+    run,
+    settings,
+    signed,
+)
+from tests.support.trees import wait_for
+
+NOWHERE = settings("http://127.0.0.1:9")
+PING = {"id": "1" * 18, "application_id": APPLICATION, "type": 1, "version": 1}
+
+
+def answers(*asked: Json, given: Any = NOWHERE) -> list[Json]:
+    """What the service answers at once; no GitLab is there."""
+    found: list[Json] = []
+
+    async def story() -> None:
+        async with chat(given) as here:
+            found.extend([await here.ask(each) for each in asked])
+
+    run(story)
+    return found
+
+
+def private_text(answer: Json) -> str:
+    """What only the person sees."""
+    assert (answer["type"], answer["data"]["flags"]) == (4, 64)
+    assert answer["data"]["allowed_mentions"] == {"parse": []}
+    return str(answer["data"]["content"])
+
+
+def test_a_ping_is_answered() -> None:
+    assert answers(PING) == [{"type": 1}]
+
+
+def test_only_signed_requests_are_let_in() -> None:
+    body = json.dumps(PING).encode()
+    headers = signed(body)
+
+    async def story() -> None:
+        async with chat(NOWHERE) as here:
+            assert (await here.send(body, {}))[0] == 401
+            assert (await here.send(body, signed(body, Ed25519PrivateKey.generate())))[0] == 401
+            assert (await here.send(body, signed(body, at=time.time() - 900)))[0] == 401
+            assert (await here.send(body + b" ", headers))[0] == 401
+            assert await here.send(body, headers) == (200, {"type": 1})
+            assert (await here.send(body, headers))[0] == 401
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"{",
+        b"[" * 30_000,
+        b"null",
+        b"[]",
+        b'{"type": 9}',
+        b'{"type": 2}',
+        {**coder(), "application_id": "9" * 18},
+        {**coder(), "token": "../../channels/1"},
+        {**coder(), "channel_id": "1/../2"},
+        {**coder(), "member": None},
+        interaction(2, {"name": "other", "options": []}),
+        interaction(3, {"custom_id": "x"}),
+        interaction(5, {"custom_id": "x"}),
+    ],
+)
+def test_a_signed_request_that_is_none_is_a_400(sent: Json | bytes) -> None:
+    async def story() -> None:
+        async with chat(NOWHERE) as here:
+            status, _ = await here.send(sent)
+            assert status == 400
+            assert (await here.ask(PING)) == {"type": 1}
+
+    run(story)
+
+
+def test_a_large_body_is_not_read() -> None:
+    async def story() -> None:
+        async with chat(NOWHERE) as here:
+            assert (await here.send(b"x" * (server.LARGEST_BODY + 1)))[0] == 413
+
+    run(story)
+
+
+def test_a_slow_body_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BODY_S", 0.2)
+
+    async def story() -> None:
+        async with chat(NOWHERE) as here:
+            port = int(here.url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"POST {server.PATH} HTTP/1.1\r\nHost: x\r\n".encode())
+            writer.write(b"Content-Length: 10\r\n\r\n12")
+            assert b"408" in await reader.readline()
+            writer.close()
+
+    run(story)
+
+
+def test_health_is_told_and_nothing_else_is_there() -> None:
+    async def story() -> None:
+        async with chat(NOWHERE) as here:
+            for path, status in (("/healthz", 200), (server.PATH, 405), ("/", 404)):
+                async with here.session.get(here.url + path) as response:
+                    assert response.status == status
+
+    run(story)
+
+
+def test_the_answer_is_in_time_while_gitlab_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread that asks GitLab waits, for ever; neither the answers nor the end do."""
+    for name in ("TIMEOUT_S", "PATIENCE_S"):
+        monkeypatch.setattr(pipeline_runs, name, 3600.0)
+
+    async def story() -> None:
+        async with chat(settings(url)) as here:
+            for _ in range(TASKS):
+                assert await here.ask(coder()) == {"type": 5}
+            assert await here.ask(PING) == {"type": 1}
+
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        run(story)
+    wait_for(lambda: not asking(), "nothing asks GitLab any more")
+
+
+def asking() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith(THREAD)]
+
+
+def test_who_is_not_named_may_not() -> None:
+    eve = {"user": {"id": EVE, "username": "eve"}, "roles": []}
+    outside = coder() | {"user": {"id": ADA}, "member": None, "guild_id": None}
+    stranger = coder() | {"member": eve}
+    elsewhere = coder() | {"guild_id": "9" * 18}
+    for answer in answers(outside, stranger, elsewhere):
+        assert "may not use" in private_text(answer)
+
+
+def test_a_role_lets_in() -> None:
+    given = settings("http://127.0.0.1:9", DISCORD_ALLOWED_ROLES=ROLE)
+    eve = {"user": {"id": EVE, "username": "eve"}, "roles": [ROLE]}
+    assert answers(coder() | {"member": eve}, given=given) == [{"type": 5}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "part"),
+    [
+        (coder(" "), "there is no task"),
+        (coder("mend it --dryrun"), "did you mean \\--dry-run"),
+        (coder("mend it --provider gpt"), "claude\\_code"),
+        (coder(provider="gpt"), "claude\\_code"),
+        (coder(test="unit " + "x " * 200), "at most 100 arguments"),
+        (interaction(2, {"name": "coder", "options": [{"name": "task", "value": 7}]}), "a text"),
+    ],
+)
+def test_a_mistake_is_told_to_the_person_alone(asked: Json, part: str) -> None:
+    (answer,) = answers(asked)
+    assert part.replace("\\--", "--") in private_text(answer)
+
+
+def test_a_person_is_held_back_after_some_tasks() -> None:
+    *first, last = answers(*[coder() for _ in range(TASKS + 1)])
+    assert first == [{"type": 5}] * TASKS
+    assert f"At most {TASKS} tasks" in private_text(last)
+
+
+def test_a_button_that_is_not_ours_does_nothing() -> None:
+    forged = [f"ns:approve:1:{'0' * 32}", "ns:approve:1", "approve", "", "ns:approve:1:zz"]
+    for answer in answers(*[press(each) for each in forged]):
+        assert "may not decide" in private_text(answer)
+
+
+def test_an_address_that_is_taken_is_told() -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = ("127.0.0.1", taken.getsockname()[1])
+            with pytest.raises(NightshiftError, match="address already in use"):
+                async with server.open_service(NOWHERE, address, print):
+                    pass
+
+    run(story)

@@ -1,0 +1,294 @@
+"""A signed chat: the service over loopback, a Discord that records, and the GitLab stand-in."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gitlab_nightshift.chat.chat_settings import ChatSettings, read_chat_settings
+from gitlab_nightshift.chat.server import PATH, open_service
+from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.demo.standin_state import MAINTAINER, StandinProject
+from gitlab_nightshift.records import (
+    AnalysisCandidate,
+    AnalysisResult,
+    Bundle,
+    ChangeSummary,
+    CommandResult,
+    Draft,
+    Outcome,
+    Proposal,
+    RunResult,
+    Verdict,
+    write_record,
+)
+
+Json = dict[str, Any]
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+APPLICATION, GUILD, CHANNEL = "111111111111111111", "222222222222222222", "333333333333333333"
+ADA, EVE, ROLE = "444444444444444444", "555555555555555555", "666666666666666666"
+MESSAGE = "777777777777777777"
+BOT_TOKEN = "MTExMTExMTEx.GChatBot.TokenOfTheBot0123456789abcd"
+GITLAB_TOKEN = "glpat-TokenOfTheChat0001"
+TOKEN = "aW50ZXJhY3Rpb24tdG9rZW4"
+TASK = "Round prices to whole cents"
+SOON_S = 60.0
+"""Longest wait for what is to come, on a machine that is busy."""
+
+
+def environment(gitlab_url: str = "https://gitlab.example", **more: str) -> dict[str, str]:
+    """The variables of a service that Ada may use."""
+    return {
+        "DISCORD_APPLICATION_ID": APPLICATION,
+        "DISCORD_PUBLIC_KEY": KEY.public_key().public_bytes_raw().hex(),
+        "DISCORD_BOT_TOKEN": BOT_TOKEN,
+        "DISCORD_GUILD_ID": GUILD,
+        "DISCORD_ALLOWED_USERS": ADA,
+        "GITLAB_URL": gitlab_url,
+        "GITLAB_PROJECT": "acme/shop",
+        "GITLAB_TOKEN": GITLAB_TOKEN,
+        **more,
+    }
+
+
+def settings(gitlab_url: str = "https://gitlab.example", **more: str) -> ChatSettings:
+    return read_chat_settings(environment(gitlab_url, **more))
+
+
+def signed(body: bytes, key: Ed25519PrivateKey = KEY, at: float | None = None) -> dict[str, str]:
+    """The headers with which Discord sends a body."""
+    timestamp = str(int(time.time() if at is None else at))
+    signature = key.sign(timestamp.encode() + body).hex()
+    return {"X-Signature-Ed25519": signature, "X-Signature-Timestamp": timestamp}
+
+
+_numbers = itertools.count(800_000_000_000_000_000)
+
+
+def interaction(kind: int, data: Json, **more: Any) -> Json:
+    """An interaction of Ada in the server, in Discord's shape."""
+    return {
+        "id": str(next(_numbers)),
+        "application_id": APPLICATION,
+        "type": kind,
+        "token": TOKEN,
+        "version": 1,
+        "guild_id": GUILD,
+        "channel_id": CHANNEL,
+        "channel": {"id": CHANNEL, "type": 0},
+        "member": {"user": {"id": ADA, "username": "ada"}, "roles": [], "permissions": "0"},
+        "locale": "en-GB",
+        "data": data,
+        **more,
+    }
+
+
+def coder(task: str = TASK, **options: Any) -> Json:
+    """``/coder`` with its options."""
+    kinds = {str: 3, bool: 5}
+    listed = [
+        {"name": name, "type": kinds[type(value)], "value": value}
+        for name, value in {"task": task, **options}.items()
+    ]
+    return interaction(2, {"id": "9" * 18, "name": "coder", "type": 1, "options": listed})
+
+
+def press(custom_id: str, content: str = "**A gate asks for an approval**", **more: Any) -> Json:
+    """A press of a button under the message MESSAGE."""
+    message = {"id": MESSAGE, "content": content, "channel_id": CHANNEL}
+    return interaction(3, {"custom_id": custom_id, "component_type": 2}, message=message, **more)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request that Discord got."""
+
+    method: str
+    path: str
+    authorization: str
+    body: Json
+
+    @property
+    def text(self) -> str:
+        return str(self.body["content"])
+
+    @property
+    def custom_ids(self) -> list[str]:
+        rows = self.body.get("components") or []
+        return [button["custom_id"] for row in rows for button in row["components"]]
+
+
+@dataclass
+class FakeDiscord:
+    """Takes what a bot may send, as Discord does; ``statuses`` are of the next answers."""
+
+    sent: list[Sent] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+
+    async def take(self, request: web.Request) -> web.Response:
+        status = self.statuses.pop(0) if self.statuses else 200
+        authorization = request.headers.get("Authorization", "")
+        assert request.headers["User-Agent"].startswith("DiscordBot (")
+        if status == 200:
+            body = await request.json()
+            self.sent.append(Sent(request.method, request.path, authorization, body))
+            return web.json_response({"id": MESSAGE})
+        headers = {"Retry-After": "0.01"} if status == 429 else {}
+        answer = {"message": f"{status}: told so", "code": 0}
+        return web.json_response(answer, status=status, headers=headers)
+
+    async def nth(self, number: int) -> Sent:
+        """What was sent as the ``number``-th, waited for."""
+        end = time.monotonic() + SOON_S
+        while len(self.sent) < number:
+            assert time.monotonic() < end, f"only {len(self.sent)} messages were sent"
+            await asyncio.sleep(0.01)
+        return self.sent[number - 1]
+
+
+@dataclass
+class Chat:
+    """The running service and its two neighbours."""
+
+    url: str
+    discord: FakeDiscord
+    log: list[str]
+    session: aiohttp.ClientSession
+
+    async def send(
+        self, sent: Json | bytes, headers: dict[str, str] | None = None
+    ) -> tuple[int, Json]:
+        """Status and answer of one request; signed unless headers are given."""
+        body = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
+        given = signed(body) if headers is None else headers
+        async with self.session.post(self.url + PATH, data=body, headers=given) as response:
+            text = await response.text()
+            is_json = response.content_type == "application/json"
+            return response.status, json.loads(text) if is_json else {}
+
+    async def ask(self, sent: Json) -> Json:
+        """The answer to a request that is let in."""
+        status, answer = await self.send(sent)
+        assert status == 200
+        return answer
+
+    async def logged(self, part: str) -> str:
+        """The line of the log that holds ``part``, waited for."""
+        end = time.monotonic() + SOON_S
+        while not (found := [line for line in self.log if part in line]):
+            assert time.monotonic() < end, self.log
+            await asyncio.sleep(0.01)
+        return found[0]
+
+
+@contextlib.asynccontextmanager
+async def discord_of(fake: FakeDiscord) -> AsyncIterator[str]:
+    """The address of a Discord that records."""
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", fake.take)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def chat(
+    given: ChatSettings, *, pause_s: float = 0.02, watch_s: float = 60.0
+) -> AsyncIterator[Chat]:
+    """The service with a Discord of its own."""
+    fake, log = FakeDiscord(), list[str]()
+    timing = {"pause_s": pause_s, "watch_s": watch_s}
+    async with (
+        discord_of(fake) as url,
+        open_service(given, ("127.0.0.1", 0), log.append, discord_url=url, **timing) as port,
+        aiohttp.ClientSession() as session,
+    ):
+        yield Chat(f"http://127.0.0.1:{port}", fake, log, session)
+
+
+def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a story to its end, within a time limit."""
+    asyncio.run(asyncio.wait_for(story(), 300))
+
+
+# --- GitLab ---------------------------------------------------------------------------------------
+
+
+def shop(gitlab: Standin, level: int = MAINTAINER) -> StandinProject:
+    """A project with a commit on main, whose pipelines have the night's jobs."""
+    bot = gitlab.add_user("project_7_bot_chat", "Chat", bot=True)
+    gitlab.add_token(GITLAB_TOKEN, bot, ("api",), level)
+    project = gitlab.add_project("acme/shop")
+    project.pipeline_jobs = {"nightshift": "pending", "nightshift:approve": "created"}
+    tree = _git(project, "hash-object", "-t", "tree", "-w", "/dev/null")
+    commit = _git(project, "commit-tree", "-m", "Begin", tree)
+    _git(project, "update-ref", "refs/heads/main", commit)
+    return project
+
+
+def _git(project: StandinProject, *words: str) -> str:
+    who = ("-c", "user.name=T", "-c", "user.email=t@example.com")
+    done = subprocess.run(
+        ["git", *who, *words],
+        cwd=project.bare_repository,
+        check=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.stdout.decode().strip()
+
+
+CHANGE = ChangeSummary("a" * 40, ("shop.py", "test_shop.py"), 12, 3)
+PASSED = CommandResult("make test", 0, 4.2)
+
+
+def left_behind(
+    folder: Path,
+    result: RunResult,
+    change: ChangeSummary | None = CHANGE,
+    commands: tuple[CommandResult, ...] = (PASSED,),
+    title: str = "Round prices to whole cents",
+) -> Path:
+    """A folder of artifacts, as a job leaves them."""
+    output = folder / "nightshift"
+    (output / "bundle").mkdir(parents=True)
+    write_record(output / "result.json", result)
+    proposal = (
+        None
+        if change is None
+        else Proposal(
+            change=change,
+            category="task",
+            is_fallback=False,
+            analysis=AnalysisResult("IMPROVEMENT_FOUND", selected=AnalysisCandidate((), TASK)),
+            draft=Draft(title=title, summary="Prices are whole."),
+            verdict=Verdict(passed=True),
+            commands=commands,
+        )
+    )
+    bundle = Bundle(
+        result.run_id, "2025-11-24T02:00:00Z", "b" * 40, "main", result.outcome, proposal=proposal
+    )
+    write_record(output / "bundle" / "bundle.json", bundle)
+    return folder
+
+
+def result(outcome: Outcome, **more: Any) -> RunResult:
+    """A run's result, with a cost."""
+    whole = RunResult("60001", outcome, total_cost_usd=1.25, total_duration_s=600.0)
+    return replace(whole, **more)

@@ -1,0 +1,123 @@
+"""``nightshift check --run`` on real repositories: what only running shows, and its exit status."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repository.tools import commit, git, repository
+from tests.support import warm
+from tests.support.trees import whole_tree
+
+FILES = {
+    "Makefile": "test:\n\tpython3 -m unittest -q\n",
+    "shop.py": "def total(prices, cents_off=0):\n    return sum(prices) - cents_off // 100\n",
+    "test_shop.py": (
+        "import unittest\nfrom shop import total\n\n\nclass TotalTest(unittest.TestCase):\n"
+        "    def test_plain(self):\n        self.assertEqual(total([1, 2]), 3)\n"
+    ),
+}
+GOOD = "\n    def test_half(self):\n        self.assertEqual(total([10, 20], 500), 25)\n"
+BAD = "\n    def test_half(self):\n        self.assertIsNotNone(str(total([10, 20], 500)))\n"
+
+
+def checked(root: Path, *args: str) -> tuple[int, Any, str]:
+    path = f"{sys.base_prefix}/bin:{os.environ['PATH']}"  # no version manager's shims
+    env = {"PATH": path, "HOME": "/", "NIGHTSHIFT_ISOLATION": "none"}
+    with warm.start(["check", "--run", "--json", *args], cwd=root, env=env) as started:
+        out, err = started.communicate()
+    return started.wait(), json.loads(out) if out else None, err.decode()
+
+
+def changed(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).write_text(text)
+    commit(root)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    root = tmp_path / "builds" / "shop"
+    repository(root, FILES)
+    return root
+
+
+def test_an_honest_test_is_seen_to_be_worth_something(shop: Path) -> None:
+    changed(shop, {"test_shop.py": FILES["test_shop.py"] + GOOD})
+    before = whole_tree(shop)
+    status, found, _ = checked(shop)
+    assert (status, found["flags"], found["ran"]) == (0, [], True)
+    assert found["commands"][0]["command"] == "make test"
+    details = [check["detail"] for check in found["checks"]]
+    assert details[0] == "`make test`: 1 test before, 2 with the change (1 new)"
+    assert details[-1].endswith("planted mistakes found")
+    after = whole_tree(shop)
+    assert {n for n in after if not n.startswith(".git")} == {
+        n for n in before if not n.startswith(".git")
+    }
+    assert git(shop, "status", "--porcelain") == ""
+
+
+def test_a_test_that_is_taken_from_the_runner_fails(shop: Path) -> None:
+    """By words that no rule knows: what the runner reports before and after says it."""
+    text = FILES["test_shop.py"] + GOOD
+    changed(shop, {"test_shop.py": text})
+    changed(
+        shop, {"test_shop.py": f"{text}\n\nvars(TotalTest)['test_half'].__unittest_skip__ = 1\n"}
+    )
+    status, found, _ = checked(shop)
+    assert status == 8
+    name = "test_shop.TotalTest.test_half"
+    assert f"{name} ran before the change, and is skipped now." in str(found["flags"])
+
+
+def test_a_test_that_notices_nothing_fails(shop: Path) -> None:
+    changed(shop, {"test_shop.py": FILES["test_shop.py"] + BAD})
+    status, found, _ = checked(shop)
+    assert status == 8
+    assert "mutants-survive" in {flag["name"] for flag in found["flags"]}
+
+
+@pytest.mark.parametrize(("before", "level", "status"), [("", "fail", 8), ("broken", "warn", 0)])
+def test_commands_that_fail(shop: Path, before: str, level: str, status: int) -> None:
+    """Where they fail without the change as well, the change is not to blame."""
+    if before:
+        changed(shop, {"Makefile": "test:\n\tfalse\n"})
+    changed(shop, {"shop.py": FILES["shop.py"].replace("sum(", "max("), "notes.md": "x\n"})
+    ended, found, _ = checked(shop)
+    (flag,) = [flag for flag in found["flags"] if flag["name"] == "tests-fail"]
+    assert (flag["level"], ended) == (level, status)
+    assert ("without the change as well" in flag["detail"]) is bool(before)
+
+
+def test_where_nothing_can_be_run(shop: Path) -> None:
+    """No pass: a program that is missing, and a project without tests that are known."""
+    changed(shop, {"Makefile": "test:\n\tno-such-runner\n"})
+    changed(shop, {"notes.md": "x\n"})
+    status, found, _ = checked(shop)
+    assert (status, found["incomplete"]) == (13, "the program no-such-runner is not installed")
+    git(shop, "rm", "-q", "Makefile", "test_shop.py")
+    commit(shop)
+    changed(shop, {"notes.md": "y\n"})
+    status, found, _ = checked(shop)
+    assert (status, found["commands"]) == (13, [])
+    assert found["incomplete"].startswith("no command is known that would test this project")
+
+
+def test_what_is_not_committed_is_not_run(shop: Path) -> None:
+    (shop / "shop.py").write_text("x = 1\n")
+    status, _, stderr = checked(shop)
+    assert status == 11
+    assert "commit the change, or check it out" in stderr
+
+
+def test_another_commit_than_the_one_checked_out(shop: Path) -> None:
+    changed(shop, {"notes.md": "x\n"})
+    changed(shop, {"notes.md": "y\n"})
+    status, _, stderr = checked(shop, "HEAD~1")
+    assert status == 11
+    assert "--run runs the commit that is checked out" in stderr

@@ -1,0 +1,113 @@
+"""What ``nightshift doctor --boundary`` prints of an examination."""
+
+from dataclasses import replace
+
+from gitlab_nightshift.commands.doctor_report import describe_verdict, format_examination
+from gitlab_nightshift.commands.examination import Examination
+from gitlab_nightshift.commands.risky_variables import Risk
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.events import BoundaryChosen, BoundaryProven, Note
+from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
+
+HELD = tuple(
+    Strength(n, GuaranteeState.HELD, "so") for n in ("files", "secrets", "network", "lifetime")
+)
+WEAKER = (*HELD[:2], Strength("network", GuaranteeState.PARTIAL, "TCP goes anywhere"), HELD[3])
+OWN = ProbeSummary("this program's own code", 12, GuaranteeState.HELD, "not found")
+OTHER = ProbeSummary("direct network", 9, GuaranteeState.HELD, "Network is unreachable")
+RISKS = (Risk("runs code", tuple(f"GIT_CONFIG_KEY_{n}" for n in range(7)), ("GIT_CONFIG_KEY_0",)),)
+
+
+def examination(guarantees: tuple[Strength, ...] = HELD, tier: str = "uid") -> Examination:
+    passed_over = (("namespaces", "bwrap is not installed"),)
+    places = (("/opt/claude",), ("/opt/jdk",), ("registry.example:443",))
+    chosen = BoundaryChosen("auto", tier, passed_over, guarantees, "claude_code", *places)
+    proven = BoundaryProven(guarantees, (OTHER, OWN))
+    return Examination(chosen, proven, [Note("  exec: fenced")], (".", "src"), RISKS)
+
+
+def lines(examined: Examination, *, verbose: bool = False) -> list[str]:
+    return format_examination(examined, verbose=verbose, colour=False).splitlines()
+
+
+def test_a_sealed_night_in_ten_lines() -> None:
+    printed = lines(examination())
+    assert len(printed) <= 10
+    why = "namespaces does not work here: bwrap is not installed"
+    assert printed[0] == f"The sandbox is uid, the strongest that works here; {why}"
+    assert "claude_code, which reads /opt/claude; agent_paths: /opt/jdk" in printed[1]
+    assert "open hosts: registry.example:443" in printed[1]
+    assert [line.split()[:2] for line in printed[2:6]] == [[each.name, "held:"] for each in HELD]
+    assert printed[6].split("held:")[0].strip() == "this program's own code"
+    assert "12 ways were tried, nothing planted in the checkout and src" in printed[6]
+    shown = ", ".join(f"GIT_CONFIG_KEY_{n}" for n in range(5))
+    assert printed[7] == (
+        f"Risky variables of this job: {shown} and 2 more (runs code; agent_env gives"
+        " GIT_CONFIG_KEY_0 to agents)"
+    )
+    assert printed[8].startswith(
+        "A night here is sealed but for registry.example:443, which policy.egress_hosts opens: "
+    )
+    examined = examination()
+    assert examined.chosen
+    examined.chosen = replace(examined.chosen, hosts=())
+    assert describe_verdict(examined).startswith("A night here is sealed: ")
+
+
+def test_evidence_and_all_names_come_with_verbose() -> None:
+    more = [line for line in lines(examination(), verbose=True) if line not in lines(examination())]
+    assert any("direct network" in line and "9 tried: Network is" in line for line in more)
+    assert "exec: fenced" in more
+    assert any("GIT_CONFIG_KEY_6" in line for line in more)
+
+
+def test_a_night_without_a_sandbox_is_not_shown_in_green() -> None:
+    colours = {
+        tier: format_examination(examination(tier=tier), verbose=False, colour=True)
+        for tier in ("uid", "none")
+    }
+    ends = {tier: text.rpartition("\n")[2] for tier, text in colours.items()}
+    assert ends["uid"].startswith("\x1b[32m")
+    assert ends["none"].startswith("\x1b[33m")
+
+
+def test_the_verdict_is_one_sentence_for_every_end() -> None:
+    assert describe_verdict(examination(WEAKER)) == (
+        "A night would start here with network only partly held, as accept_partial accepts."
+    )
+    assert "without a sandbox, as isolation: none says" in describe_verdict(
+        examination(tier="none")
+    )
+    refused = examination(WEAKER)
+    refused.refused = [
+        NightshiftError(Code.PROVIDER_UNAVAILABLE, "no model key"),
+        NightshiftError(Code.POLICY_DENY, "network is only partly held"),
+    ]
+    assert describe_verdict(refused) == (
+        "No night would start here: no model key; also: network is only partly held"
+    )
+    assert refused.exit_status == 5
+    assert (examination().exit_status, examination(WEAKER).exit_status) == (0, 0)
+
+
+def test_what_is_weaker_is_marked_and_a_warning_is_shown() -> None:
+    broken = (
+        *HELD[:3],
+        Strength("lifetime", GuaranteeState.BROKEN, "outlive the bead (it lives on)"),
+    )
+    examined = examination(broken)
+    examined.notes.append(Note("AWS: the agent itself holds this cloud's credentials", True))
+    printed = lines(examined)
+    assert any(line.split()[:2] == ["lifetime", "OPEN:"] for line in printed)
+    assert any(line.split()[:2] == ["network", "partly:"] for line in lines(examination(WEAKER)))
+    assert "AWS: the agent itself holds this cloud's credentials" in printed
+    painted = format_examination(examination(WEAKER), verbose=False, colour=True)
+    assert "\x1b[33mnetwork" in painted
+    assert "\x1b[32mthis program's own code" in painted
+
+
+def test_before_anything_could_be_looked_at_there_is_only_the_verdict() -> None:
+    error = NightshiftError(Code.CONFIG, "line 3: isolatoin: unknown key\nline 5: wrong")
+    assert lines(Examination(refused=[error])) == [
+        "No night would start here: line 3: isolatoin: unknown key; line 5: wrong"
+    ]

@@ -1,0 +1,275 @@
+"""``nightshift patch`` and ``nightshift execute`` as a person and a program call them."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pytest
+
+from tests.repository.tools import commit, git, repository, write
+from tests.support import warm
+from tests.support.model_endpoint import ModelEndpoint
+from tests.support.trees import assert_same, whole_tree
+from tests.support.turns import Turn, error, say
+
+ROOT = Path(__file__).parents[2]
+SHOP = "def total(prices):\n    return sum(prices)\n"
+BLOCKS = """\
+shop.py
+<<<<<<< SEARCH
+    return sum(prices)
+=======
+    return float(sum(prices))
+>>>>>>> REPLACE
+
+docs/new.md
+<<<<<<< SEARCH
+=======
+# New
+>>>>>>> REPLACE
+
+old.txt
+<<<<<<< DELETE
+>>>>>>> DELETE
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command's end."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Shop:
+    """A checkout, and the command in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def environment(self, **env: str) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.root.parent),
+            "NIGHTSHIFT_MAX_TOKENS": "1000000",
+            "PYTHONPATH": str(ROOT),
+            "OPENAI_API_KEY": "sk-test-ByHand00000001",
+            **env,
+        }
+
+    def run(self, *args: str, stdin: str | bytes = b"", folder: str = ".", **env: str) -> Done:
+        with TemporaryFile() as given:
+            given.write(stdin.encode() if isinstance(stdin, str) else stdin)
+            given.seek(0)
+            place, variables = self.root / folder, self.environment(**env)
+            with warm.start(args, cwd=place, env=variables, stdin=given.fileno()) as started:
+                out, err = started.communicate()
+        return Done(started.wait(), out.decode(), err.decode())
+
+    def patch(
+        self, turns: list[Turn], *args: str, stdin: str = "", folder: str = ".", **env: str
+    ) -> Done:
+        """The command ``patch`` with a scripted model; the checkout is the same afterwards."""
+        before = whole_tree(self.root)
+        with ModelEndpoint(turns) as self.endpoint:
+            own = {"NIGHTSHIFT_MODEL_ENDPOINT": self.endpoint.url}
+            command = ("patch", "--model", "m", *args)
+            done = self.run(*command, stdin=stdin, folder=folder, **{**own, **env})
+        assert_same(whole_tree(self.root), before)
+        assert "Traceback" not in done.err
+        return done
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    root = tmp_path / "shop"
+    repository(root, {"shop.py": SHOP, "old.txt": "old\n", "src/a.py": "a = 1\n"})
+    write(root, "old.txt", "older\n")
+    commit(root)
+    return Shop(root)
+
+
+# --- patch ------------------------------------------------------------------------------------
+
+
+def test_the_two_halves_make_one_change(shop: Shop) -> None:
+    proposed = shop.patch([say(f"Here:\n\n{BLOCKS}\nDone.")], "--task", "Mend it", "shop.py")
+    assert (proposed.status, proposed.out) == (0, BLOCKS)
+    assert proposed.err.splitlines()[-1] == "nightshift: m: 3 files (1100 tokens, cost unknown)"
+    done = subprocess.run(
+        [sys.executable, "-m", "gitlab_nightshift", "execute"],
+        cwd=shop.root,
+        env=shop.environment(),
+        input=proposed.out.encode(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == (
+        b"edited shop.py (+1 -1)\ncreated docs/new.md (+1 -0)\ndeleted old.txt (+0 -1)\n"
+    )
+    assert git(shop.root, "status", "--short", "-uall").splitlines() == [
+        "D old.txt",
+        " M shop.py",
+        "?? docs/new.md",
+    ]
+
+
+def test_the_model_is_shown_the_task_and_the_files(shop: Shop) -> None:
+    shop.patch([say("NO CHANGE: x")], "--task", "-", "a.py", stdin="Name the value\n", folder="src")
+    [request] = shop.endpoint.messages
+    assert "<task>\nName the value\n</task>" in request.prompt
+    assert request.prompt.index("file src/a.py") < request.prompt.index("file shop.py")
+    assert "# What counts as an instruction" in request.prompt
+    assert request.headers["authorization"] == "Bearer sk-test-ByHand00000001"
+
+
+def test_a_diff_or_json_instead_of_blocks(shop: Shop) -> None:
+    diff = shop.patch([say(BLOCKS)], "--task", "x", "--diff").out
+    assert diff == (
+        "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,2 @@\n def total(prices):\n"
+        "-    return sum(prices)\n+    return float(sum(prices))\n"
+        "--- /dev/null\n+++ b/docs/new.md\n@@ -0,0 +1 @@\n+# New\n"
+        "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-older\n"
+    )
+    git(shop.root, "apply", "--check", "-", stdin=diff.encode())
+    price = {"NIGHTSHIFT_PRICES": '{"m": {"input": 1, "output": 10}}'}
+    printed = json.loads(shop.patch([say(BLOCKS)], "--task", "x", "--json", **price).out)
+    assert printed["files"][0] == {"path": "shop.py", "action": "edited", "added": 1, "deleted": 1}
+    assert (printed["model"], printed["tokens"], printed["reason"]) == ("m", 1100, "")
+    assert printed["cost_usd"] == pytest.approx(0.002)
+    assert printed["blocks"] == BLOCKS
+
+
+def test_a_model_that_changes_nothing(shop: Shop) -> None:
+    done = shop.patch([say("NO CHANGE: it is right")], "--task", "x")
+    assert (done.status, done.out) == (0, "")
+    assert "no change: it is right" in done.err
+
+
+def test_what_a_model_says_steers_no_terminal(shop: Shop) -> None:
+    done = shop.patch([say("NO CHANGE: \x1b[2Jit is \x9bright")], "--task", "x")
+    assert "no change: ?[2Jit is ?right" in done.err
+
+
+def test_the_task_of_the_settings(shop: Shop) -> None:
+    assert shop.patch([say(BLOCKS)], NIGHTSHIFT_TASK="Mend it").status == 0
+    assert "Mend it" in shop.endpoint.messages[0].prompt
+
+
+WRONG = BLOCKS.replace("sum(prices)\n=", "sum(price)\n=")
+
+
+REFUSED: list[tuple[list[Turn], tuple[str, ...], int, str]] = [
+    ([say("Sure!"), say("Sure!")], (), 10, "E_PARSE_ERROR: it holds no SEARCH/REPLACE block"),
+    ([say(WRONG)] * 2, (), 9, "E_APPLY_FAILED: block 1 (shop.py): SEARCH does not occur"),
+    ([error(401)], (), 5, "the model endpoint refuses the key"),
+    ([error(400, message="no")] * 9, (), 5, "HTTP 400: no"),
+    ([], ("--task", " "), 2, "E_CONFIG: --task: say what is to be done"),
+    ([], ("../x",), 2, "outside the checkout"),
+    ([], ("nothing.py",), 2, "nothing.py: no such file"),
+    ([], (".env",), 2, "no model is shown it"),
+    ([], ("--set", "max_tokens=1000"), 7, "does not fit into the budget"),
+    ([], ("--model", ""), 2, "models.implement: name the model of your endpoint"),
+    ([say(BLOCKS)] * 2, ("--set", "paths=src/"), 9, "block 1 (shop.py): outside"),
+]
+
+
+def test_what_goes_wrong_has_its_code(shop: Shop) -> None:
+    failures = []
+    for turns, args, status, text in REFUSED:
+        done = shop.patch(turns, "--task", "x", *args)
+        seen = (done.status, done.out, text in done.err, shop.endpoint.unscripted)
+        if seen != (status, "", True, []):
+            failures.append((text, done))
+    assert failures == []
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_once_more(shop: Shop) -> None:
+    assert shop.patch([say(WRONG), say(BLOCKS)], "--task", "x").out == BLOCKS
+
+
+# --- execute ----------------------------------------------------------------------------------
+
+
+def executed(shop: Shop, text: str | bytes, *args: str) -> Done:
+    """A command that has to leave everything as it was."""
+    before = whole_tree(shop.root)
+    done = shop.run("execute", *args, stdin=text)
+    assert_same(whole_tree(shop.root), before)
+    assert "Traceback" not in done.err
+    return done
+
+
+def test_a_dry_run_says_what_would_change(shop: Shop) -> None:
+    done = executed(shop, BLOCKS, "--dry-run")
+    assert done.out.splitlines()[0] == "would be edited shop.py (+1 -1)"
+    printed = json.loads(executed(shop, BLOCKS, "--dry-run", "--json").out)
+    assert (printed["applied"], printed["dry_run"], len(printed["files"])) == (False, True, 3)
+
+
+def test_from_a_file_in_a_folder_below_and_as_json(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "change.txt").write_text(BLOCKS)
+    done = shop.run("execute", str(tmp_path / "change.txt"), "--json", folder="src")
+    assert json.loads(done.out)["files"][2] == {
+        "path": "old.txt",
+        "action": "deleted",
+        "added": 0,
+        "deleted": 1,
+    }
+    assert "float" in (shop.root / "shop.py").read_text()
+
+
+UNUSABLE: list[tuple[str | bytes, int, str]] = [
+    ("", 10, "it holds no SEARCH/REPLACE block"),
+    (BLOCKS.removesuffix(">>>>>>> DELETE\n"), 10, "block 3 (old.txt): it has no end"),
+    (b"\xff" + BLOCKS.encode(), 10, "-: not UTF-8 text"),
+    (b"x" * 4_000_001, 10, "larger than 4000000 bytes"),
+    (BLOCKS.replace("old.txt", ".git/config"), 9, "the path leads into .git"),
+    (BLOCKS.replace("old.txt", "../shop2/x"), 9, "block 3 (../shop2/x): the path is not plain"),
+    (BLOCKS.replace("old.txt", "/etc/hostname"), 9, "the path is absolute"),
+    (BLOCKS + BLOCKS.replace("float", "int"), 9, "overlaps with block 1"),
+    (WRONG, 9, "block 1 (shop.py): SEARCH does not occur in the file"),
+]
+
+
+def test_blocks_that_are_not_applied(shop: Shop) -> None:
+    failures = []
+    for text, status, why in UNUSABLE:
+        done = executed(shop, text)
+        if (done.status, done.out, why in done.err) != (status, "", True):
+            failures.append((why, done))
+    assert failures == []
+
+
+def test_changes_that_are_not_committed_are_not_mixed_with_others(shop: Shop) -> None:
+    write(shop.root, "shop.py", f"{SHOP}# mine\n")
+    done = executed(shop, BLOCKS)
+    assert done.status == 11
+    assert done.err == (
+        "nightshift: E_WORKSPACE_DIRTY: shop.py: changed and not committed; commit first, or say"
+        " --allow-dirty\n"
+    )
+    assert shop.run("execute", "--allow-dirty", stdin=BLOCKS).status == 0
+    assert (shop.root / "shop.py").read_text().endswith("float(sum(prices))\n# mine\n")
+
+
+def test_outside_a_checkout(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    done = shop.run("execute", stdin=BLOCKS)
+    assert (done.status, done.out) == (2, "")
+    assert "is in no git checkout" in done.err
+    assert shop.run("execute", "nothing.txt").status == 2
+
+
+def test_the_help_has_examples(shop: Shop) -> None:
+    assert "nightshift patch --task 'Mend the typo in the README' | nightshift execute" in (
+        shop.run("patch", "--help").out
+    )
+    assert "--dry-run --json < change.txt" in shop.run("execute", "--help").out

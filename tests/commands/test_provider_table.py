@@ -1,0 +1,111 @@
+"""``nightshift providers``: every agent of the table, tried and not guessed."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift import __version__
+from gitlab_nightshift.agent_registry import AGENTS, list_auto_agents
+from gitlab_nightshift.cli import run
+from gitlab_nightshift.commands.provider_table import ProviderRow, format_rows, list_providers
+from gitlab_nightshift.settings import load_settings
+
+KEY = "sk-test-never-shown-00001"
+
+
+def program(folder: Path, name: str, text: str, status: int = 0) -> None:
+    folder.mkdir(exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\nexit {status}\n")
+    file.chmod(0o755)
+
+
+def rows(env: Mapping[str, str], **settings: str) -> dict[str, ProviderRow]:
+    return {row.name: row for row in list_providers(load_settings({}, None, settings), env)}
+
+
+def test_every_agent_of_the_table_is_told(tmp_path: Path) -> None:
+    found = rows({"PATH": str(tmp_path)})
+    assert list(found) == list(AGENTS)
+    assert [name for name, row in found.items() if row.auto] == list(list_auto_agents())
+    assert not any(row.usable for row in found.values())
+    assert all(row.missing and row.tools and row.answer and row.cost for row in found.values())
+    assert found["patch"].version == __version__, "a part of this package"
+    assert (found["replay"].network, found["claude_code"].version) == ("none", "")
+
+
+def test_what_is_installed_is_asked_for_its_version(tmp_path: Path) -> None:
+    program(tmp_path, "claude", '[ "$1" = --version ] && echo "9.8.7 (Claude Code)" && echo more')
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ANTHROPIC_AUTH_TOKEN": KEY}
+    row = rows(env)["claude_code"]
+    assert (row.usable, row.missing, row.key) == (True, "", "ANTHROPIC_AUTH_TOKEN")
+    assert (row.executable, row.version) == (str(tmp_path / "claude"), "9.8.7 (Claude Code)")
+    assert KEY not in str(row)
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "version"),
+    [
+        ("echo broken >&2", 1, ""),
+        ("printf '\\033[2J1.0'", 0, "\\x1b[2J1.0"),
+        ("printf '%0200d' 7", 0, "0" * 80),
+        ('echo "<$OPENAI_API_KEY$ANTHROPIC_API_KEY>"', 0, "<>"),
+    ],
+)
+def test_a_cli_that_behaves_badly(tmp_path: Path, text: str, status: int, version: str) -> None:
+    program(tmp_path, "codex", text, status)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    assert rows(env)["codex"].version == version
+
+
+def test_the_executable_of_the_settings_is_the_chosen_agent_s_alone(tmp_path: Path) -> None:
+    program(tmp_path, "my-codex", "echo 1.2.3")
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    found = rows(env, agent="codex", agent_executable=str(tmp_path / "my-codex"))
+    assert found["codex"].version == "1.2.3"
+    assert found["claude_code"].executable == ""
+
+
+def test_the_command_for_a_person_and_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program(tmp_path / "bin", "claude", "echo 9.8.7")
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("NIGHTSHIFT_", "CI"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert run(["providers"], os.environ) == 0
+    text = capsys.readouterr().out
+    assert "claude_code (auto): usable\n" in text
+    assert f"  program  {tmp_path}/bin/claude (9.8.7)\n" in text
+    assert "  key      ANTHROPIC_API_KEY [set]\n" in text
+    assert "replay: not usable: replay_dir: " in text
+    assert run(["providers", "--json"], os.environ) == 0
+    whole = capsys.readouterr().out
+    listed: list[dict[str, Any]] = json.loads(whole)["providers"]
+    assert [row["name"] for row in listed] == list(AGENTS)
+    assert KEY not in text + whole
+
+
+def test_rows_for_a_person() -> None:
+    row = ProviderRow("x", False, True, "", "", "1", "", "none", "none", "none", "none")
+    assert format_rows((row,), as_json=False).splitlines()[:3] == [
+        "x: usable",
+        "  program  part of nightshift",
+        "  key      -",
+    ]
+
+
+def test_a_price_that_is_missing_is_told(tmp_path: Path) -> None:
+    program(tmp_path, "codex", "echo 1")
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "OPENAI_API_KEY": KEY}
+    own = {"models.mr": "mine"}
+    row = rows(env, **own)["codex"]
+    assert (row.usable, row.missing.partition(" for ")[0]) == (False, "prices: none is known")
+    assert rows(env, **own, max_tokens="1000")["codex"].usable

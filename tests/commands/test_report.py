@@ -1,0 +1,120 @@
+"""``nightshift report`` against the GitLab stand-in, after nights that it has seen."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.demo.standin_pipelines import StandinPipeline
+from gitlab_nightshift.demo.standin_state import PipelineJob, StandinMergeRequest
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from tests.support.world import Done, World, world
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path) as made:
+        yield made
+
+
+def add_night(shop: World, number: int, result: Any, name: str = "nightshift") -> None:
+    """A scheduled pipeline; ``result`` is what its job left, None where that is gone."""
+    own, folder = shop.project, shop.folder / f"kept-{number}"
+    folder.mkdir()
+    if result is not None:
+        (folder / "nightshift").mkdir()
+        text = result if isinstance(result, str) else json.dumps(result)
+        (folder / "nightshift/result.json").write_text(text)
+    url = f"{own.web_url}/-/pipelines/{number}"
+    user = shop.gitlab.users[0]
+    own.pipelines.append(StandinPipeline(number, "main", "a" * 40, url, user, {}, "schedule"))
+    own.jobs.append(PipelineJob(number * 10, number, name, folder))
+
+
+def add_merge_request(shop: World, iid: int, state: Any, category: str = "tests") -> None:
+    own = shop.project
+    made = StandinMergeRequest(
+        70000 + iid,
+        iid,
+        f"{own.web_url}/-/merge_requests/{iid}",
+        shop.gitlab.users[0],
+        f"night-shift/x{iid}",
+        "main",
+        f"[night-shift/{category}] Idea {iid}",
+        write_marker(Marker(str(iid), category, "f" * 16, ())),
+        labels=["night-shift"],
+        sha=shop.sha,
+        source_project_id=own.id,
+        created_at="2999-01-01T02:00:00Z",
+        updated_at="2999-01-01T02:00:00Z",
+    )
+    made.settle(state)
+    own.merge_requests.append(made)
+
+
+def report(shop: World, *args: str) -> Done:
+    return shop.nightshift("report", *args)
+
+
+def read_json(shop: World, *args: str) -> Any:
+    done = report(shop, "--json", "--output", "-", *args)
+    assert (done.exit_status, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_nights_and_merge_requests_of_a_project(shop: World) -> None:
+    cost = {"outcome": "MR_CREATED", "total_cost_usd": 2.0, "started_at": "2026-11-16T02:00:00Z"}
+    add_night(shop, 11, cost)
+    add_night(shop, 12, {**cost, "outcome": "NO_IMPROVEMENT", "total_cost_usd": 1.0})
+    add_night(shop, 13, cost, name="build")  # another schedule's
+    add_merge_request(shop, 1, "merged")
+    add_merge_request(shop, 2, "closed", "docs")
+    found = read_json(shop)
+    assert (found["name"], found["nights"], found["cost_usd"]) == ("acme/shop", 2, 3.0)
+    assert found["cost_per_merged_usd"] == 3.0
+    assert found["outcomes"] == {"NO_IMPROVEMENT": 1, "MR_CREATED": 1}
+    assert [each["category"] for each in found["categories"]] == ["docs", "tests"]
+    assert found["total"]["acceptance"] == 0.5
+    assert read_json(shop, "--group", "acme")["nights"] == 2
+
+
+@pytest.mark.parametrize("lost", [None, "<html>", "[1]", '{"total_cost_usd": "free"}', "[" * 99999])
+def test_results_that_are_gone_or_nonsense_are_not_known(shop: World, lost: str | None) -> None:
+    add_night(shop, 11, lost)
+    add_merge_request(shop, 1, "merged")
+    found = read_json(shop)
+    assert (found["nights"], found["nights_known"], found["cost_usd"]) == (1, 0, None)
+    assert found["outcomes"] == {"not known": 1}
+
+
+def test_the_page_is_written_where_it_is_wanted(shop: World) -> None:
+    add_merge_request(shop, 1, "merged")
+    done = report(shop, "--output", "public/index.html")
+    assert (done.exit_status, done.stdout) == (0, "public/index.html\n")
+    page = (shop.checkout / "public/index.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and "Nights of acme/shop" in page
+    assert report(shop).stdout == "nightshift-history.html\n"
+
+
+def test_mistakes_are_one_line(shop: World) -> None:
+    for args, words in (
+        (("--days", "0"), "--days 0: a number from 1 to 3650"),
+        (("--group", "nowhere"), "answered 404"),
+        (("--output", "/proc/none/x.html"), "--output /proc/none/x.html: "),
+    ):
+        done = report(shop, *args)
+        assert done.exit_status != 0
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+    done = shop.nightshift("report", GITLAB_TOKEN="")
+    assert (done.exit_status, "read_api" in done.stderr) == (2, True)
+
+
+def test_nights_that_cannot_be_listed_leave_the_merge_requests(shop: World) -> None:
+    add_merge_request(shop, 1, "merged")
+    shop.gitlab.fail_next("GET", "/pipelines$", 403, {"message": "403 Forbidden"})
+    found = read_json(shop)
+    assert found["total"]["merged"] == 1
+    assert "the nights of acme/shop" in found["history"]["unknown"][0]

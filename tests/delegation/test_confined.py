@@ -1,0 +1,66 @@
+"""The process that works on a delegation is confined, as a night's is; it tries so itself."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from tests.sandbox.tools import open_folder
+from tests.support.delegation import DEVELOPMENT, Delegations, delegations
+from tests.support.sandboxes import scripted, tier_or_skip
+from tests.support.world import ROOT
+
+ADDED = "echo '# a note' >> shop.py"
+
+
+def rows(context: Delegations, isolation: str, **workspace: Any) -> list[Any]:
+    """The rows about it, where each process is started as it is for users."""
+    agent = context.folder / "scripted"
+    agent.mkdir()
+    (agent / "claude").write_text(scripted(ADDED))
+    (agent / "claude").chmod(0o755)
+    path, start = f"{agent}:{context.env['PATH']}", [sys.executable, "-m", "gitlab_nightshift"]
+    env = {**context.env, "PATH": path, "PYTHONPATH": str(ROOT), "NIGHTSHIFT_ISOLATION": isolation}
+    payload = context.payload(**({"workspace": workspace} if workspace else {}))
+    done = subprocess.run(
+        [*start, "delegate"],
+        input=payload,
+        cwd=context.context,
+        env=env,
+        capture_output=True,
+        check=False,
+    )
+    result = json.loads(done.stdout)
+    assert (result["ok"], result["files_changed"]) == (True, ["shop.py"]), done.stderr.decode()
+    [events] = context.context.rglob("events.jsonl")
+    told = map(json.loads, events.read_text().splitlines())
+    [proven] = [event for event in told if event["event"] == "boundary_proven"]
+    return [row for row in proven["rows"] if row["title"] == CONFINED.title]
+
+
+@pytest.mark.parametrize(("isolation", "way"), [("auto", "namespaces"), ("uid", "landlock")])
+def test_it_is_confined(isolation: str, way: str) -> None:
+    tier_or_skip("namespaces")
+    if isolation == "uid" and os.geteuid() != 0:
+        pytest.skip("the uid tier needs root")
+    with open_folder() as folder, delegations(Path(folder)) as context:
+        before = context.working_tree()
+        [row] = rows(context, isolation)
+        assert row["attempts"] > 10
+        # Root's own namespaces are the machine's: that is not guaranteed.
+        partial = way == "namespaces" and os.geteuid() == 0
+        assert row["state"] == ("partial" if partial else "held")
+        assert f"{way}" in row["how"]
+        assert context.working_tree() == before
+
+
+def test_what_works_in_the_callers_own_checkout_is_not() -> None:
+    """The control: there are no rows, since nothing confines it."""
+    with open_folder() as folder, delegations(Path(folder)) as context:
+        context.configure(DEVELOPMENT)
+        assert rows(context, tier_or_skip("namespaces"), checkout_mode="in_place") == []

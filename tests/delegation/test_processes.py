@@ -1,0 +1,126 @@
+"""A delegation's processes: what each can see, and what becomes of the call when one is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import warm
+from tests.support.agent import append, hang, plays, sh
+from tests.support.delegation import DEVELOPMENT, Delegations, delegations, ended
+from tests.support.shop import GOOD
+from tests.support.trees import wait_for
+from tests.support.world import BOT_TOKEN, MODEL_KEY, UNRELATED
+
+HANGING = plays(GOOD, {"implement": [append("shop.py", "x = 1\n"), sh("rm -r docs"), hang()]})
+SECRETS = {"GITLAB_TOKEN": BOT_TOKEN, "UNRELATED_SECRET": UNRELATED}
+KILLED = "import os, signal\ndef die(*_):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children(pid: int) -> list[int]:
+    """Of its main thread, in the order in which they were started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def work_of(context: Delegations) -> int:
+    """The process that works: the last of ours above the agent, as the redactor is its sibling."""
+    pid = context.agent.seen[0].pid
+    while len(children(parent(pid))) < 3:  # redactor, gateway, work
+        pid = parent(pid)
+    return pid
+
+
+@pytest.mark.parametrize("mode", ["worktree", "in_place"])
+def test_work_is_killed(tmp_path: Path, mode: str) -> None:
+    with delegations(tmp_path, HANGING, config=DEVELOPMENT) as context:
+        process = context.start(context.payload(workspace={"checkout_mode": mode}))
+        wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
+        os.kill(work_of(context), signal.SIGKILL)
+        done = ended(process)
+        done.failed("E_INTERNAL", 70, "the process of work was killed")
+        assert done.result["rollback_performed"] is True
+        assert done.result["provider_used"] == "claude_code"
+        assert (context.events[-1]["event"], context.events[-1]["phase"]) == (
+            "phase_end",
+            "Finalize",
+        )
+        context.assert_untouched()
+
+
+def test_the_redactor_is_killed(tmp_path: Path) -> None:
+    with delegations(tmp_path, HANGING) as context:
+        process = context.start(context.payload())
+        wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
+        os.kill(children(process.pid)[0], signal.SIGKILL)
+        ended(process).failed("E_INTERNAL", 70, "the redactor was killed")
+        context.assert_untouched()
+
+
+@pytest.mark.parametrize("name", ["prepare._run_prepare", "finish._run_finish"])
+def test_another_is_killed(tmp_path: Path, name: str) -> None:
+    """Whatever is killed, one JSON object says so."""
+    with delegations(tmp_path) as context:
+        module, _, step = name.partition(".")
+        plant = f"import gitlab_nightshift.processes.{module}_process as m\nm.{step} = die\n"
+        done = ended(context.start(context.payload(), before=KILLED + plant))
+        done.failed("E_INTERNAL", 70, f"the process of {module} was killed")
+        context.assert_untouched()
+
+
+# --- what each can see ----------------------------------------------------------------------------
+
+
+def regions(pid: int) -> Iterator[bytes]:
+    """The memory of a process, as the kernel lets root read it."""
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            where, rights, *_ = line.split()
+            start, end = (int(part, 16) for part in where.split("-"))
+            if rights.startswith("rw") and end - start < 1 << 30:
+                try:
+                    memory.seek(start)
+                    yield memory.read(end - start)
+                except (OSError, OverflowError):
+                    continue
+
+
+def held(pid: int, secrets: dict[str, str]) -> set[str]:
+    """The secrets that a process holds, in its environment or anywhere in its memory."""
+    parts = [Path(f"/proc/{pid}/environ").read_bytes(), *regions(pid)]
+    return {
+        name for name, value in secrets.items() if any(value.encode() in part for part in parts)
+    }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can look into our processes")
+def test_who_works_holds_no_secret(tmp_path: Path) -> None:
+    """The same look finds all of them in the redactor, and the model key alone in the gateway."""
+    with delegations(tmp_path, HANGING) as context:
+        payload = context.folder / "agent/payload"
+        payload.write_bytes(context.payload())
+        with payload.open() as stdin:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "gitlab_nightshift", "delegate"],
+                cwd=context.context,
+                env={**context.env, **SECRETS},
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
+        work, known = work_of(context), {**SECRETS, "ANTHROPIC_API_KEY": MODEL_KEY}
+        redactor, gateway = (pid for pid in children(parent(work)) if pid != work)
+        seen = [held(pid, known) for pid in (redactor, gateway, work)]
+        process.terminate()
+        out, _ = process.communicate(timeout=warm.LIMIT_S)
+        assert seen == [set(known), {"ANTHROPIC_API_KEY"}, set()]
+        assert b"E_TERMINATED" in out
+        context.assert_untouched()

@@ -1,0 +1,243 @@
+"""``nightshift demo`` as a new user runs it, and that what its recording claims is true."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from gitlab_nightshift.demo.demo_night import ABOUT, OUTPUT, compute_last_tuesday
+from tests.support import warm
+
+LOOPBACK = re.compile(r"socket.getaddrinfo 127\.0\.0\.1|socket.connect \('127\.0\.0\.1', \d+\)")
+WATCH = """
+import os, sys
+sys.path.insert(0, {root!r})
+from gitlab_nightshift.cli import run
+from gitlab_nightshift.processes import publish_process
+from tests.support.stages import start_by_forks
+
+start_by_forks()  # a hook is not there after an exec
+publish_process.leave_checkout = lambda *_: True  # a hook has a file to write there
+def hook(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
+        with open({log!r}, "a") as log:
+            print(event, args[1] if event == "socket.connect" else args[0], file=log)
+
+sys.addaudithook(hook)
+sys.exit(run(["demo"], os.environ))
+"""
+
+
+CALLER = {
+    "GITLAB_CI": "true",
+    "CI_PIPELINE_ID": "17",
+    "CI_DEFAULT_BRANCH": "trunk",
+    "GITLAB_TOKEN": "glpat-of-the-caller",
+    "ANTHROPIC_API_KEY": "key-of-the-caller",
+    "NIGHTSHIFT_CATEGORY": "docs",
+    "NIGHTSHIFT_DRY_RUN": "true",
+    "http_proxy": "http://127.0.0.1:9",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "MAKEFLAGS": "-n",
+}
+
+
+@dataclass
+class Ran:
+    """A demo's end."""
+
+    folder: Path
+    status: int
+    out: str
+    err: str
+    connections: list[str]
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.folder / OUTPUT / name).read_bytes())
+
+
+def run_demo(tmp_path: Path, folder: Path, **more: str) -> Ran:
+    """Run the command in a folder, with an environment of its own, watching its connections."""
+    log = tmp_path / "connections"
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
+    (tmp_path / "tmp").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH.format(log=str(log), root=str(warm.ROOT))],
+        cwd=folder,
+        env={**env, **more},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seen = log.read_text().splitlines() if log.exists() else []
+    assert list((tmp_path / "tmp").iterdir()) == [], "the demo left something behind"
+    return Ran(folder, done.returncode, done.stdout, done.stderr, seen)
+
+
+def refused(tmp_path: Path, **more: str) -> Ran:
+    """A demo that ends before it has begun."""
+    (tmp_path / "tmp").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
+    with warm.start(["demo"], cwd=tmp_path, env={**env, **more}) as started:
+        out, err = started.communicate()
+    assert list((tmp_path / "tmp").iterdir()) == [], "the demo left something behind"
+    return Ran(tmp_path, started.wait(), out.decode(), err.decode(), [])
+
+
+def everything(folder: Path) -> Iterator[bytes]:
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        raw = path.read_bytes()
+        yield gzip.decompress(raw) if path.suffix == ".gz" else raw
+
+
+def test_a_whole_night_whatever_the_environment(tmp_path: Path) -> None:
+    """In the place of an earlier demo; nothing of the caller's job or proxy reaches it."""
+    folder = tmp_path / "a folder"
+    output = folder / OUTPUT
+    output.mkdir(parents=True)
+    (output / ABOUT).write_text("of an earlier demo")
+    (output / "old").touch()
+    (tmp_path / ".gitconfig").write_text("[user]\n\tname = Caller\n\temail = caller@home\n")
+    ran = run_demo(tmp_path, folder, **CALLER)
+
+    assert (ran.status, ran.err) == (0, "")
+    assert not (output / "old").exists()
+    assert "caller" not in ran.out.lower()
+    assert "warning:" not in ran.out
+    assert not any(b"caller" in raw.lower() for raw in everything(output))
+    assert "\x1b" not in ran.out
+    assert "section_start" not in ran.out
+    assert not re.search(r"gl(pat|cbt)-", ran.out)
+    _assert_log(ran.out)
+    _assert_view(ran.out)
+    _assert_products(ran)
+
+    assert sorted(path.name for path in folder.iterdir()) == [OUTPUT]
+    assert not any(re.search(rb"gl(pat|cbt)-", raw) for raw in everything(folder))
+    assert ran.connections
+    # The proof of the sandbox asks the kernel for this machine's address: no packet is sent.
+    beyond = {line for line in ran.connections if not LOOPBACK.fullmatch(line)}
+    assert beyond <= {"socket.connect ('192.0.2.1', 53)"}
+
+
+def _assert_log(out: str) -> None:
+    """The story: a fallback, a refused attempt, a proven one."""
+    story = (
+        r"✔ Tuesday 20\d\d-\d\d-\d\d: refactoring, then tests",
+        r"✔ make test · exit status 0",
+        r"✘ no improvement: Five small modules, no dead code",
+        r"✔ Test cost\(\) in tests/test_shipping.py on both sides of its limits",
+        r"Bash git diff \w+",
+        r"✘ With `>` for `>=` in cost\(\) all 24 tests would still pass",
+        r"✔ make test · exit status 0",
+        r"✔ Test the limits of the shipping prices",
+        r"✔ MR_CREATED · http://127\.0\.0\.1:\d+/harbour-books/basket/-/merge_requests/1 · tests",
+    )
+    assert re.search(".*\n.*".join(story), out, re.DOTALL)
+
+
+def _assert_view(out: str) -> None:
+    view = out[out.index("What the reviewer finds") :]
+    for text in (
+        "[night-shift/tests] Test the limits of the shipping prices !1",
+        "state     Open · `night-shift/test-shipping-limits` → `main`",
+        "author    Night Shift @project_4001_bot",
+        "reviewer  Dana Petrova @dana",
+        "assignee  Dana Petrova @dana",
+        "labels     night-shift   tests ",
+        "on merge  delete the source branch",
+        "`make test`: exit 0",
+        "Commits (1)",
+        "Mira Okafor <mira@harbour-books.example>",
+        "tests/test_shipping.py +17 -0",
+        '+        self.assertEqual(cost(Decimal("50.00"), 300), Decimal("0.00"))',
+    ):
+        assert text in view
+    assert "<!--" not in view
+    assert out.count("[night-shift/") == 1
+    assert max(map(len, view.splitlines())) <= 96
+
+
+def _assert_products(ran: Ran) -> None:
+    result = ran.json("result.json")
+    assert result["outcome"] == "MR_CREATED"
+    assert result["category_used"] == "tests (fallback from refactoring)"
+    assert (result["is_fallback"], result["error_code"]) == (True, "")
+    assert [bead["bead"] for bead in result["beads"]] == [
+        *("analyze", "analyze", "implement", "verify", "implement", "verify", "mr")
+    ]
+    assert result["mr_url"].endswith("/-/merge_requests/1")
+    assert 0.1 < result["total_cost_usd"] < 5
+    assert ran.json("published.json")["mr_iid"] == 1
+    events = (ran.folder / OUTPUT / "events.jsonl").read_text().splitlines()
+    assert json.loads(events[-1])["event"] == "run_ended"
+    cases = ElementTree.parse(ran.folder / OUTPUT / "junit.xml").getroot().findall("testcase")
+    assert len(cases) == 14  # beads, attempts, a command, the tests that ran, evidence, the night
+    assert "A merge request is open" in (ran.folder / OUTPUT / "report.html").read_text()
+    assert "demo" in (ran.folder / OUTPUT / ABOUT).read_text()
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_what_is_not_of_a_demo_is_not_touched(tmp_path: Path, kind: str) -> None:
+    output = tmp_path / OUTPUT
+    if kind == "folder":
+        output.mkdir()
+        (output / "result.json").write_text("a real night")
+    elif kind == "file":
+        output.write_text("mine")
+    else:
+        output.symlink_to(tmp_path / "elsewhere")
+    ran = refused(tmp_path)
+    assert (ran.status, ran.out) == (2, "")
+    assert "not of an earlier demo" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    if kind == "folder":
+        assert (output / "result.json").read_text() == "a real night"
+
+
+def test_a_missing_program_is_one_line(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("git", "python3"):
+        found = shutil.which(name)
+        assert found
+        (programs / name).symlink_to(found)
+    ran = refused(tmp_path, PATH=str(programs))
+    assert ran.status == 2
+    assert ran.err == (
+        "nightshift: E_CONFIG: the demo needs make, which is not on PATH: install it\n"
+    )
+
+
+def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(temporary)}
+    command = [sys.executable, "-m", "gitlab_nightshift", "demo", str(tmp_path / "left")]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert any(b"Bash git ls-files" in line for line in process.stdout)
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 143
+    assert list(temporary.iterdir()) == []
+    result = json.loads((tmp_path / "left" / OUTPUT / "result.json").read_bytes())
+    assert result["error_code"] == "E_TERMINATED"
+    assert (tmp_path / "left" / OUTPUT / ABOUT).is_file()
+
+
+def test_every_day_of_the_week_is_the_last_tuesday() -> None:
+    monday = datetime(2026, 3, 2, 23, 59, tzinfo=UTC)
+    found = [compute_last_tuesday(monday + timedelta(days=n)).date().isoformat() for n in range(9)]
+    assert found == ["2026-02-24", *["2026-03-03"] * 7, "2026-03-10"]

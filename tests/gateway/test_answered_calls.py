@@ -1,0 +1,102 @@
+"""Tools that a model calls, found in its answers: whole, streamed, cut, and of any shape."""
+
+import json
+from typing import Any
+
+from gitlab_nightshift.gateway.answered_calls import (
+    LARGEST_INPUT,
+    MOST_OPEN,
+    CallLog,
+    CallReader,
+)
+from gitlab_nightshift.records import MOST_CALLS
+
+
+def start(index: int, name: str, call_id: str = "t") -> dict[str, Any]:
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def more(index: int, text: str) -> dict[str, Any]:
+    delta = {"type": "input_json_delta", "partial_json": text}
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def stop(index: int) -> dict[str, Any]:
+    return {"type": "content_block_stop", "index": index}
+
+
+def read(*events: Any) -> list[tuple[str, str]]:
+    log = CallLog()
+    reader = CallReader(log)
+    for event in events:
+        reader.read(event)
+    reader.end()
+    return [(call.tool, call.subject) for call in log.calls]
+
+
+def test_a_stream_of_messages() -> None:
+    one, two = '{"command": "make', ' test"}'
+    path = '{"file_path": "/work/a.py"}'
+    events = [start(0, "Bash"), more(0, one), start(1, "Read"), more(0, two), more(1, path)]
+    assert read(*events, stop(0), stop(1)) == [("Bash", "make test"), ("Read", "/work/a.py")]
+
+
+def test_a_stream_that_is_cut_or_out_of_order() -> None:
+    assert read(start(0, "Bash"), more(0, '{"command": "ma')) == [("Bash", "")]
+    assert read(more(0, "{}"), stop(0), stop(7), start(0, "Read"), stop(0)) == [("Read", "")]
+    again = [start(0, "Bash"), start(0, "Read"), stop(0)]
+    assert read(*again) == [("Bash", ""), ("Read", "")]
+
+
+def test_answers_that_are_no_stream() -> None:
+    content = [
+        {"type": "text", "text": "Hm."},
+        {"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "ls"}},
+    ]
+    assert read({"type": "message", "content": content}) == [("Bash", "ls")]
+    call = {
+        "type": "function_call",
+        "call_id": "c",
+        "name": "shell",
+        "arguments": json.dumps({"command": ["bash", "-lc", "make test"]}),
+    }
+    local = {"type": "local_shell_call", "call_id": "d", "action": {"command": ["git", "log"]}}
+    custom = {"type": "custom_tool_call", "call_id": "e", "name": "apply_patch", "input": "***"}
+    whole = [("shell", "make test"), ("local_shell", "git log"), ("apply_patch", "***")]
+    assert read({"object": "response", "output": [call, local, custom]}) == whole
+    done = [{"type": "response.output_item.done", "item": item} for item in (call, local, custom)]
+    last = {"type": "response.completed", "response": {"output": [call, local, custom]}}
+    assert read(*done, last) == whole, "the end repeats what was told"
+
+
+def test_the_commands_in_a_script_of_codex() -> None:
+    lines = [f"text(await tools.exec_command({json.dumps({'cmd': c})}))" for c in ("a b", "c")]
+    script = {"type": "custom_tool_call", "name": "exec", "input": "\n".join(lines)}
+    assert read({"output": [script]}) == [("exec", "a b"), ("exec", "c")]
+    unread = {**script, "input": "exec_command({cmd: x})"}
+    assert read({"output": [unread]}) == [("exec", "exec_command({cmd: x})")]
+    assert read({"output": [{**script, "input": None}]}) == [("exec", "")]
+
+
+def test_of_any_shape_and_bounded() -> None:
+    odd: list[Any] = [
+        {},
+        {"type": 7, "index": [], "content": {"a": 1}, "output": [None, 3, {"type": "tool_use"}]},
+        {"type": "content_block_start", "index": 0, "content_block": "x"},
+        {"type": "content_block_delta", "index": 0, "delta": None},
+        {"type": "response.output_item.done", "item": {"type": "function_call", "name": ["x"]}},
+        {"content": [{"type": "tool_use", "name": "B\x1bash\n", "input": {"command": "x" * 9999}}]},
+    ]
+    shaped = read(*odd)
+    assert shaped[-1] == ("B ash", "x" * 300)
+    assert all(len(tool) <= 100 and len(subject) <= 300 for tool, subject in shaped)
+    huge = [start(0, "Write"), more(0, '{"file_path": "' + "x" * LARGEST_INPUT), more(0, '"}')]
+    assert read(*huge, stop(0)) == [("Write", "")]
+    open_blocks = [start(n, "Bash") for n in range(MOST_OPEN * 3)]
+    assert len(read(*open_blocks)) == MOST_OPEN
+    log = CallLog()
+    reader = CallReader(log)
+    for _ in range(MOST_CALLS + 5):
+        reader.read({"content": [{"type": "tool_use", "name": "Read", "input": {}}]})
+    assert (len(log.calls), log.more) == (MOST_CALLS, 5)

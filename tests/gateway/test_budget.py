@@ -1,0 +1,274 @@
+"""A budget that fails closed: whatever an agent does, what was made is counted.
+
+Each way is shown to cost more than is counted where its defence is missing.
+"""
+
+import asyncio
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.gateway import cost_account as account
+from gitlab_nightshift.gateway import request_cost, request_service
+from gitlab_nightshift.gateway.cost_account import NOTHING, Account
+from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.gateway.prices import Tokens
+from gitlab_nightshift.gateway.usage_meter import MeteredUsage
+from gitlab_nightshift.records import Usage
+from tests.gateway.counting import (
+    HANG_UPS,
+    Provider,
+    at_once,
+    at_rest,
+    hang_up,
+    in_the_stream,
+    nobody_asks,
+    request_bytes,
+    served,
+    spent,
+    usd,
+)
+from tests.gateway.tools import (
+    STREAM,
+    Client,
+    RawEndpoint,
+    about,
+    client,
+    delta,
+    ended,
+    events,
+    message,
+    started,
+    whole,
+)
+from tests.support.trees import wait_for
+
+
+class Unshielded:
+    """asyncio without what keeps a request alive when its agent hangs up."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    def shield(task: Any) -> Any:
+        return task
+
+
+@pytest.fixture
+def no_reading_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the first defence: a request ends with its agent's connection."""
+    monkeypatch.setattr(request_service, "asyncio", Unshielded())
+
+
+@pytest.fixture
+def no_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the second one: what was not reported costs nothing."""
+
+    def told_alone(worst: Tokens, seen: MeteredUsage) -> tuple[Tokens, Tokens]:
+        return seen.tokens, NOTHING
+
+    monkeypatch.setattr(request_cost, "compute_billed_tokens", told_alone)
+    monkeypatch.setattr(account.Account, "settle_rest", lambda one: None)
+
+
+# --- hang-ups -----------------------------------------------------------------------------------
+
+
+def hung_up(provider: Provider) -> Usage:
+    """What is counted of an agent that hangs up in every way: also on an answer that is no stream,
+    and with a second request behind the first on the same connection, which is never sent."""
+    with served(provider) as agent:
+        stream = request_bytes(agent, stream=True)
+        tries = [(way, stream) for way in HANG_UPS]
+        tries += [(at_once, request_bytes(agent)), (in_the_stream, 2 * stream)]
+        left = [hang_up(agent, provider, way, data) for way, data in tries]
+        wait_for(lambda: nobody_asks(agent), "every agent is gone")
+        provider.go_on.set()
+        wait_for(lambda: at_rest(agent), "no request is left")
+        wait_for(lambda: provider.finished == len(tries), "the endpoint has made its answers")
+        for one in left:
+            one.close()
+        return agent.gateway.close_bead(agent.ticket)
+
+
+def test_hang_ups_are_counted_as_they_were_made() -> None:
+    provider = Provider()
+    usage = hung_up(provider)
+    assert usd(usage) == about(provider.made_usd)
+    assert usage.assumed_tokens == 0, "every answer was read to its end"
+
+
+@pytest.mark.usefixtures("no_reading_on")
+def test_what_is_not_read_is_counted_at_its_worst() -> None:
+    provider = Provider()
+    usage = hung_up(provider)
+    assert provider.made_usd <= usd(usage) < 1.2 * provider.made_usd
+    assert usage.assumed_tokens > 7 * 1900
+
+
+@pytest.mark.usefixtures("no_reading_on", "no_worst_case")
+def test_without_both_hang_ups_are_nearly_free() -> None:
+    provider = Provider()
+    assert usd(hung_up(provider)) < provider.made_usd / 20
+
+
+def spree(provider: Provider) -> int:
+    """How often an agent that hangs up at once is served, out of 40 times, with half a dollar."""
+    with served(provider, budget_usd=0.5) as agent:
+        while provider.finished < 40 and asked_and_left(agent, provider, provider.finished + 1):
+            provider.go_on.clear()
+    return provider.finished
+
+
+def asked_and_left(agent: Client, provider: Provider, number: int) -> bool:
+    """False where the budget does not allow it any more."""
+    with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
+        connection.sendall(request_bytes(agent, stream=True))
+        asked = provider.endpoint.requests
+        wait_for(lambda: len(asked) == number or spent(agent), "it is sent on, or refused")
+    wait_for(lambda: nobody_asks(agent), "the agent is gone")
+    provider.go_on.set()
+    wait_for(lambda: at_rest(agent), "no request is left")
+    wait_for(lambda: provider.finished == len(asked), "the endpoint has made its answer")
+    return not spent(agent)
+
+
+def test_hanging_up_again_and_again_ends_with_the_budget() -> None:
+    provider = Provider()
+    assert spree(provider) < 20
+    assert 0.4 < provider.made_usd <= 0.5
+
+
+@pytest.mark.usefixtures("no_reading_on", "no_worst_case")
+def test_without_the_defence_a_budget_has_no_end() -> None:
+    provider = Provider()
+    assert spree(provider) == 40
+    assert provider.made_usd > 2 * 0.5
+
+
+def unread(limits: GatewayLimits) -> tuple[Usage, list[str]]:
+    """What is counted of an agent that stays, and reads nothing of a long stream."""
+    done = threading.Event()
+
+    def play(connection: socket.socket, number: int) -> None:
+        connection.sendall(STREAM + events(started(500)))
+        for _ in range(300):
+            connection.sendall(events(delta("x" * 60_000)))
+        connection.sendall(events(ended(1500)))
+        done.set()
+
+    with RawEndpoint(play) as endpoint, client(endpoint.url, limits=limits) as agent:
+        with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
+            connection.sendall(request_bytes(agent, stream=True))
+            wait_for(lambda: endpoint.requests, "the endpoint is asked")
+            if limits.agent_reads_s < 10:
+                assert done.wait(60), "nobody reads, and the endpoint is read all the same"
+                wait_for(lambda: at_rest(agent), "no request is left")
+            usage = agent.gateway.close_bead(agent.ticket)
+        return usage, agent.notes
+
+
+def test_an_agent_that_never_reads_stalls_nothing() -> None:
+    usage, notes = unread(GatewayLimits(agent_reads_s=0.3))
+    assert (usage.tokens, usage.assumed_tokens) == (2000, 0)
+    assert notes == ["model gateway, analyze: an answer was cut off: the agent does not read it"]
+
+
+def test_without_a_limit_for_reading_the_worst_case_is_what_counts() -> None:
+    usage, _ = unread(GatewayLimits())
+    assert usage.assumed_tokens >= 1999
+
+
+# --- the end of a bead --------------------------------------------------------------------------
+
+
+def test_the_end_of_a_bead_waits_for_what_is_on_its_way() -> None:
+    provider = Provider()
+    with served(provider) as agent, ThreadPoolExecutor(1) as pool:
+        hang_up(agent, provider, in_the_stream, request_bytes(agent, stream=True))
+        closing = pool.submit(agent.gateway.close_bead, agent.ticket, 60)
+        wait_for(lambda: not agent.gateway.inner._endpoint.list_accounts(), "the bead is closed")
+        provider.go_on.set()
+        usage = closing.result(60)
+    assert (usd(usage), usage.assumed_tokens) == (about(provider.made_usd), 0)
+
+
+def test_after_its_deadline_the_worst_case_counts() -> None:
+    provider = Provider()
+    with served(provider) as agent:
+        for way in (at_once, in_the_stream):
+            hang_up(agent, provider, way, request_bytes(agent, stream=True))
+        usage = agent.gateway.close_bead(agent.ticket, 0)
+        assert agent.gateway.usage(agent.ticket) == usage, "and what comes later adds nothing"
+    assert usd(usage) >= provider.made_usd
+    assert usage.assumed_tokens > 2 * 1900
+
+
+def lost_task(monkeypatch: pytest.MonkeyPatch) -> float:
+    """What is counted where a request does not end though it is asked to."""
+    provider = Provider()
+    with served(provider) as agent:
+        hang_up(agent, provider, in_the_stream, request_bytes(agent, stream=True))
+
+        async def late(account: Account) -> None:
+            pass
+
+        with monkeypatch.context() as patched:
+            patched.setattr(agent.gateway.inner._service, "end", late)
+            return usd(agent.gateway.close_bead(agent.ticket))
+
+
+def test_a_gateway_that_hangs_has_counted_the_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lost_task(monkeypatch) > 2000 * 15e-6
+
+
+@pytest.mark.usefixtures("no_worst_case")
+def test_without_the_worst_case_it_has_counted_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lost_task(monkeypatch) == 0
+
+
+def test_an_overload_is_not_asked_again_for_an_agent_that_left() -> None:
+    refused = whole(529, {"error": {}}, "Retry-After: 1")
+    with RawEndpoint(refused) as endpoint, client(endpoint.url) as agent:
+        with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
+            connection.sendall(request_bytes(agent))
+            wait_for(lambda: endpoint.requests, "the endpoint is asked")
+        wait_for(lambda: at_rest(agent), "no request is left")
+        assert agent.gateway.close_bead(agent.ticket) == Usage()
+        assert agent.gateway.unusable == ""
+    assert len(endpoint.requests) == 1
+
+
+# --- many at once -------------------------------------------------------------------------------
+
+
+def at_once_for_a_dollar() -> float:
+    """What is made for an agent that asks sixteen times at once, each for 45 cents."""
+    provider = Provider()
+    with served(provider, budget_usd=1.0) as agent, ThreadPoolExecutor(16) as pool:
+        asked = [pool.submit(agent.ask, message(max_tokens=30_000)) for _ in range(16)]
+        sent = provider.endpoint.requests
+        wait_for(lambda: len(sent) + sum(one.done() for one in asked) == 16, "all are asked")
+        provider.go_on.set()
+        assert {one.result()[0] for one in asked} <= {200, 400}
+    return provider.made_usd
+
+
+def test_many_requests_at_once_share_one_budget() -> None:
+    assert 0.9 < at_once_for_a_dollar() <= 1.0
+
+
+def test_without_the_reservation_each_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    reserve = account.Account.reserve
+
+    def forgets(one: account.Account, *asked: Any) -> account.Reservation:
+        made = reserve(one, *asked)
+        one.reserved.clear()
+        return made
+
+    monkeypatch.setattr(account.Account, "reserve", forgets)
+    assert at_once_for_a_dollar() > 7

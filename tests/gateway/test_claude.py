@@ -1,0 +1,118 @@
+"""The real claude CLI through the gateway: whole beads, and how it takes a refusal."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.records import Usage
+from tests.gateway.tools import KEY, MODEL, Client, about, client
+from tests.support.model_endpoint import ModelEndpoint
+from tests.support.turns import answer, bash, error, read, write
+
+CLAUDE = Path(__file__).parents[1] / "node" / "node_modules" / ".bin" / "claude"
+VERDICT = {"type": "object", "properties": {"passed": {"type": "boolean"}}}
+
+
+def bead(agent: Client, folder: Path, variable: str, **more: str) -> tuple[dict[str, Any], str]:
+    """One session of the CLI; its result, and all that it printed."""
+    checkout = folder / "shop"
+    checkout.mkdir(parents=True)
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "ANTHROPIC_BASE_URL": agent.ticket.base_url,
+        variable: agent.ticket.placeholder,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_RETRY_WATCHDOG": "1",
+        **more,
+    }
+    command = [
+        *(str(CLAUDE), "-p", "--output-format", "stream-json", "--verbose"),
+        *("--include-partial-messages", "--model", MODEL, "--tools", "Bash,Read,Edit,Write"),
+        *("--permission-mode", "dontAsk", "--allowedTools", "Edit(./**)", "Bash(env)"),
+        *("--setting-sources", "user", "--strict-mcp-config", "--no-session-persistence"),
+        *("--json-schema", json.dumps(VERDICT), "--max-budget-usd", "5"),
+    ]
+    done = subprocess.run(
+        command,
+        cwd=checkout,
+        env=env,
+        input=b"Prove it.",
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    printed = (done.stdout + done.stderr).decode()
+    return next(row for row in rows if row["type"] == "result"), printed
+
+
+def test_a_whole_bead(tmp_path: Path) -> None:
+    note = tmp_path / "shop" / "note.txt"
+    script = [bash("env"), write(note, "one\n"), read(note), answer({"passed": True})]
+    with ModelEndpoint(script) as endpoint, client(endpoint.url) as agent:
+        result, printed = bead(agent, tmp_path, "ANTHROPIC_API_KEY")
+        assert result["structured_output"] == {"passed": True}
+        assert note.read_text() == "one\n"
+        usage = agent.gateway.close_bead(agent.ticket)
+        assert usage == Usage(about(result["total_cost_usd"]), 4 * 1100)
+        assert agent.notes == []
+    assert endpoint.unscripted == []
+    assert KEY not in printed
+    assert len(endpoint.messages[1].tool_results) == 1
+    assert_asked(endpoint, "x-api-key", oauth=False)
+
+
+def assert_asked(endpoint: ModelEndpoint, header: str, *, oauth: bool) -> None:
+    """With the real key, as the CLI asks where it has a key of that kind."""
+    headers = endpoint.messages[0].headers
+    assert KEY in headers[header]
+    assert ("oauth-2025-04-20" in headers["anthropic-beta"]) == oauth
+    assert "interleaved-thinking" in headers["anthropic-beta"]
+
+
+def seen(result: dict[str, Any], endpoint: ModelEndpoint) -> tuple[object, ...]:
+    """Whether it is an error, its status, how often the endpoint was asked."""
+    return result["is_error"], result.get("api_error_status"), len(endpoint.messages)
+
+
+def test_the_end_of_the_budget_ends_the_bead_at_once(tmp_path: Path) -> None:
+    """As what else the gateway refuses, another model for one: status and kind are the same."""
+    with ModelEndpoint([]) as endpoint, client(endpoint.url, budget_usd=0.01) as agent:
+        result, _ = bead(agent, tmp_path, "ANTHROPIC_API_KEY")
+        assert seen(result, endpoint) == (True, 400, 0)
+        assert agent.gateway.exhausted(agent.ticket)
+        assert agent.gateway.unusable == ""
+
+
+def test_a_refused_key_ends_the_bead_at_once(tmp_path: Path) -> None:
+    """Without the gateway the CLI goes on for minutes."""
+    variable = "ANTHROPIC_AUTH_TOKEN"
+    with (
+        ModelEndpoint(lambda _: error(401, "authentication_error")) as endpoint,
+        client(endpoint.url, variable=variable) as agent,
+    ):
+        result, printed = bead(agent, tmp_path, variable)
+        assert seen(result, endpoint) == (True, 401, 1)
+        assert not agent.gateway.exhausted(agent.ticket)
+        assert agent.gateway.unusable == "the model endpoint refuses the key (HTTP 401)"
+    assert KEY not in printed
+    assert_asked(endpoint, "authorization", oauth=False)
+
+
+def test_the_cli_speaks_to_a_unix_socket(tmp_path: Path) -> None:
+    """So a sandbox without any network needs nothing in between."""
+    path, variable = tmp_path / "gateway.sock", "CLAUDE_CODE_OAUTH_TOKEN"
+    with (
+        ModelEndpoint([answer({"passed": True})]) as endpoint,
+        client(endpoint.url, path=path, variable=variable) as agent,
+    ):
+        env = {"ANTHROPIC_UNIX_SOCKET": str(path), "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+        result, printed = bead(agent, tmp_path / "home", variable, **env)
+        assert result["structured_output"] == {"passed": True}
+        assert agent.gateway.usage(agent.ticket).tokens == 1100
+    assert KEY not in printed
+    assert_asked(endpoint, "authorization", oauth=True)

@@ -1,0 +1,465 @@
+"""The gateway against a hostile work: whatever it asks, the run's limits hold."""
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.events import Event, Note
+from gitlab_nightshift.gateway import control_messages, control_socket
+from gitlab_nightshift.gateway import gateway_client as module
+from gitlab_nightshift.gateway.control_socket import NOTES, Control
+from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
+from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig
+from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
+from gitlab_nightshift.gateway.prices import KNOWN
+from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.gateway.usage_reports import Reports
+from gitlab_nightshift.records import MOST_CALLS, ToolUse, Usage
+from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
+from tests.support.loops import LoopThread
+from tests.support.trees import wait_for
+
+USED = {"input_tokens": 1000, "output_tokens": 100_000}
+"""Of an answer: 1.503 USD."""
+
+
+def config(url: str, **more: Any) -> GatewayConfig:
+    way = build_upstream(ModelKey("ANTHROPIC_API_KEY", KEY), url, {})
+    made = GatewayConfig(way, KNOWN, 1.0, 2.0, None, (MODEL, "unpriced"), ("example.org",))
+    return replace(made, **more)
+
+
+@dataclass
+class Served:
+    """A gateway that is asked by ``link``; what it reports comes out of ``report``."""
+
+    inner: Control
+    thread: LoopThread
+    link: socket.socket
+    report: int
+    folder: Path
+
+    @property
+    def remote(self) -> RemoteGateway:
+        return RemoteGateway(self.link, self.told.append)
+
+    def __post_init__(self) -> None:
+        self.told: list[Event] = []
+
+    @property
+    def totals(self) -> Totals:
+        """What was reported since it was asked last."""
+        read = Totals()
+        with contextlib.suppress(BlockingIOError):
+            read.feed(os.read(self.report, 1 << 20))
+        return read
+
+    def model(self) -> RemoteGateway:
+        remote = self.remote
+        remote.listen("model", self.folder / "gateway")
+        return remote
+
+
+@contextlib.contextmanager
+def served(folder: Path, made: GatewayConfig) -> Iterator[Served]:
+    its, link = control_messages.create_socket_pair()
+    read, written = os.pipe()
+    os.set_blocking(read, False)
+    thread = LoopThread("gateway", lambda name: None)
+    reports = Reports(written)
+    inner = Control(its, made, lambda: reports.tell(inner.list_accounts()))
+    with ThreadPoolExecutor(1) as pool, its, link:
+        serving = pool.submit(thread.run, inner.serve(), 300)
+        try:
+            yield Served(inner, thread, link, read, folder)
+        finally:
+            thread.run(_set(inner), 60)
+            serving.result(60)
+            thread.stop()
+            os.close(read)
+            os.close(written)
+
+
+async def _set(inner: Control) -> None:
+    inner.over.set()
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Served]:
+    usage = {"type": "message", "usage": USED}
+    with RawEndpoint(whole(200, usage)) as endpoint, served(tmp_path, config(endpoint.url)) as made:
+        yield made
+
+
+def spend(ticket: BeadTicket, most: int = 100_000) -> int:
+    """The status of a request whose answer can cost 1.503 USD."""
+    return ask(ticket, message(max_tokens=most))
+
+
+def test_the_tools_of_an_answer_are_told_in_parts(tmp_path: Path) -> None:
+    """The longest that there can be, and the agent's own requests add nothing to them."""
+    calls = [
+        {"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {"command": f"{n}é" * 200}}
+        for n in range(MOST_CALLS + 7)
+    ]
+    usage = {"type": "message", "content": calls, "usage": USED}
+    with (
+        RawEndpoint(whole(200, usage)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as gateway,
+    ):
+        remote = gateway.model()
+        ticket = remote.open_bead("one", {MODEL}, budget_usd=2.0)
+        assert remote.list_calls(ticket) == ToolUse("gateway")
+        invented = {"type": "tool_use", "id": "x", "name": "Bash", "input": {"command": "lie"}}
+        said = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": [invented]}]
+        assert ask(ticket, message(messages=[*said, said[0]])) == 200
+        remote.close_bead(ticket)
+        found = remote.list_calls(ticket)
+        assert found is not None
+        assert (len(found.calls), found.more) == (MOST_CALLS, 7)
+        names = [(call.call_id, call.subject) for call in found.calls]
+        assert names == [(f"t{n}", (f"{n}é" * 200)[:300]) for n in range(MOST_CALLS)]
+
+
+def test_a_bead_gets_what_the_run_has(tmp_path: Path) -> None:
+    """A thousand dollars, and no limit at all: two dollars, as the run's budget says, whichever
+    beads ask for them."""
+    usage = {"type": "message", "usage": USED}
+    with (
+        RawEndpoint(whole(200, usage)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as gateway,
+    ):
+        remote = gateway.model()
+        rich = remote.open_bead("rich", {MODEL}, budget_usd=1000.0, budget_tokens=10**9)
+        boundless = remote.open_bead("boundless", {MODEL}, budget_usd=None)
+        idle = remote.open_bead("idle", {MODEL}, budget_usd=1.0)
+        assert [spend(rich), spend(boundless), spend(rich), spend(boundless)] == [
+            200,
+            200,
+            400,
+            400,
+        ]
+        first, second = (json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in endpoint.requests)
+        assert first["max_tokens"] == 100_000
+        assert 30_000 < second["max_tokens"] < 34_000, "what the rest of two dollars gives"
+        stands = {ticket.bead: remote.look(ticket) for ticket in (rich, boundless, idle)}
+        assert [s.exhausted for s in stands.values()] == [True, True, False]
+        used = remote.close_bead(rich)
+        assert used == stands["rich"].usage == Usage(about(1.503), 101_000)
+        told = gateway.totals
+        assert told.list_beads()[0] == ("rich", UsageFigures(used.cost_usd, 101_000))
+        assert told.compute_sum().tokens == 202_000
+
+
+def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: Path) -> None:
+    with (
+        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as gateway,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        remote = gateway.model()
+        beads = [remote.open_bead(f"b{i}", {MODEL}, budget_usd=1000.0) for i in range(4)]
+        asked = [pool.submit(spend, each) for each in beads]
+        wait_for(lambda: sum(one.done() for one in asked) == 2, "two are refused")
+        wait_for(lambda: len(endpoint.requests) == 2, "the others are on their way")
+        assert sum(remote.look(each).exhausted for each in beads) == 2
+        used = [remote.close_bead(each) for each in beads]
+        told = gateway.totals.compute_sum()
+    assert 1.9 < sum(each.cost_usd or 0.0 for each in used) < 2.02
+    assert told.assumed_usd == told.usd == about(sum(each.cost_usd or 0.0 for each in used))
+
+
+def test_no_budget_of_a_bead_makes_a_model_without_a_price_free(gateway: Served) -> None:
+    remote = gateway.model()
+    ticket = remote.open_bead("b", {"unpriced"}, budget_usd=None, budget_tokens=10**9)
+    assert ask(ticket, message(model="unpriced")) == 400
+
+
+def test_other_models_are_refused(gateway: Served) -> None:
+    remote = gateway.model()
+    for models in ({"claude-opus-4-6"}, {MODEL, "claude-opus-4-6"}):
+        with pytest.raises(NightshiftError, match="serves no model claude-opus-4-6") as refused:
+            remote.open_bead("b", models, budget_usd=1.0)
+        assert refused.value.code is Code.POLICY_DENY
+    assert remote.open_bead("b", {MODEL}, budget_usd=1.0), "and it goes on"
+
+
+def test_what_is_not_served(tmp_path: Path) -> None:
+    bare = config("http://127.0.0.1:9", upstream=None, egress_hosts=())
+    with served(tmp_path, bare) as gateway:
+        for what in ("model", "egress", "anything"):
+            with pytest.raises(NightshiftError, match=f"serves no {what}"):
+                gateway.remote.listen(what, tmp_path / what)
+        with pytest.raises(NightshiftError, match="opens no host"):
+            gateway.remote.open_egress("b")
+        with pytest.raises(NightshiftError, match="serves no model"):
+            gateway.remote.open_bead("b", {MODEL}, budget_usd=1.0)
+
+
+def test_each_is_served_once(gateway: Served) -> None:
+    remote = gateway.model()
+    with pytest.raises(NightshiftError, match="serves no model"):
+        remote.listen("model", gateway.folder / "again")
+
+
+def test_beads_have_an_end(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_socket, "BEADS", 3)
+    remote = gateway.model()
+    remote.listen("egress", gateway.folder / "egress")
+    for number in range(3):
+        remote.open_bead(f"b{number}", {MODEL}, budget_usd=1.0)
+        remote.open_egress(f"b{number}")
+    with pytest.raises(NightshiftError, match="too many beads"):
+        remote.open_bead("b", {MODEL}, budget_usd=1.0)
+    with pytest.raises(NightshiftError, match="opens no host"):
+        remote.open_egress("b")
+
+
+BEAD = {"do": "open_bead", "bead": "b", "models": [MODEL], "budget_usd": 1, "budget_tokens": None}
+RUDE: list[bytes | dict[str, Any]] = [
+    b"garbage",
+    b"\xff\x00",
+    b"[" * 60_000,
+    b"[]",
+    b"7",
+    b"x" * (control_messages.LONGEST + 1),
+    {},
+    {"do": None},
+    {"do": ["look"]},
+    {"do": "serve"},
+    {"do": "__init__"},
+    {"do": "look"},
+    {"do": "look", "bead": "unknown"},
+    {"do": "look", "bead": 7},
+    {"do": "look", "bead": "b\nb"},
+    {"do": "look", "bead": "b" * 201},
+    {"do": "close_bead", "bead": "unknown", "wait_s": 0},
+    {"do": "close_bead", "bead": "b"},
+    {"do": "close_egress", "credential": "unknown"},
+    {"do": "open_egress", "bead": "b", "more": 1},
+    {"do": "listen", "what": "model"},
+    BEAD | {"models": []},
+    BEAD | {"models": "all"},
+    BEAD | {"models": [MODEL] * 17},
+    BEAD | {"models": [7]},
+    BEAD | {"budget_usd": "1"},
+    BEAD | {"budget_usd": True},
+    BEAD | {"budget_usd": 1e300},
+    BEAD | {"budget_tokens": 1.5},
+    BEAD | {"budget_tokens": 10**30},
+    json.dumps(BEAD).replace('"budget_usd": 1', '"budget_usd": NaN').encode(),
+    json.dumps(BEAD).replace('"budget_usd": 1', '"budget_usd": -Infinity').encode(),
+]
+
+
+def test_what_no_honest_work_asks_ends_all(tmp_path: Path) -> None:
+    failures = []
+    for number, rude in enumerate(RUDE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with served(folder, config("http://127.0.0.1:9")) as gateway:
+            gateway.model()
+            assert gateway.link.send(json.dumps(BEAD).encode())
+            assert b"placeholder" in gateway.link.recv(control_messages.LONGEST), (
+                "an honest one is answered"
+            )
+            assert not gateway.inner.over.is_set()
+            gateway.link.send(rude if isinstance(rude, bytes) else json.dumps(rude).encode())
+            try:
+                wait_for(gateway.inner.over.is_set, "its end", 5)
+            except AssertionError:
+                failures.append(rude)
+    assert failures == []
+
+
+def test_what_is_handed_is_no_socket_to_listen_on(tmp_path: Path) -> None:
+    failures = []
+    for make in (_file, _tcp, _connected):
+        folder = tmp_path / make.__name__
+        folder.mkdir()
+        with served(folder, config("http://127.0.0.1:9")) as gateway:
+            handed = make()
+            question = json.dumps({"do": "listen", "what": "model"}).encode()
+            socket.send_fds(gateway.link, [question], [handed])
+            os.close(handed)
+            gateway.link.settimeout(0.05)
+            answer = _answer(gateway)
+            if not over(gateway) and b'"error"' not in answer:
+                failures.append(make.__name__)
+    assert failures == []
+
+
+def over(gateway: Served) -> bool:
+    return gateway.inner.over.is_set()
+
+
+def _answer(gateway: Served) -> bytes:
+    """What comes back, b"" where the conversation is at its end."""
+    found: list[bytes] = []
+
+    def heard() -> bool:
+        with contextlib.suppress(TimeoutError):
+            found.append(gateway.link.recv(control_messages.LONGEST))
+        return bool(found) or over(gateway)
+
+    wait_for(heard, "an answer, or the end")
+    return b"".join(found)
+
+
+def _file() -> int:
+    return os.open("/dev/null", os.O_RDONLY)
+
+
+def _tcp() -> int:
+    return socket.socket(socket.AF_INET).detach()
+
+
+def _connected() -> int:
+    one, other = socket.socketpair()
+    other.close()
+    return one.detach()
+
+
+def test_a_flood_of_questions_ends_all(gateway: Served) -> None:
+    """Nothing piles up: whoever reads no answer, or asks before it has come, is left."""
+    question = json.dumps({"do": "open_egress", "bead": "b"}).encode()
+    gateway.link.setblocking(False)
+
+    def flooded() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            while not over(gateway):
+                gateway.link.send(question)
+        return over(gateway)
+
+    wait_for(flooded, "its end")
+
+
+def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None:
+    """Its worst case is counted, and stands in the report; nothing it asks later goes on."""
+    with (
+        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as gateway,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        remote = gateway.model()
+        ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
+        asked = pool.submit(spend, ticket)
+        wait_for(lambda: endpoint.requests, "the request is on its way")
+        assert remote.look(ticket).usage == Usage(0.0, 0)
+        used = remote.close_bead(ticket)
+        assert used.assumed_usd == used.cost_usd == pytest.approx(1.51, abs=0.02)
+        assert remote.close_bead(ticket, 60) == used, "asked again"
+        assert asked.result() != 200
+        assert spend(ticket) == 401
+        assert gateway.totals.compute_sum() == UsageFigures(
+            used.cost_usd, used.tokens or 0, used.assumed_usd, used.assumed_tokens
+        )
+
+
+def test_what_is_pending_is_reported(tmp_path: Path) -> None:
+    """So that the cost is known where the gateway dies, too."""
+    with (
+        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as gateway,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        remote = gateway.model()
+        ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
+        asked = pool.submit(spend, ticket)
+        wait_for(lambda: endpoint.requests, "the request is on its way")
+        figures = gateway.totals.compute_sum()
+        assert figures.usd == 0.0
+        assert 1.49 < figures.pending_usd < 1.53
+        remote.close_bead(ticket)
+        asked.result()
+
+
+def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
+    with (
+        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as gateway,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        ticket = gateway.model().open_bead("b", {MODEL}, budget_usd=2.0)
+        asked = pool.submit(spend, ticket)
+        wait_for(lambda: endpoint.requests, "the request is on its way")
+        gateway.link.close()
+        wait_for(gateway.inner.over.is_set, "its end")
+        asked.exception()
+        [account] = gateway.inner.list_accounts()
+        wait_for(lambda: account.read_usage().assumed_tokens, "the worst case to be counted")
+
+
+def test_notes_wait_to_be_fetched_and_have_an_end(gateway: Served) -> None:
+    remote = gateway.model()
+    for number in range(NOTES + 10):
+        gateway.inner.keep_note(Note(f"{number} " + "x" * 2000))
+    ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
+    for _ in range(NOTES):
+        remote.look(ticket)
+    texts = [event.text for event in gateway.told if isinstance(event, Note)]
+    assert len(texts) == NOTES
+    assert max(map(len, texts)) == 500
+    assert texts[-1].startswith(f"{NOTES - 1} ")
+
+
+def test_what_agents_are_refused_is_told(gateway: Served) -> None:
+    remote = gateway.model()
+    ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
+    assert ask(ticket, message(model="claude-opus-4-6")) == 400
+    remote.look(ticket)
+    [note] = gateway.told
+    assert isinstance(note, Note)
+    assert note.warning
+    assert note.text.startswith("model gateway, b: ")
+
+
+def test_a_report_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
+    read, written = os.pipe()
+    os.set_blocking(written, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(written, b"x" * 4096)
+    usage = {"type": "message", "usage": USED}
+    with RawEndpoint(whole(200, usage)) as endpoint, served(tmp_path, config(endpoint.url)) as one:
+        remote = one.model()
+        ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
+        assert spend(ticket) == 200
+        accounts, reports = one.inner.list_accounts(), Reports(written)
+        assert not reports.tell(accounts), "told the next time"
+        os.read(read, 1 << 20)
+        assert reports.tell(accounts)
+        assert Totals().compute_sum() == UsageFigures()
+        os.close(read)
+        os.close(written)
+
+
+def test_a_signal_in_the_middle_of_an_answer(gateway: Served) -> None:
+    """Half a conversation is not gone on with: the next answer would be another question's."""
+    remote = gateway.model()
+    ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
+    with pytest.MonkeyPatch.context() as patched:
+
+        def interrupted(link: socket.socket) -> None:
+            raise KeyboardInterrupt
+
+        ours = SimpleNamespace(
+            send=control_messages.send, receive=interrupted, BadMessage=control_messages.BadMessage
+        )
+        patched.setattr(module, "control_messages", ours)
+        with pytest.raises(KeyboardInterrupt):
+            remote.look(ticket)
+    assert remote.look(ticket).unusable == "the model gateway has ended"
+    with pytest.raises(GatewayGone):
+        remote.open_bead("b", {MODEL}, budget_usd=1.0)

@@ -1,0 +1,300 @@
+"""What passes through the gateway, and what of it arrives at the endpoint."""
+
+import http.client
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gateway.keys import ModelKey
+from gitlab_nightshift.gateway.prices import Rates
+from gitlab_nightshift.records import Usage
+from tests.gateway.tools import (
+    KEY,
+    MODEL,
+    STREAM,
+    RawEndpoint,
+    about,
+    client,
+    delta,
+    ended,
+    events,
+    message,
+    started,
+    whole,
+)
+from tests.support.model_endpoint import ModelEndpoint
+from tests.support.turns import costing, say
+
+ANSWER = {"id": "m", "type": "message", "usage": {"input_tokens": 100, "output_tokens": 10}}
+
+
+def test_an_answer_and_its_cost() -> None:
+    turn = costing(
+        say("Hi"),
+        input_tokens=1000,
+        output_tokens=100,
+        cache_creation_input_tokens=200,
+        cache_read_input_tokens=3000,
+    )
+    with ModelEndpoint([turn, turn]) as endpoint, client(endpoint.url) as agent:
+        status, answer = agent.ask()
+        assert (status, answer["content"][0]["text"]) == (200, "Hi")
+        one = (1000 * 3 + 100 * 15 + 200 * 3.75 + 3000 * 0.3) / 1_000_000
+        assert agent.gateway.usage(agent.ticket) == Usage(about(one), 4300)
+        assert agent.ask(message(stream=True))[0] == 200
+        assert agent.gateway.close_bead(agent.ticket) == Usage(about(2 * one), 8600)
+        assert agent.notes == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "header", "value"),
+    [
+        ("ANTHROPIC_API_KEY", "x-api-key", KEY),
+        ("ANTHROPIC_AUTH_TOKEN", "authorization", f"Bearer {KEY}"),
+        ("CLAUDE_CODE_OAUTH_TOKEN", "authorization", f"Bearer {KEY}"),
+    ],
+)
+def test_the_key_is_added_by_its_kind(variable: str, header: str, value: str) -> None:
+    with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, variable=variable) as agent:
+        assert agent.ask(authorization=f"Bearer {agent.ticket.placeholder}")[0] == 200
+    headers = endpoint.messages[0].headers
+    assert headers[header] == value
+    assert agent.ticket.placeholder not in json.dumps(dict(headers))
+    assert ("x-api-key" in headers) != ("authorization" in headers)
+    beta = headers.get("anthropic-beta", "")
+    assert beta == ("oauth-2025-04-20" if variable == "CLAUDE_CODE_OAUTH_TOKEN" else "")
+
+
+def test_only_known_headers_go_on() -> None:
+    with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
+        agent.ask(
+            None,
+            "/v1/messages?beta=true",
+            anthropic_version="2023-06-01",
+            anthropic_beta="effort-2025-11-24, web-fetch-2025-09-10,mcp-client-2025-04-04, effort",
+            user_agent="claude-cli/9.9",
+            cookie="a=b",
+            x_forwarded_host="evil.example",
+            x_my_secret="s3cret",
+        )
+        assert any("web-fetch" in note for note in agent.notes)
+    request = endpoint.messages[0]
+    assert request.path == "/v1/messages?beta=true"
+    assert dict(request.headers) == {
+        "host": endpoint.url.removeprefix("http://"),
+        "content-type": "application/json",
+        "content-length": request.headers["content-length"],
+        "accept": "application/json",
+        "accept-encoding": "identity",
+        "user-agent": "claude-cli/9.9",
+        "anthropic-version": "2023-06-01",
+        "anthropic-beta": "effort-2025-11-24",
+        "x-api-key": KEY,
+    }
+
+
+def test_the_teams_own_headers_stay_with_the_gateway() -> None:
+    env = {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: nights\nX-Gateway-Token: abcdefgh"}
+    with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, env=env) as agent:
+        agent.ask()
+    headers = endpoint.messages[0].headers
+    assert (headers["x-team"], headers["x-gateway-token"]) == ("nights", "abcdefgh")
+
+
+def test_a_stream_is_not_held_back() -> None:
+    go_on = threading.Event()
+
+    def play(connection: Any, number: int) -> None:
+        connection.sendall(STREAM + events(started(10), delta("one")))
+        assert go_on.wait(5)
+        connection.sendall(events(delta("two"), ended(7)))
+
+    with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
+        asked = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=60)
+        headers = {"content-type": "application/json", "x-api-key": agent.ticket.placeholder}
+        asked.request("POST", "/v1/messages", json.dumps(message(stream=True)), headers)
+        answer = asked.getresponse()
+        first = answer.read1(65536)
+        assert b"one" in first
+        assert b"two" not in first
+        go_on.set()
+        assert b"two" in answer.read()
+        asked.close()
+        assert agent.gateway.usage(agent.ticket).tokens == 17
+
+
+def test_small_paths() -> None:
+    with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
+        assert agent.ask(path="/", method="HEAD")[0] == 200
+        status, models = agent.ask(path="/v1/models?limit=5", method="GET")
+        assert (status, [row["id"] for row in models["data"]]) == (200, [MODEL])
+        body = {"model": MODEL, "messages": message()["messages"]}
+        status, counted = agent.ask(body, "/v1/messages/count_tokens")
+        assert status == 200
+        assert counted["input_tokens"] > 0
+        assert agent.gateway.usage(agent.ticket) == Usage(0.0, 0)
+    assert [r.path for r in endpoint.requests] == ["/v1/messages/count_tokens"]
+
+
+def test_a_unix_socket_too(tmp_path: Path) -> None:
+    import socket
+
+    path = tmp_path / "gateway.sock"
+    with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, path=path) as agent:
+        assert path.stat().st_mode & 0o777 == 0o600
+        asked = http.client.HTTPConnection("gateway", timeout=60)
+        asked.sock = socket.socket(socket.AF_UNIX)
+        asked.sock.connect(str(path))
+        headers = {"content-type": "application/json", "x-api-key": agent.ticket.placeholder}
+        asked.request("POST", "/v1/messages", json.dumps(message()), headers)
+        assert asked.getresponse().status == 200
+        asked.close()
+
+
+def test_chat_completions_always_tell_their_usage() -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 10,
+        "prompt_tokens_details": {"cached_tokens": 40},
+    }
+    rows = [{"choices": [{"delta": {"content": "Hi"}}]}, {"choices": [], "usage": usage}]
+    raw = STREAM + b"".join(f"data: {json.dumps(row)}\n\n".encode() for row in rows)
+    rates = {"local": Rates(10, 20, 10, 10, 1)}
+    with (
+        RawEndpoint(lambda connection, number: connection.sendall(raw + b"data: [DONE]\n\n")) as up,
+        client(up.url + "/v1", variable="OPENAI_API_KEY", models=("local",), rates=rates) as agent,
+    ):
+        said = [{"role": "user", "content": "Hello"}]
+        body = {"model": "local", "messages": said, "stream": True, "user": "me"}
+        status, text = agent.ask(body, "/v1/chat/completions")
+        assert status == 200
+        assert "[DONE]" in text
+        cost = (60 * 10 + 40 * 1 + 10 * 20) / 1_000_000
+        assert agent.gateway.usage(agent.ticket) == Usage(about(cost), 110)
+        assert agent.notes == []
+    head, _, sent = up.requests[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /v1/chat/completions HTTP/1.1")
+    assert f"Bearer {KEY}".encode() in head
+    assert json.loads(sent) == {
+        "model": "local",
+        "messages": said,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_completion_tokens": 32_000,
+    }
+
+
+def test_responses() -> None:
+    done = {
+        "type": "response.completed",
+        "response": {
+            "usage": {
+                "input_tokens": 100,
+                "input_tokens_details": {"cached_tokens": 30},
+                "output_tokens": 20,
+            }
+        },
+    }
+    raw = STREAM + events({"type": "response.output_text.delta", "delta": "x" * 900}, done)
+    with (
+        RawEndpoint(lambda connection, number: connection.sendall(raw)) as up,
+        client(up.url, variable="OPENAI_API_KEY", models=("gpt",), budget_usd=None) as agent,
+    ):
+        tool = {"type": "function", "name": "shell", "parameters": {}, "strict": False}
+        body = {
+            "model": "gpt",
+            "input": [{"type": "message", "role": "user", "content": "Hello"}],
+            "tools": [tool, {"type": "namespace", "name": "n", "tools": [tool]}],
+            "stream": True,
+            "store": True,
+            "include": ["reasoning.encrypted_content"],
+            "client_metadata": {"installation": "1"},
+        }
+        assert agent.ask(body, "/v1/responses")[0] == 200
+        # there is no price for this model: an unknown cost, never none
+        assert agent.gateway.usage(agent.ticket) == Usage(None, 120)
+        assert [note for note in agent.notes if "no price is known for gpt" in note]
+    sent = json.loads(up.requests[0].partition(b"\r\n\r\n")[2])
+    assert sent["store"] is False
+    assert "client_metadata" not in sent
+    assert sent["tools"] == body["tools"]
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_the_light_shape_of_responses(light: bool) -> None:
+    """Its tools are an item of the conversation, and a header says so; no other header goes on."""
+    done = {"type": "response.completed", "response": {"usage": {"input_tokens": 1}}}
+    raw = STREAM + events(done)
+    with (
+        RawEndpoint(lambda connection, number: connection.sendall(raw)) as up,
+        client(up.url, variable="OPENAI_API_KEY", models=("gpt",), budget_usd=None) as agent,
+    ):
+        tool = {"type": "custom", "name": "exec", "description": "Run", "format": {"type": "text"}}
+        tools = [{"type": "namespace", "name": "functions", "description": "", "tools": [tool]}]
+        given = [
+            {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": tools},
+            {"type": "message", "role": "user", "content": "Hello"},
+        ]
+        reasoning = {"effort": "low", "context": "all_turns"}
+        body = {"model": "gpt", "input": given, "reasoning": reasoning, "stream": True}
+        name = "x-openai-internal-codex-responses-lite"
+        headers = {"x-codex-turn-metadata": "{}", **({name: "true"} if light else {})}
+        assert agent.ask(body, "/v1/responses", "POST", 10, **headers)[0] == 200
+        assert [note for note in agent.notes if "not known" in note] == []
+    head, _, sent = up.requests[0].partition(b"\r\n\r\n")
+    assert json.loads(sent)["input"] == given
+    assert json.loads(sent)["reasoning"] == reasoning
+    assert (f"{name}: true".encode() in head.lower()) is light
+    assert b"x-codex" not in head.lower()
+
+
+def test_an_agent_that_hangs_up_after_the_last_event_has_cut_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """codex does not wait for the end of the connection: a race, of which this is the bad end."""
+    done = {
+        "type": "response.completed",
+        "response": {"usage": {"input_tokens": 3, "output_tokens": 4}},
+    }
+    raw = STREAM + events(done)
+    ended_well = web.StreamResponse.write_eof
+
+    async def gone(response: web.StreamResponse, data: bytes = b"") -> None:
+        await ended_well(response, data)
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    with (
+        RawEndpoint(lambda connection, number: connection.sendall(raw)) as up,
+        client(up.url, variable="OPENAI_API_KEY", models=("gpt",), budget_usd=None) as agent,
+    ):
+        monkeypatch.setattr(web.StreamResponse, "write_eof", gone)
+        body = {"model": "gpt", "input": "Hello", "stream": True}
+        assert agent.ask(body, "/v1/responses")[0] == 200
+        agent.gateway.close_bead(agent.ticket)
+        assert agent.gateway.usage(agent.ticket) == Usage(None, 7)
+        assert [note for note in agent.notes if "cut off" in note] == []
+
+
+def test_a_key_has_no_repr() -> None:
+    key = ModelKey("ANTHROPIC_API_KEY", f"{KEY}\n")
+    assert key.value == KEY
+    with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
+        shown = repr([key, agent.ticket, agent.gateway.inner, agent.gateway.inner._upstream])
+    assert KEY not in shown
+    assert agent.ticket.placeholder not in shown
+    for bad in ("", "a\nb", "schlüssel"):
+        with pytest.raises(NightshiftError) as caught:
+            ModelKey("OPENAI_API_KEY", bad)
+        assert not bad or bad not in str(caught.value)
+
+
+def test_whole_answers_are_metered_too() -> None:
+    with RawEndpoint(whole(200, ANSWER)) as endpoint, client(endpoint.url) as agent:
+        assert agent.ask()[1] == ANSWER
+        assert agent.gateway.usage(agent.ticket).tokens == 110

@@ -1,0 +1,70 @@
+"""Answers that do not report what they have cost: the most that they can have is counted."""
+
+from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.records import Usage
+from tests.gateway.counting import at_rest, request_bytes, usd
+from tests.gateway.tools import STREAM, RawEndpoint, client, delta, ended, events, head, started
+from tests.support.trees import wait_for
+
+WORST = 2000
+"""Tokens that each answer may have."""
+PAGE = head(502, "text/html") + b"<h1>Bad gateway</h1>"
+ENDINGS: dict[str, tuple[bytes, int, int]] = {
+    "whole": (STREAM + events(started(500), delta("a"), ended(70)), 570, 0),
+    "told twice": (STREAM + events(started(500), ended(70), ended(70)), 570, 0),
+    "told more the second time": (STREAM + events(started(500), ended(70), ended(90)), 590, 0),
+    "no end": (STREAM + events(started(500), delta("a")), 501, WORST - 1),
+    "an error instead of the end": (
+        STREAM + events(started(500), {"type": "error", "error": {"type": "overloaded_error"}}),
+        501,
+        WORST - 1,
+    ),
+    "nothing of the output": (STREAM + events(started(500), ended(0)), 501, WORST - 1),
+    "no usage": (STREAM + events(delta("a")), 0, WORST),
+    "nothing at all": (STREAM, 0, WORST),
+    "packed": (head(200, "text/event-stream", "Content-Encoding: gzip") + b"\x1f\x8b", 0, WORST),
+    "a page": (head(200, "text/html") + b"<h1>Sign in</h1>", 0, WORST),
+    "broken JSON": (head(200, "application/json") + b'{"usage": {"output_tokens": 5', 0, WORST),
+    "a proxy's own timeout": (head(504, "text/html") + b"<h1>Timeout</h1>", 0, WORST),
+    "a proxy's timeout of 408": (head(408, "application/json") + b"{}", 0, WORST),
+    "another success": (head(202, "application/json") + b"{}", 0, WORST),
+    "a refusal": (head(400, "application/json") + b"{}", 0, 0),
+    "a failure that it tells itself": (head(500, "application/json") + b"{}", 0, 0),
+    "a failure of something before it": (head(500, "text/html") + b"<h1>Oops</h1>", 0, WORST),
+}
+"""Answer → tokens that are reported, tokens of output that are assumed."""
+
+
+def told(answer: bytes) -> Usage:
+    with (
+        RawEndpoint(lambda connection, number: connection.sendall(answer)) as endpoint,
+        client(endpoint.url) as agent,
+    ):
+        agent.raw(request_bytes(agent, stream=True).replace(b"Host", b"Connection: close\r\nHost"))
+        wait_for(lambda: at_rest(agent), "no request is left")
+        return agent.gateway.close_bead(agent.ticket)
+
+
+def test_an_answer_that_does_not_tell_its_end_costs_what_it_may_have_cost() -> None:
+    for name, (answer, tokens, output) in ENDINGS.items():
+        usage = told(answer)
+        sent = 0 if tokens or not output else usage.assumed_tokens - output
+        assert 0 <= sent < 1300, name
+        assert (usage.tokens or 0) - usage.assumed_tokens == tokens, name
+        assert usage.assumed_tokens - sent == output, name
+        assert usage.assumed_usd >= output * 15e-6, name
+
+
+def test_each_try_that_was_lost_counts_until_the_budget_ends() -> None:
+    """A connection that breaks without an answer: what was made behind it nobody knows."""
+    with (
+        RawEndpoint(lambda connection, number: None) as endpoint,
+        client(endpoint.url, budget_usd=0.1, limits=GatewayLimits(retry_first_s=0.001)) as agent,
+    ):
+        status, answer = agent.ask()
+        assert (status, "budget is reached" in answer["error"]["message"]) == (400, True)
+        usage = agent.gateway.close_bead(agent.ticket)
+        assert agent.gateway.exhausted(agent.ticket)
+    made = len(endpoint.requests) * 2000 * 15e-6
+    assert len(endpoint.requests) == 3
+    assert made <= usd(usage) == usage.assumed_usd <= 0.1 + 3000 * 15e-6

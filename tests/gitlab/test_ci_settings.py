@@ -1,0 +1,73 @@
+"""What a project's settings tell, by the stand-in and the real python-gitlab."""
+
+import pytest
+
+from gitlab_nightshift.demo.standin import Standin
+from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
+from gitlab_nightshift.demo.standin_state import StandinProject
+from gitlab_nightshift.gitlab import ApiError, Project, open_project
+from gitlab_nightshift.gitlab.ci_settings import CiVariable, PushRule
+
+from .conftest import TOKEN
+
+OWNER = "glpat-owner-token-0002"
+VALUE = "a-value-that-nobody-keeps"
+
+
+def opened(gitlab: Standin, remote: StandinProject, level: int) -> Project:
+    gitlab.add_token(OWNER, gitlab.users[0], access_level=level)
+    return open_project(gitlab.url, remote.path, OWNER)
+
+
+def test_schedules_with_what_makes_them_a_night(gitlab: Standin, remote: StandinProject) -> None:
+    rita = gitlab.add_user("rita", "Rita")
+    gitlab.blocked.add(rita.id)
+    remote.schedules += [
+        StandinSchedule(1, rita, "off", active=False),
+        StandinSchedule(2, rita, "night"),
+        StandinSchedule(3, gitlab.users[0], "builds", "main", variables={"NIGHTSHIFT": "no"}),
+    ]
+    found = opened(gitlab, remote, 40).ci_settings.list_schedules()
+    assert found
+    assert [(each.id, each.night) for each in found] == [(2, True), (3, False), (1, True)]
+    assert [each.ref for each in found] == ["main"] * 3
+    assert (found[0].owner, found[0].owner_active, found[1].owner_active) == ("rita", False, True)
+
+
+def test_a_developer_sees_no_variables_of_others_schedules(
+    gitlab: Standin, remote: StandinProject, app: Project
+) -> None:
+    remote.schedules.append(StandinSchedule(1, gitlab.add_user("rita", "Rita")))
+    found = app.ci_settings.list_schedules()
+    assert found
+    assert found[0].night is None
+
+
+def test_variables_without_their_values(gitlab: Standin, remote: StandinProject) -> None:
+    remote.variables += [
+        {"key": f"V{n}", "value": VALUE, "protected": False, "masked": True} for n in range(120)
+    ]
+    found = opened(gitlab, remote, 40).ci_settings.list_variables()
+    assert found
+    assert len(found) == 120
+    assert found[0] == CiVariable("V0", protected=False, masked=True, scope="*")
+    assert VALUE not in repr(found)
+
+
+def test_a_push_rule(gitlab: Standin, remote: StandinProject) -> None:
+    remote.push_rule = {"branch_name_regex": "^feature/", "member_check": True, "max_file_size": 1}
+    rule = opened(gitlab, remote, 40).ci_settings.read_push_rule()
+    assert rule == PushRule(branch_name_regex="^feature/", member_check=True)
+
+
+def test_what_may_not_be_seen_is_none_and_trouble_is_an_error(
+    gitlab: Standin, app: Project
+) -> None:
+    settings = app.ci_settings
+    assert (settings.read_push_rule(), settings.list_variables()) == (None, None)
+    gitlab.fail_next("GET", "/pipeline_schedules", 404, {"message": "404"})
+    assert settings.list_schedules() is None
+    gitlab.fail_next("GET", "/push_rule", 501, {"message": "no"})
+    with pytest.raises(ApiError):
+        settings.read_push_rule()
+    assert TOKEN not in repr(settings)

@@ -1,0 +1,67 @@
+"""Merge requests that wait: failed jobs and rebases, by real HTTP."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.demo.standin_pipelines import add_pipeline
+from gitlab_nightshift.demo.standin_state import PipelineJob
+from gitlab_nightshift.gitlab import ApiError
+from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.gitlab.reviews import TAIL, Reviews
+from gitlab_nightshift.gitlab.threads import read_spot
+from gitlab_nightshift.retry import Clock
+from tests.support.world import BOT_TOKEN, World, world
+
+
+def open_reviews(shop: World) -> Reviews:
+    clock = Clock(sleep=lambda _: None)
+    url, number = shop.gitlab.url, str(shop.project.id)
+    return open_project(url, number, BOT_TOKEN, clock=clock).reviews
+
+
+def test_what_is_read_of_failed_jobs(tmp_path: Path) -> None:
+    """Those that a commit may repair; of a long log its end, from a whole line on."""
+    with world(tmp_path) as shop:
+        log = "half a secret line\n" + "x" * TAIL + "\nend"
+        failed = PipelineJob(0, 0, "unit", shop.folder, status="failed", log=log)
+        gone = PipelineJob(0, 0, "gone", shop.folder, None, "failed", "", "runner_system_failure")
+        allowed = PipelineJob(0, 0, "lax", shop.folder, status="failed", allow_failure=True)
+        good = PipelineJob(0, 0, "good", shop.folder, log="well")
+        made = add_pipeline(shop.gitlab, shop.project, "main", [good, gone, allowed, failed])
+        [found] = open_reviews(shop).read_failed_jobs(made.id)
+        assert (found.name, found.tail) == ("unit", "end")
+
+
+def test_a_rebase_that_gitlab_refuses_or_does_not_end(tmp_path: Path) -> None:
+    with world(tmp_path) as shop:
+        reviews = open_reviews(shop)
+        shop.gitlab.fail_next("PUT", "/rebase", 403, {"message": "403 Forbidden"})
+        assert "403" in reviews.rebase(1)
+        shop.gitlab.fail_next("PUT", "/rebase", 202, {"rebase_in_progress": True})
+        busy = {"rebase_in_progress": True, "merge_error": None}
+        shop.gitlab.fail_next("GET", "/merge_requests/1$", 200, busy, times=20)
+        with pytest.raises(ApiError, match="has not ended yet"):
+            reviews.rebase(1)
+
+
+@pytest.mark.parametrize(
+    ("position", "spot"),
+    [
+        (None, ""),
+        ({"new_path": "a.py", "new_line": 3}, "a.py:3"),
+        ({"old_path": "a.py", "new_path": "a.py", "old_line": 3}, "a.py:3 (old)"),
+        (
+            {
+                "new_path": "a.py",
+                "new_line": 5,
+                "line_range": {"start": {"new_line": 3}, "end": {"new_line": 5}},
+            },
+            "a.py:3-5",
+        ),
+        ({"new_path": "a.png", "position_type": "image"}, "a.png"),
+    ],
+)
+def test_where_a_comment_stands_in_the_diff(position: Any, spot: str) -> None:
+    assert read_spot(position) == spot

@@ -1,0 +1,132 @@
+"""Whole nights whose work is confined: as root and as a plain user, each also as in Docker.
+
+What a confined process can access, with a control, is in ``sandbox/test_confinement.py``; here the
+proof's row says that the night's own work has tried it.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, open_to_all, python
+from tests.support.sandboxes import NEEDS_ROOT, scripted, tier_or_skip, with_agent
+from tests.support.world import ROOT, World, ended, git, wait_in, world
+
+__all__ = ["open_folder", "python"]
+MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
+DOCKER = ROOT / "tests/sandbox/docker_like.py"
+TOKEN = "glpat-InTheConfiguration"
+
+pytestmark = NEEDS_ROOT
+
+
+@pytest.fixture
+def shop(open_folder: Path) -> Iterator[World]:
+    """Its real configuration has a token, and so has its home."""
+    with world(open_folder, config="reviewer: rita\nverify_commands: [make test]\n") as made:
+        git(made.checkout, "config", "http.extraHeader", f"PRIVATE-TOKEN: {TOKEN}")
+        Path(made.env["HOME"], ".netrc").write_text(f"machine a password {TOKEN}\n")
+        made.look()
+        made.python = Path(sys.executable)
+        yield made
+
+
+def as_in(shop: World, python: Path, place: str) -> None:
+    """Let its command run in one of the four places."""
+    if "root's tree" in place:
+        open_to_all(shop, python)
+        shop.patch, shop.python, shop.user = "", python, PLAIN
+    elif "plain" in place:
+        give_away(shop, python, "builds", "home", "tmp", "agent")
+        shop.python = python
+        shop.user = PLAIN
+    if "docker" in place:
+        user = f"--user {PLAIN} " if shop.user else ""
+        inner = shop.folder / "python-as-in-docker"
+        command = f"{sys.executable} {DOCKER} {user}-- {shop.python}"
+        inner.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        inner.chmod(0o755)
+        shop.python, shop.user = inner, None
+
+
+def row_of(shop: World) -> Any:
+    lines = (shop.checkout / "nightshift/events.jsonl").read_text().splitlines()
+    [event] = [e for e in map(json.loads, lines) if e["event"] == "boundary_proven"]
+    [row] = [row for row in event["rows"] if row["title"] == CONFINED.title]
+    return row
+
+
+@pytest.mark.parametrize(
+    ("place", "isolation", "way"),
+    [
+        ("root", "auto", "namespaces"),
+        ("plain", "auto", "namespaces"),
+        ("plain, in root's tree", "auto", "namespaces"),
+        ("root", "uid", "landlock"),
+        ("docker", "auto", "landlock"),
+        ("docker, plain", "auto", "landlock"),
+    ],
+)
+def test_a_night_is_confined(
+    shop: World, python: Path, place: str, isolation: str, way: str
+) -> None:
+    tier_or_skip("namespaces")
+    as_in(shop, python, place)
+    path = with_agent(shop, "scripted", scripted(f"printf '{MORE}' >> test_shop.py"))
+    done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
+
+    assert (done.exit_status, done.stderr) == (0, ""), done.log
+    assert shop.result["outcome"] == "MR_CREATED", done.log
+    row = row_of(shop)
+    assert row["attempts"] > 10
+    # What stays open is not guaranteed: root's kernel settings.
+    open_still = "change the kernel's settings" if (place, way) == ("root", "namespaces") else ""
+    expected = ("partial", f"{open_still}: {way}: ") if open_still else ("held", way)
+    assert (row["state"], row["how"][: len(expected[1])]) == expected
+    assert TOKEN not in str(shop.products())
+    shop.assert_put_back()
+
+
+def test_the_doctor_tries_the_same(shop: World, python: Path) -> None:
+    tier_or_skip("namespaces")
+    as_in(shop, python, "plain")
+    path = with_agent(shop, "scripted", scripted("true"))
+    done = shop.nightshift("doctor", "--boundary", NIGHTSHIFT_ISOLATION="auto", PATH=path)
+    [line] = [line for line in done.log.splitlines() if line.startswith(CONFINED.title)]
+    assert line.split() == [*CONFINED.title.split(), "held:", "namespaces"]
+    assert done.exit_status == 0
+    shop.assert_put_back()
+
+
+def hanging(shop: World) -> Any:
+    """A night whose agent has begun and does not end."""
+    stuck = "rm -f shop.py; echo x > planted; exec sleep 600"
+    path = with_agent(shop, "stuck", f"#!/bin/sh\n{stuck}\n")
+    night = shop.start("run", NIGHTSHIFT_ISOLATION=tier_or_skip("namespaces"), PATH=path)
+    wait_in(night, (shop.checkout / "planted").exists, "the agent at work")
+    return night
+
+
+def test_a_signal_reaches_work_in_its_namespaces(shop: World) -> None:
+    night = hanging(shop)
+    night.send_signal(signal.SIGTERM)
+    done = ended(night)
+    assert shop.result["error_code"] == "E_TERMINATED", done.log
+    assert "stopped by a signal" in done.log
+    shop.assert_put_back()
+
+
+def test_work_that_is_killed_leaves_nothing(shop: World) -> None:
+    """The supervisor is killed with all that is around it, as the kernel would do."""
+    night = hanging(shop)
+    [command] = Path(f"/proc/{night.pid}/task/{night.pid}/children").read_text().split()
+    os.kill(int(command), signal.SIGKILL)
+    ended(night)
+    shop.assert_put_back()

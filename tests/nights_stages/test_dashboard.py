@@ -1,0 +1,135 @@
+"""The dashboard issue over several nights: one page, its boxes, and who may tick them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.demo import standin_threads
+from gitlab_nightshift.demo.standin_comments import Issue
+from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, User
+from gitlab_nightshift.publish.dashboard_page import START
+from tests.support.shop import GOOD, nothing
+from tests.support.world import Done, World, world
+
+QUIET = {"NIGHTSHIFT_QUIET_DATES": "2026-11-16,2026-11-17,2026-11-18"}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path, {**GOOD, "analyze": nothing()}) as made:
+        made.env["NIGHTSHIFT_LOG_ISSUE"] = "auto"
+        yield made
+
+
+def night(shop: World, day: int, *args: str, **env: str) -> Done:
+    when = {"CI_PIPELINE_ID": str(4700 + day), "CI_PIPELINE_CREATED_AT": f"2026-11-{day}T01:00:00Z"}
+    return shop.nightshift(*(args or ("run",)), **{**when, **env})
+
+
+def page(shop: World) -> str:
+    [issue] = shop.project.issues
+    return issue.description or ""
+
+
+def member(shop: World, level: int) -> User:
+    made = shop.gitlab.add_user(f"user{level}", f"User {level}")
+    shop.project.members[made.id] = level
+    return made
+
+
+def tick(shop: World, issue: Issue, who: User, text: str) -> None:
+    assert f"- [ ] {text}" in (issue.description or "")
+    standin_threads.tick_box(shop.gitlab, issue, who, text)
+
+
+def test_one_page_is_kept_over_nights(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        shop.env["NIGHTSHIFT_LOG_ISSUE"] = "auto"
+        done = night(shop, 16)
+        assert done.exit_status == 0, done.log
+        [request] = shop.merge_requests
+        assert f"- [!{request.iid}]({request.web_url})" in page(shop)
+        assert "2026-11-16]" in page(shop)
+        assert night(shop, 17, **QUIET).exit_status == 0
+        table = [line for line in page(shop).splitlines() if line.startswith("| [2026")]
+        assert ["SKIPPED" in line for line in table] == [True, False]
+        assert "MR_CREATED | tests" in table[1]
+        assert shop.project.issues[0].notes == []
+        assert not shop.project.issues[0].confidential
+
+
+def test_it_is_confidential_where_the_project_is_public(shop: World) -> None:
+    shop.project.visibility = "public"
+    night(shop, 16, **QUIET)
+    assert shop.project.issues[0].confidential
+
+
+def test_a_dry_run_and_a_rehearsal_leave_it(shop: World) -> None:
+    night(shop, 16, "run", "--dry-run", **QUIET)
+    night(shop, 17, "run", "--rehearse")
+    assert shop.project.issues == []
+
+
+def test_a_developers_tick_chooses_the_next_category_once(shop: World) -> None:
+    night(shop, 16, **QUIET)
+    [issue] = shop.project.issues
+    tick(shop, issue, member(shop, DEVELOPER), "try docs at the next night")
+    skipped = night(shop, 17, **QUIET)
+    assert "SKIPPED" in skipped.last_line
+    assert "- [x] try docs at the next night" in page(shop)
+    night(shop, 19)
+    assert shop.product("plan.json")["scheduled"] == "docs"
+    assert "- [ ] try docs at the next night" in page(shop)
+    assert "taken up, asked by user30" in page(shop)
+    night(shop, 20)
+    assert shop.product("plan.json")["scheduled"] == "performance"
+
+
+def test_a_reporters_tick_counts_for_nothing_and_is_told(shop: World) -> None:
+    night(shop, 16, **QUIET)
+    [issue] = shop.project.issues
+    tick(shop, issue, member(shop, REPORTER), "try docs at the next night")
+    night(shop, 17)
+    assert shop.product("plan.json")["scheduled"] == "refactoring"
+    assert "not taken up, user20 is no Developer" in page(shop)
+    assert "- [ ] try docs at the next night" in page(shop)
+
+
+def test_an_outsiders_issue_is_no_dashboard(shop: World) -> None:
+    outsider = shop.gitlab.add_user("mallory", "Mallory")
+    forged = standin_threads.add_issue(shop.gitlab, shop.project, outsider, "Night shift", START)
+    night(shop, 16, **QUIET)
+    assert forged.description == START
+    assert [each.author.username for each in shop.project.issues] == ["mallory", "night-bot"]
+
+
+def test_an_edited_history_counts_for_nothing(shop: World) -> None:
+    night(shop, 16, **QUIET)
+    [issue] = shop.project.issues
+    issue.description = page(shop).replace('"SKIPPED"', '"FAILED"')
+    assert night(shop, 17, **QUIET).exit_status == 0
+    rows = [line for line in page(shop).splitlines() if line.startswith("| [2026")]
+    assert len(rows) == 1
+    assert "2026-11-17" in rows[0]
+
+
+def test_a_given_issue_keeps_what_people_wrote_above(shop: World) -> None:
+    anna = shop.gitlab.add_user("anna", "Anna")
+    issue = standin_threads.add_issue(shop.gitlab, shop.project, anna, "Nights", "We want:")
+    shop.env["NIGHTSHIFT_LOG_ISSUE"] = "1"
+    night(shop, 16, **QUIET)
+    night(shop, 17, **QUIET)
+    assert (issue.description or "").startswith(f"We want:\n\n{START}\n")
+    assert (issue.description or "").count(START) == 1
+
+
+@pytest.mark.parametrize(("status", "method"), [(403, "POST"), (404, "GET")])
+def test_a_dashboard_that_cannot_be_written_is_a_warning(
+    shop: World, status: int, method: str
+) -> None:
+    shop.gitlab.fail_next(method, "/issues", status, {"message": f"{status} no"}, times=9)
+    done = night(shop, 16, **QUIET)
+    assert done.exit_status == 0
+    assert "the dashboard could not be written: GitLab at" in done.log
+    assert shop.project.issues == []

@@ -1,0 +1,52 @@
+"""Nights that people are told of, in one job and in three."""
+
+from pathlib import Path
+
+from tests.nights_stages.test_from_job import publish, uploaded
+from tests.support.listeners import listening
+from tests.support.shop import GOOD
+from tests.support.world import PLAIN, SECRETS, world
+
+TOLD = PLAIN + "notify: [$TEAM_CHAT, $OTHER_CHAT]\n"
+TOKEN = "q7RfTokenOfTheChat42xyz"
+
+
+def test_a_night_tells_its_merge_request_and_a_chat_that_fails_is_a_warning(tmp_path: Path) -> None:
+    with listening() as there, listening(500) as broken, world(tmp_path, GOOD, config=TOLD) as shop:
+        shop.env["TEAM_CHAT"] = f"json://127.0.0.1:{there.port}/{TOKEN}"
+        shop.env["OTHER_CHAT"] = f"json://127.0.0.1:{broken.port}/{TOKEN}"
+        done = shop.nightshift("run")
+        assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED")
+        [(path, body)] = there.came
+        assert path == f"/{TOKEN}"
+        assert "acme/shop: A merge request is open" in body
+        assert shop.result["mr_url"] in body
+        assert not any(secret in body for secret in SECRETS)
+        assert "warning: notify, address 2: " in done.stderr
+        assert TOKEN not in done.stdout + done.stderr + str(shop.products())
+        assert "notify is set, but not in force" not in done.log
+
+
+def test_of_three_jobs_publish_tells(tmp_path: Path) -> None:
+    with listening() as there, world(tmp_path, GOOD, config=TOLD) as shop:
+        shop.env |= dict.fromkeys(("TEAM_CHAT", "OTHER_CHAT"), "")
+        shop.env["TEAM_CHAT"] = f"json://127.0.0.1:{there.port}/"
+        assert shop.nightshift("plan").exit_status == 0
+        assert shop.nightshift("work", GITLAB_TOKEN="").exit_status == 0
+        assert there.came == []
+        uploaded(shop, 11)
+        shop.checked_out_anew()
+        done = publish(shop)
+        assert (done.exit_status, len(there.came)) == (0, 1)
+        assert shop.merge_requests[0].web_url in there.texts
+        assert "notify: the variable OTHER_CHAT is not set in this job" in done.log
+
+
+def test_a_failed_plan_is_told_and_a_rehearsal_is_not(tmp_path: Path) -> None:
+    with listening() as there, world(tmp_path, GOOD, config=TOLD) as shop:
+        shop.env["TEAM_CHAT"] = shop.env["OTHER_CHAT"] = f"json://127.0.0.1:{there.port}/"
+        shop.nightshift("run", "--rehearse")
+        assert there.came == []
+        assert shop.nightshift("run", GITLAB_TOKEN="").exit_status == 2
+        assert len(there.came) == 2
+        assert "E_CONFIG: GITLAB_TOKEN is not set" in there.texts

@@ -1,0 +1,108 @@
+"""A rehearsal: everything of a night that costs no token, and a verdict."""
+
+import subprocess
+from pathlib import Path
+
+from gitlab_nightshift.demo.standin_state import PipelineJob
+from tests.support.shop import GOOD
+from tests.support.world import CLAUDE, PROVING, Done, World, world
+
+KEYLESS = {"ANTHROPIC_API_KEY": ""}
+VERSION = "1.2.3 (a CLI of this test)"
+
+
+def rehearsed(shop: World, **env: str) -> Done:
+    cli = shop.folder / "bin" / "claude"
+    cli.parent.mkdir(exist_ok=True)
+    cli.write_text(f'#!/bin/sh\n[ "$*" = --version ] && echo "{VERSION}"\n')
+    cli.chmod(0o755)
+    env = {"PATH": f"{cli.parent}:{shop.env['PATH']}", **env}
+    done = shop.nightshift("run", "--rehearse", **env)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert shop.agent.seen == []
+    assert shop.written == []
+    assert shop.result["beads"] == []
+    assert (shop.result["total_cost_usd"], shop.merge_requests) == (0, [])
+    shop.assert_put_back()
+    return done
+
+
+def test_a_job_that_is_ready(tmp_path: Path) -> None:
+    """Also on a day without a night, and where this pipeline has had one."""
+    with world(tmp_path, GOOD, config=PROVING) as shop:
+        done = rehearsed(shop)
+        assert done.exit_status == 0, done.log
+        assert "a rehearsal: no agent is started, nothing is spent" in done.log
+        assert "✔ make test" in done.log
+        assert f"agent claude_code: {VERSION}" in done.log
+        assert "seen from inside the sandbox: git, make; agent_paths: none" in done.log
+        assert "prompts, in characters: analyze " in done.log
+        assert "○ SKIPPED · rehearsed: a night can start here. Next: a dry run" in done.last_line
+
+        saturday = rehearsed(shop, CI_PIPELINE_CREATED_AT="2026-11-21T01:00:00Z")
+        assert (saturday.exit_status, "✔ make test" in saturday.log) == (0, True)
+        quiet = rehearsed(shop, NIGHTSHIFT_QUIET_DATES="2026-11-16", NIGHTSHIFT_REHEARSE="true")
+        assert "(today it would not: 2026-11-16 is a quiet date)" in quiet.last_line
+
+
+def test_what_is_missing_is_told_together(tmp_path: Path) -> None:
+    """No key, tests that fail, programs that are not there: it goes on to the end."""
+    red = {"NIGHTSHIFT_VERIFY_COMMANDS": "test -e missing.txt"}
+    with world(tmp_path, GOOD, config=PROVING) as shop:
+        done = rehearsed(shop, **KEYLESS)
+        assert done.exit_status == 5
+        assert "rehearsed: one thing to mend before a night: no model key: set" in done.last_line
+        assert "✔ make test" in done.log
+        assert "prompts, in characters: " in done.log
+
+        done = rehearsed(shop, **red, NIGHTSHIFT_ALLOWED_COMMANDS="git,sbt compile,make test")
+        assert done.exit_status == 13
+        assert "⚠ SKIPPED · E_INCOMPLETE · rehearsed: 2 things to mend" in done.last_line
+        assert "verify_commands fail on the untouched checkout: `test -e missi" in done.last_line
+        assert "allowed_commands: not found where commands run: sbt" in done.last_line
+
+        done = rehearsed(shop, NIGHTSHIFT_AGENT_EXECUTABLE="klaude", **red)
+        assert done.exit_status == 5
+        assert "2 things to mend before a night: no agent CLI: klaude is not on" in done.last_line
+        done = rehearsed(shop, NIGHTSHIFT_VERIFY_COMMANDS="pytst -q", **KEYLESS)
+        assert "no model key" in done.last_line
+        assert "; verify_commands: pytst " in done.last_line
+
+
+def test_mistakes_of_the_plan_end_it(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        assert rehearsed(shop, NIGHTSHIFT_REVIEWER="rito").exit_status == 2
+        assert rehearsed(shop, GITLAB_TOKEN="").exit_status == 2
+
+
+def test_the_sandbox_is_proved(tmp_path: Path) -> None:
+    """In the tier of this machine; a CLI that does not run inside is told."""
+    broken = tmp_path / "w" / "broken"
+    with world(tmp_path / "w", GOOD, config=PROVING) as shop:
+        for folder in (tmp_path / "w", tmp_path / "w" / "builds", tmp_path / "w" / "tmp"):
+            folder.chmod(0o755)
+        real = {"NIGHTSHIFT_ISOLATION": "auto", "NIGHTSHIFT_AGENT_EXECUTABLE": str(CLAUDE)}
+        done = shop.nightshift("run", "--rehearse", **real)
+        assert done.exit_status == 0, done.log
+        assert "the sandbox was tried from inside in " in done.log
+        assert "(Claude Code)" in done.log
+        broken.write_text("#!/bin/sh\nexit 3\n")
+        broken.chmod(0o755)
+        done = shop.nightshift("run", "--rehearse", NIGHTSHIFT_AGENT_EXECUTABLE=str(broken))
+        assert done.exit_status == 5
+        assert f"does not run in the sandbox: {broken}: exit status 3" in done.last_line
+
+
+def test_in_three_jobs(tmp_path: Path) -> None:
+    """Each job by the same variable; publish reports it."""
+    with world(tmp_path, GOOD, config=PROVING) as shop:
+        env = {"NIGHTSHIFT_REHEARSE": "true", "CI_JOB_NAME": "nightshift:plan"}
+        assert shop.nightshift("plan", **env).exit_status == 0
+        assert shop.nightshift("work", **env, **KEYLESS, GITLAB_TOKEN="").exit_status == 5
+        kept = shop.folder / "artifacts"
+        subprocess.run(["cp", "-r", shop.checkout, kept], check=True)
+        shop.project.jobs.append(PipelineJob(7, 4711, "nightshift:work", kept))
+        done = shop.nightshift("publish", "--from-job", "nightshift:work", **env)
+        assert done.exit_status == 5
+        assert "rehearsed: one thing to mend before a night: no model key" in done.last_line
+        assert shop.written == []

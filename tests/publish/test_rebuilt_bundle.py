@@ -1,0 +1,220 @@
+"""Code that a bundle has planted in the process that reads it: it sees no secret, and what it says
+is a hostile record like the bundle itself."""
+
+import dataclasses
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.publish import rebuilt_bundle
+from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.sandbox.inside import landlock
+from gitlab_nightshift.system import stage_process
+from gitlab_nightshift.system.descendants import list_own_children
+from tests.support.planted import LOOKS
+from tests.support.stages import real_start
+from tests.support.world import BOT_TOKEN
+
+from .conftest import TEST_SHOP, Night, add_a_test, git
+
+CONFINED, OPEN = "tests.support.planted", "tests.support.planted_open"
+NEVER = {"own-memory", "own-descriptors"}
+"""What a process does not find though it has given nothing up: it was never there."""
+
+
+@pytest.fixture(autouse=True)
+def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebuilt_bundle, "MODULE", CONFINED)
+
+
+def plant(night: Night, way: str, **more: Any) -> None:
+    file = night.bundle_folder / "bundle.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "planted": way, **more}))
+
+
+def failure(night: Night, code: Code = Code.PUBLISH) -> str:
+    """It fails before GitLab is asked anything."""
+    night.gitlab.requests.clear()
+    with pytest.raises(NightshiftError) as raised:
+        night.publish()
+    assert raised.value.code is code, raised.value.message
+    assert "\n" not in raised.value.message
+    assert night.asked() == []
+    assert list(night.private.iterdir()) == [night.private / "home"]
+    return raised.value.message
+
+
+# --- what it can access -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _others_token() -> Iterator[None]:
+    """A process of the same user that has the token in its environment."""
+    env = {"PATH": os.environ["PATH"], "GITLAB_TOKEN": BOT_TOKEN}
+    with subprocess.Popen(["sleep", "3600"], env=env) as process:
+        yield
+        process.kill()
+
+
+@pytest.mark.usefixtures("_others_token")
+@pytest.mark.skipif(landlock.read_abi() < 6, reason="older kernels hold less")
+def test_it_reaches_nothing(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _seen(night, monkeypatch, CONFINED) == set()
+    seen = _seen(night, monkeypatch, OPEN)
+    could = set(LOOKS) - NEVER
+    if os.getuid() != 0:  # the machine may keep processes of one user apart
+        could -= {"memory", "ptrace", "vm-readv", "descriptor", "namespace", "environ"}
+    assert seen - NEVER >= could, "the control"
+    assert not seen & NEVER
+
+
+def _seen(night: Night, monkeypatch: pytest.MonkeyPatch, module: str) -> set[str]:
+    """Which attempts of the code work, in a process that is started as the program starts it."""
+    targets = {
+        "pid": os.getpid(),
+        "port": int(night.gitlab.url.rpartition(":")[2]),
+        "config": str(night.world.checkout / ".git/config"),
+        "write": str(night.folder / "written"),
+    }
+    plant(night, "look", targets=targets)
+    with monkeypatch.context() as patched:
+        patched.setattr(rebuilt_bundle, "MODULE", module)
+        patched.setattr(stage_process, "start_stage", real_start)
+        message = failure(night)
+    assert message.startswith("not published: saw: "), message
+    return set(message.removeprefix("not published: saw: ").rstrip(".").split())
+
+
+# --- what it says -------------------------------------------------------------------------------
+
+
+def row(path: str, mode: str, blob: str, status: str = "A") -> tuple[str, str, str, str, int, int]:
+    return (os.fsencode(path).hex(), status, mode, blob, 1, 0)
+
+
+def agree(night: Night, *paths: str) -> None:
+    """The bundle says of itself what the code will say."""
+    file = night.bundle_folder / "bundle.json"
+    data = json.loads(file.read_text())
+    data["proposal"]["change"] |= {"files": paths, "added": len(paths), "deleted": 0}
+    file.write_text(json.dumps(data))
+
+
+def test_names_and_modes_are_judged_here(night: Night) -> None:
+    """Code and bundle say the same."""
+    blob = git(night.world.checkout, "rev-parse", "HEAD:shop.py")
+    for path, mode, code, words in (
+        (".git/hooks/pre-push", "100755", Code.PUBLISH, "git makes no tree of these files"),
+        ("a/../../b", "100644", Code.PUBLISH, "git makes no tree of these files"),
+        ("link", "120000", Code.POLICY_DENY, "is a symbolic link or a submodule"),
+        ("package-lock.json", "100644", Code.POLICY_DENY, "package-lock.json"),
+        ("other.py", "100644", Code.PUBLISH, "its files give another tree"),
+    ):
+        agree(night, path)
+        plant(night, "say", say={"files": [row(path, mode, blob)]})
+        assert words in failure(night, code), path
+
+
+def test_a_file_that_is_not_declared(night: Night) -> None:
+    blob = git(night.world.checkout, "rev-parse", "HEAD:shop.py")
+    files = [row(TEST_SHOP, "100644", blob, "M"), row("more.py", "100644", blob)]
+    plant(night, "say", say={"files": files})
+    assert "its list of files or lines is not git's" in failure(night)
+    agree(night, TEST_SHOP)
+    plant(night, "say", say={"files": files[:1]})
+    assert "its files give another tree" in failure(night)
+
+
+def test_pipeline_files_are_known_before_it_runs(night: Night) -> None:
+    """The code cannot undo the base's ``include``: the tree needs an approval."""
+    night.on_main(include_build_file)
+    git(night.world.checkout, "fetch", "-q", "--depth=1", str(night.project.bare_repository))
+    base = git(night.world.checkout, "rev-parse", "FETCH_HEAD")
+    night.world.sha = base
+    bundle = night.make(build_file, base_sha=base)
+    plant(night, "say", say={"ci": [], "open": []})
+    job = dataclasses.replace(night.job, commit_sha=base)
+    published = night.publish(job=job)
+    assert published.outcome is Outcome.APPROVAL_REQUIRED
+    assert "ci/build.yml is pipeline configuration" in published.reason
+    assert bundle.proposal
+
+
+def include_build_file(top: Path) -> None:
+    (top / ".gitlab-ci.yml").write_text("include: ci/build.yml\n")
+
+
+def build_file(top: Path) -> None:
+    (top / "ci").mkdir()
+    (top / "ci/build.yml").write_text("build: {script: [make]}\n")
+
+
+def test_bytes_that_are_no_answer(night: Night) -> None:
+    blob = "1" * 40
+    change = {"tree": blob, "files": [], "sizes": []}
+    for answer in (
+        b"",
+        b"{}\n",
+        b"\xff\n\xff\n",
+        b"[" * 100_000 + b"\n",
+        b'{"ci": [], "open": []}\n',
+        b'{"ci": [], "open": []}\n[]\n',
+        line(bundle=night_bundle(night), change=None),
+        line(bundle=night_bundle(night), change={**change, "tree": "HEAD"}),
+        line(bundle=night_bundle(night), change={**change, "sizes": [10**20]}),
+        line(bundle=night_bundle(night), change={**change, "sizes": [-1]}),
+        line(bundle=night_bundle(night), change={**change, "files": [["00", "A", "100644"]]}),
+        line(bundle=night_bundle(night), change={**change, "files": [row("a\0b", "100644", blob)]}),
+        line(bundle=night_bundle(night), change={**change, "files": [row("a", "100644", "-x")]}),
+        line(bundle=night_bundle(night), change={**change, "files": [row("a", "0", blob)]}),
+        line(bundle=night_bundle(night), change=change) + b"more",
+    ):
+        with pytest.raises(NightshiftError) as raised:
+            rebuilt_bundle.read_answer(b'{"ci": [], "open": []}\n' + answer, "bundle.json")
+        assert raised.value.code in (Code.PUBLISH, Code.PARSE_ERROR), answer
+        assert "\n" not in raised.value.message
+    plant(night, "print_bytes", bytes=b"{}\n".hex())
+    assert "can be used" in failure(night, Code.PARSE_ERROR)
+
+
+def line(**parts: Any) -> bytes:
+    return json.dumps(parts).encode() + b"\n"
+
+
+def night_bundle(night: Night) -> Any:
+    return json.loads((night.bundle_folder / "bundle.json").read_text())
+
+
+def test_it_ends_badly(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    for way, words in (
+        ("die", "it ended with exit status -9"),
+        ("grow", "it ended with exit status"),
+        ("flood", "it was ended: output limit"),
+    ):
+        plant(night, way)
+        assert words in failure(night), way
+    monkeypatch.setattr(rebuilt_bundle, "TIMEOUT_S", 1.0)
+    plant(night, "hang")
+    assert "it was ended: timeout" in failure(night)
+
+
+def test_nothing_of_it_stays(night: Night) -> None:
+    plant(night, "stay")
+    before = list_own_children()
+    assert night.publish().outcome is Outcome.MR_CREATED
+    assert list_own_children() <= before
+
+
+def test_a_quiet_bundle_and_an_honest_one(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real process, as the program starts it."""
+    monkeypatch.undo()
+    monkeypatch.setattr(stage_process, "start_stage", real_start)
+    assert night.publish().outcome is Outcome.MR_CREATED
+    night.make(add_a_test, outcome=Outcome.NO_IMPROVEMENT)
+    assert night.publish().outcome is Outcome.NO_IMPROVEMENT

@@ -1,0 +1,141 @@
+"""Records read strictly: what was written comes back, and nothing else is one."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.records import to_json
+from gitlab_nightshift.records.delegation_records import DelegationResult, Payload
+from gitlab_nightshift.records.strict_reading import (
+    LARGEST_INT,
+    LONGEST_TEXT,
+    MOST_MEMBERS,
+    InvalidRecordError,
+    decode_json,
+    decode_record,
+    make_record,
+)
+from tests.support.samples import ANALYSIS, BUNDLE, DRAFT, PLAN, PUBLISHED, QUIET, RESULT, VERDICT
+from tests.support.tables import each
+
+RECORDS = [
+    *(PLAN, BUNDLE, QUIET, PUBLISHED, RESULT, ANALYSIS, DRAFT, VERDICT),
+    *(DelegationResult(ok=True), Payload("Do it")),
+]
+WRONG: list[Any] = [None, True, 1.5, 3, "x", [], [1], {}, {"a": 1}, "x" * (LONGEST_TEXT + 1)]
+
+
+@each("record", RECORDS)
+def test_what_was_written_comes_back(record: Any) -> None:
+    assert decode_record(type(record), to_json(record).encode()) == record
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every value in JSON."""
+    yield above
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in pairs:
+            yield from places(each, (*above, key))
+
+
+def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    if not place:
+        return new
+    made = value.copy()
+    made[place[0]] = changed(made[place[0]], place[1:], new)
+    return made
+
+
+def at(value: Any, place: tuple[Any, ...]) -> Any:
+    for key in place:
+        value = value[key]
+    return value
+
+
+@each("record", RECORDS)
+def test_every_type_is_held_to(record: Any) -> None:
+    """What is taken in a value's place comes back as it is: nothing is made to fit."""
+    data = json.loads(to_json(record))
+    for place in places(data):
+        for new in WRONG:
+            other = changed(data, place, new)
+            try:
+                made = make_record(type(record), other)
+            except InvalidRecordError:
+                continue
+            back = json.loads(to_json(made))
+            assert back == other, place
+            assert at(back, place) == new
+            assert isinstance(at(back, place), bool) == isinstance(new, bool), place
+
+
+@each("record", RECORDS)
+def test_the_fields_are_those_of_the_record(record: Any) -> None:
+    data = json.loads(to_json(record))
+    objects = [place for place in places(data) if isinstance(at(data, place), dict)]
+    assert () in objects
+    for place in objects:
+        found = at(data, place)
+        for other in ({**found, "x": 1}, dict(list(found.items())[1:])):
+            with pytest.raises(InvalidRecordError, match="fields are others"):
+                make_record(type(record), changed(data, place, other))
+
+
+def test_sizes_are_bounded() -> None:
+    draft = json.loads(to_json(DRAFT))
+    cases = [
+        (draft | {"title": ""}, "title: it is too long, too short"),
+        (draft | {"title": "x" * 501}, "title: it is too long, too short"),
+        (draft | {"rejected_alternatives": ["x"] * 21}, "rejected_alternatives: it is too long"),
+    ]
+    for data, why in cases:
+        with pytest.raises(InvalidRecordError, match=why):
+            make_record(type(DRAFT), data)
+    payload = json.loads(to_json(Payload("x")))
+    for seconds in (0, 86_401):
+        payload["execution"]["max_runtime_s"] = seconds
+        with pytest.raises(InvalidRecordError, match=r"execution: max_runtime_s: .*out of range"):
+            make_record(Payload, payload)
+    for kind, value in (
+        (str, "x" * (LONGEST_TEXT + 1)),
+        (tuple[str, ...], ["x"] * (MOST_MEMBERS + 1)),
+        (int, LARGEST_INT + 1),
+        (int, -LARGEST_INT - 1),
+        (float, 10**400),
+        (float, math.nan),
+        (float, -1e300),
+        (tuple[str, int], ["x"]),
+        (tuple[str, int], ["x", 1, 1]),
+    ):
+        with pytest.raises(InvalidRecordError):
+            make_record(kind, value)
+    assert make_record(tuple[str, int], ["x", 1]) == ("x", 1)
+
+
+@each(
+    ("data", "why"),
+    [
+        (b'{"a": 1, "a": 2}', "twice"),
+        (b'[{"a": {"b": 1, "b": 1}}]', "twice"),
+        (b"NaN", "number"),
+        (b"[-Infinity]", "number"),
+        (b"{", "no JSON"),
+        (b"\xff", "no JSON"),
+        (b"1" * 5000, "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"", "no JSON"),
+    ],
+)
+def test_what_is_no_plain_json(data: bytes, why: str) -> None:
+    with pytest.raises(InvalidRecordError, match=why):
+        decode_json(data)
+
+
+def test_a_reason_quotes_nothing() -> None:
+    with pytest.raises(InvalidRecordError) as raised:
+        decode_record(type(VERDICT), b'{"passed": "hunter2", "error_details": 3, "hunter2": 1}')
+    assert "hunter2" not in str(raised.value)

@@ -1,0 +1,179 @@
+"""Killed at each line that changes the file system: the next start and the runner's own fetch find
+all in order, wherever the real ``.git`` was."""
+
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.repository import state_folder
+from gitlab_nightshift.repository.adjacent_folders import list_candidate_places
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.repair import repair
+from gitlab_nightshift.sandbox import uid_tier
+from gitlab_nightshift.sandbox.tiers import SandboxUser
+from tests.repository.conftest import Box, new_repository
+from tests.repository.test_git_mask import die, timeless
+from tests.repository.test_owners import given, owners
+from tests.repository.test_repair import checked_out
+from tests.repository.tools import Listing, commit, fork, git, gone, listing, wait_end, write
+from tests.sandbox.tools import open_folder
+from tests.support.kills import killed_at_each_place
+from tests.support.runner import Runner
+
+WAYS = ["mounted", "moved", "moved to TMPDIR", "another user"]
+"""Ways to keep the real ``.git``: what agents see instead, and whose the tree is."""
+
+
+class Night:
+    """A night in a runner's workspace, of which the real ``.git`` is kept in one of ``WAYS``."""
+
+    def __init__(self, folder: Path, upstream: Path, way: str) -> None:
+        self.way, self.upstream, self.folder = way, upstream, folder
+        self.runner: Runner
+        self.box: Box
+        self.runner, self.box = checked_out(folder, upstream)
+        for path in (self.box.root.parent, self.box.root):
+            path.chmod(0o755)
+        self.user: SandboxUser | None = None
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Checkout]:
+        if self.user:
+            with given(self.box, self.user) as checkout:
+                yield checkout
+        else:
+            with self.box.open(mounting=self.way == "mounted") as checkout:
+                yield checkout
+
+    def go(self, *, committing: bool = False, then: Callable[[], object] = lambda: None) -> None:
+        """An agent changes this and that; a commit of its is one in the throw-away ``.git``."""
+        root = self.box.root
+        with self.open() as checkout:
+            write(root, "README.md", "agent\n")
+            gone(root, "src/app.py")
+            os.chown(write(root, "new/file", "agent"), *(checkout.path.stat()[4:6]))
+            if committing and self.way != "mounted":
+                git(root, "-c", "safe.directory=*", "commit", "-qam", "mine")
+                write(root, ".git/index.lock")
+            then()
+
+    def state(self) -> tuple[Listing, dict[str, tuple[int, int, int]]]:
+        """All but the times of the top folder, which a rename of ``.git`` changes."""
+        return {**listing(self.box.root, git_too=True), b"": ()}, owners(self.box.root)
+
+    def left(self) -> set[str]:
+        """What is kept for the checkout, beside it or in TMPDIR."""
+        found = {path.name for path in self.folder.iterdir()} | self.box.beside
+        return found - {"builds", "private", "upstream", "shop.tmp"}
+
+    def git(self, *args: str) -> str:
+        return git(self.box.root, "-c", "safe.directory=*", *args)
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Path:
+    new_repository(tmp_path / "upstream")
+    return tmp_path / "upstream"
+
+
+@pytest.fixture(params=WAYS)
+def night(
+    request: pytest.FixtureRequest, upstream: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Night]:
+    way = str(request.param)
+    if way == "moved to TMPDIR":
+
+        def spare(checkout: Path, folder: Path, *, moving: bool) -> Path:
+            assert moving
+            return list_candidate_places(checkout, folder)[1]
+
+        monkeypatch.setattr(state_folder, "choose_place", spare)
+    if way == "another user" and os.geteuid() != 0:
+        pytest.skip("needs root")
+    with open_folder() as folder:
+        made = Night(folder, upstream, way)
+        if way == "another user":
+            made.user = uid_tier.pick()
+            assert made.user
+        yield made
+        if made.user:
+            uid_tier.release(made.user)
+
+
+def test_the_next_start_finds_all_as_it_was(night: Night) -> None:
+    box = night.box
+    write(box.root, ".git/info/exclude", "mine/\n")
+    write(box.root, "mine/untracked", "mine", 0o640)
+    write(box.root, "untracked", "mine")
+    (box.root / "mine/link").symlink_to("untracked")
+    before = night.state()
+    for place in killed_at_each_place(night.go, box.private, last=night.way != WAYS[2]):
+        box.repair()
+        assert night.state() == before, place
+        assert not night.left(), place
+        assert not box.repair(), place
+
+
+@pytest.mark.parametrize("night", ["mounted", "moved", "another user"], indirect=True)
+def test_a_repair_that_is_killed_is_done_by_the_next(night: Night) -> None:
+    before = night.state()
+
+    def kill() -> None:
+        assert wait_end(fork(partial(night.go, then=die))) == -signal.SIGKILL
+
+    for place in killed_at_each_place(night.box.repair, night.box.private, prepare=kill):
+        night.box.repair()
+        assert night.state() == before, place
+        assert not night.left(), place
+
+
+@pytest.mark.parametrize("night", ["moved", "another user"], indirect=True)
+def test_an_agents_commit_keeps_nothing_from_being_undone_in_the_same_job(night: Night) -> None:
+    """The control: for a later start it may be anybody's."""
+    before = timeless(night.box.root), owners(night.box.root)
+    go = partial(night.go, committing=True, then=die)
+    assert wait_end(fork(go)) == -signal.SIGKILL
+    private, path = night.box.private, os.environ["PATH"]
+    assert repair(night.box.root, private=private, search_path=path, just_now=True)
+    assert (timeless(night.box.root), owners(night.box.root)) == before
+    assert not night.left()
+    assert wait_end(fork(go)) == -signal.SIGKILL
+    with pytest.raises(NightshiftError, match=r"throw-away \.git was used since"):
+        night.box.repair()
+    assert not (night.box.root / "src/app.py").exists()
+
+
+@pytest.mark.parametrize("night", ["moved", "another user"], indirect=True)
+def test_the_runners_fetch_works(night: Night) -> None:
+    """A branch that has gone on since; the night after that begins as any other. It depends on what
+    stands as ``.git`` alone, so it is tried at the lines that change this."""
+    runner, box = night.runner, night.box
+    go = partial(night.go, committing=True)
+    for place in killed_at_each_place(go, box.private, within="repository/git_mask.py", last=True):
+        write(night.upstream, "counter", f"after {place}\n")
+        sha = commit(night.upstream)
+        runner.get_sources(sha)
+        _assert_fetched(night, sha, place)
+        try:
+            box.repair()
+        except NightshiftError as error:  # what the runner fetched into is not trusted
+            assert "start the job again" in error.message, place
+            runner.get_sources(sha)
+        _assert_fetched(night, sha, place)
+        for path in [*box.root.parent.glob("*-left"), *night.folder.glob("*-left")]:
+            shutil.rmtree(path)
+        assert not night.left(), place
+
+
+def _assert_fetched(night: Night, sha: str, place: str) -> None:
+    assert night.git("rev-parse", "HEAD") == sha, place
+    assert night.git("status", "--porcelain", "--ignored") == "", place
+    assert (night.box.root / "README.md").read_text() == "hello\n", place
+    night.git("fsck", "--connectivity-only")

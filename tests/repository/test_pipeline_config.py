@@ -1,0 +1,59 @@
+"""What GitLab reads as configuration, out of a real repository at a commit."""
+
+import os
+
+import pytest
+
+from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
+from gitlab_nightshift.repository.git import find_repository_paths
+from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
+from gitlab_nightshift.repository.private_repository import create_private_repository
+from tests.repository.conftest import Box
+from tests.repository.tools import commit, write
+
+
+def read_in(box: Box, files: dict[str, str], config: str = ".gitlab-ci.yml") -> CiFiles:
+    for name, text in files.items():
+        write(box.root, name, text)
+    base = commit(box.root)
+    for name in files:  # what lies in the checkout does not count
+        write(box.root, name, "include: planted.yml\n")
+    repository = create_private_repository(
+        box.git, box.private / "git", find_repository_paths(box.git, box.root)
+    )
+    return read_pipeline_files(repository, base, config)
+
+
+def test_configuration_and_its_includes_at_the_commit(box: Box) -> None:
+    odd = os.fsdecode(b"ci/odd \xff.yml")
+    files = {
+        ".gitlab-ci.yml": "include: ['/ci/*.yml', /, '', ../x.yml, \"a\\0b.yml\"]\n",
+        "ci/a b.yml": "include: {local: deep/c.yml}\n",
+        odd: "include: from-odd.yml\n",
+        "deep/c.yml": "x: 1\n",
+    }
+    read = read_in(box, files)
+    assert all(map(read.holds, (".gitlab-ci.yml", "ci/a b.yml", "ci/new.yml", "deep/c.yml", odd)))
+    assert read.holds("from-odd.yml")
+    assert not any(map(read.holds, ("planted.yml", "README.md", "deep/d.yml")))
+
+
+def test_link_is_not_followed(box: Box) -> None:
+    (box.root / ".gitlab-ci.yml").symlink_to("real.yml")
+    write(box.root, "real.yml", "include: included.yml\n")
+    base = commit(box.root)
+    repository = create_private_repository(
+        box.git, box.private / "git", find_repository_paths(box.git, box.root)
+    )
+    assert not read_pipeline_files(repository, base, ".gitlab-ci.yml").holds("included.yml")
+
+
+@pytest.mark.parametrize("config", ["ci/main.yml", "/ci/main.yml"])
+def test_projects_own_file(box: Box, config: str) -> None:
+    read = read_in(box, {"ci/main.yml": "include: other.yml\n"}, config)
+    assert read.holds("other.yml")
+
+
+@pytest.mark.parametrize("config", ["ci.yml@group/other", "https://example.com/ci.yml"])
+def test_configuration_of_another_place(box: Box, config: str) -> None:
+    assert read_in(box, {"ci.yml": "include: other.yml\n"}, config) == NO_INCLUDES

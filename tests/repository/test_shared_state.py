@@ -1,0 +1,67 @@
+"""Runs that only read a checkout hold its state folder together; any other has to wait."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.repository.shared_state import (
+    give_modes_back,
+    is_shared,
+    restrict_access,
+    share,
+)
+from gitlab_nightshift.repository.state_folder import hold, take_over
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "shop/.git").mkdir(parents=True)
+    return tmp_path / "shop"
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_it_lasts_until_the_last_has_left(checkout: Path, tmp_path: Path) -> None:
+    file, folder = checkout / ".git/config", checkout / ".git/logs"
+    file.touch(0o644)
+    folder.mkdir(0o755)
+    first, second = share(checkout, tmp_path), share(checkout, tmp_path)
+    for each in (first, second):
+        held = each.__enter__()
+        restrict_access(held.folder, [file, tmp_path / "none", folder])
+        assert (mode(file), mode(folder)) == (0o600, 0o700)
+    first.__exit__(None, None, None)
+    assert (mode(file), mode(folder)) == (0o600, 0o700)
+    for exclusive in (hold, take_over):
+        with pytest.raises(NightshiftError, match="another night runs"):
+            exclusive(checkout, tmp_path)
+    assert is_shared(checkout, tmp_path)
+    second.__exit__(None, None, None)
+    assert (mode(file), mode(folder)) == (0o644, 0o755)
+    assert list(tmp_path.iterdir()) == [checkout]
+
+
+def test_nobody_joins_a_run_that_needs_it_for_itself(checkout: Path, tmp_path: Path) -> None:
+    held = hold(checkout, tmp_path)
+    with pytest.raises(NightshiftError, match="another night runs"), share(checkout, tmp_path):
+        pass
+    held.close()
+
+
+def test_the_next_start_after_a_kill_gives_the_modes_back(checkout: Path, tmp_path: Path) -> None:
+    file = checkout / ".git/config"
+    file.touch(0o644)
+    held = hold(checkout, tmp_path, shared=True)
+    restrict_access(held.folder, [file])
+    fcntl.flock(held.lock, fcntl.LOCK_UN)
+    os.close(held.lock)
+    state = take_over(checkout, tmp_path)
+    assert state
+    give_modes_back(state.folder)
+    assert mode(file) == 0o644
+    os.close(state.lock)

@@ -1,0 +1,86 @@
+"""Where a checkout's folder stands: beside it, or where there is a place."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository.adjacent_folders import choose_place, list_candidate_places
+from gitlab_nightshift.repository.state_folder import read_note
+from tests.repository.conftest import Box, new_repository
+from tests.repository.tools import listing, write
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Box]:
+    """A checkout that is a mount point."""
+    root = tmp_path / "builds" / "shop"
+    root.mkdir(parents=True)
+    (tmp_path / "private").mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "tests", str(root)], check=True)
+    try:
+        new_repository(root / "made")
+        for path in (root / "made").iterdir():
+            path.rename(root / path.name)
+        (root / "made").rmdir()
+        yield Box(root, tmp_path / "private", "")
+    finally:
+        subprocess.run(["umount", str(root)], check=False)
+
+
+def test_beside_the_checkout_where_it_can(box: Box) -> None:
+    beside, spare = list_candidate_places(box.root, box.private)
+    for moving in (True, False):
+        assert choose_place(box.root, box.private, moving=moving) == beside
+    assert spare.parent == box.private
+    assert list_candidate_places(box.root.parent, box.private)[1] != spare, (
+        "each checkout has its own"
+    )
+
+
+@needs_root
+def test_a_mount_point(mounted: Box) -> None:
+    """Nothing has to move where the throw-away is mounted; else a place on that file system is
+    needed, such as a TMPDIR there."""
+    before = listing(mounted.root, git_too=True)
+    with mounted.open(mounting=True) as checkout:
+        write(mounted.root, "README.md", "agent\n")
+        assert [file.path for file in checkout.capture().files] == ["README.md"]
+        assert mounted.beside == {"shop.nightshift"}
+        with pytest.raises(NightshiftError, match="another night"), mounted.open(mounting=True):
+            pass
+    assert listing(mounted.root, git_too=True) == before
+    assert not mounted.beside
+    told = pytest.raises(NightshiftError, match="Let TMPDIR name a folder there, or install bubbl")
+    with told as caught, mounted.open():
+        pass
+    assert caught.value.code is Code.CONFIG
+    assert choose_place(mounted.root, mounted.root, moving=True).parent == mounted.root
+
+
+@needs_root
+def test_a_bind_mount_is_another_mount(box: Box, tmp_path: Path) -> None:
+    """Of the same device, and yet nothing can be renamed out of it."""
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    subprocess.run(["mount", "--bind", str(box.root), str(shown)], check=True)
+    try:
+        assert shown.stat().st_dev == tmp_path.stat().st_dev
+        with pytest.raises(OSError, match="Invalid cross-device link"):
+            (shown / ".git").rename(tmp_path / "moved")
+        with pytest.raises(NightshiftError, match="has to be moved"):
+            choose_place(shown, tmp_path, moving=True)
+    finally:
+        subprocess.run(["umount", str(shown)], check=True)
+
+
+def test_a_note_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    """Where nothing confines its files, work could have written it."""
+    for text in ("[" * 100_000, "{}", "[]", '{"version": 3}', "\xff"):
+        (tmp_path / "note.json").write_text(text)
+        assert read_note(tmp_path) is None, text[:20]

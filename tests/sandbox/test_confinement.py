@@ -1,0 +1,255 @@
+"""How work is confined: which way is chosen, and what a process then gets at.
+
+The same attempts are made without any confinement, where each has to succeed.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.sandbox import bwrap, confinement
+from gitlab_nightshift.sandbox.confinement import (
+    ConfinementChoice,
+    ConfinementMode,
+    ConfinementPaths,
+)
+from gitlab_nightshift.sandbox.inside import landlock
+from gitlab_nightshift.system.descendants import list_ancestors
+from tests.support.stages import real_choose, real_start
+
+CODE = """
+import dataclasses, json
+from pathlib import Path
+from gitlab_nightshift.sandbox import self_confinement
+started = []
+if data["confined"]:
+    own = self_confinement.confine(data["confined"], lambda: started.append(1))
+else:
+    none = self_confinement.ConfinementMode.NONE
+    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda: None)
+own.complete()
+found = [dataclasses.asdict(each) for each in self_confinement.try_places(own)]
+for folder in data["writes"]:
+    Path(folder, "made").write_text("x")
+try:
+    config = Path(data["config"]).read_text()
+except OSError as error:
+    config = error.strerror
+lines = open("/proc/self/status").read().splitlines()
+lists = dict(line.partition(":")[::2] for line in lines)
+print(json.dumps([found, started, config, lists["CapEff"].strip(), lists["NoNewPrivs"].strip()]))
+"""
+NAMESPACES = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+LANDLOCK = pytest.mark.skipif(landlock.read_abi() < 6, reason="Landlock is missing or too old")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[ConfinementPaths, Path]]:
+    """A job's folders, and a process of it, of which a test can see nothing else."""
+    for name in ("checkout/.git", "checkout.tmp", "private/results", "private/work", "home"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("checkout.tmp/CI", "home/.netrc", "home/.bashrc", "private/results/a"):
+        (tmp_path / name).write_text("secret")
+    config = tmp_path / "checkout/.git/config"
+    config.write_text("the real one")
+    (tmp_path / "shown").write_text("another")
+    hidden = [tmp_path / name for name in ("checkout.tmp", "home/.netrc", "private")]
+    name = f"nightshift-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        probes = {
+            "read": [str(path) for path in (*hidden[:2], tmp_path / "private/results")],
+            "write": [str(tmp_path / "home"), str(tmp_path)],
+            "change": [str(tmp_path / "home/.bashrc")],
+            "same": [[str(config), config.stat().st_dev, config.stat().st_ino]],
+            "processes": list_ancestors()[:1],
+            "socket": name,
+        }
+        writable = tuple(str(tmp_path / each) for each in ("checkout", "private/work"))
+        shown = ((str(config), str(tmp_path / "shown")),)
+        git, state_folder = tmp_path / "checkout/.git", tmp_path / "aside/git"
+        moved = (str(state_folder / "config"),)
+        known = (str(git), str(state_folder), moved, probes)
+        yield ConfinementPaths(writable, tuple(map(str, hidden)), shown, *known), tmp_path
+
+
+def tried(chosen: ConfinementChoice, places: ConfinementPaths) -> Any:
+    """What a process that is confined so reports."""
+    data = {"code": CODE, "confined": chosen.to_data(places), "writes": places.writable}
+    config = next(
+        f"{git}/config" for git in (places.state_folder, places.git) if Path(git).exists()
+    )
+    with subprocess.Popen(["sleep", "600"]) as shell:  # may be looked into, unlike this process
+        try:
+            places.probes["processes"] = [_started(shell.pid)]
+            stage = {**data, "config": config, "tries": places.probes}
+            process = real_start(
+                "tests.support.plain_stage", stage, {"PATH": "/usr/bin"}, prefix=chosen.prefix
+            )
+            out, err = process.communicate()
+        finally:
+            shell.kill()
+    assert process.returncode == 0, err.decode()
+    found, *others = json.loads(out)
+    return {each["name"].replace(str(shell.pid), "P"): each for each in found}, *others
+
+
+def _started(pid: int) -> tuple[int, int]:
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return pid, int(fields[19])
+
+
+def opened(found: Any) -> set[str]:
+    return {name for name, each in found.items() if each["open"]}
+
+
+@NAMESPACES
+def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> None:
+    places, folder = site
+    chosen = real_choose("auto", places)
+    assert chosen and (chosen.way, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    found, started, config, capabilities, no_new = tried(chosen, places)
+    kernel = {"change the kernel's settings"} if os.geteuid() == 0 else set[str]()
+    assert opened(found) <= kernel, "root's own namespaces are the machine's there"
+    assert not any(each["open"] and each["promised"] for each in found.values())
+    assert (started, config, no_new) == ([1], "another", "1")
+    assert int(capabilities, 16) & ~0x8000001B == 0, "no right to mount, to trace, to look anywhere"
+    assert (folder / "checkout/made").exists()
+    assert (folder / "private/work/made").exists()
+
+
+@LANDLOCK
+def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) -> None:
+    places, folder = site
+    (folder / "aside").mkdir()
+    Path(places.git).rename(places.state_folder)
+    places.probes["read"] += places.moved
+    chosen = real_choose("landlock", places)
+    assert chosen and (chosen.way, chosen.prefix) == (ConfinementMode.LANDLOCK, ())
+    found, started, config, capabilities, no_new = tried(chosen, places)
+    assert opened(found) == set()
+    assert (started, config, no_new) == ([1], "Permission denied", "1")
+    assert int(capabilities, 16) & ~0x800001FB == 0
+
+
+@LANDLOCK
+def test_scopes_keep_it_from_processes_and_sockets(site: tuple[ConfinementPaths, Path]) -> None:
+    places, folder = site
+    found, *_ = tried(ConfinementChoice(ConfinementMode.SCOPES), places)
+    assert not any(each["open"] and each["promised"] for each in found.values())
+    closed = {name for name in found if name not in opened(found)}
+    assert {"the memory of P", "the environment of P", "the root of P"} <= closed
+    assert {"signal P", "connect to an abstract socket"} <= closed
+    assert f"read {folder}/home/.netrc" in opened(found)
+
+
+def test_without_any_it_gets_all_of_it(site: tuple[ConfinementPaths, Path]) -> None:
+    """The control. A kernel (Yama) may keep a plain user from other processes' memory."""
+    places, _ = site
+    found, *_ = tried(ConfinementChoice(ConfinementMode.NONE, confinement.NO_ISOLATION), places)
+    assert not any(each["promised"] for each in found.values() if each["open"])
+    closed = {name for name in found if name not in opened(found)}
+    if os.geteuid() == 0:
+        assert closed == set()
+    assert not {name for name in closed if not name.startswith(("the ", "change the kernel"))}
+
+
+def test_no_thread_is_forgotten(site: tuple[ConfinementPaths, Path]) -> None:
+    """Landlock would confine one of them."""
+    code = "import threading; threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+    places, _ = site
+    data = {
+        "code": f"{code}\n{CODE}",
+        "confined": ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places),
+    }
+    process = real_start("tests.support.plain_stage", {**data, "writes": [], "config": ""}, {})
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert b"threads are running that cannot be confined" in err
+
+
+def test_the_strongest_way_is_chosen(
+    site: tuple[ConfinementPaths, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, folder = site
+    trouble: dict[bool, str] = {True: "", False: ""}
+    monkeypatch.setattr(bwrap, "find", lambda: "/usr/bin/bwrap")
+    monkeypatch.setattr(confinement, "_try_command", lambda command: trouble["--tmpfs" in command])
+
+    def chosen(isolation: str = "auto", fallen: str = "") -> tuple[ConfinementMode, str]:
+        made = real_choose(isolation, places, fallen=fallen)
+        assert made
+        return made.way, made.why
+
+    monkeypatch.setattr(landlock, "read_abi", lambda: 6)
+    assert chosen() == chosen("namespaces") == (ConfinementMode.NAMESPACES, "")
+    assert chosen("uid") == (ConfinementMode.LANDLOCK, "isolation: uid has to move .git")
+    assert chosen("none") == (ConfinementMode.NONE, "isolation: none")
+    assert chosen(fallen="no") == (ConfinementMode.LANDLOCK, "no")
+    trouble[True] = "not in another"
+    assert chosen() == (ConfinementMode.SCOPES, "not in another")
+    trouble[False] = "not at all"
+    assert chosen() == (ConfinementMode.LANDLOCK, "not in another")
+    monkeypatch.setattr(landlock, "read_abi", lambda: 1)
+    too_old = "not in another; Landlock is missing or too old"
+    assert chosen() == (ConfinementMode.NONE, too_old)
+    trouble[False] = ""
+    assert chosen() == (ConfinementMode.NONE, too_old), "agents' namespaces alone are not enough"
+    monkeypatch.setattr(bwrap, "find", lambda: None)
+    assert chosen() == (
+        ConfinementMode.NONE,
+        "bwrap is not installed; Landlock is missing or too old",
+    )
+    (folder / "checkout/.git/config").unlink()
+    (folder / "checkout/.git").rmdir()
+    monkeypatch.setattr(landlock, "read_abi", lambda: 6)
+    assert chosen() == (ConfinementMode.LANDLOCK, ".git is no folder, so it has to be moved")
+
+
+LEAVING = """
+import json
+from pathlib import Path
+from gitlab_nightshift.sandbox import self_confinement
+top = Path(data["top"])
+held = data["leaving"] and self_confinement.leave_checkout(
+    top / "checkout", [top / "checkout/.git/objects"], top / "private"
+)
+found = {}
+for name in ("checkout/file", "checkout/.git/config", "checkout/.git/objects/a", "home/.bashrc"):
+    for how in ("r", "r+"):
+        try:
+            (top / name).open(how).close()
+            found[f"{name} {how}"] = True
+        except OSError:
+            found[f"{name} {how}"] = False
+(top / "private/made").write_text("x")
+print(json.dumps([held, found]))
+"""
+
+
+@LANDLOCK
+@pytest.mark.parametrize("leaving", [True, False])
+def test_who_has_left_the_checkout_reads_its_objects_alone(
+    tmp_path: Path, *, leaving: bool
+) -> None:
+    files = ("checkout/file", "checkout/.git/config", "checkout/.git/objects/a", "home/.bashrc")
+    for name in (*files, "private/a"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    data = {"code": LEAVING, "top": str(tmp_path), "leaving": leaving}
+    process = real_start("tests.support.plain_stage", data, {"PATH": "/usr/bin"})
+    out, err = process.communicate()
+    assert process.returncode == 0, err.decode()
+    held, found = json.loads(out)
+    assert held is leaving
+    is_open = {name for name, each in found.items() if each}
+    expected = {"checkout/.git/objects/a r", "home/.bashrc r"} if leaving else set(found)
+    assert is_open == expected

@@ -1,0 +1,78 @@
+"""Whether this program loads what an agent writes: it does in a start that is not sealed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift import sealed_start
+from gitlab_nightshift.repository.git import with_machine_config
+from gitlab_nightshift.sandbox.import_check import list_named_folders, try_own_code
+
+ROOT = Path(__file__).parents[2]
+TRY = """
+import json, os, sys
+from pathlib import Path
+from gitlab_nightshift.repository.git import with_machine_config
+from gitlab_nightshift.sandbox import import_check
+from gitlab_nightshift.sandbox.import_check import try_own_code
+if not sys.flags.isolated:
+    import_check.build_python_command = lambda *arguments: [sys.executable, *arguments]
+folder, private = Path(sys.argv[1]), Path(sys.argv[2])
+git = with_machine_config(private, "/usr/bin:/bin", Path(os.environ.get("HOME", "/")))
+rows = try_own_code([folder], git)
+print(json.dumps([[name.replace(str(folder), "it"), how] for name, how in rows]))
+"""
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_what_is_planted_is_found_where_the_start_is_not_sealed(
+    tmp_path: Path, is_sealed: bool
+) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / ".gitconfig").write_text("[user]\n\tname = Ada\n")
+    env = {
+        "PATH": f"{folder}:/usr/bin:/bin",
+        "PYTHONPATH": f"{folder}:{ROOT}",
+        "LD_LIBRARY_PATH": str(folder),
+        "HOME": str(folder),
+    }
+    flags = []
+    if is_sealed:
+        paths = repr([str(ROOT), *sealed_start.find_installation()])
+        flags = ["-I", "-S"]
+        env = sealed_start.build_own_environment(env, [folder])
+        code = f"import sys; sys.path += {paths}\n{TRY}"
+    else:
+        code = TRY
+    command = [sys.executable, *flags, "-c", code, str(folder), str(tmp_path / "git")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = dict(json.loads(done.stdout))
+    assert set(found) == {
+        *("load a module of it", "load a compiled module of it", "load a .pth file of it"),
+        *("load a library of it", "load a program of it", "read git's settings in it"),
+    }
+    assert [name for name, how in found.items() if bool(how) == is_sealed] == []
+    left = {path.name for path in folder.iterdir()}
+    assert left - {"__pycache__"} == {".gitconfig"}, "which is what an import leaves"
+
+
+def test_what_cannot_be_written_or_read_ends_no_night(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[broken\n")
+    git = with_machine_config(tmp_path / "git", "/usr/bin:/bin", home)
+    assert list(try_own_code([tmp_path / "gone"], git)) == []
+    assert dict(try_own_code([home], git))[f"read git's settings in {home}"] == ""
+
+
+def test_the_folders_are_the_checkout_and_what_variables_name_in_it(tmp_path: Path) -> None:
+    top = tmp_path / "shop"
+    (top / "src").mkdir(parents=True)
+    (top / "elsewhere").symlink_to("/usr")
+    env = {"PYTHONPATH": f"{top}/src:{top}/gone:{top}/elsewhere:src:/usr", "OTHER": f"{tmp_path}"}
+    assert list_named_folders(env, top) == (top, top / "src")

@@ -1,0 +1,135 @@
+"""What holds where the kernel gives less: forced here by asking for less of what there is."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from gitlab_nightshift.sandbox.guarantee_states import judge
+from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener
+from gitlab_nightshift.sandbox.probes import ProbeTargets
+from gitlab_nightshift.sandbox.proof import prove
+from gitlab_nightshift.sandbox.proof_rows import MODES
+from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
+from gitlab_nightshift.sandbox.tiers import Features, Gate
+from tests.sandbox.tools import Room
+
+OLD = "import socket, os, sys, signal, errno\n"
+
+
+def with_features(room: Room, *, landlock: int, notify: bool) -> Room:
+    features = Features(landlock, notify)
+    promised = build_guarantees(room.sandbox.tier, features)
+    return replace(room, sandbox=replace(room.sandbox, features=features, guarantees=promised))
+
+
+@pytest.fixture
+def bystander() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process of the same user that has nothing to do with the tree."""
+    process = subprocess.Popen(["sleep", "300"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("landlock", [1, 2, 3, 4, 5, 6])
+def test_the_proof_holds_with_every_landlock(landlock_room: Room, landlock: int) -> None:
+    room = with_features(landlock_room, landlock=landlock, notify=True)
+    proof = prove(room.sandbox, room.confinement, ProbeTargets())
+    assert (proof.trouble, proof.holes) == ("", ())
+    assert {s.state for s in judge(room.sandbox.guarantees, proof.findings)} == {"held"}
+    assert [f.name for f in proof.findings if f.open] == []
+
+
+@pytest.mark.parametrize("landlock", [1, 3, 4, 6])
+def test_without_a_monitor_the_network_is_partial_and_said_to_be(
+    landlock_room: Room, landlock: int
+) -> None:
+    room = with_features(landlock_room, landlock=landlock, notify=False)
+    proof = prove(room.sandbox, room.confinement, ProbeTargets())
+    assert (proof.trouble, proof.holes) == ("", ())
+    assert not room.sandbox.guarantees.network.held
+    assert len(proof.rows) >= 10
+    assert [f.name for f in proof.findings if f.row is MODES and not f.open] == []
+    open_rows = {f.row.promise for f in proof.findings if f.open and f.row is not MODES}
+    assert open_rows <= {"network", "lifetime"}
+    assert ("lifetime" in open_rows) == (landlock < 6)
+
+
+@pytest.mark.parametrize("landlock", [3, 6])
+def test_without_a_monitor_only_the_gateways_port(landlock_room: Room, landlock: int) -> None:
+    with open_tcp_listener() as gate, open_tcp_listener() as other, open_greeter(gate, other):
+        ports = gate.getsockname()[1], other.getsockname()[1]
+        room = with_features(landlock_room, landlock=landlock, notify=False)
+        room = room.using(gates=[Gate(ports[0], room.root)])
+        source = "for port in %d, %d: print(socket.socket().connect_ex(('127.0.0.1', port)))"
+        done = room.python(OLD + source % ports)
+    assert done.stdout.split() == ["0", "13" if landlock >= 4 else "0"]
+
+
+def test_without_a_monitor_there_are_no_unix_sockets(landlock_room: Room) -> None:
+    room = with_features(landlock_room, landlock=6, notify=False)
+    source = (
+        "socket.socketpair()\ntry: socket.socket(socket.AF_UNIX)\nexcept OSError as e: print(e)"
+    )
+    assert "not supported" in room.python(OLD + source).stdout
+
+
+def test_signals_stay_in_the_tree(
+    landlock_room: Room, bystander: "subprocess.Popen[bytes]"
+) -> None:
+    """Landlock scopes them from ABI 6 on; before, the monitor looks at each one."""
+    room = with_features(landlock_room, landlock=5, notify=True)
+    source = f"""
+import ctypes, subprocess
+def shown(pid, call=os.kill):
+    try: call(pid, 0); print('sent', end=' ')
+    except OSError as e: print(errno.errorcode[e.errno], end=' ')
+shown({bystander.pid}); shown({os.getpid()}); shown(os.getppid()); shown(-1); shown(-{os.getpgrp()})
+child = subprocess.Popen(['sleep', '300'], start_new_session=True)
+shown(child.pid); shown(os.getpid()); shown(0); shown(child.pid, os.killpg)
+os.kill(child.pid, 15); print(child.wait())
+"""
+    done = room.python(OLD + source)
+    assert done.stderr == ""
+    assert done.stdout.split() == ["EPERM"] * 5 + ["sent"] * 4 + [str(-signal.SIGTERM)]
+    assert bystander.poll() is None
+    assert f"signal to process {bystander.pid}" in done.told.refused
+
+
+def test_a_signal_by_owner_of_a_descriptor(
+    landlock_room: Room, bystander: "subprocess.Popen[bytes]"
+) -> None:
+    room = with_features(landlock_room, landlock=5, notify=True)
+    source = f"""
+import fcntl
+r, w = os.pipe()
+try: fcntl.fcntl(r, fcntl.F_SETOWN, {bystander.pid}); print('set')
+except OSError as e: print(e.errno)
+"""
+    assert room.python(OLD + source).stdout == "1\n"
+
+
+def test_files_cannot_be_cut_short(landlock_room: Room) -> None:
+    """``truncate`` is seen by Landlock from ABI 3 on."""
+    victim = landlock_room.root / "victim"
+    victim.write_text("text")
+    victim.chmod(0o666)
+    room = with_features(landlock_room, landlock=2, notify=True)
+    source = f"""
+try: os.truncate({str(victim)!r}, 0)
+except OSError as e: print(e.errno)
+open('mine', 'w').write('text'); os.ftruncate(os.open('mine', os.O_RDWR), 1)
+print(os.path.getsize('mine'))
+"""
+    done = room.python(OLD + source)
+    assert (done.stdout, done.stderr) == ("1\n1\n", "")
+    assert victim.read_text() == "text"
+
+
+def test_a_tree_without_a_monitor_ends_with_its_program(landlock_room: Room) -> None:
+    room = with_features(landlock_room, landlock=6, notify=False)
+    assert room.shell("(setsid sleep 300 &); echo x").stdout == "x\n"

@@ -1,0 +1,200 @@
+"""The proof, in every tier and in every place that can be made here.
+
+Places: this process as it is; a plain user; conditions like Docker's, as root and as a user.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitlab_nightshift.sandbox import proof as proofs
+from gitlab_nightshift.sandbox.probes import ProbeTargets
+from gitlab_nightshift.sandbox.proof import BoundaryProof, ProbeFinding, prove
+from gitlab_nightshift.sandbox.proof_rows import ROWS
+from gitlab_nightshift.sandbox.tier_choice import choose
+from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
+from gitlab_nightshift.sandbox.tiers import Confinement, Features, Tier
+from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary
+from tests.sandbox.tools import Room, open_folder
+
+HERE = Path(__file__).parent
+PLAIN_USER = 1001
+DOCKER = [str(HERE / "docker_like.py")]
+PLACES: dict[str, list[str]] = {
+    "here": [],
+    # by a shell: what setpriv runs itself still has root's rights to look for it
+    "user": [
+        *("setpriv", "--reuid", "1001", "--regid", "1001", "--clear-groups"),
+        *("sh", "-c", 'exec "$0" "$@"'),
+    ],
+    "docker root": [*DOCKER, "--"],
+    "docker user": [*DOCKER, "--user", "1001", "--"],
+}
+EXPECTED = {
+    "docker root": (Tier.UID, {Tier.NAMESPACES}),
+    "docker user": (Tier.LANDLOCK, {Tier.NAMESPACES, Tier.UID}),
+}
+
+
+@cache
+def public_python() -> str | None:
+    """A Python 3.11 that any user may run."""
+    wanted = "import sys; sys.exit(sys.version_info < (3, 11))"
+    for path in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        command = [*PLACES["user"], path, "-c", wanted]
+        if (
+            Path(path).exists()
+            and subprocess.run(command, capture_output=True, check=False).returncode == 0
+        ):
+            return path
+    return None
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> str:
+    if request.param != "here":
+        if os.geteuid() != 0:
+            pytest.skip("needs root")
+        if public_python() is None:
+            pytest.skip("no Python that another user may run")
+    return str(request.param)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with open_folder() as opened:
+        yield opened
+
+
+def drive(place: str, folder: Path, *tiers: str) -> dict[str, Any]:
+    python = sys.executable if place == "here" else public_python()
+    assert python is not None
+    if "user" in place:
+        os.chown(folder, PLAIN_USER, PLAIN_USER)
+    words = PLACES[place]
+    command = [python, *words] if words[:1] == DOCKER else words
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SECRET_TOKEN": "glpat-secret"}
+    done = subprocess.run(
+        [*command, python, str(HERE / "drive.py"), str(folder), *tiers],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_no_tier_has_a_hole_in_any_place(place: str, folder: Path) -> None:
+    """And ``auto`` takes the strongest, and passes over what is missing."""
+    results = drive(place, folder, "auto", *(tier for tier in Tier if tier is not Tier.NONE))
+    auto = results.pop("auto")
+    missing = {tier for tier, result in results.items() if "missing" in result}
+    for tier in results.keys() - missing:
+        result = results[tier]
+        assert (result["trouble"], result["holes"]) == ("", []), tier
+        assert result["open"] == []
+        assert len(result["held"]) > 40
+        assert 10 <= len(result["rows"]) <= len(ROWS)
+        states = dict(line.split(": ")[:2] for line in result["promises"])
+        assert states == dict.fromkeys(("files", "secrets", "network", "lifetime"), "held")
+    if place in EXPECTED:
+        assert (auto["tier"], missing) == EXPECTED[place]
+
+
+def test_each_attempt_gets_through_where_nothing_stops_it(folder: Path) -> None:
+    """Else an attempt could be held for a reason that is not the boundary's."""
+    sandbox = choose(Tier.NONE, folder)
+    scratch, hidden = folder / "scratch", folder / "private"
+    scratch.mkdir()
+    hidden.mkdir(mode=0o700)
+    (hidden / "token").write_text("glpat-secret")
+    targets = ProbeTargets((hidden, hidden / "token"), (folder, hidden))
+    proof = prove(sandbox, Confinement(scratch, (scratch,)), targets)
+    assert proof.trouble == ""
+    held = {f.name for f in proof.findings if not f.open and "ancestor" not in f.name}
+    assert held <= CANNOT_BE_SHOWN, held - CANNOT_BE_SHOWN
+    assert proof.holes == ()  # nothing was promised
+    assert (folder / "scratch").exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["private", "scratch"]
+
+
+CANNOT_BE_SHOWN = {
+    "inherit descriptors",  # Python hands none on
+    "connect to the network",  # where there is no network
+    "connect by IPv6",
+    "send a datagram to the network",
+    "reach it by TCP fast open",  # where the system has it switched off
+    *("make a raw socket", "make a packet socket"),  # not as a plain user
+    *("make a SCTP socket", "make a MPTCP socket", "make a crypto socket", "make a vsock socket"),
+    *("write to /proc/sys/kernel/core_pattern", "write to /proc/sysrq-trigger"),
+    *("write to /etc/passwd", "write to /dev/mem", "read /etc/shadow"),
+    "make a user namespace",
+}
+
+
+def test_a_broken_promise_is_a_hole_with_a_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No boundary at all, sold as the landlock tier."""
+    monkeypatch.setattr(proofs, "ENDING_S", 0.0)
+    none = choose(Tier.NONE, folder)
+    promised = build_guarantees(Tier.LANDLOCK, Features(landlock=6, notify=True))
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    proof = prove(
+        replace(none, guarantees=promised), Confinement(scratch, (scratch,)), ProbeTargets()
+    )
+    assert not proof.held
+    assert any(hole.startswith("read the environment of this process (") for hole in proof.holes)
+    assert any(hole.startswith("outlive the bead (") for hole in proof.holes)
+    assert GuaranteeState.BROKEN in {row.state for row in proof.rows}
+
+
+def test_a_gateway_that_cannot_be_reached_is_no_proof(any_room: Room) -> None:
+    from gitlab_nightshift.sandbox.probe_run import open_tcp_listener, open_unix_listener
+    from gitlab_nightshift.sandbox.tiers import Gate
+
+    with open_tcp_listener() as closed, open_unix_listener(any_room.root / "gate"):
+        port = closed.getsockname()[1]
+    with open_unix_listener(any_room.root / "gate"):
+        confinement = any_room.using(gates=[Gate(port, any_room.root / "gate")]).confinement
+        proof = prove(any_room.sandbox, confinement, ProbeTargets())
+    gateway = [f for f in proof.findings if f.row.promise == "gateway"]
+    inside_listens = any_room.sandbox.tier is Tier.NAMESPACES
+    assert [f.hole for f in gateway] == [not inside_listens]
+
+
+def test_a_sandbox_that_cannot_be_set_up_is_told(any_room: Room) -> None:
+    broken = replace(any_room.sandbox, features=Features(landlock=99, notify=False))
+    proof = prove(broken, any_room.confinement, ProbeTargets())
+    assert not proof.held
+    assert proof.trouble.startswith("files: ")
+    assert proof.rows == ()
+
+
+def test_a_row_tells_the_worst_of_its_attempts() -> None:
+    row = ROWS[0]
+    findings = (
+        ProbeFinding(row, "read a", False, True, "Permission denied"),
+        ProbeFinding(row, "read b", True, False, "b can be read"),
+    )
+    proof = BoundaryProof(Tier.UID, findings, "")
+    assert proof.rows == (
+        ProbeSummary(row.title, 2, GuaranteeState.PARTIAL, "read b: b can be read"),
+    )
+    assert proof.held
+    worse = replace(
+        proof, findings=(*findings, ProbeFinding(row, "read c", True, True, "so it is"))
+    )
+    assert worse.rows == (ProbeSummary(row.title, 3, GuaranteeState.BROKEN, "read c: so it is"),)

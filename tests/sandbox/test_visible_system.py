@@ -1,0 +1,209 @@
+"""What of the system is shown: all but what is private, in rules and in mounts."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.sandbox import bwrap, credential_files, visible_system
+from gitlab_nightshift.sandbox.tiers import Confinement, Tier
+from gitlab_nightshift.sandbox.visible_system import System, look_at_system, walk_system
+from tests.sandbox.test_private_files import plant
+from tests.sandbox.tools import Room
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty machine: etc, opt, usr/bin, usr/local, and bin as a link."""
+    for folder in ("etc", "opt", "usr/bin", "usr/local"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "bin").symlink_to("usr/bin")
+    monkeypatch.setattr(visible_system, "SETTINGS", str(tmp_path / "etc"))
+    monkeypatch.setattr(visible_system, "LOCAL", str(tmp_path / "usr/local"))
+    folders = tuple(str(tmp_path / name) for name in ("usr", "bin", "opt"))
+    monkeypatch.setattr(visible_system, "FOLDERS", folders)
+    monkeypatch.setattr(
+        visible_system, "PACKAGES", (str(tmp_path / "usr/bin"), str(tmp_path / "bin"))
+    )
+    monkeypatch.setattr(credential_files, "CREDENTIALS", {"pip": (f"{tmp_path}/etc/pip.conf",)})
+    monkeypatch.setattr(credential_files, "SETTINGS", {})
+    return tmp_path
+
+
+def below(machine: Path, paths: tuple[str, ...]) -> set[str]:
+    return {path.removeprefix(f"{machine}/") for path in paths if path.startswith(str(machine))}
+
+
+def test_without_anything_private_a_folder_is_one_rule(machine: Path) -> None:
+    plant(machine / "opt/tool/bin/tool", 0o755)
+    found = look_at_system()
+    assert below(machine, found.readable) == {"etc", "opt", "usr"}
+    assert (found.private, found.listable, found.cut) == ((), (), ())
+
+
+def test_around_a_private_file_all_else_is_readable(machine: Path) -> None:
+    """Landlock only adds: its rules name everything beside the file."""
+    for name in ("opt/tool/bin/tool", "opt/tool/etc/settings", "opt/other/x", "usr/local/go/x"):
+        plant(machine / name)
+    plant(machine / "opt/tool/etc/key", 0o600)
+    found = look_at_system()
+    assert below(machine, found.private) == {"opt/tool/etc/key"}
+    readable = {"etc", "usr", "opt/other", "opt/tool/bin", "opt/tool/etc/settings"}
+    assert below(machine, found.readable) == readable
+    assert below(machine, found.listable) == {"opt", "opt/tool", "opt/tool/etc"}
+
+
+def test_above_a_private_folder_nothing_is_listed(machine: Path) -> None:
+    """A rule for a folder's names is one for all folders below."""
+    plant(machine / "opt/tool/x")
+    plant(machine / "opt/closed/key").parent.chmod(0o700)
+    found = look_at_system()
+    assert below(machine, found.private) == {"opt/closed"}
+    assert below(machine, found.listable) == set()
+    assert "opt/tool" in below(machine, found.readable)
+
+
+def test_private_settings_are_left_out(machine: Path) -> None:
+    for name, mode in (("open/a", 0o644), ("mixed/b", 0o644), ("mixed/deep/key", 0o600)):
+        plant(machine / "etc" / name, mode)
+    plant(machine / "etc/mixed/deep/c")
+    (machine / "etc/mixed/link").symlink_to("/root")
+    (machine / "etc/closed").mkdir(mode=0o750)
+    found = look_at_system()
+    there = {path for path in below(machine, found.readable) if path.startswith("etc")}
+    assert there == {"etc/open", "etc/mixed/b", "etc/mixed/deep/c"}
+    assert below(machine, found.private) == {"etc/mixed/deep/key", "etc/closed"}
+
+
+def test_a_secret_of_the_system_is_private_whatever_its_mode_says(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent of an earlier night may have opened it."""
+    shadow = plant(machine / "etc/shadow")
+    plant(machine / "etc/hosts")
+    assert look_at_system().private == ()
+    monkeypatch.setattr(visible_system, "SYSTEM_SECRETS", {str(shadow)})
+    found = look_at_system()
+    assert below(machine, found.private) == {"etc/shadow"}
+    assert "etc/hosts" in below(machine, found.readable)
+
+
+def test_a_credential_file_is_private_though_everybody_may_read_it(machine: Path) -> None:
+    (machine / "etc/pip.conf").write_text("[global]\nindex-url = https://a:b@mirror/simple\n")
+    found = look_at_system()
+    assert below(machine, found.private) == {"etc/pip.conf"}
+    assert found.credentials == {str(machine / "etc/pip.conf"): "pip"}
+
+
+def test_places_of_the_job_are_private_also_in_opt(machine: Path) -> None:
+    """A HOME in ``/opt`` as some images have it, and what is made there only after the look."""
+    plant(machine / "opt/app/home/.npmrc")
+    plant(machine / "opt/app/bin/tool")
+    plant(machine / "opt/builds/shop/file")
+    assert look_at_system().shows(machine / "opt/app/home/.npmrc"), "without being named"
+    own = (machine / "opt/app/home", machine / "opt/builds/shop.nightshift")
+    found = look_at_system(own)
+    assert below(machine, found.private) == {"opt/app/home", "opt/builds/shop.nightshift"}
+    allowed = {path for path in below(machine, found.readable) if path.startswith("opt")}
+    assert allowed == {"opt/app/bin", "opt/builds/shop"}
+    assert below(machine, found.own) == below(machine, found.private)
+
+
+def test_a_place_of_the_job_in_a_folder_that_cannot_be_listed(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root lists everything, so the refusal is made here."""
+    closed = machine / "opt/closed"
+    plant(closed / "home/x")
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if path == str(closed):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    found = look_at_system([closed / "home"])
+    assert below(machine, found.private) == {"opt/closed/home"}
+    assert not any(path.startswith("opt") for path in below(machine, found.readable))
+
+
+@pytest.mark.parametrize("name", ["", "usr", "usr/local", "usr/bin", "bin"])
+def test_a_home_that_holds_the_system_hides_nothing(machine: Path, name: str) -> None:
+    plant(machine / "usr/bin/sh", 0o755)
+    found = look_at_system([machine / name])
+    assert (found.private, found.own) == ((), ())
+
+
+def test_a_file_among_the_packages_is_found_in_the_upper_levels(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As deep as it is cheap; nothing there is hidden for its size, or no program would start."""
+    plant(machine / "usr/bin/key", 0o600)
+    for number in range(40):
+        plant(machine / f"usr/bin/large/{number}/x")
+    plant(machine / "usr/bin/large/1/key", 0o600)
+    assert below(machine, look_at_system().private) == {"usr/bin/key", "usr/bin/large/1/key"}
+    monkeypatch.setattr(visible_system, "MOST_OF_PACKAGES", 10)
+    found = look_at_system()
+    assert below(machine, found.private) == {"usr/bin/key"}
+    assert found.cut == ()
+
+
+def test_a_tree_that_is_too_large_is_hidden(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        plant(machine / f"opt/sdk/{number}/x")
+    plant(machine / "opt/tool/x")
+    monkeypatch.setattr(visible_system, "MOST_NAMES", 60)
+    found = look_at_system()
+    assert below(machine, found.cut) == below(machine, found.private) == {"opt/sdk"}
+    assert found.shows(machine / "opt/tool/x")
+    assert not found.shows(machine / "opt/sdk/1/x")
+
+
+def test_what_is_shown(machine: Path) -> None:
+    plant(machine / "usr/bin/sh", 0o755)
+    plant(machine / "usr/bin/key", 0o600)
+    found = look_at_system()
+    assert found.shows(machine / "bin/sh")
+    assert found.shows(machine / "usr/bin/sh")
+    assert not found.shows(machine / "bin/key")
+    assert not found.shows(machine / "usr/bin/key")
+    assert not found.shows(machine / "home")
+
+
+def test_a_mount_covers_what_is_private(tmp_path: Path) -> None:
+    key, folder = plant(tmp_path / "key", 0o600), tmp_path / "closed"
+    folder.mkdir(mode=0o700)
+    machine = System((str(tmp_path),), (str(key), str(folder), str(tmp_path / "gone")))
+    named = Confinement(tmp_path, (tmp_path / "checkout",), (folder / "tool",))
+    words = bwrap.build_command("bwrap", named, machine)
+    mask = words.index(str(key))
+    assert words[mask - 2 : mask + 1] == ["--ro-bind", "/dev/null", str(key)]
+    assert words[words.index(str(folder)) - 1] == "--tmpfs"
+    assert words.index(str(folder)) < words.index(str(folder / "tool")), "what is named wins"
+    assert str(tmp_path / "gone") not in words
+
+
+def test_a_private_installation_that_is_named_can_be_run(any_room: Room) -> None:
+    """As root under umask 077: hidden, until it is opened by name."""
+    if any_room.sandbox.tier is Tier.UID:
+        pytest.skip("this tier is passed over where another user cannot run the CLI")
+    closed = any_room.root / "closed"
+    tool = plant(closed / "bin/tool", 0o700)
+    tool.write_text("#!/bin/sh\necho works\n")
+    closed.chmod(0o700)
+    machine = replace(any_room.sandbox.machine, private=(str(closed),))
+    hidden = replace(any_room, sandbox=replace(any_room.sandbox, machine=machine))
+    assert hidden.shell(str(tool)).exit_status != 0
+    assert hidden.using(closed).shell(str(tool)).stdout == "works\n"
+
+
+def test_a_walk_that_was_made_before_the_jobs_places_were_known(machine: Path) -> None:
+    plant(machine / "opt/key", 0o600)
+    walked, own = walk_system(), (machine / "opt/home",)
+    plant(machine / "opt/later", 0o600)
+    seen = look_at_system(own, walked)
+    assert {str(machine / "opt/key"), str(own[0])} <= set(seen.private)
+    assert str(machine / "opt/later") in set(look_at_system(own).private) - set(seen.private)

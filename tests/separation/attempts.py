@@ -1,0 +1,322 @@
+"""What planted code tries, with the standard library alone: each attempt returns what it got, ""
+for nothing.
+
+They look for words that the test has planted, by patterns that do not contain them: a pattern is
+itself in the memory that is searched.
+"""
+
+import contextlib
+import ctypes
+import gc
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WORDS = {
+    pattern.partition(b"[")[0]: re.compile(pattern)
+    for pattern in (
+        *(rb"glpat-[B]otToken\w+", rb"glcbt-[J]obToken\w+", rb"sk-test-[M]odelKey\w+"),
+        *(rb"nobody-[s]hould-see-this", rb"in-the-[r]eal-configuration"),
+        *(rb"a-password-[a]t-home", rb"of-the-[s]ocket"),
+    )
+}
+"""By what they begin with, which is found in less time than a pattern is."""
+CHUNK = 1 << 22
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL, EFAULT = 0x4206, 0x4207, 17, 1 << 30, 14
+PIDFD_OPEN, PIDFD_GETFD = 434, 438
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Places:
+    """What is known of the job, to an agent too: ``entry`` is what our processes' command lines
+    have in common, ``installation`` a folder that this program is imported from, ``listener`` an
+    abstract name, ``namespace`` the job's of pids, ``private`` the run's folder."""
+
+    checkout: str
+    home: str
+    entry: str
+    installation: str
+    listener: str
+    namespace: str
+    private: str = ""
+
+
+def own() -> dict[str, str]:
+    """What the process itself holds: tried first, before anything found is in its memory."""
+    pid = os.getpid()
+    return {
+        "its own values": found_in(_own_values()),
+        "its own memory": _first(_memory, [pid]),
+        "its own environ": found_in([os.environb[name] for name in os.environb]),
+        "its own descriptors": _first(_descriptors, [pid]),
+    }
+
+
+def everything(places: Places) -> dict[str, str]:
+    """All of it, by name."""
+    found = own()
+    for group, pids in _groups(places).items():
+        for what, way in WAYS.items():
+            found[f"{what} of {group}"] = _first(way, pids)
+    for name, attempt in OTHERS.items():
+        found[name] = _tried(attempt, places)
+    return found
+
+
+def found_in(parts: Iterator[bytes] | list[bytes]) -> str:
+    """The words in some data."""
+    data = bytearray()  # a list would be among the values that are looked through
+    for part in parts:
+        data += part + b"\n"
+    return " ".join(sorted(_words(data)))
+
+
+def _words(data: bytes | bytearray) -> set[str]:
+    patterns = [pattern for begin, pattern in WORDS.items() if begin in data]
+    return {word.decode() for pattern in patterns for word in pattern.findall(data)}
+
+
+def _tried(attempt: Callable[[Places], str], places: Places) -> str:
+    try:
+        return attempt(places)
+    except OSError:
+        return ""
+
+
+def _first(way: Callable[[int], str], pids: list[int]) -> str:
+    """What it gets from the first process that yields something."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if got := way(pid):
+                return got
+    return ""
+
+
+def _read(path: str | Path, size: int = 1 << 20) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        return file.read(size) or b""
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def _groups(places: Places) -> dict[str, list[int]]:
+    """Our other processes, the job's shell (the first ancestor that is none of them), and what is
+    above it."""
+    own = {pid for pid in _all() if pid == os.getpid() or _is_inside(pid, places.namespace)}
+    ours = [pid for pid in _all() if places.entry.encode() in _command(pid)]
+    theirs = [pid for pid in _ancestors() if pid not in {*ours, *own}]
+    return {
+        "our processes": [pid for pid in ours if pid not in own],
+        "the job's shell": theirs[:1],
+        "its ancestors": theirs[1:3],  # who runs the test; those above do not matter
+    }
+
+
+def _is_inside(pid: int, namespace: str) -> bool:
+    """True for a process in the namespace that confines this one: it holds no more than that."""
+    with contextlib.suppress(OSError):
+        mine, its = (os.readlink(f"/proc/{each}/ns/pid") for each in ("self", pid))  # noqa: PTH115
+        return mine == its != namespace
+    return False
+
+
+def _ancestors() -> Iterator[int]:
+    pid = os.getpid()
+    with contextlib.suppress(OSError):
+        while (pid := int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[1])) > 0:
+            yield pid
+
+
+def _all() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _command(pid: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return _read(f"/proc/{pid}/cmdline")
+    return b""
+
+
+def _own_values() -> Iterator[bytes]:
+    """Texts in all that this interpreter knows."""
+    for each in gc.get_objects():
+        with contextlib.suppress(Exception):
+            members = each if isinstance(each, list | tuple | set) else _members(each)
+            for part in members:
+                if isinstance(part, str | bytes):
+                    yield part.encode("utf-8", "replace") if isinstance(part, str) else part
+
+
+def _members(each: Any) -> list[Any]:
+    return list((each if isinstance(each, dict) else vars(each)).values())
+
+
+def _memory(pid: int) -> str:
+    found: set[str] = set()
+    spans = Path(f"/proc/{pid}/maps").read_text().splitlines()  # one read gives a page of them
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
+        for span in (line.split()[0].split("-") for line in spans if " rw" in line):
+            start, end = (int(part, 16) for part in span)
+            with contextlib.suppress(OSError, OverflowError, ValueError):
+                for at in range(start, end, CHUNK):
+                    memory.seek(at)
+                    part = memory.read(min(CHUNK + 100, end - at))
+                    found |= _words(part or b"")
+    return " ".join(sorted(found))
+
+
+def _descriptors(pid: int) -> str:
+    """What can be read through a process's open files: a file without a name is one, too."""
+    parts = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = str(entry.readlink())
+            if target.startswith("/memfd:") or Path(target).is_file():
+                fd = os.open(entry, os.O_RDONLY | os.O_NONBLOCK)
+                with os.fdopen(fd, "rb", buffering=0) as file:
+                    parts.append(file.read(1 << 20) or b"")
+    return found_in(parts)
+
+
+def _traced(pid: int) -> str:
+    """Nobody stays traced: a signal would stop it then."""
+    if _libc.ptrace(PTRACE_SEIZE, pid, 0, 0) != 0:
+        return ""
+    _libc.ptrace(PTRACE_INTERRUPT, pid, 0, 0)
+    os.waitpid(pid, WALL)
+    _libc.ptrace(PTRACE_DETACH, pid, 0, 0)
+    return "traced"
+
+
+def _read_by_call(pid: int) -> str:
+    class Span(ctypes.Structure):
+        _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+    room = ctypes.create_string_buffer(8)
+    ours, theirs = Span(ctypes.addressof(room), 8), Span(4096, 8)
+    done: int = _libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0)
+    # allowed, there is only nothing there
+    return "allowed" if done >= 0 or ctypes.get_errno() == EFAULT else ""
+
+
+def _taken(pid: int) -> str:
+    handle = _libc.syscall(PIDFD_OPEN, pid, 0)
+    taken = _libc.syscall(PIDFD_GETFD, handle, 0, 0) if handle >= 0 else -1
+    for fd in (handle, taken):
+        if fd >= 0:
+            os.close(fd)
+    return "taken" if taken >= 0 else ""
+
+
+def _signalled(pid: int) -> str:
+    os.kill(pid, 0)
+    return "may be signalled"
+
+
+WAYS: dict[str, Callable[[int], str]] = {
+    "environ": lambda pid: found_in([_read(f"/proc/{pid}/environ")]),
+    "memory": _memory,
+    "memory by a call": _read_by_call,
+    "descriptors": _descriptors,
+    "a descriptor": _taken,
+    "signals": _signalled,
+    "tracing": _traced,
+}
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _files(*names: str) -> str:
+    parts = []
+    for name in names:
+        with contextlib.suppress(OSError):
+            parts.append(_read(name))
+    return found_in(parts)
+
+
+def _of_tmp(places: Places) -> str:
+    return _files(*map(str, Path(f"{places.checkout}.tmp").rglob("*")))
+
+
+def _git_configs(places: Places) -> list[str]:
+    aside = Path(f"{places.checkout}.nightshift").rglob("config")
+    return [f"{places.checkout}/.git/config", *map(str, aside)]
+
+
+def _made_in(folder: str | Path, known_as: str = "") -> str:
+    """A new file in a folder: which that is, to be told from one that only this process sees."""
+    path = Path(folder, f".nightshift-planted-{os.getpid()}")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    path.unlink()
+    return id_of(folder, known_as)
+
+
+def _opened(path: str | Path, known_as: str = "") -> str:
+    os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
+    return id_of(path, known_as)
+
+
+def id_of(path: str | Path, known_as: str = "") -> str:
+    """What a file is, whatever its name; ``known_as`` is that after the run."""
+    status = os.stat(path)  # noqa: PTH116
+    return f"{known_as or path} {status.st_dev}:{status.st_ino}"
+
+
+def _any(way: Callable[[str], str], places: list[str]) -> str:
+    found = []
+    for place in places:
+        with contextlib.suppress(OSError):
+            found.append(way(place))
+    return "\n".join(found)
+
+
+def _abstract(places: Places) -> str:
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.settimeout(60)
+        unix.connect(f"\0{places.listener}")
+        return found_in([unix.recv(1000)])
+
+
+def _in_home(places: Places) -> str:
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.settimeout(60)
+        unix.connect(f"{places.home}/agent")
+        return found_in([unix.recv(1000)])
+
+
+def _results(places: Places) -> tuple[str, str]:
+    return f"{places.private}/results", f"{places.checkout}/nightshift"
+
+
+def _listed(folder: str, known_as: str) -> str:
+    return id_of(folder, known_as) if os.listdir(folder) else ""  # noqa: PTH208
+
+
+OTHERS: dict[str, Callable[[Places], str]] = {
+    "reading <project>.tmp": _of_tmp,
+    "reading .git/config": lambda places: _files(*_git_configs(places)),
+    "reading HOME": lambda places: _files(f"{places.home}/.netrc"),
+    "writing <project>.tmp": lambda places: _made_in(f"{places.checkout}.tmp"),
+    "writing .git/config": lambda places: _any(
+        lambda path: _opened(path, f"{places.checkout}/.git/config"), _git_configs(places)
+    ),
+    "writing HOME": lambda places: _made_in(places.home),
+    "writing the shell's start files": lambda places: _any(
+        _opened, [f"{places.home}/.bashrc", "/etc/profile", "/etc/bash.bashrc"]
+    ),
+    "writing programs": lambda _places: _any(_made_in, ["/usr/local/bin", "/usr/bin"]),
+    "writing the installation": lambda places: _made_in(places.installation),
+    "writing beside the checkout": lambda places: _made_in(Path(places.checkout).parent),
+    "writing the results": lambda places: _made_in(*_results(places)),
+    "reading the results": lambda places: _listed(*_results(places)),
+    "an abstract socket": _abstract,
+    "a socket in HOME": _in_home,
+}
+"""``the results`` are what the redactor has written: who reads them can ask it what is a secret."""

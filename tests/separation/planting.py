@@ -1,0 +1,161 @@
+"""Code planted in the processes of a real run, as an exploit of them would bring it.
+
+A folder's ``entry.py`` takes the place of the program's own entry file in all of its processes: it
+plants the code where the configuration says, and goes on as that does. Nothing of it is in the
+product. Standard library only.
+"""
+
+import functools
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift import sealed_entry, sealed_start
+from tests.separation import attempts
+
+ROOT = Path(__file__).parents[2]
+ENTRY = """import sys
+
+sys.path.append({root!r})
+from tests.separation import planting
+
+sys.exit(planting.enter())
+"""
+START = """import sys
+
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from gitlab_nightshift import cli, sealed_start
+
+sealed_start.ENTRY = Path({entry!r})
+sys.argv[0] = "nightshift"
+cli.main()
+"""
+WRAPPER = """#!/bin/sh
+shift 3
+exec {place} sh -c '"$@"; exit $?' sh {python} {start} "$@"
+"""
+"""For ``python -P -m gitlab_nightshift ...``: the job's shell, which stays."""
+WHERE = {
+    "work": ("processes.work_process", "output.channel:OutputChannel.__call__", "BeadEnded"),
+    "plan": ("processes.plan_process", "planning:make_plan", ""),
+    "gateway": ("gateway.gateway_process", "gateway.control_socket:Control._open_bead", ""),
+    "redactor": (
+        "output.redactor_process",
+        "output.event_output:EventDispatcher.__call__",
+        "BeadEnded",
+    ),
+}
+"""Where each of them tries it: a module, a function of it before whose first call, and the type of
+its argument. In work that is when an agent's first process has ended."""
+PACKAGE, LOG = "gitlab_nightshift", "planted.json"
+
+
+def prepare(
+    folder: Path, python: Path, places: attempts.Places, *, place: str = "", open_: bool = False
+) -> Path:
+    """A program in an empty folder that stands for ``python``; ``place`` starts it there.
+
+    ``open_``: nothing keeps others of the same user out of our processes (the control).
+    """
+    made, start, wrapper = folder / "entry.py", folder / "start.py", folder / "python"
+    made.write_text(ENTRY.format(root=str(ROOT)))
+    start.write_text(START.format(root=str(ROOT), entry=str(made)))
+    told = {**asdict(places), "entry": str(made)}
+    (folder / "plant.json").write_text(json.dumps({"places": told, "open": open_}))
+    wrapper.write_text(WRAPPER.format(place=place, python=python, start=start))
+    wrapper.chmod(0o755)
+    (folder / "found").mkdir()
+    (folder / "found").chmod(0o777)
+    return wrapper
+
+
+def read_found(folder: Path, process: str) -> dict[str, str]:
+    """What the code in a trusted process has got, by the attempt."""
+    found: dict[str, str] = json.loads((folder / "found" / process).read_text())
+    return found
+
+
+def really(got: str) -> str:
+    """What was got, except files that only the process itself can see."""
+    return "\n".join(line for line in got.splitlines() if not _is_other(line))
+
+
+def _is_other(line: str) -> bool:
+    path, _, _ = line.rpartition(" ")
+    return path.startswith("/") and attempts.id_of(path) != line
+
+
+# --- in the processes -----------------------------------------------------------------------------
+
+
+def enter() -> int:
+    """What ``entry.py`` does, with the code in it."""
+    own = Path(sys.argv[0])
+    sealed_start.ENTRY = own
+    told = json.loads((own.parent / "plant.json").read_text())
+    if told["open"]:
+        _open_doors()
+    sealed_entry.run_stage = functools.partial(_run_stage, own.parent, told, sealed_entry.run_stage)
+    return sealed_entry.enter()
+
+
+def _open_doors() -> None:
+    """Switch off what keeps other processes of the same user out, and what confines work."""
+    from gitlab_nightshift.system import secrecy
+
+    real = sealed_entry._call_prctl
+
+    def control(option: int, value: int) -> None:
+        if option != sealed_entry.PR_SET_DUMPABLE:
+            real(option, value)
+
+    sealed_entry._call_prctl = control
+    secrecy.close_to_others = lambda: False  # type: ignore[assignment]
+
+
+def _run_stage(
+    folder: Path, told: Mapping[str, Any], real: Callable[[dict[str, Any]], int], data: Any
+) -> int:
+    places = attempts.Places(**told["places"])
+    for process, (module, place, kind) in WHERE.items():
+        if data["stage"] == f"{PACKAGE}.{module}":
+            code = functools.partial(_try_all, places)
+            if process != "work":
+                report = (folder / "found" / process).open("w")  # while it still can be
+                code = functools.partial(_try_own, report)
+            _plant(place, kind, code)
+    return real(data)
+
+
+def _plant(place: str, kind: str, code: Callable[..., None]) -> None:
+    """Have it run before the first call with such an argument."""
+    module, _, path = place.partition(":")
+    *owners, name = path.split(".")
+    owner = functools.reduce(getattr, owners, importlib.import_module(f"{PACKAGE}.{module}"))
+    function, left = getattr(owner, name), [code]
+
+    @functools.wraps(function)
+    def planted(*args: Any, **kwargs: Any) -> Any:
+        if left and (not kind or any(type(each).__name__ == kind for each in args)):
+            left.pop()(*args)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, planted)
+
+
+def _try_own(report: Any, *_: Any) -> None:
+    with report:
+        json.dump(attempts.own(), report)
+
+
+def _try_all(places: attempts.Places, outlet: Any, *_: Any) -> None:
+    """Report what it got by the one channel that work is sure to have, as a log without secrets."""
+    folders = list(Path(os.environ.get("TMPDIR", "/tmp")).glob("nightshift-*"))
+    found = attempts.everything(replace(places, private=str(folders[0]) if folders else ""))
+    outlet.send_text(LOG, json.dumps(found))

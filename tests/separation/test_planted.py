@@ -1,0 +1,215 @@
+"""Code planted in the process that reads what agents write, in whole nights with real starts.
+
+What it gets is compared with what is known to be open. That is a control as well: the code works
+where nothing is in its way. Where nothing is open anywhere, other processes and a start
+without the defence show that the attempt works.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shlex
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_plain_user
+from tests.sandbox import docker_like, tools
+from tests.separation import attempts, planting
+from tests.support.sandboxes import with_agent
+from tests.support.shop import nothing
+from tests.support.trees import places_of
+from tests.support.world import (
+    BOT_TOKEN,
+    JOB_TOKEN,
+    MODEL_KEY,
+    ROOT,
+    SECRETS,
+    UNRELATED,
+    World,
+    git,
+    world,
+)
+
+DOCKER = f"{sys.executable} {docker_like.__file__}"
+PLACES = {
+    "root": "",
+    "user": "",
+    "docker root": f"{DOCKER} --",
+    "docker user": f"{DOCKER} --user {PLAIN} --",
+}
+SOCKET = "a socket in HOME"
+LEFT = {"docker root": frozenset({SOCKET}), "docker user": frozenset({SOCKET})}
+"""What is open in a place all the same where nothing mounts: whoever may pass a folder may connect
+to a socket in it."""
+
+ALL, AS_ROOT = frozenset(PLACES), frozenset({"root"})
+ROOTS, FULL = frozenset({"root", "docker root"}), frozenset({"root", "user"})
+OPEN = {
+    # Whoever has all capabilities looks into every process, whatever that has closed.
+    **dict.fromkeys(
+        (
+            "memory of our processes",
+            "memory by a call of our processes",
+            "descriptors of our processes",
+            "a descriptor of our processes",
+            "tracing of our processes",
+            "memory of its ancestors",
+            "memory by a call of its ancestors",
+            "a descriptor of its ancestors",
+            "tracing of its ancestors",
+        ),
+        AS_ROOT,
+    ),
+    "signals of our processes": ALL,
+    "signals of its ancestors": ROOTS,
+    "environ of the job's shell": ALL,
+    "memory of the job's shell": ALL,
+    "memory by a call of the job's shell": ALL,
+    "a descriptor of the job's shell": FULL,  # Docker's profile knows no such call
+    "signals of the job's shell": ALL,
+    "tracing of the job's shell": ALL,
+    "reading <project>.tmp": ALL,
+    "reading .git/config": ALL,
+    "reading HOME": ALL,
+    "writing <project>.tmp": ALL,
+    "writing .git/config": ALL,
+    "writing HOME": ALL,
+    "writing the shell's start files": ALL,
+    "writing programs": ROOTS,
+    "writing the installation": ROOTS,
+    "writing beside the checkout": ALL,
+    "writing the results": ALL,
+    "reading the results": ALL,
+    "an abstract socket": ALL,
+    "a socket in HOME": ALL,
+}
+"""What planted code gets in which places where nothing confines work (``isolation: none``). What is
+not named is closed everywhere."""
+SILENT = {"type": "result", "is_error": False, "structured_output": nothing()[0][1]}
+
+
+@pytest.fixture(scope="module")
+def python() -> Iterator[Path]:
+    """One that a plain user can start."""
+    if os.getuid() != 0:
+        pytest.skip("needs root to become somebody else")
+    with tools.open_folder() as folder:
+        yield python_of_a_plain_user(folder) or pytest.skip("no interpreter for a plain user")
+
+
+@contextlib.contextmanager
+def listening(address: str) -> Iterator[None]:
+    """A service of the job's shell, as an agent of ssh is one."""
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(address)
+        unix.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = unix.accept()
+                    with connection:
+                        connection.sendall(b"a word of-the-socket")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            unix.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@contextlib.contextmanager
+def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[World, Path]]:
+    """A night to come in a place, with the code in it and all that it may look for."""
+    name = f"nightshift-{secrets.token_hex(8)}"
+    with tools.open_folder() as folder, world(folder / "world") as shop:
+        shop.folder.chmod(0o755)
+        home = Path(shop.env["HOME"])
+        (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")
+        (home / ".bashrc").touch()
+        git(shop.checkout, "config", "http.extraHeader", "X: in-the-real-configuration")
+        installation = str(ROOT / "gitlab_nightshift")
+        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+        places = attempts.Places(str(shop.checkout), str(home), "", installation, name, namespace)
+        own, plant = python if "user" in place else Path(sys.executable), folder / "plant"
+        plant.mkdir()
+        shop.python = planting.prepare(plant, own, places, place=PLACES[place], open_=open_)
+        if "user" in place:
+            give_away(shop, own, "builds", "home", "tmp", "agent")
+        shop.user = PLAIN if place == "user" else None
+        shop.look()
+        with listening(f"\0{name}"), listening(str(home / "agent")):
+            (home / "agent").chmod(0o777)
+            yield shop, plant
+
+
+def run(shop: World, isolation: str) -> dict[str, str]:
+    """A night, and what the code in work has got, which the redactor has seen."""
+    path = with_agent(shop, "silent", f"#!/bin/sh\necho {shlex.quote(json.dumps(SILENT))}\n")
+    done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
+    assert (done.exit_status, done.stderr) == (0, ""), done.log
+    assert shop.result["outcome"] == "NO_IMPROVEMENT"
+    assert places_of(SECRETS, shop.products()) == []
+    shop.assert_put_back()
+    found: dict[str, str] = json.loads(shop.products()[f"logs/{planting.LOG}"])
+    assert found.keys() >= OPEN.keys(), "all of it was tried"
+    return {name: text for name, told in found.items() if (text := planting.really(told))}
+
+
+def held(plant: Path, process: str) -> str:
+    """What the same code gets where secrets are held."""
+    return " ".join(planting.read_found(plant, process).values())
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_planted_code_gets_what_is_known_to_be_open(place: str, python: Path) -> None:
+    """The attempts work where nothing is in their way, and only there."""
+    with planted(place, python) as (shop, plant):
+        found = run(shop, "none")
+        is_open = {name for name, places in OPEN.items() if place in places}
+        assert {name: text for name, text in found.items() if name not in is_open} == {}, "holes"
+        assert is_open - found.keys() == set(), "closed now: the table is out of date"
+
+        assert BOT_TOKEN in held(plant, "plan")
+        assert MODEL_KEY in held(plant, "gateway")
+        assert MODEL_KEY not in held(plant, "plan")
+        others = (BOT_TOKEN, JOB_TOKEN, UNRELATED)
+        assert not any(secret in held(plant, "gateway") for secret in others)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_planted_code_gets_nothing_where_work_is_confined(place: str, python: Path) -> None:
+    with planted(place, python) as (shop, _):
+        found, left = run(shop, "auto"), LEFT.get(place, frozenset())
+        assert {name: text for name, text in found.items() if name not in left} == {}, "holes"
+        assert left - found.keys() == set(), "closed now: the table is out of date"
+
+
+def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
+    """The control for what is closed to the same user: there it gets all of it."""
+    with planted("user", python, open_=True) as (shop, _):
+        found = run(shop, "none")
+        ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
+        assert {f"{way} of our processes" for way in ways} <= found.keys()
+
+
+def test_what_a_process_holds_itself_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITLAB_TOKEN", BOT_TOKEN)
+    memory = os.memfd_create("held")
+    try:
+        os.write(memory, UNRELATED.encode())
+        found = attempts.own()
+    finally:
+        os.close(memory)
+    assert BOT_TOKEN in found["its own environ"]
+    assert UNRELATED in found["its own descriptors"]
+    assert BOT_TOKEN in found["its own memory"]
+    assert BOT_TOKEN in found["its own values"]

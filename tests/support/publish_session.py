@@ -1,0 +1,40 @@
+"""A session to publish with, as the tests of that stage need it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.events import Event
+from gitlab_nightshift.job import JobFacts, Secrets
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings import Settings
+from tests.support.world import BOT_TOKEN, JOB_TOKEN
+
+
+def build_session(
+    checkout: Path,
+    private: Path,
+    job: JobFacts,
+    git: Git,
+    emit: Callable[[Event], None],
+    settings: dict[str, Any] | None = None,
+    token: str = BOT_TOKEN,
+) -> Session:
+    """A session whose environment is empty: publish reads none of it."""
+    return Session(
+        settings=Settings.model_validate(settings or {}),
+        job=job,
+        env={},
+        checkout=checkout,
+        config_folder=checkout,
+        private=private,
+        redact=Redactor((BOT_TOKEN, JOB_TOKEN)),
+        emit=emit,
+        folder=checkout,
+        secrets=Secrets(token, {}, ()),
+        git=git,
+        machine_git=git,
+        results=private / "results",
+    )

@@ -1,0 +1,58 @@
+"""CA files in the checkout: this program trusts copies of them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.sealed_start import CA_FILES, LARGEST_CA_FILE, prepare_start
+from gitlab_nightshift.system.certificates import build_network_env, copy_certificates
+from gitlab_nightshift.system.environment import CERTIFICATES
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "shop/.git").mkdir(parents=True)
+    (tmp_path / "private").mkdir()
+    (tmp_path / "outside.pem").write_text("outside")
+    (tmp_path / "shop/link.pem").symlink_to("../outside.pem")
+    (tmp_path / "shop/ca.pem").write_text("inside")
+    (tmp_path / "shop/large.pem").write_text("x" * (LARGEST_CA_FILE + 1))
+    return tmp_path / "shop"
+
+
+def test_own_connections_trust_the_copies(shop: Path) -> None:
+    private = shop.parent / "private"
+    env = {
+        "SSL_CERT_FILE": "ca.pem",
+        "REQUESTS_CA_BUNDLE": str(shop / "link.pem"),
+        "CURL_CA_BUNDLE": str(shop / "large.pem"),
+        "GIT_SSL_CAINFO": str(shop.parent / "outside.pem"),
+        "NODE_EXTRA_CA_CERTS": str(shop / "gone.pem"),
+        "SSL_CERT_DIR": str(shop),
+        "HTTPS_PROXY": "http://proxy:1",
+        "OTHER": "a",
+    }
+    made = copy_certificates(env, shop, private)
+    (shop / "ca.pem").write_text("exchanged")
+    copies = {name: Path(path).read_text() for name, path in made.items()}
+    assert copies == {"SSL_CERT_FILE": "inside", "REQUESTS_CA_BUNDLE": "outside"}
+    assert all(Path(path).is_relative_to(private) for path in made.values())
+    kept = {name: env[name] for name in ("GIT_SSL_CAINFO", "HTTPS_PROXY")}
+    assert build_network_env(env, shop, private) == {**kept, **made}
+
+
+def test_what_is_not_copied_is_told(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop)
+    env = {"SSL_CERT_FILE": "ca.pem", "GIT_SSL_CAINFO": "gone.pem", "SSL_CERT_DIR": "."}
+    start = prepare_start([], {**env, "CURL_CA_BUNDLE": "large.pem"})
+    os.close(start.descriptor)
+    assert set(start.left_out) == {
+        "SSL_CERT_DIR leads into the checkout, where agents write: not used",
+        "GIT_SSL_CAINFO: gone.pem is no file of up to 2 MB, as for a copy: not used",
+        "CURL_CA_BUNDLE: large.pem is no file of up to 2 MB, as for a copy: not used",
+    }
+
+
+def test_every_variable_of_the_table_is_known() -> None:
+    assert set(CERTIFICATES) == {*CA_FILES, "SSL_CERT_DIR"}

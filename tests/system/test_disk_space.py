@@ -1,0 +1,52 @@
+"""A full disk is noticed, and reported as that."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository.git import GitError, build_isolated_git
+from gitlab_nightshift.system.disk_space import Disks, is_full_disk, report_full_disk
+from tests.support.disks import fill, small_disk
+
+
+def test_a_disk_is_full_by_its_bytes_and_by_its_files(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "a") as full, small_disk(tmp_path / "b", "9m", 50) as crowded:
+        disks = Disks((tmp_path, full, crowded))
+        assert disks.find_full() is None
+        disks.check()
+        filling = fill(full)
+        assert disks.find_full() == full
+        filling.unlink()
+        assert disks.find_full() is None
+        for number in range(45):
+            (crowded / str(number)).touch()
+        assert disks.find_full() == crowded
+        with pytest.raises(NightshiftError, match="no space left on the disk of") as raised:
+            disks.check()
+        assert raised.value.code is Code.CONFIG
+
+
+def test_git_on_a_full_disk_is_known_by_its_words(tmp_path: Path) -> None:
+    git = build_isolated_git(tmp_path / "home", "/usr/bin:/bin")
+    with small_disk(tmp_path / "disk") as disk:
+        git.run("init", "-q", "--bare", "r", cwd=disk)
+        fill(disk)
+        with pytest.raises(GitError) as raised:
+            git.run("hash-object", "-w", "--stdin", cwd=disk / "r", stdin=b"x" * 9999)
+        assert is_full_disk(raised.value)
+        told = pytest.raises(NightshiftError, match=f"no space left on the disk of {disk}")
+        with told, report_full_disk(disk):
+            raise raised.value
+
+
+def test_other_failures_are_none(tmp_path: Path) -> None:
+    git = build_isolated_git(tmp_path / "home", "/usr/bin:/bin")
+    with pytest.raises(GitError) as raised:
+        git.run("cat-file", "-e", "HEAD", cwd=tmp_path)
+    assert not is_full_disk(raised.value)
+    assert not is_full_disk(PermissionError(errno.EACCES, "no"))
+    assert is_full_disk(OSError(errno.EDQUOT, "quota"))
+    with pytest.raises(PermissionError), report_full_disk(tmp_path):
+        raise PermissionError(errno.EACCES, "no")

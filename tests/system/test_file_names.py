@@ -1,0 +1,50 @@
+"""File names: what may be shown, and what git keeps for itself."""
+
+import os
+
+import pytest
+
+from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_parents, within
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (b"plain/name.py", "plain/name.py"),
+        ("näme with space.md".encode(), "näme with space.md"),
+        (b"caf\xe9.txt", "caf\\xe9.txt"),
+        (b"two\nlines", "two\\nlines"),
+        (b"\x1b[0Ksection_end", "\\x1b[0Ksection_end"),
+        ("rtl\u202etxt.exe".encode(), "rtl\\u202etxt.exe"),
+    ],
+)
+def test_display_is_one_line_of_valid_utf8(raw: bytes, shown: str) -> None:
+    assert format_path(os.fsdecode(raw)) == shown
+    assert format_path(os.fsdecode(raw)).encode().decode() == shown
+
+
+def test_half_a_character_is_shown_as_an_escape() -> None:
+    """JSON can hold one, so an agent's words can; as a path there is none."""
+    assert format_path("a\ud800b") == "a\\ud800b"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".git", "a/.git/config", "a/.GIT", ".Git/hooks/x", "git~1/x", ".git /x", ".git./x"),
+        *(".git::$INDEX_ALLOCATION/x", ".g\u200cit/config", "a\\.git\\config"),
+    ],
+)
+def test_every_spelling_of_dot_git_is_known(path: str) -> None:
+    assert is_dot_git(path)
+
+
+@pytest.mark.parametrize("path", [".gitignore", "a/.gitattributes", "git", "x.git", ".github/x"])
+def test_other_names_are_left_alone(path: str) -> None:
+    assert not is_dot_git(path)
+
+
+def test_within_and_parents() -> None:
+    assert within("a/b", "a") and within("a", "a") and not within("ab", "a")
+    assert list_parents("a/b/c.txt") == ("a", "a/b")
+    assert list_parents("c.txt") == ()

@@ -1,0 +1,140 @@
+"""Files in a hostile tree: read, removed and written without being led astray."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.system.openat import (
+    RefusedFileError,
+    open_parent,
+    put_link,
+    read_regular,
+    remove,
+    remove_path,
+    replace_file,
+    write_all,
+)
+from tests.repository.tools import remove_all, write
+
+
+def deep(root: Path, depth: int) -> None:
+    """Folders nested too deep for a path: made as an agent could make them."""
+    fd = os.open(root, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d" * 100, dir_fd=fd)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+    os.close(fd)
+
+
+def test_a_plain_file_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "a/b/c", b"\0\xff")
+    assert read_regular(tmp_path, "a/b/c", 2) == b"\0\xff"
+
+
+def test_too_large_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a", "123")
+    with pytest.raises(RefusedFileError, match="larger than 2 bytes"):
+        read_regular(tmp_path, "a", 2)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path, "secret/token", "s3cret")
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "file").symlink_to(tmp_path / "secret/token")
+    (root / "folder").symlink_to(tmp_path / "secret")
+    for path in ("file", "folder/token"):
+        with pytest.raises(RefusedFileError):
+            read_regular(root, path, 100)
+
+
+def test_hard_links_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "secret", "s3cret")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/name").hardlink_to(tmp_path / "secret")
+    with pytest.raises(RefusedFileError, match="hard links"):
+        read_regular(tmp_path / "tree", "name", 100)
+    assert read_regular(tmp_path / "tree", "name", 100, linked=True) == b"s3cret"
+
+
+def test_what_is_no_regular_file_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        for path in ("fifo", "folder", "socket", "missing"):
+            with pytest.raises(RefusedFileError):
+                read_regular(tmp_path, path, 100)
+
+
+def test_a_file_without_rights_is_read_and_left_as_it_was(tmp_path: Path) -> None:
+    file = write(tmp_path, "closed/file", "text", 0o000)
+    assert read_regular(tmp_path, "closed/file", 100) == b"text"
+    assert file.stat().st_mode & 0o777 == 0
+
+
+def test_remove_takes_a_tree_too_deep_for_a_path(tmp_path: Path) -> None:
+    root = tmp_path / "deep"
+    root.mkdir()
+    deep(root, 1500)
+    remove_path(root)
+    assert not root.exists()
+
+
+def test_remove_opens_closed_folders_and_follows_no_link(tmp_path: Path) -> None:
+    kept = write(tmp_path, "kept/file", "x")
+    write(tmp_path, "gone/a/b/file", "x")
+    (tmp_path / "gone/a/link").symlink_to(tmp_path / "kept")
+    (tmp_path / "gone/a/b").chmod(0)
+    (tmp_path / "gone/a").chmod(0)
+    (tmp_path / "gone").chmod(0)
+    remove_path(tmp_path / "gone")
+    assert not (tmp_path / "gone").exists() and kept.read_text() == "x"
+    remove_path(tmp_path / "gone")
+
+
+def test_a_link_planted_as_parent_leads_no_write_outside(tmp_path: Path) -> None:
+    outside = write(tmp_path, "outside/file", "mine")
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "folder").symlink_to(tmp_path / "outside")
+    with pytest.raises(OSError), open_parent(root, "folder/file"):
+        pass
+    with open_parent(root, "folder/file", make=True) as (fd, name), replace_file(name, fd) as file:
+        write_all(file, b"new")
+    assert outside.read_text() == "mine"
+    assert (root / "folder/file").read_text() == "new" and not (root / "folder").is_symlink()
+
+
+def test_replacing_takes_the_place_of_anything(tmp_path: Path) -> None:
+    write(tmp_path, "folder/sub/file", "x")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    with open_parent(tmp_path, "x") as (fd, _):
+        for name in ("folder", "link"):
+            with replace_file(name, fd) as file:
+                write_all(file, b"new")
+            assert (tmp_path / name).read_bytes() == b"new"
+            assert not (tmp_path / name).is_symlink()
+        put_link("folder", "to", fd, 1_000_000_000)
+        assert (tmp_path / "folder").readlink() == Path("to")
+        assert os.lstat(tmp_path / "folder").st_mtime == 1
+        remove("folder", fd)
+    assert {path.name for path in tmp_path.iterdir()} == {"link"}
+
+
+def test_a_failed_replacement_leaves_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "file", "old")
+    with (
+        pytest.raises(ValueError),
+        open_parent(tmp_path, "file") as (fd, name),
+        replace_file(name, fd),
+    ):
+        raise ValueError
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "old"
+    remove_all(tmp_path)

@@ -1,0 +1,99 @@
+"""A quota that is used up is a full disk, though the file system reports free space."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.repository import state_folder
+from gitlab_nightshift.repository.checkout import open_checkout
+from gitlab_nightshift.system import disk_reserve
+from gitlab_nightshift.system.disk_space import Disks
+from tests.repository.tools import git, repository
+from tests.support.disks import fill
+
+BIG = b"x" * 2_000_000
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Path]:
+    """A folder that 12 MB may be written to, on a disk with space for more."""
+    image, disk = tmp_path / "image", tmp_path / "disk"
+    image.touch()
+    os.truncate(image, 120_000_000)
+    disk.mkdir()
+    steps = (
+        ("mkfs.btrfs", "-q", str(image)),
+        ("mount", "-o", "loop", str(image), str(disk)),
+        ("btrfs", "quota", "enable", str(disk)),
+        ("btrfs", "subvolume", "create", str(disk / "limited")),
+        ("btrfs", "qgroup", "limit", "12M", str(disk / "limited")),
+    )
+    try:
+        for argv in steps:
+            there = shutil.which(argv[0])
+            if not there or subprocess.run(argv, check=False, capture_output=True).returncode:
+                pytest.skip(f"no quota can be had here: {argv[0]} {argv[1]}")
+        yield disk / "limited"
+    finally:
+        subprocess.run(["umount", str(disk)], check=False, capture_output=True)
+
+
+def test_a_used_up_quota_is_a_full_disk(limited: Path) -> None:
+    before = limited.stat().st_mtime_ns
+    assert Disks((limited,)).find_full() is None
+    assert (list(limited.iterdir()), limited.stat().st_mtime_ns) == ([], before), "no trace"
+    filling = fill(limited)
+    told = os.statvfs(limited)
+    assert told.f_bavail * told.f_frsize > 10 * disk_reserve.FULL_BYTES, "the control"
+    assert Disks((limited,)).find_full() == limited
+    filling.unlink()
+    os.sync()
+    assert Disks((limited,)).find_full() is None
+
+
+@pytest.mark.parametrize("name", ["tracked", "new", ".git/junk"])
+def test_a_checkout_is_put_back_where_its_quota_is_used_up(
+    limited: Path, tmp_path: Path, name: str
+) -> None:
+    root, private = limited / "shop", Path(tempfile.mkdtemp(dir=tmp_path))
+    repository(root, {"tracked": BIG, "src/deep/a": "a"})
+    (root / "untracked").write_bytes(BIG)
+    path = os.environ["PATH"]
+    with open_checkout(
+        root, output_dir="nightshift", private=private, search_path=path, run_id="1", warn=print
+    ) as checkout:
+        (root / "untracked").write_bytes(b"")
+        shutil.rmtree(root / "src")
+        fill(root, name)
+        assert checkout.put_back() == ()
+        names = [".git", "src", "tracked", "untracked"]
+        assert sorted(path.name for path in root.iterdir()) == names
+        assert (root / "src/deep/a").read_text() == "a"
+        assert (root / "tracked").read_bytes() == (root / "untracked").read_bytes() == BIG
+        fill(root, name)
+    assert git(root, "status", "--porcelain", "-uno") == ""
+    assert list(limited.iterdir()) == [root]
+
+
+def test_without_a_reserve_the_real_git_would_not_be_back(
+    limited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: where a quota is used up, nothing can be renamed either."""
+    monkeypatch.setattr(state_folder, "RESERVE_BYTES", 0)
+    root, told = limited / "shop", list[str]()
+    repository(root, {"tracked": BIG})
+    with open_checkout(
+        root,
+        output_dir="nightshift",
+        private=Path(tempfile.mkdtemp(dir=tmp_path)),
+        search_path=os.environ["PATH"],
+        run_id="1",
+        warn=told.append,
+    ):
+        fill(root, ".git/junk")
+    assert any("the real .git is still in" in line for line in told)

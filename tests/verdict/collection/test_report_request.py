@@ -1,0 +1,235 @@
+"""Commands asked for reports of their tests: real programs, and reports that nobody can trust."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.system.process import ProcessLimits
+from gitlab_nightshift.system.raw_logs import build_logs
+from gitlab_nightshift.verdict.collection import report_request
+from gitlab_nightshift.verdict.collection.command_expansion import expand_command
+from gitlab_nightshift.verdict.collection.report_request import prepare_request
+from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome
+from gitlab_nightshift.verdict.proof_commands import CommandRun, Runner, run_and_collect
+from tests.support.tables import each
+
+PASSED, FAILED, SKIPPED = CaseOutcome.PASSED, CaseOutcome.FAILED, CaseOutcome.SKIPPED
+PYTHON = sys.executable
+ONE = "def test_one():\n    pass\n"
+JUNIT = "<testsuite><testcase name='x' classname='A'/></testsuite>"
+POM_REPORT = "target/surefire-reports/TEST-A.xml"
+GO = (
+    'package shop\n\nimport "testing"\n\nfunc TestAdd(t *testing.T) {\n'
+    '\tt.Run("zero", func(t *testing.T) {})\n}\n\nfunc TestLater(t *testing.T) { t.Skip() }\n\n'
+    'func TestBad(t *testing.T) { t.Error("no good") }\n'
+)
+NODE = (
+    "import test from 'node:test';\ntest('adds', () => {});\n"
+    "test('later', { skip: true }, () => {});\ntest('fails', () => { throw new Error('x'); });\n"
+)
+
+
+def collect(folder: Path, command: str, files: Mapping[str, str], **env: str) -> CommandRun:
+    root, scratch = folder / "checkout", folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    wanted = {"PATH": os.environ["PATH"], "HOME": str(scratch), **env}
+    logs = build_logs(folder, Redactor(()))
+    runner = Runner(root, wanted, scratch, logs, ProcessLimits, lambda _event: None)
+    (run,) = run_and_collect(runner, [command], "x", lambda: None, lambda n: files.get(n, ""))
+    return run
+
+
+def test_go(tmp_path: Path) -> None:
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    files = {"go.mod": "module shop\n\ngo 1.20\n", "shop_test.go": GO}
+    built = subprocess.check_output(["go", "env", "GOCACHE"], text=True).strip()
+    env = {"GOCACHE": built, "GOFLAGS": "-count=1 -vet=off"}  # the standard library is built once
+    run = collect(tmp_path, "go test ./...", files, **env)
+    assert run.collection.counts == {
+        "shop::TestAdd/zero": Counter({PASSED: 1}),
+        "shop::TestAdd": Counter({PASSED: 1}),
+        "shop::TestLater": Counter({SKIPPED: 1}),
+        "shop::TestBad": Counter({FAILED: 1}),
+    }
+    assert run.result.command == "go test ./..."
+    assert "shop_test.go:11: no good\n" in run.result.output  # people read it, and agents
+    assert '"Action"' not in run.result.output
+
+
+RUST = (
+    "/// Adds.\n/// ```\n/// assert_eq!(shop::add(1, 2), 3);\n/// ```\n"
+    "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n\n#[cfg(test)]\nmod tests {\n"
+    "    #[test]\n    fn adds() {}\n    #[test]\n    #[ignore]\n    fn later() {}\n}\n"
+)
+
+
+def test_cargo(tmp_path: Path) -> None:
+    if not shutil.which("cargo"):
+        pytest.skip("cargo is not installed")
+    manifest = '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n'
+    home = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name in os.environ}
+    home = {"HOME": os.environ.get("HOME", "/"), **home}
+    files = {"Cargo.toml": manifest, "src/lib.rs": RUST}
+    run = collect(tmp_path, "cargo test --offline", files, **home)
+    assert run.collection.counts == {
+        "tests::adds": Counter({PASSED: 1}),
+        "tests::later": Counter({SKIPPED: 1}),
+        "src/lib.rs - add": Counter({PASSED: 1}),
+    }, run
+
+
+def test_node(tmp_path: Path) -> None:
+    scripts = '{"type": "module", "scripts": {"test": "node --test test/"}}'
+    files = {"package.json": scripts, "test/shop.test.js": NODE}
+    run = collect(tmp_path, "npm test", files)
+    counts = {name.rpartition("::")[2]: times for name, times in run.collection.counts.items()}
+    assert counts["adds"] == Counter({PASSED: 1})
+    assert counts["later"] == Counter({SKIPPED: 1})
+    assert counts["fails"] == Counter({FAILED: 1})
+
+
+@each(
+    ("command", "files", "names"),
+    [
+        ("make check", {"Makefile": "check: unit\nunit:\n\t@$(RUN)\nRUN = PY -m pytest -q\n"}, 1),
+        ("make", {"Makefile": "all: ; @PY -m pytest -q\n"}, 1),
+        ("make lint", {"Makefile": "lint:\n\t@true\ncheck:\n\t@PY -m pytest\n"}, None),
+        ("PY -m pytest -q --junitxml=own.xml", {}, None),
+        ("PY -m pytest -q -p no:junitxml", {}, None),
+        ("PY -m unittest -q", {}, None),
+        ("sh -c 'true'", {}, None),
+    ],
+)
+def test_what_is_behind_a_command(
+    tmp_path: Path, command: str, files: dict[str, str], names: int | None
+) -> None:
+    """A report that is missing is never an empty one."""
+    wanted = {n: text.replace("PY", PYTHON) for n, text in files.items()} | {"test_a.py": ONE}
+    seen = collect(tmp_path, command.replace("PY", PYTHON), wanted).collection
+    assert bool(seen.unknown) is (names is None), seen
+    assert len(seen.counts) == (names or 0)
+
+
+@each(
+    ("report", "why"),
+    [
+        (f"printf '%s' \"{JUNIT}\" > FILE", ""),
+        ("ln -s /etc/passwd FILE", "it is no regular file"),
+        ("mkfifo FILE", "it is no regular file"),
+        ("mkdir FILE", "it is no regular file"),
+        ("head -c 3000 /dev/zero > FILE", "it is larger than 2000 bytes"),
+        ("printf '<x/>' > FILE", "no JUnit XML"),
+        ("true", "no report was left by Maven"),
+        (
+            f"printf '%s' \"{JUNIT}\" > FILE; touch -d 2020-01-01 FILE",
+            "no report was left by Maven",
+        ),
+        (f"printf '%s' \"{JUNIT}\" > other; ln other FILE", "it has several hard links"),
+    ],
+)
+def test_a_report_that_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str, why: str
+) -> None:
+    """Tests write what they want into the checkout."""
+    monkeypatch.setattr(report_request, "LARGEST_REPORT", 2000)
+    folder = POM_REPORT.rpartition("/")[0]
+    script = f"#!/bin/sh\nmkdir -p {folder}\n{report.replace('FILE', POM_REPORT)}\n"
+    seen = collect(tmp_path, "sh mvn", {"mvn": script}).collection
+    assert (why in seen.unknown) and bool(why) is bool(seen.unknown), seen
+    assert list(seen.counts) == ([] if why else ["A::x"])
+    shutil.rmtree(tmp_path / "checkout")
+
+
+def test_the_sitecustomize_that_a_project_has_is_imported(tmp_path: Path) -> None:
+    test = "import unittest, sys\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n"
+    test += "        self.assertEqual(sys.own, 1)\n"
+    files = {"test_a.py": test, "site/sitecustomize.py": "import sys\n\nsys.own = 1\n"}
+    own = str(tmp_path / "checkout/site")
+    run = collect(tmp_path, f"{PYTHON} -m unittest", files, PYTHONPATH=own)
+    assert run.result.ok, run.result.output
+    assert run.collection.counts == {"test_a.A.test_a": Counter({PASSED: 1})}
+
+
+def test_reports_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
+    command = f"{PYTHON} -m pytest -q"
+    assert collect(tmp_path, command, {"test_a.py": ONE}).collection.counts
+    seen = collect(tmp_path, f"{command} --version", {}).collection
+    assert seen.unknown == "no report was left by pytest"
+
+
+@each(
+    ("program", "added"),
+    [
+        ("jest.js", "--json --outputFile=S/reports/node-N.json"),
+        (
+            "vitest.mjs",
+            "--reporter=default --reporter=json --outputFile.json=S/reports/node-N.json",
+        ),
+        ("mocha.js", "--reporter S/reports/hooks/node_runners.cjs"),
+        ("jest-worker.js", ""),
+        ("other.js", ""),
+    ],
+)
+def test_runners_of_node_are_told_by_their_program(
+    tmp_path: Path, program: str, added: str
+) -> None:
+    """Stand-ins by the real names: Jest 30, Vitest 4 and Mocha 12 wrote what they are asked for."""
+    scripts = f'{{"scripts": {{"test": "node {program} unit # jest"}}}}'
+    code = "console.log('ran', process.argv.slice(2).join(' '), process.pid);\n"
+    run = collect(tmp_path, "npm test", {"package.json": scripts, program: code})
+    (line,) = [line for line in run.result.output.split("\n") if line.startswith("ran ")]
+    *words, pid = line.split()[1:]
+    shown = " ".join(words).replace(str(tmp_path / "scratch"), "S").replace(f"-{pid}.", "-N.")
+    assert shown == f"unit {added}".strip()
+
+
+@each(
+    ("command", "argv"),
+    [
+        ("go test ./...", "go test -json ./..."),
+        ("ctest -j 2", "ctest -j 2 --output-junit S/reports/ctest.xml"),
+        ("vendor/bin/phpunit", "vendor/bin/phpunit --log-junit S/reports/phpunit.xml"),
+        ("bats test", "bats --report-formatter junit --output S/reports test"),
+        ("make test", "make test"),
+    ],
+)
+def test_words_on_the_command_line(tmp_path: Path, command: str, argv: str) -> None:
+    request = prepare_request(command, {}, tmp_path, tmp_path, lambda _name: "")
+    assert " ".join(request.argv).replace(str(tmp_path), "S") == argv
+
+
+def test_variables_that_are_set_already_stay(tmp_path: Path) -> None:
+    env = {"PYTEST_ADDOPTS": "-x", "PYTHONPATH": "src", "OTHER": "1"}
+    text = "all:\n\tpytest\n\tpython -m unittest\n"
+    request = prepare_request("make", env, tmp_path, tmp_path, lambda _name: text)
+    assert request.env["PYTEST_ADDOPTS"].startswith("-x --junitxml=")
+    assert request.env["PYTHONPATH"] == f"{tmp_path}/reports/hooks:src"
+    assert request.env["OTHER"] == "1"
+
+
+@each(
+    ("command", "files", "line"),
+    [
+        ("npm test", {"package.json": '{"scripts": {"test": "jest", "pretest": "tsc"}}'}, "jest"),
+        ("yarn unit", {"package.json": '{"scripts": {"unit": "vitest run"}}'}, "vitest run"),
+        ("npm test", {"package.json": '{"scripts": []}'}, "npm test"),
+        ("npm test", {"package.json": "["}, "npm test"),
+        ("composer test", {"composer.json": '{"scripts": {"test": ["phpunit"]}}'}, "phpunit"),
+        ("tox -q", {"tox.ini": "[testenv]\ncommands = pytest {posargs}"}, "pytest {posargs}"),
+        ("make a", {"Makefile": "a: b\nb: a\n\t-make a \\\n\t  -k\n"}, "make a"),
+    ],
+)
+def test_recipes_are_followed(command: str, files: dict[str, str], line: str) -> None:
+    read = lambda name: files.get(name, "")  # noqa: E731
+    assert any(line in each for each in expand_command(command, read).split("\n"))

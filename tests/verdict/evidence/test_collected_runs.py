@@ -1,0 +1,120 @@
+"""Which tests ran before a change and with it: real runners, real changes."""
+
+import functools
+import sys
+
+from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.repository.tree_variants import write_modified_tree
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.proof_commands import CommandRun, run_and_collect
+from tests.support.tables import each
+from tests.verdict.evidence.conftest import Tried
+
+PYTEST, UNITTEST = f"{sys.executable} -m pytest -q", f"{sys.executable} -m unittest"
+TWO = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 2 + 2 == 4\n"
+CASES = (
+    "import unittest\n\n\nclass Sums(unittest.TestCase):\n    def test_one(self):\n"
+    "        self.assertEqual(1 + 1, 2)\n\n    def test_two(self):\n"
+    "        self.assertEqual(2 + 2, 4)\n"
+)
+MAKE = "test:\n\t@{} || true\n"
+SEVERAL = (
+    "import pytest\n\n\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_n(n):\n    assert n\n"
+)
+HOOK = (
+    "def pytest_collection_modifyitems(items):\n"
+    "    items[:] = [item for item in items if item.name != 'test_two']\n"
+)
+
+
+def run_on(subject: EvidenceSubject, lab: Lab, tree: str, name: str) -> tuple[CommandRun, ...]:
+    back = functools.partial(lab.checkout.apply_tree, tree)
+    back()
+    read = build_text_reader(lab.checkout.repository, subject.base)
+    return run_and_collect(lab.runner, lab.commands, name, back, read)
+
+
+def compare(subject: EvidenceSubject, lab: Lab) -> Evidence:
+    base = write_modified_tree(lab.checkout.repository, subject.base, {})
+    before = run_on(subject, lab, base, "before")
+    runs = run_on(subject, lab, subject.tree, "after")
+    return compare_collections(subject, [run.collection for run in before], runs)
+
+
+@each(
+    ("command", "before", "after", "flags"),
+    [
+        (PYTEST, {"test_a.py": TWO}, {"test_a.py": TWO + "\n# more\n"}, []),
+        (PYTEST, {"test_a.py": TWO}, {"test_a.py": TWO.replace("test_two", "test_pair")}, []),
+        (PYTEST, {"test_a.py": TWO}, {"test_a.py": None, "tests/test_a.py": TWO}, []),
+        (PYTEST, {"test_a.py": TWO}, {"conftest.py": HOOK}, ["test-deleted"]),
+        (
+            PYTEST,
+            {"test_a.py": TWO},
+            {"test_a.py": TWO.replace("def test_two", "def test_one")},
+            ["test-deleted"],
+        ),
+        (
+            PYTEST,
+            {"test_a.py": TWO},
+            {"test_a.py": "import pytest\n\npytestmark = pytest.mark.skip\n" + TWO},
+            ["test-skipped"],
+        ),
+        (
+            PYTEST,
+            {"test_a.py": TWO},
+            {
+                "test_a.py": TWO.replace(
+                    "def test_two():\n", "def test_two():\n    exit_early()\n"
+                ).replace(
+                    "def test_one",
+                    "def exit_early():\n    __import__('pytest').skip()\n\n\ndef test_one",
+                )
+            },
+            ["test-skipped"],
+        ),
+        (
+            PYTEST,
+            {"test_n.py": SEVERAL},
+            {"test_n.py": SEVERAL.replace("2, 3", "2")},
+            ["test-loosened"],
+        ),
+        (UNITTEST, {"test_a.py": CASES}, {"test_a.py": CASES + "\n# more\n"}, []),
+        (
+            UNITTEST,
+            {"test_a.py": CASES},
+            {"test_a.py": CASES + "\n\ndel Sums.test_two\n"},
+            ["test-deleted"],
+        ),
+        (
+            UNITTEST,
+            {"test_a.py": CASES},
+            {"test_a.py": CASES + "\n\nsetattr(Sums, '__unittest_skip__', True)\n"},
+            ["test-skipped"],
+        ),
+        (
+            "make test",
+            {"Makefile": f"test: ; @{PYTEST}\n", "test_a.py": TWO},
+            {"Makefile": MAKE.format(PYTEST), "test_a.py": TWO.replace("== 4", "== 5")},
+            ["unreliable-report"],
+        ),
+        (
+            "make test",
+            {"Makefile": f"test: ; @{UNITTEST}\n", "test_a.py": CASES},
+            {"Makefile": "test: ; @true\n"},
+            ["unreliable-report"],
+        ),
+    ],
+)
+def test_what_running_shows(
+    tried: Tried, command: str, before: dict[str, str], after: dict[str, str], flags: list[str]
+) -> None:
+    with tried(before, after, commands=(command,)) as (subject, lab):
+        seen = compare(subject, lab)
+    found = [f for f in seen.findings if f.name != "runner-settings-changed"]
+    assert [finding.name for finding in found] == flags, seen
+    assert {finding.level for finding in found} <= {"fail"}
+    wanted = CheckOutcome.FAILED if flags else CheckOutcome.PASSED
+    assert wanted in [check.seen for check in seen.checks], seen

@@ -1,0 +1,80 @@
+"""Which command runs chosen tests alone, and how it is seen that it ran any."""
+
+from gitlab_nightshift.verdict.evidence.selected_tests import (
+    SelectedTests,
+    Surroundings,
+    build_focused_commands,
+)
+from tests.support.tables import each
+
+TEN = SelectedTests(
+    ("tests/test_a.py",),
+    ("test_x", "test_y"),
+    (("tests/test_a.py", "test_x"), ("tests/test_a.py", "A.test_y")),
+)
+IDS = "tests/test_a.py::test_x tests/test_a.py::A::test_y"
+
+
+def argvs(
+    language: str, chosen: SelectedTests, *commands: str, there: tuple[str, ...] = ()
+) -> list[str]:
+    around = Surroundings(commands, lambda path: path in there)
+    return [" ".join(each.argv) for each in build_focused_commands(language, chosen, around)]
+
+
+@each(
+    ("command", "first"),
+    [
+        ("pytest -x tests", f"pytest -q -p no:cacheprovider {IDS}"),
+        ("poetry run pytest", f"poetry run pytest -q -p no:cacheprovider {IDS}"),
+        ("python3.12 -m pytest", f"python3.12 -m pytest -q -p no:cacheprovider {IDS}"),
+        ("make test", f"python3 -m pytest -q -p no:cacheprovider {IDS}"),
+        ("python3 -m unittest", "python3 -m unittest -k *.test_x -k *.test_y tests/test_a.py"),
+    ],
+)
+def test_python(command: str, first: str) -> None:
+    assert argvs("python", TEN, command)[0] == first
+
+
+def test_the_others() -> None:
+    spec = SelectedTests(("src/a.spec.ts",), ("adds",))
+    jest = ("node_modules/.bin/jest",)
+    assert (
+        argvs("typescript", spec, "npm test", there=jest)[0] == f"{jest[0]} -t adds src/a.spec.ts"
+    )
+    go = SelectedTests(("a/x_test.go", "b/y_test.go"), ("TestA", "TestB"))
+    assert argvs("go", go) == ["go test -count=1 -v -run ^(TestA|TestB)$ ./a ./b"]
+    java = SelectedTests(("src/test/java/CartTest.java",), ("adds",))
+    assert argvs("java", java, "./mvnw -B -o test") == ["./mvnw -B -o test -Dtest=CartTest#adds"]
+    assert argvs("scala", java, "sbt test") == ["sbt testOnly *CartTest"]
+    assert argvs("rust", TEN) == ["cargo test --offline -- test_x test_y"]
+    ruby = SelectedTests(("spec/a_spec.rb",), ("adds",))
+    assert argvs("ruby", ruby, "bundle exec rspec") == ["bundle exec rspec spec/a_spec.rb"]
+    assert argvs("cobol", TEN) == []
+
+
+@each(
+    ("language", "output", "ran"),
+    [
+        ("python", "==== 2 failed, 3 passed in 0.1s", 3),
+        ("python", "no tests ran in 0.01s", 0),
+        ("go", "=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)\n", 2),
+        ("go", "ok  \texample.com/shop\t0.01s [no tests to run]", 0),
+        ("javascript", "# tests 3\n# pass 3\n# fail 0\n", 3),
+        ("rust", "test result: ok. 0 passed; 0 failed; 0 ignored", 0),
+        ("rust", "test result: ok. 2 passed; 0 failed; 0 ignored", 2),
+        ("ruby", "3 runs, 4 assertions, 0 failures", 3),
+        ("php", "OK (2 tests, 3 assertions)", 2),
+    ],
+)
+def test_a_run_of_no_test_is_seen(language: str, output: str, ran: int) -> None:
+    around = Surroundings((), lambda _path: False)
+    chosen = SelectedTests(("a",), ("b",))
+    assert build_focused_commands(language, chosen, around)[0].count(output) == ran
+
+
+def test_unittest_that_ran_nothing() -> None:
+    around = Surroundings(("python3 -m unittest",), lambda _path: False)
+    assert (
+        build_focused_commands("python", TEN, around)[0].count("Ran 0 tests in 0.000s\n\nOK") == 0
+    )

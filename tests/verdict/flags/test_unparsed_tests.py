@@ -1,0 +1,180 @@
+"""Tests of languages without a grammar, which are read by lines."""
+
+from tests.support.pairs import Pair, read_pairs, wrong
+from tests.support.tables import each
+
+FLAGS = frozenset(
+    ("test-deleted", "test-renamed-away", "test-skipped", "test-loosened", "assertion-removed")
+)
+SUITE = """--- test/cart.bats
+@test "adds" {
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [ "$output" = "5" ]
+}
+
+@test "is empty" {
+  run total
+  [ "$output" = "0" ]
+}
+"""
+BATS = f"""
+=== test-deleted test/cart.bats:7 | bats: a test goes
+{SUITE}+++ test/cart.bats
+@test "adds" {{
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [ "$output" = "5" ]
+  [ "$lines" = "1" ]
+}}
+=== test-renamed-away test/cart.bats:7 | bats: a test becomes a function
+{SUITE}+++ test/cart.bats
+@test "adds" {{
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [ "$output" = "5" ]
+}}
+
+is_empty() {{
+  run total
+  [ "$output" = "0" ]
+}}
+=== test-skipped test/cart.bats:2 | bats: a test is skipped
+{SUITE}+++ test/cart.bats
+@test "adds" {{
+  skip "later"
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [ "$output" = "5" ]
+}}
+
+@test "is empty" {{
+  run total
+  [ "$output" = "0" ]
+}}
+=== assertion-removed test/cart.bats:4 | bats: an assertion may fail
+{SUITE}+++ test/cart.bats
+@test "adds" {{
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [ "$output" = "5" ] || true
+}}
+
+@test "is empty" {{
+  run total
+  [ "$output" = "0" ]
+}}
+=== test-loosened test/cart.bats:4 | bats: a part in place of the value
+{SUITE}+++ test/cart.bats
+@test "adds" {{
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [[ "$output" == *5* ]]
+}}
+
+@test "is empty" {{
+  run total
+  [ "$output" = "0" ]
+}}
+=== honest | bats: one is renamed, one comes, a stricter value
+{SUITE}+++ test/cart.bats
+@test "adds two" {{
+  run total 2 3
+  [ "$status" -eq 0 ]
+  [ "$output" = "5" ]
+}}
+
+@test "is empty" {{
+  run total
+  [ "$status" -eq 0 ]
+  [ "$output" = "0" ]
+}}
+
+@test "adds three" {{
+  run total 2 3 4
+  [ "$output" = "9" ]
+}}
+"""
+OTHERS = """
+=== test-deleted tests/cart_test.cpp:5 | c++: a test goes
+--- tests/cart_test.cpp
+TEST(Cart, Adds) {
+  EXPECT_EQ(5, total({2, 3}));
+}
+
+TEST(Cart, IsEmpty) {
+  EXPECT_EQ(0, total({}));
+}
++++ tests/cart_test.cpp
+TEST(Cart, Adds) {
+  EXPECT_EQ(5, total({2, 3}));
+  EXPECT_EQ(2, total({2}));
+}
+=== honest | c++: a test goes with what it tests
+--- tests/cart_test.cpp
+TEST(Cart, Adds) {
+  EXPECT_EQ(5, total({2, 3}));
+  EXPECT_EQ(1, total({1}));
+}
+
+TEST(Cart, Doubles) {
+  EXPECT_EQ(4, twice(2));
+}
+--- src/cart.cpp
+int twice(int a) { return 2 * a; }
+int total(std::vector<int> a) { return sum(a); }
++++ tests/cart_test.cpp
+TEST(Cart, Adds) {
+  EXPECT_EQ(5, total({2, 3}));
+  EXPECT_EQ(1, total({1}));
+  EXPECT_EQ(0, total({}));
+}
++++ src/cart.cpp
+int total(std::vector<int> a) { return sum(a); }
+=== test-loosened tests/cart_test.cpp:2 | c++: true in place of equal
+--- tests/cart_test.cpp
+TEST(Cart, Adds) {
+  EXPECT_EQ(5, total({2, 3}));
+}
++++ tests/cart_test.cpp
+TEST(Cart, Adds) {
+  EXPECT_TRUE(total({2, 3}));
+}
+=== test-deleted tests/cart_test.exs:6 | elixir: a test goes
+--- tests/cart_test.exs
+defmodule CartTest do
+  test "adds" do
+    assert Cart.total([2, 3]) == 5
+  end
+
+  test "adds nothing" do
+    assert Cart.total([]) == 0
+  end
+end
++++ tests/cart_test.exs
+defmodule CartTest do
+  test "adds" do
+    assert Cart.total([2, 3]) == 5
+    assert Cart.total([1]) == 1
+  end
+end
+=== test-deleted tests/test_cart.sh:5 | shunit2: a test goes
+--- tests/test_cart.sh
+test_adds() {
+  assertEquals 5 "$(total 2 3)"
+}
+
+test_is_empty() {
+  assertEquals 0 "$(total)"
+}
++++ tests/test_cart.sh
+test_adds() {
+  assertEquals 5 "$(total 2 3)"
+  assertEquals 2 "$(total 2)"
+}
+"""
+
+
+@each("pair", read_pairs(BATS) + read_pairs(OTHERS))
+def test_a_test_without_a_grammar(pair: Pair) -> None:
+    assert not wrong(pair, FLAGS)
