@@ -62,7 +62,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-renamed-away": FlagEntry(
         "fail",
         "The runner does not find the test, and nobody notices.",
-        "deleted_tests:find_tests_renamed_away",
+        "renamed_tests:find_tests_renamed_away",
         what="The runner no longer collects a test, by its name or its place.",
     ),
     "assertion-removed": FlagEntry(

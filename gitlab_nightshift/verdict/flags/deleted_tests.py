@@ -1,10 +1,8 @@
-"""test-deleted and test-renamed-away: tests that are not there for the runner any more."""
+"""test-deleted: tests that are gone although what they tested is still there."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
-
-from tree_sitter import Node
 
 from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects
 from gitlab_nightshift.verdict.flags.matched_tests import (
@@ -14,23 +12,17 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     compute_similarity,
     count_words,
     format_excerpt,
-    list_functions_after,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names
-from gitlab_nightshift.verdict.flags.unparsed_tests import (
-    find_deleted_line_tests,
-    find_line_tests_renamed_away,
-)
+from gitlab_nightshift.verdict.flags.renamed_tests import find_renamed_tests, is_moved_out
+from gitlab_nightshift.verdict.flags.unparsed_tests import find_deleted_line_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists, list_called_tests
+from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
-from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
-    LAMBDAS,
-    find_field,
     list_tokens,
     read_chain,
     read_line_number,
@@ -41,97 +33,18 @@ from gitlab_nightshift.verdict.syntax.single_test import Test
 
 _TABLE = RuleTable(__file__)
 
-_STILL_THERE = 0.7
 _OTHER_TESTS = _TABLE.get_pattern("other_tests")
-
-
-def find_tests_renamed_away(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Tests whose body lives on where no runner collects it."""
-    for file in change.files:
-        if _moved_out(file.old_path, file.path):
-            yield RuleViolation(
-                file.old_path, 0, f"{file.old_path} is {file.path} now: no runner collects it."
-            )
-    for version, where, line, name in _find_renamed(change):
-        if not _moved_out(version.file.old_path, version.file.path):
-            yield RuleViolation(
-                where,
-                line,
-                f"{version.name} is {name} now, which no runner collects: keep its old name.",
-            )
-    yield from find_line_tests_renamed_away(change)
-
-
-def _moved_out(old: str, new: str) -> bool:
-    """A file of tests got a name or a place where no runner looks."""
-    if old == new or not is_test_file(old) or old.endswith(".rs"):
-        return False
-    if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
-        return True
-    if old.endswith(_BY_PLACE) and beside_tests(old) and not beside_tests(new):
-        return True
-    return bool(_AWAY.search(new)) and not _AWAY.search(old)
-
-
-_BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
-_AWAY = _TABLE.get_pattern("away")
-_BY_NAME = _TABLE.get_pattern("by_name")
-
-
-def _find_renamed(change: Changeset) -> list[tuple[TestVersion, str, int, str]]:
-    gone = match_tests(change).gone
-    if not gone:
-        return []
-    others = [
-        (file.path, function.line, function.qualified, count_words(function.body), function.name)
-        for file, side, function in list_functions_after(change)
-        if not function.is_class and function.node not in [test.node for test in side.tests]
-    ]
-    for file in change.files:
-        side = read_sides(file)[1]
-        if side.root is not None and side.language is not None and not side.is_test_file:
-            others += [
-                (file.path, test.line, test.qualified, count_words(test.body), test.name)
-                for test in list_called_tests(side.root, side.language, side.path)
-            ]
-        if side.root is not None and side.is_test_file:
-            others += [
-                (file.path, read_line_number(node), _find_lambda_name(node), count_words(node), "")
-                for node in walk(side.root)
-                if node.type in LAMBDAS and node.parent is not None and _find_lambda_name(node)
-            ]
-    if len(gone) * len(others) > MOST_PAIRS:
-        return []
-    found = []
-    for version in gone:
-        scored = [
-            (compute_similarity(version.bag, bag), path, line, name)
-            for path, line, name, bag, last in others
-            if len(bag) > 2 or last == version.test.name
-        ]
-        best = max(scored, default=None)
-        if best and best[0] >= _STILL_THERE:
-            found.append((version, best[1], best[2], format_excerpt(best[3])))
-    return found
-
-
-def _find_lambda_name(node: Node) -> str:
-    """The variable that a function is put into."""
-    parent = node.parent
-    if parent is None or parent.type not in ("variable_declarator", "short_var_declaration"):
-        return ""
-    return read_text(find_field(parent, "name", "left"))
 
 
 def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Tests that are gone although what they tested is still there."""
-    renamed = {id(version) for version, *_ in _find_renamed(change)}
+    renamed = {id(version) for version, *_ in find_renamed_tests(change)}
     names = find_removed_names(change) if match_tests(change).gone else frozenset()
     gone = [
         version
         for version in match_tests(change).gone
         if id(version) not in renamed
-        and not _moved_out(version.file.old_path, version.file.path)
+        and not is_moved_out(version.file.old_path, version.file.path)
         and not is_commented_out(version)
         and not _is_unreadable(version)
         and not _lost_subject(version, names)
@@ -146,10 +59,31 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             yield RuleViolation(file.path, 0, "A file of tests is deleted.")
         else:
             for version in mine:
-                detail = f"{version.name} is gone, though what it tests is still there."
-                yield RuleViolation(file.path, version.test.line, detail)
+                yield _report_gone(version, match_tests(change).came)
     yield from _find_deleted_subtests(change)
     yield from find_deleted_line_tests(change)
+
+
+def _report_gone(version: TestVersion, came: tuple[TestVersion, ...]) -> RuleViolation:
+    """A test that may have been written anew under a like name is asked about: what it finds less
+    than before only running shows."""
+    path, line, name = version.file.path, version.test.line, version.name
+    for other in came:
+        same_file = other.file is version.file and len(other.words) >= len(version.words)
+        if same_file and len(other.assertions) and _is_like_named(version, other):
+            said = f"{name} is gone, and {other.name} came: does that demand as much?"
+            return RuleViolation(path, line, said, "warn")
+    return RuleViolation(path, line, f"{name} is gone, though what it tests is still there.")
+
+
+def _is_like_named(one: TestVersion, other: TestVersion) -> bool:
+    """One name begins with the other."""
+    shorter, longer = sorted((one.test.name, other.test.name), key=len)
+    return len(shorter) >= _TELLING_NAME and longer.startswith(shorter)
+
+
+_TELLING_NAME = 8
+"""Characters of a name that more than one test has by chance less often."""
 
 
 def _find_deleted_subtests(change: Changeset) -> Iterator[RuleViolation]:

@@ -55,9 +55,18 @@ def _find_replaced_variable(old: TestVersion, new: TestVersion) -> str:
         if pair and roots & set(re.findall(r"\w+", read_text(pair[0])[:200])):
             roots |= set(re.findall(r"\w+", read_text(pair[1])[:200]))
     for name, value in after.items():
-        if name in roots and _FAKE.search(value) and not _FAKE.search(before.get(name, value)):
+        if name not in roots or not _FAKE.search(value) or _FAKE.search(before.get(name, value)):
+            continue
+        if not _is_library_type(value, new):
             return f"{name} = {value}"
     return ""
+
+
+def _is_library_type(value: str, version: TestVersion) -> bool:
+    """Java's own classes are what a test works with, not what it tests."""
+    found = re.search(r"\bmock\(\s*(\w+)\.class", value)
+    source = version.side.source.decode("utf-8", "replace")
+    return bool(found and re.search(rf"^import javax?\..*\.{found[1]};", source, re.MULTILINE))
 
 
 def _collect_assignments(node: Node) -> dict[str, str]:

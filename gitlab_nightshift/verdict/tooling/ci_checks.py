@@ -168,6 +168,8 @@ def _unfiltered(item: str, new: list[str]) -> bool:
     """A filter that went while its trigger stays starts the job more often, not less."""
     trigger, dot, rest = item.partition(".")
     key = rest.partition(":")[0]
+    if f"{trigger}.{key}: **" in new:  # matches what each other pattern does, and slashes
+        return True
     return bool(dot) and trigger in new and not any(i.startswith(f"{trigger}.{key}") for i in new)
 
 

@@ -212,3 +212,11 @@ def test_fewer_versions_are_only_told(raised: Judge) -> None:
     path = ".github/workflows/t.yml"
     [found] = raised({path: text}, {path: text.replace("'3.8', ", "")})
     assert (found.name, found.level) == ("ci-loosened", "warn")
+
+
+def test_a_wider_pattern_of_branches_runs_no_less(raised: Judge) -> None:
+    text = "on:\n  pull_request:\n    branches: ['*']\njobs: {t: {steps: [{run: pytest}]}}\n"
+    path = ".github/workflows/t.yml"
+    assert raised({path: text}, {path: text.replace("*", "**")}) == []
+    [found] = raised({path: text}, {path: text.replace("*", "main")})
+    assert found.name == "ci-loosened"

@@ -1,6 +1,9 @@
 """test-deleted, test-renamed-away, test-skipped."""
 
-from tests.support.pairs import Pair, read_pairs, wrong
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.reviewed_change import Context
+from tests.support.pairs import Pair, change_of, read_pairs, wrong
 from tests.support.tables import each
 
 FLAGS = frozenset(
@@ -1032,9 +1035,52 @@ class CartTest {
         assertEquals(0, Cart().total)
     }
 }
+=== honest | go: a test becomes a row of a table
+--- cart_test.go
+func TestTotal(t *testing.T) {
+	for _, c := range []struct{ in any; out string }{{1, "1"}} {
+		v := ToString(c.in)
+		c.Assert(v, qt.Equals, c.out)
+	}
+}
+
+func TestStringerToString(t *testing.T) {
+	c.Assert(ToString(foo{"bar"}), qt.Equals, "bar", qt.Commentf("not a pointer"))
+}
++++ cart_test.go
+func TestTotal(t *testing.T) {
+	for _, c := range []struct{ in any; out string }{{1, "1"}, {foo{"bar"}, "bar"}} {
+		v := ToString(c.in)
+		c.Assert(v, qt.Equals, c.out)
+	}
+}
 """
 
 
 @each("pair", read_pairs(PYTHON + SCRIPT + COMPILED))
 def test_what_is_gone_or_not_run(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)
+
+
+REWRITTEN = """=== | go: written anew under a like name
+--- cart_test.go
+func TestIndirectPointers(t *testing.T) {
+	assert.Equal(t, 13, ToInt(&x))
+}
++++ cart_test.go
+func TestIndirect(t *testing.T) {
+	for _, row := range []struct{ in, out any }{{x, 13}, {nil, nil}} {
+		v, ok := indirect(row.in)
+		assert.Equal(t, row.out, v)
+		assert.True(t, ok)
+	}
+}
+"""
+
+
+def test_a_test_that_may_have_been_rewritten_is_asked_about() -> None:
+    [pair] = read_pairs(REWRITTEN)
+    change = change_of(pair.before, pair.after)
+    [found] = [f for f in judge(change, Context(Settings())) if f.name in FLAGS]
+    assert (found.name, found.level) == ("test-deleted", "warn")
+    assert "TestIndirect came" in found.detail

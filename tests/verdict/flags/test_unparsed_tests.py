@@ -172,6 +172,13 @@ test_adds() {
   assertEquals 5 "$(total 2 3)"
   assertEquals 2 "$(total 2)"
 }
+=== honest | c: a mark of what is never reached compares nothing
+--- tests/test_cart.c
+        default:
+            assert(NULL);
++++ tests/test_cart.c
+        default:
+            panic("no such option");
 """
 
 

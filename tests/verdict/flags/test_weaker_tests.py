@@ -1170,6 +1170,44 @@ class ATest {
         Parser.parse("1")
     }
 }
+=== honest | java: a double of a class of Java's own
+--- src/test/java/ParserTest.java
+import java.nio.file.Path;
+class ParserTest {
+    @Test
+    void closes() {
+        Path path = Files.createTempFile("a", ".csv");
+        assertEquals(3, path.length());
+    }
+}
++++ src/test/java/ParserTest.java
+import java.nio.file.Path;
+class ParserTest {
+    @Test
+    void closes() {
+        Path path = mock(Path.class);
+        assertEquals(3, path.length());
+    }
+}
+=== test-loosened src/test/java/ParserTest.java | java: a double of what is tested
+--- src/test/java/ParserTest.java
+import com.shop.Path;
+class ParserTest {
+    @Test
+    void closes() {
+        Path path = Path.create("a");
+        assertEquals(3, path.length());
+    }
+}
++++ src/test/java/ParserTest.java
+import com.shop.Path;
+class ParserTest {
+    @Test
+    void closes() {
+        Path path = mock(Path.class);
+        assertEquals(3, path.length());
+    }
+}
 """
 
 
