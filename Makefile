@@ -14,7 +14,7 @@ PARTS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 NODE_PARTS := agents ci delegation demo gateway nights_agents report sandbox work
 NEEDED := $(if $(PART),$(if $(filter $(NODE_PARTS),$(firstword $(subst /, ,$(PART)))),$(NODE_TOOLS)),$(NODE_TOOLS))
 
-.PHONY: help demo test lint types imports unit docs quality bundle site installed lock clean
+.PHONY: help demo test lint types imports unit docs quality bundle site pictures installed lock clean
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ bundle: $(VENV)/installed ## dist/: the wheel, and one archive that runs in any 
 		dist/nightshift-$$($(BIN)/nightshift --version | cut -d' ' -f2)-x86_64.tar.gz
 	@cp requirements.lock dist/
 	@cd dist && sha256sum -- * > SHA256SUMS && cat SHA256SUMS
+
+pictures: $(VENV)/installed-dev ## The pictures of README, from a demo
+	@PYTHONPATH=. $(BIN)/python -m ci.site.pictures
 
 site: $(VENV)/installed-dev ## public/: the documentation as a site, with pages made from the code and from a demo
 	@PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "public/index.html"

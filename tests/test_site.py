@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ci.site.pictures import DOCS, draw_pictures, list_words
 from gitlab_nightshift.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -28,3 +29,9 @@ def test_the_site_is_built_with_the_pages_made_from_the_code(tmp_path: Path) -> 
 def _list_loaded(page: str) -> str:
     """What a browser would fetch for a page."""
     return " ".join(each for each in page.split("<") if "src=" in each or "stylesheet" in each)
+
+
+def test_the_pictures_say_what_a_night_says() -> None:
+    """Otherwise: `make pictures`."""
+    for name, picture in draw_pictures().items():
+        assert list_words(picture) == list_words((DOCS / name).read_text(encoding="utf-8"))

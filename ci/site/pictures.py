@@ -1,0 +1,91 @@
+"""The pictures of README, drawn from a demo that is run: `make pictures`.
+
+``docs/night.svg`` is the job log as GitLab shows it with its sections collapsed, and
+``docs/merge-request.svg`` what the reviewer finds first. A test holds their words to a demo.
+"""
+
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from gitlab_nightshift.demo.demo_night import open_demo
+from gitlab_nightshift.demo.terminal_view import render_demo
+from gitlab_nightshift.output.event_wire import KINDS, decode_event
+from gitlab_nightshift.report.job_log import JobLog
+from gitlab_nightshift.supervisor import SupervisorOptions, supervise
+
+DOCS = Path(__file__).parents[2] / "docs"
+WIDTH = 108
+_MARKER = re.compile(r"\x1b\[0Ksection_(start|end):[^\r]*\r\x1b\[0K")
+_STYLE = r"(?:\x1b\[[\d;]*m)*"
+_REQUEST = re.compile(rf"{_STYLE}\[night-shift/.*?(?=\n{_STYLE}Reasoning)", re.DOTALL)
+_OF_THIS_MACHINE = re.compile("isolation:|sandbox was tried")
+_STANDIN = re.compile(r"http://127\.0\.0\.1:\d+")
+
+
+def draw_pictures() -> dict[str, str]:
+    """The pictures of one demo, by file name. The demo prints as always."""
+    os.environ["no_proxy"] = "127.0.0.1"
+    with tempfile.TemporaryDirectory() as folder:
+        with open_demo(Path(folder), os.environ) as demo:
+            supervise(SupervisorOptions(demo.env, demo.checkout, None, {}, False))
+            shown = _REQUEST.search(render_demo(demo, True))
+        events = next(Path(folder).rglob("events.jsonl")).read_text(encoding="utf-8")
+    log = "\n".join(collapse(format_log(events)))
+    return {
+        "night.svg": _draw("night: the job log", log),
+        "merge-request.svg": _draw("merge request", shown[0] if shown else ""),
+    }
+
+
+def format_log(events: str) -> str:
+    """The job log in GitLab that these lines of ``events.jsonl`` become."""
+    stream = io.StringIO()
+    log = JobLog(True, True, str, stream=stream)
+    for line in events.splitlines():
+        record = {k: v for k, v in json.loads(line).items() if k not in ("time", "run_id")}
+        log(decode_event(json.dumps(record).encode(), tuple(KINDS)))
+    return stream.getvalue()
+
+
+def collapse(log: str) -> Iterator[str]:
+    """The lines that GitLab shows while all sections are closed: of each section its title."""
+    depth = 0
+    for line in log.split("\n"):
+        parts = _MARKER.split(line)  # text, then by turns: start or end, the text after it
+        shown = parts[0] if not depth else ""
+        for what, text in zip(parts[1::2], parts[2::2], strict=True):
+            depth += 1 if what == "start" else -1
+            shown += text if not depth or what == "start" else ""
+        if shown:
+            yield shown
+
+
+def list_words(picture: str) -> list[str]:
+    """What a picture says. Numbers (times, commits) differ from run to run, and the isolation from
+    machine to machine."""
+    parts = [
+        each.replace("&#160;", " ") for each in re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+    ]
+    said = " ".join(each for each in parts if not _OF_THIS_MACHINE.search(each))
+    return re.sub(r"\b[0-9a-f]{8,40}\b|\d+", "0", said).split()
+
+
+def _draw(title: str, text: str) -> str:
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(_STANDIN.sub("https://gitlab.example.com", text)))
+    return console.export_svg(title=title, unique_id=re.sub(r"\W+", "-", title))
+
+
+if __name__ == "__main__":
+    for name, picture in draw_pictures().items():
+        (DOCS / name).write_text(picture, encoding="utf-8")
+        sys.stdout.write(f"docs/{name}\n")
