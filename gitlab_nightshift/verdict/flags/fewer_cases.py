@@ -128,10 +128,7 @@ def _list_rows(node: Node) -> list[Node]:
 
 def _is_table(node: Node, version: TestVersion) -> bool:
     """A list that the test goes through: of its parametrization, a loop, ``each``."""
-    parent = node.parent
-    for _ in range(4):
-        if parent is not None and parent.type in _WRAPPERS:
-            parent = parent.parent
+    parent = _skip_wrappers(node.parent)
     if parent is None:
         return False
     if parent.type in _LOOPS:
@@ -147,6 +144,14 @@ def _is_table(node: Node, version: TestVersion) -> bool:
     return bool(name) and (
         bool(_TABLE_NAME.search(name)) or _is_gone_through(name, read_text(version.test.node))
     )
+
+
+def _skip_wrappers(node: Node | None) -> Node | None:
+    """What is around ``[…] as const`` and the like."""
+    for _ in range(4):
+        if node is not None and node.type in _WRAPPERS:
+            node = node.parent
+    return node
 
 
 _WRAPPERS = _TABLE.get_words("wrappers")
@@ -197,14 +202,8 @@ def _list_tables(side: Side) -> Iterator[tuple[str, tuple[int, _Rows]]]:
         return
     tests = {test.node.id for test in side.tests}
     for node in walk(side.root, lambda each: each.id not in tests):
-        if node.type in LISTS and node.parent is not None:
-            parent = node.parent
+        parent = _skip_wrappers(node.parent)
+        if node.type in LISTS and parent is not None:
             name = _find_variable_name(parent)
-            if (
-                not name
-                and parent.parent is not None
-                and parent.type in ("expression_list", "reference_expression")
-            ):
-                name = _find_variable_name(parent.parent)
             if name and (_TABLE_NAME.search(name) or (name.isupper() and _is_used(name, side))):
                 yield name, (read_line_number(node), [list_tokens(row) for row in _list_rows(node)])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from gitlab_nightshift.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.deleted_tests import is_commented_out
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
@@ -94,16 +95,14 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
     for group in version.test.groups:
         for mark in group.marks:
             if came[mark]:
-                yield RuleViolation(
-                    version.file.path,
-                    group.line,
-                    f"{format_excerpt(group.name)} is {_describe_mark(mark)}.",
-                )
+                detail = f"{format_excerpt(group.name)} is {_describe_mark(mark)}."
+                yield RuleViolation(version.file.path, group.line, detail, _rate(mark, old is None))
                 return
     for mark in version.test.marks:
         if came[mark]:
+            detail = f"{version.name} is {_describe_mark(mark)}."
             yield RuleViolation(
-                version.file.path, version.test.line, f"{version.name} is {_describe_mark(mark)}."
+                version.file.path, version.test.line, detail, _rate(mark, old is None)
             )
             return
     if version.test.body is None:
@@ -121,6 +120,17 @@ def _is_conditional(mark: str) -> bool:
     return bool(_CONDITIONAL.search(mark)) and not re.search(r"(?i)\(\s*(true|1|not false)\b", mark)
 
 
+def _rate(condition: str, new: bool) -> Level | None:
+    """Where a test cannot run is asked about: it still runs elsewhere; a feature that a new test
+    needs is its own."""
+    if _TURNED.search(condition):
+        return None
+    own_feature = new and "feature" in condition
+    return "warn" if own_feature or _ELSEWHERE.search(condition) else None
+
+
+_TURNED = _TABLE.get_pattern("turned")
+_ELSEWHERE = _TABLE.get_pattern("elsewhere")
 _CONDITIONAL = _TABLE.get_pattern("conditional")
 _ASKS_ENVIRONMENT = _TABLE.get_pattern("asks_environment")
 
@@ -253,13 +263,20 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
     if not _is_beside_tests(after):
         return
     gone = Counter(each.text.strip() for each in file.deleted)
+    had_feature = any(_OF_FEATURE.match(each) for each in gone)
     for added in file.added:
-        if _MARK_LINE.search(added.text[:_LONGEST]) and not gone[added.text.strip()]:
+        said = added.text.strip()
+        if not _MARK_LINE.search(added.text[:_LONGEST]) or gone[said]:
+            continue
+        if not (had_feature and _OF_FEATURE.match(said)):
+            whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
+            detail = f"The whole file is skipped now: {format_excerpt(said)}"
             yield RuleViolation(
-                file.path,
-                added.number,
-                f"The whole file is skipped now: {format_excerpt(added.text.strip())}",
+                file.path, added.number, detail, _rate(whole[:_LONGEST], file.status == "A")
             )
+
+
+_OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")
 
 
 def _is_beside_tests(side: Side) -> bool:

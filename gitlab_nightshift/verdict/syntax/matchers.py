@@ -160,9 +160,9 @@ def read_matcher(
         rank = max(
             min(rank, rank_expected(expected)), _rank_inner_condition(word, flip, links[0].args)
         )
-        yield build_assertion(
-            node, word, rank, (subject,), expected, flip, (*(links[0].args or ()), *parts)
-        )
+        left = find_left_operand(node) if start else None
+        looked_at = (left,) if left else links[0].args or ()
+        yield build_assertion(node, word, rank, (subject,), expected, flip, (*looked_at, *parts))
 
 
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())

@@ -49,8 +49,15 @@ def find_loosened_pipelines(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]
                     _build_key(file.path, name): _FileJob(job, file) for name, job in after.items()
                 }
     yield from _find_weaker_commands(old, new)
+    checking = {
+        _get_group(key)
+        for side in (old, new)
+        for key, each in side.items()
+        if _checks(each.job, _get_name(key))
+    }
     for key, before_ in old.items():
-        if after_ := new.get(key):
+        # What starts a pipeline that checks nothing (releases, triage of issues) does not matter.
+        if (after_ := new.get(key)) and _get_group(key) in checking:
             yield from _find_loosened_switches(key, before_.job, after_)
         yield from _find_lost_uses(key, before_, new)
 
@@ -58,6 +65,14 @@ def find_loosened_pipelines(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]
 def _build_key(path: str, name: str) -> str:
     group = "gitlab" if name and GITLAB.search(path) else path
     return f"{group} {name}"
+
+
+def _get_group(key: str) -> str:
+    return key.partition(" ")[0]
+
+
+def _get_name(key: str) -> str:
+    return key.partition(" ")[2]
 
 
 def _find_weaker_commands(
@@ -80,7 +95,7 @@ def _choose_flag(text: str, options: bool) -> str:
 
 
 def _build_violation(placed: _FileJob, key: str, text: str) -> RuleViolation:
-    name = key.partition(" ")[2].lstrip("$")
+    name = _get_name(key).lstrip("$")
     where = f"{name} {text}" if name else text
     return RuleViolation(placed.file.path, _find_line(placed.file, text, name), f"{where}.")
 
@@ -88,7 +103,7 @@ def _build_violation(placed: _FileJob, key: str, text: str) -> RuleViolation:
 def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterator[Flagged]:
     """Conditions under which a job counts; of a job that checks nothing they do not matter."""
     after = placed.job
-    name = key.partition(" ")[2]
+    name = _get_name(key)
     if not (name == "" or _checks(before, name) or _checks(after, name)):
         return
     texts = [
@@ -130,7 +145,11 @@ def _describe_narrowing(before: CiJob, after: CiJob, path: str) -> str:
     lost = [item for item in old if item not in new]
     gained = [item for item in new if item not in old]
     if GITHUB.search(path):
-        return _describe_lost_triggers(old, new)
+        same = [
+            [each.replace("pull_request_target", "pull_request") for each in side]
+            for side in (old, new)
+        ]
+        return _describe_lost_triggers(*same)
     if not old and gained:
         return f"runs less often: {format_items(gained)}"
     modern = any(i.startswith("only") for i in lost) and any(i.startswith("rules") for i in gained)
@@ -142,6 +161,11 @@ def _describe_narrowing(before: CiJob, after: CiJob, path: str) -> str:
     return ""
 
 
+def _name_alike(triggers: list[str]) -> list[str]:
+    """A pull request starts both kinds."""
+    return [each.replace("pull_request_target", "pull_request") for each in triggers]
+
+
 def _is_review(condition: str) -> bool:
     return bool(re.search(r"merge_request", condition, re.IGNORECASE))
 
@@ -150,7 +174,7 @@ def _describe_lost_triggers(old: list[str], new: list[str]) -> str:
     lost = [
         i
         for i in old
-        if i not in new and re.match(r"on (push|pull_request(_target)?|merge_group|schedule)\b", i)
+        if i not in new and re.match(r"on (push|pull_request|merge_group|schedule)\b", i)
     ]
     lost = [i for i in lost if not _unfiltered(i, new)]
     if lost:

@@ -1,5 +1,6 @@
 """Which commands check less than those that stood in their place."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -108,12 +109,16 @@ def find_lost_checks(old: Jobs, new: Jobs) -> Iterator[tuple[str, str]]:
     for job, commands in old.items():
         own = [c for c in new.get(job, ()) if c in fresh]
         for command in commands:
-            if not command.checks or command.text.strip() in {
-                c.text.strip() for c in new.get(job, ())
-            }:
+            left = {_strip_version(c.text) for c in new.get(job, ())}
+            if not command.checks or _strip_version(command.text) in left:
                 continue
             if text := _describe_replacement(command, own, fresh, has):
                 yield job, text
+
+
+def _strip_version(text: str) -> str:
+    """A command for each version of a language is one check: old versions go."""
+    return re.sub(r"--python-version[= ]\S+", "", text).strip()
 
 
 def _describe_replacement(

@@ -220,3 +220,26 @@ def test_a_wider_pattern_of_branches_runs_no_less(raised: Judge) -> None:
     assert raised({path: text}, {path: text.replace("*", "**")}) == []
     [found] = raised({path: text}, {path: text.replace("*", "main")})
     assert found.name == "ci-loosened"
+
+
+def test_what_starts_a_pipeline_that_checks_nothing_does_not_matter(raised: Judge) -> None:
+    text = "on: [push]\njobs: {ship: {steps: [{run: twine upload dist/*}]}}\n"
+    path = ".github/workflows/ship.yml"
+    assert raised({path: text}, {path: text.replace("push", "release")}) == []
+    checking = {path: text.replace("twine upload dist/*", "pytest")}
+    assert raised(checking, {path: checking[path].replace("push", "release")}) != []
+
+
+def test_an_old_version_of_the_language_may_go(raised: Judge) -> None:
+    lines = ["mypy --python-version=3.10 src", "mypy --python-version=3.9 src", "ruff check"]
+    old = {"Makefile": "lint:\n" + "".join(f"\t{line}\n" for line in lines)}
+    assert raised(old, {"Makefile": old["Makefile"].replace(f"\t{lines[1]}\n", "")}) == []
+    assert raised(old, {"Makefile": old["Makefile"].replace(f"\t{lines[2]}\n", "")}) != []
+
+
+def test_warnings_of_a_compiler(raised: Judge) -> None:
+    old = {"Makefile": "CFLAGS = -O2 -Wall -Werror\nall:\n\tcc $(CFLAGS) a.c\n"}
+    [found] = raised(old, {"Makefile": old["Makefile"].replace(" -Werror", "")})
+    assert (found.name, found.level) == ("linter-loosened", "fail")
+    assert raised(old, {"Makefile": old["Makefile"].replace("-Wall", "-Wall -Wno-unused")}) != []
+    assert raised(old, {"Makefile": old["Makefile"].replace("-Wall", "-Wall -Wextra")}) == []

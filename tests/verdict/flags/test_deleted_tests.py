@@ -1084,3 +1084,21 @@ def test_a_test_that_may_have_been_rewritten_is_asked_about() -> None:
     [found] = [f for f in judge(change, Context(Settings())) if f.name in FLAGS]
     assert (found.name, found.level) == ("test-deleted", "warn")
     assert "TestIndirect came" in found.detail
+
+
+def rate_skip(condition: str) -> str | None:
+    """The level at which a test under this condition is reported."""
+    body = "def test_it():\n    assert total([1]) == 1\n"
+    change = change_of(
+        {"test_a.py": body}, {"test_a.py": f"@pytest.mark.skipif({condition})\n{body}"}
+    )
+    [found] = judge(change, Context(Settings()))
+    return found.level
+
+
+def test_a_test_that_cannot_run_elsewhere_is_asked_about() -> None:
+    assert rate_skip('sys.platform == "win32", reason="no sh"') == "warn"
+    assert rate_skip("os.geteuid() == 0, reason='root'") == "warn"
+    assert rate_skip('sys.platform != "win32"') == "fail"
+    assert rate_skip("os.environ.get('CI')") == "fail"
+    assert rate_skip("True") == "fail"

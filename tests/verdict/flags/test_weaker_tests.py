@@ -1208,6 +1208,55 @@ class ParserTest {
         assertEquals(3, path.length());
     }
 }
+=== honest | rust: a test of equality
++++ src/key.rs
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_static_eq() {
+        assert_eq!(Key::from_static("a"), Key::from_static("a"));
+    }
+}
+=== honest | go: what has got the address of a value may have changed it
++++ decoder_test.go
+func TestDefaultsHaveNoEffect(t *testing.T) {
+	expected := D{}
+	d := D{}
+	decoder.Decode(&d, data)
+	if !reflect.DeepEqual(expected, d) {
+		t.Errorf("got %v", d)
+	}
+}
+=== honest | ruby: a method with arguments is no constant
++++ spec/cookie_spec.rb
+describe "cookie" do
+  it "considers the scheme" do
+    cookie("; secure").valid?(URI.parse("https://www.example.org/")).must_equal true
+  end
+end
+=== honest | ts: a table becomes constant
+--- test/parse.test.ts
+describe("parse", () => {
+  const tests = [
+    { input: "a", out: "a" },
+    { input: "b", out: "b" },
+  ];
+  for (const t of tests) {
+    test(t.input, () => { expect(parse(t.input)).toBe(t.out); });
+  }
+});
++++ test/parse.test.ts
+describe("parse", () => {
+  const tests = [
+    { input: "a", out: "a" },
+    { input: "b", out: "b" },
+  ] as const;
+  for (const t of tests) {
+    test(t.input, () => { expect(parse(t.input)).toBe(t.out); });
+  }
+});
 """
 
 
