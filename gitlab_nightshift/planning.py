@@ -3,6 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -39,11 +40,13 @@ from gitlab_nightshift.records import (
     Bundle,
     Outcome,
     Plan,
+    TaskRequest,
     read_record,
     write_record,
 )
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.session import Session, locate_product
+from gitlab_nightshift.upkeep_planning import PlannedUpkeep, plan_upkeep, read_upkeep_plan
 from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Commands
 from gitlab_nightshift.work.cost_bounds import check_bounds
 from gitlab_nightshift.work_setup import (
@@ -58,21 +61,23 @@ PAUSE_MARK = "<!-- nightshift-pause -->"
 
 @dataclass(frozen=True)
 class _PlanInputs:
-    """What is known before the plan: the checkout, and what GitLab says; ``notes`` say what was
-    looked after before."""
+    """What is known before the plan: the checkout, and what GitLab says. ``upkeep`` is for an open
+    merge request, ``notes`` say what was rebased."""
 
     facts: CheckoutFacts
     start: TriggerContext
     memory: Memory
+    upkeep: TaskRequest | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan, the session that it holds for, and what an earlier try has left for it."""
+    """A plan, its session and inputs, and what an earlier try has left for it."""
 
     session: Session
     plan: Plan
+    inputs: _PlanInputs
     earlier: EarlierRun | None = None
 
 
@@ -87,7 +92,7 @@ def _begin(session: Session) -> _PlanInputs:
     if begun.heard or not begun.project or not _allows_upkeep(session, memory):
         return _PlanInputs(facts, begun, memory)
     request, notes = look_after(session, begun.project, memory.opened)
-    return _PlanInputs(facts, replace(begun, heard=request), memory, notes)
+    return _PlanInputs(facts, begun, memory, request, notes)
 
 
 def _allows_upkeep(session: Session, memory: Memory) -> bool:
@@ -115,7 +120,17 @@ def run_plan_stage(session: Session, *, whole: bool) -> Iterator[PlannedRun]:
 def plan(session: Session) -> Plan:
     """The plan stage alone."""
     with run_plan_stage(session, whole=False) as planned:
+        pass
+    with run_upkeep_plan(session, planned):
         return planned.plan
+
+
+def run_upkeep_plan(
+    session: Session, night: PlannedRun
+) -> AbstractContextManager[PlannedUpkeep | None]:
+    """What is done before the night; where there was an earlier try, that one has done it."""
+    found, request = night.inputs, None if night.earlier else night.inputs.upkeep
+    return plan_upkeep(session, found.start.project, found.memory, request)
 
 
 def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRun:
@@ -142,15 +157,13 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
     tonight = project and not earlier and not session.settings.rehearse
     if project and tonight:
         made = _add_skips(session, made, project)
-    if not tell_taken_up(session, made, heard) and request and request.upkeep:
-        # What nobody can count would be done every night.
-        made = replace(made, skip="an open merge request could not be told that it is looked after")
+    tell_taken_up(session, made, heard)
     _write_plan(session, made, verify)
     if project and not made.skip:
         confirm_orders(project, orders, made)
     if made.pausing and project and tonight:
         _tell_pause(session, project, made)
-    return PlannedRun(session, made, earlier)
+    return PlannedRun(session, made, begun, earlier)
 
 
 def _find_earlier_run(
@@ -281,6 +294,8 @@ def emit_run_started(session: Session) -> None:
     session.emit(RunStarted(project, facts))
 
 
-def read_plan(session: Session, file: str | None) -> Plan:
-    """The plan of an earlier stage."""
-    return read_record(Plan, locate_product(session, file, "plan.json"))
+def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
+    """The plan of an earlier stage, and that of the upkeep before it."""
+    place = locate_product(session, file, "plan.json")
+    made = read_record(Plan, place)
+    return made, read_upkeep_plan(made, place)

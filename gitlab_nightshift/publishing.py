@@ -1,5 +1,6 @@
 """The publish stage as a session runs it: at the end of a run, or from an earlier job's bundle."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,8 @@ from gitlab_nightshift.comment_runs import (
 )
 from gitlab_nightshift.dashboard_runs import update_dashboard
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
-from gitlab_nightshift.events import GateApproved, RunEnded, StepEnded, StepStarted
+from gitlab_nightshift.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
+from gitlab_nightshift.gitlab import ApiError
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.earlier_nights import find_last_outcome
@@ -35,7 +37,9 @@ from gitlab_nightshift.records import (
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.outcome_message import CHANGES
 from gitlab_nightshift.report.report_files import read_patch, write_results
+from gitlab_nightshift.report.result_files import UPKEEP
 from gitlab_nightshift.report.run_result import build_run_result
+from gitlab_nightshift.report.upkeep_result import read_upkeep_result
 from gitlab_nightshift.repository.taken_checkout import refuse_changed
 from gitlab_nightshift.session import Session, locate_product
 from gitlab_nightshift.system.disk_space import report_full_disk
@@ -116,8 +120,8 @@ def publish_again(
             raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
         # Its logs stay where they are, in that job's artifacts.
         bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
-    triggered = bool(session.job.trigger_payload)
-    begun = start(session) if triggered else find_begun_upkeep(session, bundle)
+    _publish_upkeep(session, folder, bundle, from_job, approved_by)
+    begun = start(session) if session.job.trigger_payload else TriggerContext()
     if why := _find_skip_reason(bundle, begun):
         skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
         return finish_run(session, folder, skipped, None)
@@ -125,6 +129,53 @@ def publish_again(
         dry = there.settings.dry_run
         published = None if dry else _publish_now(there, folder, approved_by, begun.request)
     return finish_run(session, folder, bundle, published, begun.request)
+
+
+def _publish_upkeep(
+    session: Session, night: Path, bundle: Bundle, from_job: str | None, approved_by: str
+) -> None:
+    """Publish what the same run has done for an open merge request. Nothing that goes wrong there
+    stops the night's own."""
+    there = replace(session, results=session.results / UPKEEP)
+    try:
+        folder = _find_upkeep_bundle(there, night, from_job)
+        made = read_record(Bundle, folder / "bundle.json") if folder else None
+        if folder and made and made.run_id == bundle.run_id:
+            _publish_commit(session, there, folder, made, approved_by)
+    except NightshiftError as error:
+        session.emit(Note(f"upkeep is not published: {error.message}", warning=True))
+
+
+def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> Path | None:
+    if from_job is None:
+        folder = night.parent / UPKEEP / "bundle"
+        if not folder.exists():
+            return None
+        return shutil.copytree(folder, session.results / "bundle")
+    try:
+        return _fetch_job_bundle(session, from_job, f"{UPKEEP}/bundle")
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def _publish_commit(
+    session: Session, there: Session, folder: Path, bundle: Bundle, approved_by: str
+) -> None:
+    """Publish one more commit, and answer; ``there`` has the folder of its results."""
+    begun = find_begun_upkeep(session, bundle)
+    if begun.request is None:
+        raise NightshiftError(Code.PUBLISH, "this run has begun none")
+    published = None
+    if why := _find_skip_reason(bundle, begun):
+        bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
+    else:
+        with take_up_request(session, begun.request) as standing:
+            if not standing.settings.dry_run:
+                kept = replace(standing, results=there.results)
+                published = _publish_now(kept, folder, approved_by, begun.request)
+    tell_ended(session, begun.request, build_run_result(bundle, published), bundle, published)
 
 
 def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
@@ -168,8 +219,8 @@ def _check_approver(session: Session) -> str:
     return login
 
 
-def _fetch_job_bundle(session: Session, name: str) -> Path:
-    """The bundle of another job of this pipeline."""
+def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:
+    """A bundle of another job of this pipeline."""
     job, token = session.job, session.secrets.gitlab_token
     if not token:
         raise build_missing_token_error()
@@ -177,7 +228,7 @@ def _fetch_job_bundle(session: Session, name: str) -> Path:
         raise build_config_error("--from-job: works in a job of a GitLab pipeline only")
     folder = session.results / "bundle"
     project = open_project(job.server_url, job.project_id, token)
-    fetch_bundle(project, job.run_id, name, f"{session.settings.output_dir}/bundle", folder)
+    fetch_bundle(project, job.run_id, name, f"{session.settings.output_dir}/{place}", folder)
     return folder
 
 
@@ -199,7 +250,8 @@ def finish_run(
     """Write what the run leaves, answer who asked for it, and say the last line. ``folder`` holds
     the bundle."""
     job = session.job
-    result = build_run_result(bundle, published, job.project_path, job.pipeline_url)
+    upkeep = read_upkeep_result(session.results)
+    result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep)
     session.logs.reserve.release()
     try:
         with report_full_disk(session.results):

@@ -55,7 +55,7 @@ def test_result_json_has_the_keys_of_the_contract() -> None:
         category_used is_fallback files_scanned files_scanned_at_least total_cost_usd total_tokens
         assumed_cost_usd assumed_tokens total_duration_s isolation beads
         project pipeline_url started_at scheduled title change commands evidence flags gates notes
-        attempts said version""".split()
+        attempts said upkeep version""".split()
     data = json.loads(to_json(RESULT))
     assert list(data) == names
     assert data["version"] == RESULT_VERSION == 2

@@ -19,6 +19,7 @@ from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.gateway.gateway_config import to_bytes
 from gitlab_nightshift.output.channel import OutputChannel
+from gitlab_nightshift.planning import PlannedRun
 from gitlab_nightshift.processes.publish_data import pack_source
 from gitlab_nightshift.processes.settings_data import pack_settings
 from gitlab_nightshift.processes.work_data import pack_work_place
@@ -44,8 +45,8 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The answer: ``status`` is the exit status where nothing follows and there is nothing to
-    report; ``night`` what comes next, ``notify`` who is told how it ended. Without the first two a
-    bundle says why the run has failed."""
+    report; ``night`` what comes next, ``upkeep`` what comes before that, ``notify`` who is told how
+    it ended. Without the first two a bundle says why the run has failed."""
     answer: dict[str, Any] = {}
     status = run_guarded(lambda: _run_plan(inputs, answer), inputs["env"])
     return {**answer, "status": status} if status else answer
@@ -58,8 +59,9 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     there = RunFolder(Path(inputs["checkout"]), Path(inputs["private"]))
     session = open_session(call, there, tuple(inputs["machine"]), OutputChannel(inputs["outlet"]))
     if inputs["alone"]:
-        made = planning.read_plan(session, inputs["plan"])
+        made, upkeep = planning.read_plans(session, inputs["plan"])
         planning.emit_run_started(session)
+        answer["upkeep"] = upkeep and _plan_work_alone(session, upkeep)
         answer["night"] = _plan_work_alone(session, made)
         return 0
     planning.emit_run_started(session)
@@ -86,7 +88,17 @@ def _plan_night(session: Session) -> dict[str, Any]:
             return {"notify": {}}  # people were told by the earlier try
         work = {"plan": dataclasses.asdict(made)} if earlier else _pack_work(there, made)
         night = {**work, "publish": _pack_publish(there, made)}
-    return {"night": {**night, "stand": _find_required_commit(session, made)}}
+    night["stand"] = _find_required_commit(session, made)
+    return {"night": night, "upkeep": _plan_upkeep(session, planned)}
+
+
+def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None:
+    with planning.run_upkeep_plan(session, planned) as upkeep:
+        if upkeep is None:
+            return None
+        publish = {**_pack_publish(upkeep.session, upkeep.plan), "dashboard": False}
+        night = {**_pack_work(upkeep.session, upkeep.plan), "publish": publish}
+    return {**night, "stand": _find_required_commit(session, upkeep.plan)}
 
 
 def _plan_work_alone(session: Session, made: Plan) -> dict[str, Any]:

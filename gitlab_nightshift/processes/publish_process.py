@@ -49,7 +49,8 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
         bundle = replace(bundle, usage=make_record(Usage, inputs["usage"]))
     result = build_run_result(bundle, published)
     tell_ended(session, request, result, bundle, published)
-    update_dashboard(session, result)
+    if inputs["dashboard"]:
+        update_dashboard(session, result)
     return 0
 
 

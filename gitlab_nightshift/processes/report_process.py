@@ -13,6 +13,7 @@ from gitlab_nightshift.records import Bundle, Publication, Usage, read_own
 from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.report.report_files import read_patch, render_result_files
 from gitlab_nightshift.report.run_result import build_run_result
+from gitlab_nightshift.report.upkeep_result import read_upkeep_result
 from gitlab_nightshift.system.supervised_process import serve_stage
 
 
@@ -31,7 +32,8 @@ def _run_report(inputs: Mapping[str, Any]) -> int:
     there = results / "published.json"
     published = read_own(Publication, there) if there.exists() else None
     bundle = _with_usage(bundle, inputs["usage"])
-    result = build_run_result(bundle, published, inputs["project"], inputs["pipeline_url"])
+    upkeep = read_upkeep_result(results)
+    result = build_run_result(bundle, published, inputs["project"], inputs["pipeline_url"], upkeep)
     patch = read_patch(results / "bundle")
     files = render_result_files(result, patch, inputs["report_url"])
     for line in inputs["warnings"]:

@@ -16,7 +16,8 @@ from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.output.sent_logs import open_logs
 from gitlab_nightshift.processes.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.processes.work_data import unpack_work_place
-from gitlab_nightshift.records import Plan, build_adapter
+from gitlab_nightshift.records import BeadResult, Plan, build_adapter
+from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.repository.taken_checkout import TakenCheckout
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
@@ -47,7 +48,8 @@ def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
     control = socket.socket(fileno=inputs["control"])
     gateway = RemoteGateway(control, outlet) if inputs["gateway"] else None
     plan = build_adapter(Plan).validate_python(inputs["plan"])
-    work(plan, place, gateway, outlet.send_record, _choose_workflow(plan, place))
+    before = [make_record(BeadResult, each) for each in inputs["before"]]
+    work(plan, place, gateway, outlet.send_record, _choose_workflow(plan, place), before)
     return 0
 
 

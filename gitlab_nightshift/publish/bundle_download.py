@@ -22,6 +22,10 @@ def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: 
     number = project.find_newest_job(pipeline, job)
     if number is None:
         raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
-    folder.mkdir()
-    for name, most in FILES.items():
-        (folder / name).write_bytes(project.download_artifact(number, f"{place}/{name}", most))
+    files = {
+        name: project.download_artifact(number, f"{place}/{name}", most)
+        for name, most in FILES.items()
+    }
+    folder.mkdir(parents=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)

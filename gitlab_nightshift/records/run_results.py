@@ -107,6 +107,18 @@ class AgentStatements:
 
 
 @dataclass(frozen=True)
+class UpkeepResult:
+    """What was done for an open merge request of an earlier night, before new work."""
+
+    outcome: Outcome
+    error_code: str = ""
+    reason: str = ""
+    mr_url: str = ""
+    commit_sha: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class RunResult:
     """The whole run."""
 
@@ -163,6 +175,8 @@ class RunResult:
     attempts: tuple[AttemptResult, ...] = ()
     said: AgentStatements | None = None
     """Null where nothing is proposed."""
+    upkeep: UpkeepResult | None = None
+    """Null where nothing was done before new work. Its beads and cost are among those above."""
     version: int = RESULT_VERSION
 
     @property

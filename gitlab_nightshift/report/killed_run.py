@@ -66,6 +66,7 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     are redacted already. Raises OSError.
     """
     from gitlab_nightshift.redaction import Redactor
+    from gitlab_nightshift.report.upkeep_result import read_upkeep_result
 
     summary = _read_summary(results / "events.jsonl")
     if not summary.run or summary.ended or read_kept(RunResult, results / "result.json"):
@@ -76,7 +77,8 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
         bundle, outcome=Outcome.FAILED, error_code=Code.TERMINATED.value, reason=f"{why}; {_COST}"
     )
     published = read_kept(Publication, results / "published.json")
-    result = build_run_result(bundle, published, summary.project)
+    upkeep = read_upkeep_result(results)
+    result = build_run_result(bundle, published, summary.project, upkeep=upkeep)
     write_results(results, result, read_patch(results / "bundle"), Redactor(()))
 
 

@@ -13,6 +13,8 @@ from gitlab_nightshift.system.raw_logs import move_logs
 
 RESULTS, EARLIER, OUTPUT = "results", "earlier", "output"
 """In the private folder: results so far, those of earlier stages, and where they belong."""
+UPKEEP = "upkeep"
+"""In the results: what was done for an open merge request, before new work."""
 
 
 def set_aside(private: Path, output: Path) -> None:
@@ -69,6 +71,15 @@ def _move(whole: Path, output: Path, part: Path) -> None:
             raise
         shutil.copytree(whole, part, symlinks=True)
         part.rename(output)
+
+
+def move_upkeep(results: Path) -> None:
+    """Put what was done before new work into a folder of its own."""
+    place = results / UPKEEP
+    place.mkdir(exist_ok=True)
+    for name in ("bundle", "published.json"):
+        if (results / name).exists():
+            (results / name).rename(place / name)
 
 
 def recover_results(private: Path, why: str = "killed", run_id: str = "unknown") -> None:

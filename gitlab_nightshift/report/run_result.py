@@ -17,6 +17,7 @@ from gitlab_nightshift.records import (
     Proposal,
     Publication,
     RunResult,
+    UpkeepResult,
     Verdict,
     build_command_finding,
     build_evidence_finding,
@@ -28,9 +29,14 @@ _FALLBACK = compile_lazily(r".*\(fallback from (.*)\)", re.DOTALL)
 
 
 def build_run_result(
-    bundle: Bundle, published: Publication | None, project: str = "", pipeline_url: str = ""
+    bundle: Bundle,
+    published: Publication | None,
+    project: str = "",
+    pipeline_url: str = "",
+    upkeep: UpkeepResult | None = None,
 ) -> RunResult:
-    """Bundle and publication as the result of the whole run, which ran for this ``project``."""
+    """Bundle and publication as the result of the whole run, which ran for this ``project``, with
+    the ``upkeep`` before it."""
     last: Bundle | Publication = published or bundle
     error_code, reason = last.error_code, last.reason
     if bundle.incomplete and last.outcome is not Outcome.FAILED:
@@ -41,7 +47,7 @@ def build_run_result(
         outcome=last.outcome,
         error_code=error_code,
         reason=reason,
-        summary=bundle.summary,
+        summary=_describe_work(bundle, upkeep),
         task=bundle.task,
         mr_url=published.mr_url if published else "",
         branch=published.branch if published else "",
@@ -55,7 +61,7 @@ def build_run_result(
         total_tokens=bundle.usage.tokens,
         assumed_cost_usd=bundle.usage.assumed_usd,
         assumed_tokens=bundle.usage.assumed_tokens,
-        total_duration_s=bundle.duration_s,
+        total_duration_s=bundle.duration_s + (upkeep.duration_s if upkeep else 0.0),
         isolation=bundle.isolation,
         beads=bundle.beads,
         project=project,
@@ -63,8 +69,14 @@ def build_run_result(
         started_at=_compute_start(bundle),
         scheduled=_find_scheduled(bundle),
         attempts=_list_attempts(bundle),
+        upkeep=upkeep,
         **_describe_proposal(bundle.proposal, published),
     )
+
+
+def _describe_work(bundle: Bundle, upkeep: UpkeepResult | None) -> str:
+    done = f"upkeep: {format_line(upkeep.reason, 500)}" if upkeep else ""
+    return "\n".join(filter(None, (bundle.summary, done)))
 
 
 def _compute_start(bundle: Bundle) -> str:

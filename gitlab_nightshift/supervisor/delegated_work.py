@@ -16,7 +16,7 @@ from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.supervisor.failure_records import build_killed_error
 from gitlab_nightshift.supervisor.output_pipes import Pipes
-from gitlab_nightshift.supervisor.stage_calls import Stages, Worker
+from gitlab_nightshift.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.file_names import choose_short_parent
@@ -58,9 +58,10 @@ class DelegatedWork:
         if not work["second"]:
             first.no_second = work["no_second"]
             return first
-        second = _with_less(work["second"], first.figures)
+        second = {**work["second"]}
+        second["gateway"] = limit_budget(second["gateway"], first.figures)
         done = self._run_agent(work, second, source, str(why))
-        done.figures = _add_figures(first.figures, done.figures)
+        done.figures = add_figures(first.figures, done.figures)
         return done
 
     def _run_agent(
@@ -123,21 +124,3 @@ class DelegatedWork:
                 ),
                 prepared,
             )
-
-
-def _with_less(agent: dict[str, Any], used: UsageFigures | None) -> dict[str, Any]:
-    """The second agent's limits: less what the first one has used."""
-    config = agent["gateway"]
-    if not used or not config:
-        return agent
-    usd, tokens = config["budget_usd"], config["budget_tokens"]
-    spent = (used.usd or 0.0) + used.pending_usd
-    left = {
-        "budget_usd": usd and max(usd - spent, 0.0),
-        "budget_tokens": tokens and max(tokens - used.tokens - used.pending_tokens, 0),
-    }
-    return {**agent, "gateway": {**config, **left}}
-
-
-def _add_figures(one: UsageFigures | None, other: UsageFigures | None) -> UsageFigures | None:
-    return one + other if one and other else one or other

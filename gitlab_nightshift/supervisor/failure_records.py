@@ -12,6 +12,7 @@ from gitlab_nightshift.records import Bundle, Outcome, Publication, RunResult, U
 from gitlab_nightshift.report.killed_run import build_partial_bundle, read_kept
 from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.report.run_result import build_run_result
+from gitlab_nightshift.report.upkeep_result import read_upkeep_result
 
 OF_WORK = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
 """How a run can end before it is published."""
@@ -77,7 +78,8 @@ def write_result(
     assert bundle
     bundle = replace(bundle, usage=usage or bundle.usage)
     published = read_kept(Publication, results / _PUBLISHED)
-    result = build_run_result(bundle, published, project, pipeline_url)
+    upkeep = read_upkeep_result(results)
+    result = build_run_result(bundle, published, project, pipeline_url, upkeep)
     write_results(results, result, read_patch(results / "bundle"), Redactor(values))
     return result
 

@@ -30,9 +30,12 @@ OF_RUN = (
     Sender("plan", _UNKNOWN, _ALL),
     Sender("work", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
     Sender("publish", _UNKNOWN, _ALL),
+    Sender("work-2", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
+    Sender("publish-2", _UNKNOWN, _ALL),
     Sender("report", _UNKNOWN, _ALL, (("result.json", "result"), *_REPORTS)),
 )
-"""The senders of a run, with what each may send, in the order in which they begin."""
+"""The senders of a run, with what each may send, in the order in which they begin. New work is
+the second one where an open merge request is looked after before."""
 _TASK = (*_BUNDLE, ("failed.patch", "patch"))
 OF_DELEGATION = (
     Sender("prepare", _UNKNOWN, _ALL, (("plan.json", "plan"),), logs=True),

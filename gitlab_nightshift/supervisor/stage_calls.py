@@ -121,12 +121,12 @@ class Stages:
         ``more`` are descriptors that it gets besides its end of a pipe to the redactor. What it
         prints is dropped. ``prefix`` goes before its command, ``data`` is what it starts with.
         """
-        outlet = self._pipes.take(sender)
+        outlet, stage = self._pipes.take(sender), module or sender
         given = {"outlet": outlet, **(more or {})}
         try:
             process = StageProcess(
-                f"gitlab_nightshift.processes.{module or sender}_process",
-                self._own if sender in WITH_NETWORK else remove_proxies(self._own),
+                f"gitlab_nightshift.processes.{stage}_process",
+                self._own if stage in WITH_NETWORK else remove_proxies(self._own),
                 data,
                 descriptors=given.values(),
                 quiet=more is not None,
@@ -176,6 +176,24 @@ def build_usage(figures: UsageFigures) -> Usage:
         assumed_usd=figures.assumed_usd + figures.pending_usd,
         assumed_tokens=figures.assumed_tokens + figures.pending_tokens,
     )
+
+
+def limit_budget(config: dict[str, Any] | None, used: UsageFigures | None) -> dict[str, Any] | None:
+    """A gateway's configuration with the limits less what was used before."""
+    if not used or not config:
+        return config
+    usd, tokens = config["budget_usd"], config["budget_tokens"]
+    spent = (used.usd or 0.0) + used.pending_usd
+    left = {
+        "budget_usd": usd and max(usd - spent, 0.0),
+        "budget_tokens": tokens and max(tokens - used.tokens - used.pending_tokens, 0),
+    }
+    return {**config, **left}
+
+
+def add_figures(one: UsageFigures | None, other: UsageFigures | None) -> UsageFigures | None:
+    """The sum of what two gateways have counted, as far as there were any."""
+    return one + other if one and other else one or other
 
 
 @contextlib.contextmanager

@@ -11,13 +11,12 @@ from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError, to_exit_status
 from gitlab_nightshift.events import read_clock
+from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.job import read_job, read_secrets
-from gitlab_nightshift.records import Bundle, Outcome, Usage
+from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Usage
 from gitlab_nightshift.report.annotations import build_report_url
-from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.commit_switch import check_out_temporarily
+from gitlab_nightshift.report.result_files import move_upkeep
 from gitlab_nightshift.repository.state_folder import OWN, hold
-from gitlab_nightshift.repository.taken_checkout import take
 from gitlab_nightshift.run_folder import (
     RunFolder,
     mend,
@@ -40,20 +39,22 @@ from gitlab_nightshift.supervisor.failure_records import (
 )
 from gitlab_nightshift.supervisor.notifying import notify
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
+from gitlab_nightshift.supervisor.run_checkout import check_out_for, take_checkout
 from gitlab_nightshift.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
     Worker,
+    add_figures,
     build_usage,
     has_key,
     hide_key_values,
+    limit_budget,
     remove_proxies,
 )
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper
-from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.prepared_folders import prepare
 
 
@@ -93,6 +94,8 @@ class _Run:
         self._machine = read_machine_secrets(start.env)
         self._values = (*read_secrets(start.env).values, *self._machine)
         self._usage: Usage | None = None
+        self._figures: UsageFigures | None = None
+        self._before: tuple[BeadResult, ...] = ()
         self._warnings: list[str] = []
         self.output: Path | None = None
 
@@ -113,6 +116,9 @@ class _Run:
             self.output = read_output_path(self._there)  # before work, which might write it
             if "status" in answer:
                 return int(answer["status"])
+            if upkeep := answer.get("upkeep"):
+                self._look_after(upkeep, work)
+                work = stack.enter_context(self._open_worker("work-2"))
             if night := answer.get("night"):
                 self._run_night(night, work)
             status = self._report()
@@ -120,10 +126,10 @@ class _Run:
             return status
 
     @contextlib.contextmanager
-    def _open_worker(self) -> Iterator[Worker]:
-        start, there = self._start, self._there
+    def _open_worker(self, sender: str = "work") -> Iterator[Worker]:
+        start, there, self._sender = self._start, self._there, sender
         with (
-            prepare(there.checkout, there.private) as self._prepared,
+            prepare(there.checkout, there.private, sender) as self._prepared,
             contextlib.closing(hold(there.checkout, there.private.parent)) as self._held,
             find_places(
                 start.env,
@@ -137,7 +143,7 @@ class _Run:
             lock = {"lock": self._held.lock}
             data = {"ahead": likely and wanted.isolation != "none"}
             begun = self._stages.open_worker(
-                "work", "work", confine, lock, likely=likely, data=data
+                sender, "work", confine, lock, likely=likely, data=data
             )
             with begun as worker:
                 yield worker
@@ -174,9 +180,17 @@ class _Run:
 
     # --- work and publish -------------------------------------------------------------------------
 
+    def _look_after(self, upkeep: Mapping[str, Any], work: Worker) -> None:
+        """Do what an open merge request needs. Whatever becomes of it, new work follows, and gets
+        what is left of the budget."""
+        self._run_night(upkeep, work)
+        if bundle := read_bundle(self._there.results):
+            self._before = bundle.beads
+        move_upkeep(self._there.results)
+
     def _run_night(self, night: Mapping[str, Any], work: Worker) -> None:
         try:
-            with self._check_out_temporarily(night["stand"]):
+            with check_out_for(night["stand"], self._start.env, self._there):
                 bundle = self._run_work(night, work) if "place" in night else self._go_on(night)
                 if self._signals.stopped and not bundle.error_code:
                     self._fail(self._signals.stopped)
@@ -185,29 +199,21 @@ class _Run:
         except NightshiftError as error:
             self._fail(error, night["plan"])
 
-    @contextlib.contextmanager
-    def _check_out_temporarily(self, stand: Mapping[str, str] | None) -> Iterator[None]:
-        """Within the block the commit that a comment's task is about is checked out."""
-        if stand is None:
-            yield
-            return
-        path = build_search_path(self._start.env, self._there.checkout)
-        git = git_verbs.build_isolated_git(self._there.private / "standing-git", path)
-        pack = Path(stand["pack"]).read_bytes()
-        with check_out_temporarily(git, self._there.checkout, stand["commit"], pack):
-            yield
-
     def _run_work(self, night: Mapping[str, Any], work: Worker) -> Bundle:
         if stopped := self._signals.stopped:
             raise stopped
         inputs = {"plan": night["plan"], "place": night["place"]}
-        inputs |= {"prepared": self._prepared.to_data(), "taken": self._take_checkout(night)}
+        inputs["before"] = [dataclasses.asdict(each) for each in self._before]
+        taken = take_checkout(self._held, night, self._start.env, self._there)
+        inputs |= {"prepared": self._prepared.to_data(), "taken": taken}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
         with self._signals.stop_after(late, "work did not end at its deadline"):
-            answer, figures = work.run(inputs, night["gateway"], self._start.env)
-        self._pipes.wait("work")
-        self._usage = build_usage(figures) if figures else None
+            gateway = limit_budget(night["gateway"], self._figures)
+            answer, figures = work.run(inputs, gateway, self._start.env)
+        self._pipes.wait(self._sender)
+        self._figures = add_figures(self._figures, figures)
+        self._usage = build_usage(self._figures) if self._figures else None
         # Where nothing confines work it could have written this in the name of publish.
         (self._there.results / "published.json").unlink(missing_ok=True)
         error = self._signals.stopped or build_killed_error("work")
@@ -223,21 +229,6 @@ class _Run:
         if bundle := read_own_bundle(self._there.results, night["plan"]):
             return bundle
         raise build_killed_error("plan")
-
-    def _take_checkout(self, night: Mapping[str, Any]) -> dict[str, Any]:
-        place, env = night["place"], self._start.env
-        path = build_search_path(env, self._there.checkout)
-        taken = take(
-            self._held,
-            self._there.checkout.resolve(),
-            git=git_verbs.build_isolated_git(self._there.private / "taking-git", path),
-            machine=git_verbs.with_machine_config(
-                self._there.private / "machine-git", path, Path(place["home"])
-            ),
-            output_dir=place["settings"]["values"]["output_dir"],
-            run_id=night["plan"]["run_id"],
-        )
-        return taken.to_data()
 
     def _put_back(self, *why: str) -> None:
         """Put the checkout back, whatever has become of work."""
@@ -263,9 +254,10 @@ class _Run:
             "checkout": str(self._there.checkout),
             "private": str(self._there.private),
         }
-        with self._stages.open_stage("publish") as publish:
+        sender = self._sender.replace("work", "publish")
+        with self._stages.open_stage(sender, module="publish") as publish:
             publish.run(config)
-        self._pipes.wait("publish")
+        self._pipes.wait(sender)
         if ready and not (self._there.results / "published.json").exists():
             write_unpublished(self._there.results, bundle)
 

@@ -1,5 +1,6 @@
 """What the run has spent and how long it has: checked before every bead, watched during it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -84,7 +85,8 @@ class Ledger:
         return Stop(Outcome.FAILED, "the run's deadline is reached", Code.TIMEOUT)
 
 
-def open_ledger(plan: Plan, seconds: float | None) -> Ledger:
-    """A ledger for a run that may take ``seconds`` (None: no deadline)."""
+def open_ledger(plan: Plan, seconds: float | None, before: Iterable[BeadResult] = ()) -> Ledger:
+    """A ledger for a run that may take ``seconds`` (None: no deadline), and has had beads
+    ``before``."""
     deadline = None if seconds is None else read_clock() + seconds
-    return Ledger(plan.max_budget_usd, plan.max_tokens, deadline)
+    return Ledger(plan.max_budget_usd, plan.max_tokens, deadline, results=list(before))

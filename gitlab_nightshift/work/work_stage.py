@@ -1,14 +1,14 @@
 """The work stage: a plan goes in, a bundle comes out, whatever happens in between."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.records import Bundle, Outcome, Plan, to_json
+from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Plan, to_json
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.system.environment import build_search_path
@@ -72,8 +72,10 @@ def work(
     gateway: RemoteGateway | None,
     keep: Keep,
     workflow: Workflow = NIGHT,
+    before: Iterable[BeadResult] = (),
 ) -> Bundle:
     """Run the night, or another workflow; ``keep`` gets ``change.patch`` and ``bundle.json``.
+    The beads ``before`` it count, too.
 
     Never raises: the bundle's outcome says so where there was a failure, a signal or a defect of
     this program.
@@ -82,7 +84,7 @@ def work(
     work is not lost.
     """
     started = read_clock()
-    ledger = open_ledger(plan, place.seconds)
+    ledger = open_ledger(plan, place.seconds, before)
     place.logs.reserve.hold()
 
     def write(ending: Ending) -> Bundle:

@@ -1,0 +1,46 @@
+"""The checkout of a run: at the commit that its work is about, and taken away from agents."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.commit_switch import check_out_temporarily
+from gitlab_nightshift.repository.state_folder import LockedStateFolder
+from gitlab_nightshift.repository.taken_checkout import take
+from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.system.environment import build_search_path
+
+
+@contextlib.contextmanager
+def check_out_for(
+    stand: Mapping[str, str] | None, env: Mapping[str, str], there: RunFolder
+) -> Iterator[None]:
+    """Within the block the commit that a task is about is checked out; None: the job's own."""
+    if stand is None:
+        yield
+        return
+    path = build_search_path(env, there.checkout)
+    git = git_verbs.build_isolated_git(there.private / "standing-git", path)
+    pack = Path(stand["pack"]).read_bytes()
+    with check_out_temporarily(git, there.checkout, stand["commit"], pack):
+        yield
+
+
+def take_checkout(
+    held: LockedStateFolder, night: Mapping[str, Any], env: Mapping[str, str], there: RunFolder
+) -> dict[str, Any]:
+    """Take the checkout for the work of a night, as JSON for its process."""
+    place, path = night["place"], build_search_path(env, there.checkout)
+    taken = take(
+        held,
+        there.checkout.resolve(),
+        git=git_verbs.build_isolated_git(there.private / "taking-git", path),
+        machine=git_verbs.with_machine_config(
+            there.private / "machine-git", path, Path(place["home"])
+        ),
+        output_dir=place["settings"]["values"]["output_dir"],
+        run_id=night["plan"]["run_id"],
+    )
+    return taken.to_data()

@@ -1,0 +1,68 @@
+"""The plan for an open merge request of an earlier night, which is looked after before new work."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gitlab_nightshift.comment_runs import take_up_request, tell_taken_up
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.events import Note
+from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.plan.plan_stage import add_findings, make_plan
+from gitlab_nightshift.publishing import read_checkout_facts
+from gitlab_nightshift.records import Plan, TaskRequest, read_record, write_record
+from gitlab_nightshift.report.result_files import UPKEEP
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.work_setup import find_verify_commands
+
+
+@dataclass(frozen=True)
+class PlannedUpkeep:
+    """A plan of its own, and the session that it holds for."""
+
+    session: Session
+    plan: Plan
+
+
+@contextlib.contextmanager
+def plan_upkeep(
+    session: Session, project: Project | None, memory: Memory, request: TaskRequest | None
+) -> Iterator[PlannedUpkeep | None]:
+    """Write ``upkeep/plan.json``; within, the checkout stands on the merge request's branch. None
+    where there is nothing to do, or it cannot be done: no night fails by it."""
+    if project is None or request is None:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            there = stack.enter_context(take_up_request(session, request))
+            found = _plan_request(there, project, memory, request)
+        except NightshiftError as error:
+            session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
+            found = None
+        yield found
+
+
+def _plan_request(
+    session: Session, project: Project, memory: Memory, request: TaskRequest
+) -> PlannedUpkeep | None:
+    facts = read_checkout_facts(session)
+    commands = find_verify_commands(session, request).commands
+    made = make_plan(session.settings, session.job, facts, project, memory, commands)
+    made = replace(add_findings(made, session.settings, facts, ()), request=request)
+    if not tell_taken_up(session, made, request):  # what nobody can count would be done every night
+        session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
+        return None
+    (session.results / UPKEEP).mkdir()
+    write_record(session.results / UPKEEP / "plan.json", made)
+    session.emit(Note(f"before new work: {request.upkeep} of !{request.place.iid}"))
+    return PlannedUpkeep(session, made)
+
+
+def read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
+    """The plan beside that of the night, ``file``, where the same run has made one."""
+    place = file.parent / UPKEEP / "plan.json"
+    made = read_record(Plan, place) if place.exists() else None
+    return made if made and made.run_id == night.run_id else None
