@@ -34,6 +34,7 @@ from gitlab_nightshift.records import (
     TaskRequest,
     map_texts,
 )
+from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
 from gitlab_nightshift.repository.private_repository import create_private_repository
@@ -212,11 +213,26 @@ def add_request_to_plan(made: Plan, heard: Heard | None) -> Plan:
 def tell_taken_up(session: Session, made: Plan, heard: Heard | None) -> bool:
     """Say in the thread that it begins, or why it does not. True where all of it could be said."""
     if isinstance(heard, DeclinedRequest):
-        text = thread_reply.render_declined_reply(heard.why, heard.place, session.job)
-        return _answer(session, heard.place, text)
+        return _decline(session, heard)
     if isinstance(heard, TaskRequest) and not made.skip:
         return _answer_all(session, heard, thread_reply.render_started_reply)
     return True
+
+
+def tell_failed(session: Session, bundle: Bundle) -> None:
+    """Answer the comment whose run has failed before its work, or has lost it. The comment is read
+    once more: it may not have been until then."""
+    if not (session.job.trigger_payload and session.secrets.gitlab_token):
+        return
+    try:
+        heard = start(session).heard
+    except NightshiftError as error:
+        session.emit(Note(f"no answer in the thread: {error.message}", warning=True))
+        return
+    if isinstance(heard, DeclinedRequest):
+        _decline(session, heard)
+    elif isinstance(heard, TaskRequest):
+        tell_ended(session, heard, build_run_result(bundle, None), bundle, None)
 
 
 def tell_ended(
@@ -235,6 +251,11 @@ def tell_ended(
         _answer_all(session, request, functools.partial(thread_reply.render_result_reply, ending))
 
 
+def _decline(session: Session, heard: DeclinedRequest) -> bool:
+    text = thread_reply.render_declined_reply(heard.why, heard.place, session.job)
+    return _answer(session, heard.place, text)
+
+
 def _answer_all(
     session: Session,
     request: TaskRequest,
@@ -246,8 +267,8 @@ def _answer_all(
 
 
 def _answer(session: Session, place: CommentAddress, body: str) -> bool:
-    """Post a reply, or give the one that this run has posted before another text. False where it
-    could not be done: nothing of a run fails by it."""
+    """Post a reply, or give the one that is there another text. False where it could not be done:
+    nothing of a run fails by it."""
     job, text = session.job, session.redact(body)
     try:
         token = session.secrets.gitlab_token
@@ -259,7 +280,7 @@ def _answer(session: Session, place: CommentAddress, body: str) -> bool:
 
 
 def _write_answer(threads: Threads, place: CommentAddress, text: str, run_id: str) -> bool:
-    """One answer of a run at a place, which is updated."""
+    """One answer to a comment, which is updated; one of each run where there is no comment."""
     own = threads.read_own_id()
     thread = threads.find_thread(place) if place.note else None
     if place.note and thread is None:
@@ -267,7 +288,7 @@ def _write_answer(threads: Threads, place: CommentAddress, text: str, run_id: st
     said = thread.comments if thread else threads.list_newest(place)
     for each in said:
         reply = read_reply_marker(each.body) if each.author_id == own else None
-        if reply and (reply.note, reply.run_id) == (place.note, run_id):
+        if reply and reply.note == place.note and (place.note or reply.run_id == run_id):
             if each.body != text:
                 threads.edit_comment(place, each.id, text)
             return True

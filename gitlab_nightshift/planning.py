@@ -15,9 +15,11 @@ from gitlab_nightshift.comment_runs import (
     look_after,
     start,
     take_up_request,
+    tell_failed,
     tell_taken_up,
 )
 from gitlab_nightshift.dashboard_runs import DashboardOrders, confirm_orders, read_orders
+from gitlab_nightshift.early_bundles import build_failed_bundle
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.events import (
     Note,
@@ -37,8 +39,6 @@ from gitlab_nightshift.policy.night_gates import describe_closed_gates
 from gitlab_nightshift.publish.merge_request import check_templates
 from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.records import (
-    Bundle,
-    Outcome,
     Plan,
     TaskRequest,
     read_record,
@@ -119,10 +119,14 @@ def run_plan_stage(session: Session, *, whole: bool) -> Iterator[PlannedRun]:
 
 def plan(session: Session) -> Plan:
     """The plan stage alone."""
-    with run_plan_stage(session, whole=False) as planned:
-        pass
-    with run_upkeep_plan(session, planned):
-        return planned.plan
+    try:
+        with run_plan_stage(session, whole=False) as planned:
+            pass
+        with run_upkeep_plan(session, planned):
+            return planned.plan
+    except (NightshiftError, Interruption) as error:
+        tell_failed(session, build_failed_bundle(session, error))
+        raise
 
 
 def run_upkeep_plan(
@@ -248,34 +252,6 @@ def preview(session: Session, made: Plan) -> dict[str, str]:
     run = functools.partial(session.git.run, cwd=session.checkout)
     sources = BriefSources(made, session.checkout, run, place.build_commands, coverage=False)
     return preview_prompts(place, made, make_brief(sources))
-
-
-def write_failed_bundle(session: Session, error: NightshiftError | Interruption) -> None:
-    """Write the bundle of a run that has ended before its work."""
-    made = Bundle(
-        run_id=session.job.run_id,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        base_sha=session.job.commit_sha,
-        target_branch=session.settings.target_branch or session.job.default_branch,
-        outcome=Outcome.FAILED,
-        reason=error.message if isinstance(error, NightshiftError) else "stopped by a signal",
-        error_code=error.code.value,
-    )
-    _write_bundle(session, made)
-
-
-def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
-    """Write what an earlier try has left as this one's products."""
-    _write_bundle(session, earlier.bundle)
-    (session.results / "bundle/change.patch").write_bytes(earlier.patch)
-    if earlier.published:
-        write_record(session.results / "published.json", earlier.published)
-
-
-def _write_bundle(session: Session, made: Bundle) -> None:
-    folder = session.results / "bundle"
-    folder.mkdir(exist_ok=True)
-    write_record(folder / "bundle.json", made)
 
 
 def emit_run_started(session: Session) -> None:

@@ -12,6 +12,7 @@ from gitlab_nightshift.comment_runs import (
     start,
     take_up_request,
     tell_ended,
+    tell_failed,
 )
 from gitlab_nightshift.dashboard_runs import update_dashboard
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
@@ -190,6 +191,7 @@ def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -
         error_code=error.code.value,
     )
     finish_run(session, session.results / "bundle", made, None)
+    tell_failed(session, made)
 
 
 def _find_skip_reason(bundle: Bundle, begun: TriggerContext) -> str:

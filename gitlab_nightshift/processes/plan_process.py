@@ -15,6 +15,7 @@ from gitlab_nightshift import planning
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.comment_runs import PACK, take_up_request
 from gitlab_nightshift.dashboard_runs import is_dashboard_written
+from gitlab_nightshift.early_bundles import write_earlier_run, write_failed_bundle
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.gateway.gateway_config import to_bytes
@@ -69,9 +70,9 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     try:
         answer |= _plan_night(session)
     except (NightshiftError, Interruption) as error:
-        planning.write_failed_bundle(session, error)
+        write_failed_bundle(session, error)
     except Exception as error:
-        planning.write_failed_bundle(session, _build_failure(session, error))
+        write_failed_bundle(session, _build_failure(session, error))
     return 0
 
 
@@ -83,7 +84,7 @@ def _plan_night(session: Session) -> dict[str, Any]:
     with planning.run_plan_stage(session, whole=True) as planned:
         there, made, earlier = planned.session, planned.plan, planned.earlier
         if earlier:
-            planning.write_earlier_run(session, earlier)
+            write_earlier_run(session, earlier)
         if earlier and not earlier.ready:
             return {"notify": {}}  # people were told by the earlier try
         work = {"plan": dataclasses.asdict(made)} if earlier else _pack_work(there, made)

@@ -180,7 +180,7 @@ class _Run:
 
     # --- work and publish -------------------------------------------------------------------------
 
-    def _look_after(self, upkeep: Mapping[str, Any], work: Worker) -> None:
+    def _look_after(self, upkeep: dict[str, Any], work: Worker) -> None:
         """Do what an open merge request needs. Whatever becomes of it, new work follows, and gets
         what is left of the budget."""
         self._run_night(upkeep, work)
@@ -188,16 +188,17 @@ class _Run:
             self._before = bundle.beads
         move_upkeep(self._there.results)
 
-    def _run_night(self, night: Mapping[str, Any], work: Worker) -> None:
+    def _run_night(self, night: dict[str, Any], work: Worker) -> None:
         try:
             with check_out_for(night["stand"], self._start.env, self._there):
                 bundle = self._run_work(night, work) if "place" in night else self._go_on(night)
                 if self._signals.stopped and not bundle.error_code:
                     self._fail(self._signals.stopped)
-                if night["publish"]:
-                    self._publish(night["publish"], bundle)
+                self._publish(night, bundle)
         except NightshiftError as error:
             self._fail(error, night["plan"])
+            if failed := read_bundle(self._there.results):
+                self._publish(night, failed)
 
     def _run_work(self, night: Mapping[str, Any], work: Worker) -> Bundle:
         if stopped := self._signals.stopped:
@@ -238,8 +239,10 @@ class _Run:
         except (NightshiftError, OSError) as error:
             warn(f"the checkout is not put back: {error}")
 
-    def _publish(self, inputs: Mapping[str, Any], bundle: Bundle) -> None:
-        """Publish what is ready, answer who asked for the run, and keep the dashboard."""
+    def _publish(self, night: dict[str, Any], bundle: Bundle) -> None:
+        """Publish what is ready, answer who asked for the run, and keep the dashboard; once."""
+        if not (inputs := night.pop("publish", None)):
+            return
         ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
         ready = ready and not inputs["dry_run"] and not self._signals.stopped
         if self._pipes.gone or not (ready or inputs["request"] or inputs["dashboard"]):
@@ -256,7 +259,7 @@ class _Run:
         }
         sender = self._sender.replace("work", "publish")
         with self._stages.open_stage(sender, module="publish") as publish:
-            publish.run(config)
+            publish.run(config, heeding=ready)  # who asked is told of a run that was stopped
         self._pipes.wait(sender)
         if ready and not (self._there.results / "published.json").exists():
             write_unpublished(self._there.results, bundle)

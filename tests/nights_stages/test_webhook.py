@@ -193,7 +193,7 @@ def test_a_task_can_be_asked_for_again_after_a_refusal_and_a_failure(tmp_path: P
         issue.notes[0] = mended
         sent = body(shop, issue, mended)
         shop.env["CI_PIPELINE_ID"] = "4712"
-        shop.gitlab.fail_next("POST", "/discussions/", 403, {"message": "403 Forbidden"}, times=1)
+        shop.gitlab.fail_next("PUT", "/notes/", 403, {"message": "403 Forbidden"}, times=1)
         done = triggered(shop, sent, **ONCE)
         assert "warning: no answer in the thread: " in done.log
         assert done.exit_status == 8
@@ -201,7 +201,7 @@ def test_a_task_can_be_asked_for_again_after_a_refusal_and_a_failure(tmp_path: P
         shop.agent.script(GOOD)
         assert triggered(shop, sent).exit_status == 0
         assert len(shop.merge_requests) == 1
-        _, opened = replies(shop, issue)
+        [opened] = replies(shop, issue)
         assert failed.startswith("The night shift could not do this (`E_TEST_FAILED`): the task co")
         assert "@all" not in failed
         assert "#1" not in failed
