@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.retry import Clock
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ MOST_JOBS, MOST_FILES = 3, 30
 TAIL, LARGEST_LOG = 3_000, 20_000_000
 """Bytes of a job's log: what is kept of its end, and what is read at most."""
 REBASE_TRIES, REBASE_PAUSE_S = 15, 2.0
+_HUNK = compile_lazily(r"(?m)^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 OWN_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
 """Reasons that the commit can be to blame for; a runner that is gone is none of them."""
 
@@ -74,10 +76,25 @@ class Reviews:
 
     def read_diff(self, iid: int) -> str:
         """The diff, as far as GitLab shows it on one page."""
+        pairs = ((row.get("new_path"), row.get("diff")) for row in self._list_diffs(iid))
+        return "\n".join(f"--- {path}\n{str(diff or '').rstrip()}" for path, diff in pairs)
+
+    def find_shown_lines(self, iid: int, path: str, line: int) -> tuple[int, int] | None:
+        """The first and the last of the lines around this one that the diff shows together; None
+        where it does not show it."""
+        diffs = (
+            str(row.get("diff")) for row in self._list_diffs(iid) if row.get("new_path") == path
+        )
+        for found in (hunk for diff in diffs for hunk in _HUNK.finditer(diff)):
+            first, count = int(found[1]), int(found[2] or 1)
+            if first <= line < first + count:
+                return first, first + count - 1
+        return None
+
+    def _list_diffs(self, iid: int) -> list[dict[str, Any]]:
         at = f"{self._project}/merge_requests/{iid}/diffs"
         rows = self._client.http_list(at, query_data={"per_page": MOST_FILES}, get_all=False)
-        pairs = ((row.get("new_path"), row.get("diff")) for row in rows if isinstance(row, dict))
-        return "\n".join(f"--- {path}\n{str(diff or '').rstrip()}" for path, diff in pairs)
+        return [row for row in rows if isinstance(row, dict)]
 
     def rebase(self, iid: int) -> str:
         """Have GitLab put the branch onto its target; why it could not, "" where it did."""

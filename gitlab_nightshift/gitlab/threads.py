@@ -27,11 +27,21 @@ _UPKEEP = compile_lazily(
 
 
 @dataclass(frozen=True)
+class DiffLine:
+    """Where a comment stands on a diff: a line of a file at the commit ``head``."""
+
+    path: str
+    line: int
+    head: str
+
+
+@dataclass(frozen=True)
 class Comment:
     """A comment as GitLab has it. Only members of the project can see ``internal`` ones.
 
     ``resolvable`` is one of a thread that people resolve, ``spot`` where in the diff it stands
-    (``src/a.py:3-5``), ``created_at`` its time, ISO 8601.
+    (``src/a.py:3-5``), ``at`` the same for the last line, where the change has not removed it,
+    ``created_at`` its time, ISO 8601.
     """
 
     id: int
@@ -43,6 +53,7 @@ class Comment:
     resolvable: bool = False
     resolved: bool = False
     spot: str = ""
+    at: DiffLine | None = None
     created_at: str = ""
 
 
@@ -241,8 +252,17 @@ def _read_comment(data: Mapping[str, Any]) -> Comment:
         resolvable=data.get("resolvable") is True,
         resolved=data.get("resolved") is True,
         spot=read_spot(data.get("position")),
+        at=_read_diff_line(data.get("position")),
         created_at=str(data.get("created_at") or ""),
     )
+
+
+def _read_diff_line(position: Any) -> DiffLine | None:
+    data = position if isinstance(position, dict) else {}
+    path, line, head = (data.get(name) for name in ("new_path", "new_line", "head_sha"))
+    if not (isinstance(path, str) and type(line) is int and isinstance(head, str)):
+        return None
+    return DiffLine(path, line, head)
 
 
 def read_spot(position: Any) -> str:

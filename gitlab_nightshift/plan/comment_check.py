@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab import DEVELOPER, NIGHT_LABEL, Project
+from gitlab_nightshift.gitlab import DEVELOPER, NIGHT_LABEL, MergeRequest, Project
 from gitlab_nightshift.gitlab.threads import Comment, Noteable, Thread, read_reply_marker
 from gitlab_nightshift.plan.conversation import collect_context
 from gitlab_nightshift.plan.quotes import quote_texts
@@ -15,7 +15,7 @@ from gitlab_nightshift.plan.trigger import (
     is_command,
     parse_command,
 )
-from gitlab_nightshift.records import CommentAddress, TaskRequest
+from gitlab_nightshift.records import CommentAddress, DiffSpot, TaskRequest
 from gitlab_nightshift.settings import Settings
 
 Redact = Callable[[str], str]
@@ -44,6 +44,7 @@ def read_request(
     )
     if not isinstance(found, TaskRequest):
         return found
+    found = replace(found, spot=_find_spot(found, thread, project))
     parts = collect_context(found, comment, thread, noteable, project, settings)
     return replace(found, context=quote_texts([(name, redact(text)) for name, text in parts]))
 
@@ -118,14 +119,30 @@ def _add_branch(request: TaskRequest, project: Project, settings: Settings) -> T
     found = project.find_merge_request(request.place.iid)
     if found is None:
         raise build_config_error("its branch is in another project")
-    if not settings.policy.on_peoples_mrs:
-        if not found.source_branch.startswith(settings.branch_prefix):
-            raise build_config_error(
-                f"its branch does not begin with {settings.branch_prefix}, and "
-                "policy.on_peoples_mrs is false"
-            )
-        if not found.marker and NIGHT_LABEL not in found.labels:
-            raise build_config_error("this merge request is not one of the night shift's")
+    why, allowed = _describe_foreign(found, settings), settings.policy.on_peoples_mrs
+    if why and not allowed:
+        raise build_config_error(why)
     if found.state != "opened":
         raise build_config_error(f"this merge request is {found.state}")
-    return replace(request, branch=found.source_branch, head=found.sha)
+    suggest = bool(why) and allowed == "suggest"
+    return replace(request, branch=found.source_branch, head=found.sha, suggest=suggest)
+
+
+def _describe_foreign(found: MergeRequest, settings: Settings) -> str:
+    """Why a merge request is none of this program's; "" where it is."""
+    prefix = settings.branch_prefix
+    if not found.source_branch.startswith(prefix):
+        return f"its branch does not begin with {prefix}, and policy.on_peoples_mrs is false"
+    if not found.marker and NIGHT_LABEL not in found.labels:
+        return "this merge request is not one of the night shift's"
+    return ""
+
+
+def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSpot | None:
+    """Where in the diff a thread stands, and what is shown there; None for another thread, and for
+    one on an older diff."""
+    at = thread.comments[0].at
+    if not request.suggest or at is None or at.head != request.head:
+        return None
+    shown = project.reviews.find_shown_lines(request.place.iid, at.path, at.line)
+    return DiffSpot(at.path, at.line, *shown) if shown else None

@@ -1,12 +1,14 @@
-"""One more commit on the branch of a merge request of this program: fast forward, or not at all."""
+"""What follows on an open merge request: one more commit on its branch, fast forward or not at all;
+or a suggestion, where the branch is left to people."""
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab import MergeRequest
 from gitlab_nightshift.publish.branch_push import push_on
 from gitlab_nightshift.publish.publish_context import PublishContext
+from gitlab_nightshift.publish.suggestion import MOST_LINES, render_suggestion
 from gitlab_nightshift.records import Outcome, Publication, TaskRequest
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.private_repository import Repository, read_diff_text
 
 
 def add_commit(
@@ -30,6 +32,27 @@ def add_commit(
         )
     context.session.emit(Note(f"Branch {request.branch} has one commit more ({commit[:12]})."))
     return _build_added_publication(found, commit, run_id)
+
+
+def suggest_change(
+    repository: Repository, tree: str, run_id: str, request: TaskRequest, context: PublishContext
+) -> Publication:
+    """The change as the answer to the comment shall show it; nothing is pushed."""
+    found = context.project.find_merge_request(request.place.iid)
+    if found is None or found.state != "opened" or found.sha != context.base:
+        return _build_skipped_publication(
+            run_id, "the merge request has moved or was closed since the work began"
+        )
+    patch, wide = (read_diff_text(repository, context.base, tree, n) for n in (3, MOST_LINES))
+    return Publication(
+        run_id=run_id,
+        outcome=Outcome.MR_READY,
+        reason=f"suggested in merge request !{found.iid}",
+        mr_url=found.web_url,
+        mr_iid=found.iid,
+        title=found.title,
+        suggestion=context.session.redact(render_suggestion(patch, wide, request.spot)),
+    )
 
 
 def _find_taken_over(request: TaskRequest, context: PublishContext) -> str:

@@ -20,7 +20,7 @@ from gitlab_nightshift.publish.branch_push import push_commit, retry_transfer
 from gitlab_nightshift.publish.bundle_check import read_files
 from gitlab_nightshift.publish.description import render_description
 from gitlab_nightshift.publish.escaping import clean
-from gitlab_nightshift.publish.follow_up import add_commit
+from gitlab_nightshift.publish.follow_up import add_commit, suggest_change
 from gitlab_nightshift.publish.publish_context import PublishContext, choose_author
 from gitlab_nightshift.publish.rebuilt_bundle import (
     examine,
@@ -105,9 +105,12 @@ def _add_follow_up(
     context: PublishContext,
     request: TaskRequest,
 ) -> Publication:
-    """The change as one more commit on the branch that it was made on."""
+    """The change as one more commit on the branch that it was made on, or as a suggestion."""
     if (needed := to_approve(proposal.gates)) and not context.approved_by:
         return _request_approval(bundle, needed, context)
+    if request.suggest:
+        tree = proposal.change.tree_id
+        return suggest_change(repository, tree, bundle.run_id, request, context)
     message = write_texts(bundle, proposal, context).message
     commit = _create_commit(bundle, proposal, message, repository, context)
     return add_commit(repository, commit, bundle.run_id, request, context)

@@ -70,6 +70,7 @@ def render_result_reply(
     parts = (
         f"{_describe_outcome(ended, place, answer)}.",
         to_markdown(answer.text, LONGEST_ANSWER) if answer else "",
+        ended.published.suggestion if ended.published else "",
         _describe_tests(bundle, result),
         _describe_report_link(job),
     )
@@ -101,6 +102,8 @@ def _describe_outcome(ended: RunEnding, place: CommentAddress, answer: ThreadAns
             return f"The night shift has opened !{published.mr_iid}"
         text = f"The night shift has added the commit {published.commit_sha[:12]}"
         return f"{text}{_describe_part(bundle, answer)}"
+    if published and published.suggestion:
+        return "The night shift suggests this change, and has pushed nothing"
     if result.outcome is Outcome.MR_READY and not is_failure(result.error_code):
         what = _describe_proposal(bundle)
         return f"Dry run, nothing was pushed. The night shift would propose {what}"

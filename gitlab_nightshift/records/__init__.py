@@ -22,7 +22,13 @@ from gitlab_nightshift.records.products import (
     Publication,
     SkippedCategory,
 )
-from gitlab_nightshift.records.request import CommentAddress, TaskRequest, UpkeepKind, Where
+from gitlab_nightshift.records.request import (
+    CommentAddress,
+    DiffSpot,
+    TaskRequest,
+    UpkeepKind,
+    Where,
+)
 from gitlab_nightshift.records.run_results import (
     RESULT_VERSION,
     AgentStatements,
@@ -87,6 +93,7 @@ __all__ = [
     "CommandResult",
     "CommentAddress",
     "Decision",
+    "DiffSpot",
     "Draft",
     "EvidenceFinding",
     "FailedAttemptRecord",

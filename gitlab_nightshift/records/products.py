@@ -188,7 +188,8 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Publication:
-    """Product of the publish stage: what is in GitLab now."""
+    """Product of the publish stage: what is in GitLab now. ``suggestion`` is the Markdown of a
+    change that is not pushed, but suggested where it was asked for."""
 
     run_id: str
     outcome: Outcome
@@ -200,4 +201,5 @@ class Publication:
     commit_sha: str = ""
     title: str = ""
     warnings: tuple[str, ...] = ()
+    suggestion: str = ""
     version: int = VERSION

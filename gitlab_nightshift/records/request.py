@@ -22,6 +22,17 @@ class CommentAddress:
 
 
 @dataclass(frozen=True)
+class DiffSpot:
+    """A commented line of a merge request's diff, as its head has it, and the ``first`` and the
+    ``last`` of the lines around it that the diff shows."""
+
+    path: str
+    line: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class TaskRequest:
     """A task of somebody who may give one, or of this program itself where ``upkeep`` says so.
 
@@ -29,7 +40,8 @@ class TaskRequest:
     of who asks, ``url`` the comment's address. ``provider``, ``model`` and ``test`` (a command of
     ``policy.test_commands`` with its arguments) are "" where the settings decide. ``branch`` and
     ``head`` (its commit) are those of the merge request to work on; "" for a new one. ``also`` are
-    further comments that are answered.
+    further comments that are answered. ``suggest``: nothing is pushed, the change is suggested in
+    the thread, which is that of ``spot``, None where it is no thread of the diff.
     """
 
     place: CommentAddress
@@ -45,3 +57,5 @@ class TaskRequest:
     head: str = ""
     also: tuple[CommentAddress, ...] = ()
     upkeep: UpkeepKind = ""
+    suggest: bool = False
+    spot: DiffSpot | None = None

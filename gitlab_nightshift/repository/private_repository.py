@@ -247,6 +247,12 @@ def build_diff_patch(repository: Repository, old: str, new: str) -> bytes:
     return repository.run("diff-tree", "-r", *PLAIN_DIFF, *shape, old, new)
 
 
+def read_diff_text(repository: Repository, old: str, new: str, around: int) -> str:
+    """The difference of two trees, for people, with so many lines around it. Raises GitError."""
+    shape = ("--patch", f"--unified={around}", "--src-prefix=a/", "--dst-prefix=b/")
+    return repository.run("diff-tree", "-r", *PLAIN_DIFF, *shape, old, new).decode(errors="replace")
+
+
 def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
     """The paths in which two trees differ, with their line counts. Raises GitError."""
     return tuple(file for file, _ in list_diff_entries(repository, old, new))

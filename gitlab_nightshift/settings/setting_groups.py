@@ -50,7 +50,7 @@ class Part(BaseModel):
         field = cls.model_fields[info.field_name or ""]
         if value is False and field.default == "off":
             return "off"
-        if isinstance(value, bool) and field.annotation is not bool:
+        if isinstance(value, bool) and not isinstance(field.default, bool):
             raise ValueError("another value than true or false is expected")
         return value
 
@@ -150,8 +150,9 @@ class Policy(Part):
     """Who may delegate in production without a person: the approval is theirs."""
     confidential_issues: bool = False
     """Take up comments on confidential issues and internal comments too."""
-    on_peoples_mrs: bool = False
-    """Add a commit to people's merge requests, too, where a comment there asks for it."""
+    on_peoples_mrs: bool | Literal["suggest"] = False
+    """Work on people's merge requests, too, where a comment there asks for it: `true` adds a commit
+    to their branch, `suggest` pushes nothing and suggests the change in the thread."""
     flags: dict[FlagName, FlagLevel] = {}
     """Red flag → `fail`, `warn`, `off`."""
     egress_hosts: list[OpenHost] = Field(default=[], max_length=100)

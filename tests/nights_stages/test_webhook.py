@@ -400,23 +400,57 @@ def assert_worked_on(shop: World, ada: User) -> None:
     assert subjects.splitlines()[0] == "By a person"
 
 
+def of_person(shop: World, ada: User) -> StandinMergeRequest:
+    """A merge request of a person: ``shop.py`` gets two lines."""
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+    seed = shop.folder / "seed"
+    (seed / "shop.py").write_text("def total(prices, discount=0):\n    return 0\n")
+    git(seed, *identity, "commit", "-qam", "Make it free")
+    git(seed, "push", "-q", str(shop.project.bare_repository), "HEAD:feature/x")
+    mr = StandinMergeRequest(
+        70_001, 1, f"{shop.project.web_url}/-/merge_requests/1", ada, "feature/x", "main", "Free",
+        "For a week.<!-- hidden -->", shop.commit("feature/x"),
+    )  # fmt: skip
+    shop.project.merge_requests.append(mr)
+    return mr
+
+
+def test_a_change_to_a_persons_merge_request_is_suggested(tmp_path: Path) -> None:
+    """In the thread of a line that it changes; elsewhere as a folded patch. Nothing is pushed."""
+    mend = [("sh", "sed -i 's/return 0/return sum(prices)/' shop.py")]
+    script = plays(GOOD, {"implement": mend})
+    with world(tmp_path, script, config=f"{CONFIG}  on_peoples_mrs: suggest\n") as shop:
+        ada = member(shop)
+        mr, before = of_person(shop, ada), heads(shop)
+        spot = {
+            "new_path": "shop.py", "old_path": "shop.py", "new_line": 1, "head_sha": mr.sha,
+        }  # fmt: skip
+        sent = written(shop, mr, ada, COMMAND, resolvable=True, position=spot)
+        done = triggered(shop, sent)
+        assert (done.exit_status, shop.result["outcome"]) == (0, "MR_READY"), done.log
+        [answer] = replies(shop, mr)
+        assert answer.startswith("The night shift suggests this change, and has pushed nothing.")
+        lines = ["def total(prices, discount=0):", "    return sum(prices)"]
+        assert "\n\n" + "\n".join(["```suggestion:-0+1", *lines, "```"]) + "\n\n" in answer
+        triggered(shop, sent, CI_PIPELINE_ID="4712")
+        assert len(replies(shop, mr)) == 1, "it is taken up once"
+
+        shop.agent.script(plays(script, {"implement": [*mend, append("test_shop.py", MORE)]}))
+        assert asking(shop, ada)(COMMAND).exit_status == 0
+        folded = replies(shop, mr)[-1].partition("<details>")[2]
+        assert "\n```diff\ndiff --git a/shop.py b/shop.py\n" in folded
+        assert "+    # It is taken from the sum.\n```\n\n</details>" in folded
+        assert heads(shop) == before
+
+
 def test_a_note_on_the_diff_of_a_persons_merge_request(tmp_path: Path) -> None:
     """The task carries what it is about, as data; the commit goes onto the person's branch, where
     the policy allows it."""
     with world(tmp_path, GOOD, config=f"{CONFIG}  on_peoples_mrs: true\n") as shop:
         ada = member(shop)
         bare, branch = shop.project.bare_repository, "feature/x"
-        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
-        seed = shop.folder / "seed"
-        (seed / "shop.py").write_text("def total(prices, discount=0):\n    return 0\n")
-        git(seed, *identity, "commit", "-qam", "Make it free")
-        git(seed, "push", "-q", str(bare), f"HEAD:{branch}")
-        head = shop.commit(branch)
-        mr = StandinMergeRequest(
-            70_001, 1, f"{shop.project.web_url}/-/merge_requests/1", ada, branch, "main", "Free",
-            "For a week.<!-- hidden -->", head,
-        )  # fmt: skip
-        shop.project.merge_requests.append(mr)
+        mr = of_person(shop, ada)
+        head = mr.sha
         job = PipelineJob(0, 0, "unit", shop.folder, status="failed", log="0 != 3\n")
         add_pipeline(shop.gitlab, shop.project, branch, [job])
         spot = {"new_path": "shop.py", "old_path": "shop.py", "new_line": 2}
