@@ -5,7 +5,6 @@ import functools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
@@ -20,6 +19,7 @@ from gitlab_nightshift.plan.upkeep import (
     find_upkeep,
     find_upkeep_of_run,
     find_waiting,
+    read_gitlab_time,
     rebase_conflicting,
 )
 from gitlab_nightshift.publish import thread_reply
@@ -113,7 +113,8 @@ def look_after(
     try:
         waiting = find_waiting(project, opened, session.job.run_id)
         notes += rebase_conflicting(project, waiting)
-        request = find_upkeep(project, waiting, session.redact, datetime.now(UTC))
+        now = read_gitlab_time(session.job.pipeline_created_at)
+        request = find_upkeep(project, waiting, session.redact, now)
     except ApiError as error:
         return None, (*notes, f"open merge requests could not be looked after: {error}")
     return request, tuple(notes)

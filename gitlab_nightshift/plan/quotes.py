@@ -74,5 +74,5 @@ def format_job(job: FailedJob) -> tuple[str, str]:
 
 
 def drop_hidden_comments(text: str) -> str:
-    """A text as people see it: hidden markers are no part of it."""
-    return re.sub(r"(?s)<!--.*?-->", "", text).strip()
+    """A text as people see it: hidden markers are no part of it, nor what follows an open one."""
+    return re.sub(r"(?s)<!--.*?(?:-->|\Z)", "", text).strip()

@@ -112,12 +112,12 @@ def parse_command(text: str) -> TaskCommand:
     """
     found = _find_beginning(text)
     before, words = (text[: found.start()], text[found.end() :]) if found else (text, "")
-    words = words if words.strip() else before
+    words = (words if words.strip() else before).strip()
+    if len(words) > LONGEST_TASK:
+        raise build_config_error(f"the task has more than {LONGEST_TASK} characters")
     if _LONG_DASH.search(words.partition("\n")[0]):
         raise build_config_error("a flag begins with two hyphens (--), not with a dash")
     asked = parse_task_command(words)
-    if len(asked.task) > LONGEST_TASK:
-        raise build_config_error(f"the task has more than {LONGEST_TASK} characters")
     if asked.model and not _MODEL.fullmatch(asked.model):
         raise build_config_error("--model: the id of a model is expected")
     return asked

@@ -165,6 +165,11 @@ def _was_done(waiting: WaitingReview, now: datetime) -> bool:
     )
 
 
+def read_gitlab_time(created_at: str) -> datetime:
+    """Now, by the clock that comments have their times from: when the pipeline was created."""
+    return _parse_time(created_at, datetime.now(UTC))
+
+
 def _parse_time(text: str, now: datetime) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)

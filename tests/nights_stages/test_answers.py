@@ -1,6 +1,7 @@
 """A comment gets one answer, which is updated, however its run ends."""
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,20 @@ def test_one_answer_is_updated_however_the_run_ends(tmp_path: Path) -> None:
         [answer] = replies(shop, issue)
         assert answer.startswith("The night shift has opened !1.")
         assert len(posted(shop)) == 1
+
+
+def test_a_comment_of_a_megabyte_and_an_edited_marker(tmp_path: Path) -> None:
+    """One is declined in the one answer; where a maintainer spoils the marker in that, nothing but
+    another answer comes of it."""
+    with world(tmp_path, GOOD) as shop:
+        issue = issue_of(shop, ada := member(shop))
+        sent = written(shop, issue, ada, "/nightshift " + '`a "<!-- ' * 100_000)
+        for number in ("4711", "4712"):
+            assert triggered(shop, sent, CI_PIPELINE_ID=number).exit_status == 0
+            [answer] = replies(shop, issue)
+            assert "the task has more than 8000 characters" in answer
+        marker = f"<!-- nightshift-reply: done note {'9' * 30} run {'x' * 200} -->"
+        issue.notes[-1] = replace(issue.notes[-1], body=marker)
+        assert triggered(shop, sent, CI_PIPELINE_ID="4713").exit_status == 0
+        assert len(replies(shop, issue)) == 2
+        assert shop.agent.seen == []

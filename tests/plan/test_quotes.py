@@ -8,6 +8,7 @@ from gitlab_nightshift.gitlab.threads import Comment, Thread
 from gitlab_nightshift.plan.quotes import (
     LONGEST_CONTEXT,
     LONGEST_LOG,
+    drop_hidden_comments,
     format_job,
     format_thread,
     quote_texts,
@@ -60,3 +61,7 @@ def test_a_thread_says_who_where_and_nothing_hidden() -> None:
     )
     assert format_thread(thread) == ("a thread of comments on a.py:3-5", "Ada: Why?")
     assert "For members." in format_thread(thread, internal=True)[1]
+
+
+def test_hidden_comments_are_left_out_also_one_that_stays_open() -> None:
+    assert drop_hidden_comments("a <!-- b\n--> c <!-- d <!-- e") == "a  c"
