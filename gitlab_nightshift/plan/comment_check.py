@@ -124,8 +124,13 @@ def _add_branch(request: TaskRequest, project: Project, settings: Settings) -> T
         raise build_config_error(why)
     if found.state != "opened":
         raise build_config_error(f"this merge request is {found.state}")
-    suggest = bool(why) and allowed == "suggest"
-    return replace(request, branch=found.source_branch, head=found.sha, suggest=suggest)
+    return replace(
+        request,
+        branch=found.source_branch,
+        head=found.sha,
+        failed_pipeline=project.reviews.read_state(found.iid).failed_pipeline,
+        suggest=bool(why) and allowed == "suggest",
+    )
 
 
 def _describe_foreign(found: MergeRequest, settings: Settings) -> str:

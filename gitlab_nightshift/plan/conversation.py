@@ -43,7 +43,7 @@ def _collect_of_merge_request(
     request: TaskRequest, thread: Thread, project: Project, *, inside: bool
 ) -> Iterator[tuple[str, str]]:
     iid = request.place.iid
-    pipeline = project.reviews.read_state(iid).failed_pipeline
+    pipeline = request.failed_pipeline
     for job in project.reviews.read_failed_jobs(pipeline) if pipeline else ():
         yield format_job(job)
     others = project.threads.list_threads("merge_requests", iid) or ()

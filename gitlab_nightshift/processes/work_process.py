@@ -54,10 +54,11 @@ def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
 
 
 def _choose_workflow(plan: Plan, place: WorkContext) -> Workflow:
-    if plan.request and plan.request.upkeep:
-        from gitlab_nightshift.work.upkeep_task import REPAIR, REVIEW
+    request = plan.request
+    if request and (request.upkeep or request.failed_pipeline):
+        from gitlab_nightshift.work.upkeep_task import ASKED_REPAIR, REPAIR, REVIEW
 
-        return REPAIR if plan.request.upkeep == "repair" else REVIEW
+        return {"repair": REPAIR, "review": REVIEW, "": ASKED_REPAIR}[request.upkeep]
     if not place.settings.rehearse:
         return NIGHT
     from gitlab_nightshift.work.rehearsal import build_rehearsal

@@ -39,7 +39,8 @@ class TaskRequest:
     ``context`` is the text of the issue, quoted: data for the agent. ``author`` is the display name
     of who asks, ``url`` the comment's address. ``provider``, ``model`` and ``test`` (a command of
     ``policy.test_commands`` with its arguments) are "" where the settings decide. ``branch`` and
-    ``head`` (its commit) are those of the merge request to work on; "" for a new one. ``also`` are
+    ``head`` (its commit) are those of the merge request to work on; "" for a new one;
+    ``failed_pipeline`` is that of ``head``, 0 where it has not failed. ``also`` are
     further comments that are answered. ``suggest``: nothing is pushed, the change is suggested in
     the thread, which is that of ``spot``, None where it is no thread of the diff.
     """
@@ -55,6 +56,7 @@ class TaskRequest:
     test: str = ""
     branch: str = ""
     head: str = ""
+    failed_pipeline: int = 0
     also: tuple[CommentAddress, ...] = ()
     upkeep: UpkeepKind = ""
     suggest: bool = False

@@ -1,4 +1,5 @@
-"""The workflow for an open merge request of an earlier night: a task that nobody waits for."""
+"""The workflows for an open merge request: of an earlier night, as a task that nobody waits for;
+and of one whose pipeline has failed."""
 
 import dataclasses
 
@@ -33,3 +34,5 @@ def _run_red_baseline(place: WorkContext, checkout: Checkout, runner: Runner) ->
 
 REVIEW = dataclasses.replace(NIGHT, then=_run_upkeep)
 REPAIR = Workflow(_run_red_baseline, _run_upkeep)
+ASKED_REPAIR = Workflow(_run_red_baseline, do_task)
+"""Somebody asked for a task on a merge request whose pipeline has failed."""

@@ -446,13 +446,17 @@ def test_a_change_to_a_persons_merge_request_is_suggested(tmp_path: Path) -> Non
 def test_a_note_on_the_diff_of_a_persons_merge_request(tmp_path: Path) -> None:
     """The task carries what it is about, as data; the commit goes onto the person's branch, where
     the policy allows it."""
-    with world(tmp_path, GOOD, config=f"{CONFIG}  on_peoples_mrs: true\n") as shop:
+    script = plays(GOOD, {"implement": [append("test_shop.py", "\n    # 0 is free.\n")]})
+    config = f"{CONFIG}  on_peoples_mrs: true\n".replace("'true'", "grep -q free test_shop.py")
+    with world(tmp_path, script, config=config) as shop:
         ada = member(shop)
         bare, branch = shop.project.bare_repository, "feature/x"
         mr = of_person(shop, ada)
         head = mr.sha
         job = PipelineJob(0, 0, "unit", shop.folder, status="failed", log="0 != 3\n")
-        add_pipeline(shop.gitlab, shop.project, branch, [job])
+        add_pipeline(shop.gitlab, shop.project, branch, [job, replace(job, name="erased")])
+        erased = shop.project.jobs[-1].id
+        shop.gitlab.fail_next("GET", f"/jobs/{erased}/trace", 404, {"message": "404 Not Found"})
         spot = {"new_path": "shop.py", "old_path": "shop.py", "new_line": 2}
         first = add_comment(shop.gitlab, mr, ada, "A zero?", resolvable=True, position=spot)
         add_comment(shop.gitlab, mr, ada, "Say until when.", resolvable=True)
@@ -467,6 +471,7 @@ def test_a_note_on_the_diff_of_a_persons_merge_request(tmp_path: Path) -> None:
             "thread 1, of comments on shop.py:2.\n\n> Ada: A zero?\n> Ada: Right.\n> /nightshift",
             "merge request 1.\n\n> Free\n>\n> For a week.\n",
             "log of the failed job unit.\n\n> 0 != 3\n",
+            "log of the failed job erased.\n\n>\n",
             "> Ada: Say until when.",
             "the diff of merge request 1.\n\n> --- shop.py\n> @@",
         ):
