@@ -3,31 +3,24 @@
 import contextlib
 import functools
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.gitlab import ApiError, Project
+from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.gitlab.threads import Threads, read_reply_marker
 from gitlab_nightshift.job import JobFacts, read_trigger
 from gitlab_nightshift.plan.comment_check import read_request
 from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger, read_event
-from gitlab_nightshift.plan.upkeep import (
-    find_upkeep,
-    find_upkeep_of_run,
-    find_waiting,
-    read_gitlab_time,
-    rebase_conflicting,
-)
+from gitlab_nightshift.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.publish import thread_reply
 from gitlab_nightshift.publish.escaping import clean
 from gitlab_nightshift.records import (
     Bundle,
     CommentAddress,
-    KnownMergeRequest,
     Plan,
     Publication,
     RunResult,
@@ -102,22 +95,6 @@ def _read_comment(session: Session, project: Project | None) -> Heard | None:
         except NightshiftError as error:
             return DeclinedRequest(error.message, heard.place)
     return heard
-
-
-def look_after(
-    session: Session, project: Project, opened: Iterable[KnownMergeRequest]
-) -> tuple[TaskRequest | None, tuple[str, ...]]:
-    """Rebase what is in conflict; and the open merge request that needs one more commit, if one
-    does, with notes for the plan. A night does not fail by it."""
-    notes: list[str] = []
-    try:
-        waiting = find_waiting(project, opened, session.job.run_id)
-        notes += rebase_conflicting(project, waiting)
-        now = read_gitlab_time(session.job.pipeline_created_at)
-        request = find_upkeep(project, waiting, session.redact, now)
-    except ApiError as error:
-        return None, (*notes, f"open merge requests could not be looked after: {error}")
-    return request, tuple(notes)
 
 
 def find_begun_upkeep(session: Session, bundle: Bundle) -> TriggerContext:
@@ -289,10 +266,15 @@ def _write_answer(threads: Threads, place: CommentAddress, text: str, run_id: st
     said = thread.comments if thread else threads.list_newest(place)
     for each in said:
         reply = read_reply_marker(each.body) if each.author_id == own else None
-        if reply and reply.note == place.note and (place.note or reply.run_id == run_id):
+        if reply is None or reply.note != place.note:
+            continue
+        if reply.run_id == run_id or (place.note and reply.said == "declined"):
             if each.body != text:
                 threads.edit_comment(place, each.id, text)
             return True
+        if place.note:
+            text = f"pipeline {reply.run_id} has taken the comment up"
+            raise NightshiftError(Code.PUBLISH, text)
     if thread:
         threads.reply(place, thread.id, text)
     else:

@@ -12,7 +12,6 @@ from gitlab_nightshift.comment_runs import (
     TriggerContext,
     add_request_to_plan,
     build_git_server,
-    look_after,
     start,
     take_up_request,
     tell_failed,
@@ -30,6 +29,7 @@ from gitlab_nightshift.events import (
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, deepen_facts
+from gitlab_nightshift.plan.comment_check import find_other_run
 from gitlab_nightshift.plan.earlier_nights import find_skips
 from gitlab_nightshift.plan.earlier_run import EarlierRun, find_earlier_run
 from gitlab_nightshift.plan.plan_stage import add_findings, make_plan, read_earlier_nights
@@ -46,7 +46,12 @@ from gitlab_nightshift.records import (
 )
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.session import Session, locate_product
-from gitlab_nightshift.upkeep_planning import PlannedUpkeep, plan_upkeep, read_upkeep_plan
+from gitlab_nightshift.upkeep_planning import (
+    PlannedUpkeep,
+    look_after,
+    plan_upkeep,
+    read_upkeep_plan,
+)
 from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Commands
 from gitlab_nightshift.work.cost_bounds import check_bounds
 from gitlab_nightshift.work_setup import (
@@ -161,6 +166,8 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
     tonight = project and not earlier and not session.settings.rehearse
     if project and tonight:
         made = _add_skips(session, made, project)
+    if project and request and (other := find_other_run(request, project, made.run_id)):
+        made = replace(made, skip=f"the comment was taken up before, by pipeline {other}")
     tell_taken_up(session, made, heard)
     _write_plan(session, made, verify)
     if project and not made.skip:

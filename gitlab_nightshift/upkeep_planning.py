@@ -1,21 +1,50 @@
-"""The plan for an open merge request of an earlier night, which is looked after before new work."""
+"""What an open merge request of an earlier night needs before new work, and the plan for that."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.comment_runs import take_up_request, tell_taken_up
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.events import Note
+from gitlab_nightshift.gitlab import ApiError
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.plan.plan_stage import add_findings, make_plan
+from gitlab_nightshift.plan.upkeep import (
+    find_upkeep,
+    find_waiting,
+    read_gitlab_time,
+    rebase_conflicting,
+)
 from gitlab_nightshift.publishing import read_checkout_facts
-from gitlab_nightshift.records import Plan, TaskRequest, read_record, write_record
+from gitlab_nightshift.records import (
+    KnownMergeRequest,
+    Plan,
+    TaskRequest,
+    read_record,
+    write_record,
+)
 from gitlab_nightshift.report.result_files import UPKEEP
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.work_setup import find_verify_commands
+
+
+def look_after(
+    session: Session, project: Project, opened: Iterable[KnownMergeRequest]
+) -> tuple[TaskRequest | None, tuple[str, ...]]:
+    """Rebase what is in conflict; and the open merge request that needs one more commit, if one
+    does, with notes for the plan. A night does not fail by it."""
+    notes: list[str] = []
+    try:
+        waiting = find_waiting(project, opened, session.job.run_id)
+        notes += rebase_conflicting(project, waiting)
+        now = read_gitlab_time(session.job.pipeline_created_at)
+        request = find_upkeep(project, waiting, session.redact, now)
+    except ApiError as error:
+        return None, (*notes, f"open merge requests could not be looked after: {error}")
+    return request, tuple(notes)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,13 @@ def read_request(
     return replace(found, context=quote_texts([(name, redact(text)) for name, text in parts]))
 
 
+def find_other_run(request: TaskRequest, project: Project, run_id: str) -> str:
+    """The run that was faster in taking a comment up since it was read; "" where none was."""
+    if not request.place.note or (thread := project.threads.find_thread(request.place)) is None:
+        return ""
+    return _find_earlier_run(thread, request.place, project.threads.read_own_id(), run_id)
+
+
 _UNSEEN = IgnoredTrigger("GitLab has no such comment, or the token may not see it")
 
 

@@ -79,3 +79,22 @@ def test_a_comment_of_a_megabyte_and_an_edited_marker(tmp_path: Path) -> None:
         assert triggered(shop, sent, CI_PIPELINE_ID="4713").exit_status == 0
         assert len(replies(shop, issue)) == 2
         assert shop.agent.seen == []
+
+
+def test_of_two_pipelines_for_one_comment_one_goes_on(tmp_path: Path) -> None:
+    """The other one has read the thread before the first one answered, and leaves that alone."""
+    with world(tmp_path, GOOD) as shop:
+        issue = issue_of(shop, ada := member(shop))
+        sent = written(shop, issue, ada, f"/nightshift {TASK}")
+        [asked] = issue.notes
+        person = {"id": ada.id, "name": "Ada"}
+        before = {"id": asked.thread, "notes": [{"id": asked.id, "author": person}]}
+        bot = next(user for user in shop.gitlab.users if user.username == "night-bot")
+        first = f"It has begun.\n\n<!-- nightshift-reply: started note {asked.id} run 4710 -->"
+        issue.notes.append(replace(asked, id=9, body=first, author=bot))
+        shop.gitlab.fail_next("GET", f"/discussions/{asked.thread}", 200, before)
+        done = triggered(shop, sent)
+        assert (done.exit_status, shop.result["outcome"]) == (0, "SKIPPED"), done.log
+        assert "taken up before, by pipeline 4710" in done.log
+        assert [note.body for note in issue.notes[1:]] == [first]
+        assert shop.agent.seen == []
