@@ -1,6 +1,7 @@
 """Nights that look after what they have opened: one commit more, and not for ever."""
 
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,11 +14,12 @@ from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.demo.standin_pipelines import add_pipeline
 from gitlab_nightshift.demo.standin_state import PipelineJob, StandinMergeRequest
 from gitlab_nightshift.demo.standin_threads import add_comment
-from tests.support.agent import answer, append, plays, say
+from tests.support.agent import answer, append, hang, plays, say
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import DRAFT, GOOD, bill, nothing, priced, refused
+from tests.support.trees import wait_for
 from tests.support.webhook import member, replies
-from tests.support.world import BOT_TOKEN, Done, World, git, world
+from tests.support.world import BOT_TOKEN, Done, World, ended, git, world
 
 BRANCH = "night-shift/test-discount"
 LOG = (
@@ -153,6 +155,23 @@ def test_new_work_gets_what_upkeep_leaves_of_the_budget(tmp_path: Path) -> None:
         assert left == ["1.0000", "0.5000", "0.4000", "0.3000"]
         told = f"upkeep: one commit was added to merge request !{request.iid}"
         assert told in shop.result["summary"].splitlines()
+
+
+def test_a_signal_during_upkeep_ends_the_night_and_its_answer(tmp_path: Path) -> None:
+    with opened(tmp_path) as (shop, request):
+        fail(shop)
+        shop.agent.script(plays(MENDED, {"implement-task": [hang()]}))
+        process = shop.start("run", CI_PIPELINE_ID="4712")
+        wait_for(lambda: shop.agent.hanging or process.poll() is not None, "the agent to hang")
+        process.send_signal(signal.SIGTERM)
+        done = ended(process)
+        assert (done.exit_status, upkeep(shop)["error_code"]) == (143, "E_TERMINATED"), done.log
+        assert shop.result["error_code"] == "E_TERMINATED"
+        assert shop.agent.seen[-1].name == "implement-task-1"
+        [answer] = replies(shop, request)
+        assert answer.startswith("The night shift could not do this (`E_TERMINATED`)")
+        assert len(shop.project.pushes) == 1
+        assert shop.left_over() == []
 
 
 def approve(shop: World, request: StandinMergeRequest) -> None:
