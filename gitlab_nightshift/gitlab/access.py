@@ -23,6 +23,15 @@ _KINDS = {
 }
 _ENDED = {"expired": "it has expired", "revoked": "it was revoked"}
 """GitLab's own words for a token that was valid once."""
+_OTHER_KINDS = {
+    "glcbt-": "a job token",
+    "gldt-": "a deploy token",
+    "glrt-": "a runner's token",
+    "glptt-": "a pipeline trigger token",
+    "glft-": "a feed token",
+    "glagent-": "a token of the agent for Kubernetes",
+}
+"""What GitLab puts before tokens that open no merge request."""
 
 
 @dataclass(frozen=True)
@@ -190,15 +199,20 @@ def _encode_project(project: str) -> str:
 def _explain_refusal(error: ApiError, client: "Client") -> NightshiftError:
     if error.status != 401:
         return error
-    why = next(
-        (why for word, why in _ENDED.items() if word in error.reason.lower()),
-        "it is mistyped, expired or revoked, or a job token",
-    )
     return AccessRefusal(
-        f"GitLab at {client.server} refuses GITLAB_TOKEN: {why}. Make a project access token with "
-        f"{WANTED}",
+        f"GitLab at {client.server} refuses GITLAB_TOKEN: {_explain_token(error, client)}. "
+        f"Make a project access token with {WANTED}",
         "token",
     )
+
+
+def _explain_token(error: ApiError, client: "Client") -> str:
+    """Why GitLab refuses the token: its prefix tells most, and is no secret."""
+    for prefix, kind in _OTHER_KINDS.items():
+        if client.has_token_prefix(prefix):
+            return f"it is {kind}, which cannot open merge requests"
+    ended = (why for word, why in _ENDED.items() if word in error.reason.lower())
+    return next(ended, "it is mistyped, expired or revoked, or a job token")
 
 
 def _build_scope_error(client: "Client", known: Access) -> NightshiftError:

@@ -47,6 +47,10 @@ class Client(gitlab.Gitlab):
             user_agent=f"gitlab-nightshift/{__version__}",
         )
 
+    def has_token_prefix(self, prefix: str) -> bool:
+        """Whether the token is of the kind that GitLab marks so; the token stays in here."""
+        return self._secret.startswith(prefix)
+
     def http_request(self, verb: str, path: str, *args: Any, **kwargs: Any) -> requests.Response:
         """One request of python-gitlab, with our own retry in place of the library's."""
         kwargs |= {"obey_rate_limit": False, "max_retries": 0}

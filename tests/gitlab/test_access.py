@@ -106,6 +106,23 @@ def test_a_job_token(gitlab: Standin) -> None:
 
 
 @pytest.mark.parametrize(
+    ("prefix", "kind"),
+    [
+        ("glcbt-64_", "a job token"),
+        ("gldt-", "a deploy token"),
+        ("glrt-", "a runner's token"),
+        ("glptt-", "a pipeline trigger token"),
+    ],
+)
+def test_a_token_of_a_kind_that_opens_no_merge_request(
+    gitlab: Standin, prefix: str, kind: str
+) -> None:
+    said = refused(open_project(gitlab.url, PROJECT, f"{prefix}a-secret"))
+    assert f"refuses GITLAB_TOKEN: it is {kind}, which cannot open merge requests. Make" in said
+    assert "a-secret" not in said
+
+
+@pytest.mark.parametrize(
     "scopes", [("read_api",), ("read_user",), ("write_repository",), ("read_repository",)]
 )
 def test_scopes_that_are_not_enough(gitlab: Standin, scopes: tuple[str, ...]) -> None:
