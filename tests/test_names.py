@@ -20,6 +20,7 @@ DICTATED = {
     *("server_bind", "shutdown_request"),  # socketserver
     "http_request",  # python-gitlab
     "error",  # argparse
+    "redirect_request",  # urllib
 }
 """Names that a library calls."""
 VERBS = frozenset(

@@ -86,6 +86,7 @@ def _draw(title: str, text: str) -> str:
 
 
 if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS
     for name, picture in draw_pictures().items():
-        (DOCS / name).write_text(picture, encoding="utf-8")
-        sys.stdout.write(f"docs/{name}\n")
+        (folder / name).write_text(picture, encoding="utf-8")
+        sys.stdout.write(f"{folder / name}\n")

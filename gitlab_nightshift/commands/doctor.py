@@ -1,13 +1,19 @@
 """``nightshift doctor``: would a night start here."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.commands import options
 from gitlab_nightshift.commands.options import Env
 
+if TYPE_CHECKING:
+    from gitlab_nightshift.run_folder import Invocation
+
 EXAMPLES = """\
 examples:
-  nightshift doctor --boundary               would a night start here, and in which sandbox
+  nightshift doctor                          GitLab, the checkout, the agent, its model, the sandbox
+  nightshift doctor --json                   the same as JSON
+  nightshift doctor --boundary               the sandbox alone, with what it holds
   nightshift doctor --boundary --verbose --set isolation=landlock"""
 
 
@@ -25,19 +31,36 @@ def register(commands: "options.Commands") -> None:
         " would start",
     )
     parser.add_argument("--verbose", action="store_true", help="with the evidence of each row")
+    parser.add_argument("--json", action="store_true", help="rows and verdict as JSON")
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Examine this machine; 0 only where a night would start, else the status it would end with."""
     from gitlab_nightshift.commands.doctor_report import format_examination
     from gitlab_nightshift.commands.examination import examine
-    from gitlab_nightshift.errors import build_config_error
 
-    if not args.boundary:
-        raise build_config_error("doctor: so far only --boundary can be examined")
     options.check_linux()
-    seen = examine(options.build_invocation(args, env))
-    in_gitlab = env.get("GITLAB_CI") == "true" and not env.get("NO_COLOR")
-    colour = options.has_colour(env) or in_gitlab
-    print(format_examination(seen, verbose=args.verbose, colour=colour))
-    return seen.exit_status
+    call = options.build_invocation(args, env)
+    colour = options.has_colour(env) or (env.get("GITLAB_CI") == "true" and not env.get("NO_COLOR"))
+    if args.boundary:
+        seen = examine(call)
+        print(format_examination(seen, verbose=args.verbose, colour=colour))
+        return seen.exit_status
+    return _examine_all(args, call, colour)
+
+
+def _examine_all(args: argparse.Namespace, call: "Invocation", colour: bool) -> int:
+    from gitlab_nightshift.commands.doctor_rows import (
+        describe_outcome,
+        examine_night,
+        format_json,
+        format_row,
+    )
+
+    rows = []
+    for row in examine_night(call):
+        rows.append(row)
+        if not args.json:
+            print(format_row(row, colour=colour), flush=True)
+    print(format_json(rows) if args.json else describe_outcome(rows))
+    return next((row.exit_status for row in rows if row.exit_status), 0)

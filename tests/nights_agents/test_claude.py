@@ -181,6 +181,7 @@ def _products(shop: World) -> None:
         assert isinstance(result.pop(name), list)
     assert result == {
         "version": 2,
+        "upkeep": None,
         "run_id": "4711",
         "outcome": "MR_CREATED",
         "error_code": "",

@@ -128,7 +128,7 @@ def _list_rows(node: Node) -> list[Node]:
 
 def _is_table(node: Node, version: TestVersion) -> bool:
     """A list that the test goes through: of its parametrization, a loop, ``each``."""
-    parent = _skip_wrappers(node.parent)
+    parent = _find_around_wrappers(node.parent)
     if parent is None:
         return False
     if parent.type in _LOOPS:
@@ -146,7 +146,7 @@ def _is_table(node: Node, version: TestVersion) -> bool:
     )
 
 
-def _skip_wrappers(node: Node | None) -> Node | None:
+def _find_around_wrappers(node: Node | None) -> Node | None:
     """What is around ``[…] as const`` and the like."""
     for _ in range(4):
         if node is not None and node.type in _WRAPPERS:
@@ -202,7 +202,7 @@ def _list_tables(side: Side) -> Iterator[tuple[str, tuple[int, _Rows]]]:
         return
     tests = {test.node.id for test in side.tests}
     for node in walk(side.root, lambda each: each.id not in tests):
-        parent = _skip_wrappers(node.parent)
+        parent = _find_around_wrappers(node.parent)
         if node.type in LISTS and parent is not None:
             name = _find_variable_name(parent)
             if name and (_TABLE_NAME.search(name) or (name.isupper() and _is_used(name, side))):

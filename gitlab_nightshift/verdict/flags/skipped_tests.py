@@ -96,13 +96,15 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
         for mark in group.marks:
             if came[mark]:
                 detail = f"{format_excerpt(group.name)} is {_describe_mark(mark)}."
-                yield RuleViolation(version.file.path, group.line, detail, _rate(mark, old is None))
+                yield RuleViolation(
+                    version.file.path, group.line, detail, _choose_level(mark, old is None)
+                )
                 return
     for mark in version.test.marks:
         if came[mark]:
             detail = f"{version.name} is {_describe_mark(mark)}."
             yield RuleViolation(
-                version.file.path, version.test.line, detail, _rate(mark, old is None)
+                version.file.path, version.test.line, detail, _choose_level(mark, old is None)
             )
             return
     if version.test.body is None:
@@ -120,7 +122,7 @@ def _is_conditional(mark: str) -> bool:
     return bool(_CONDITIONAL.search(mark)) and not re.search(r"(?i)\(\s*(true|1|not false)\b", mark)
 
 
-def _rate(condition: str, new: bool) -> Level | None:
+def _choose_level(condition: str, new: bool) -> Level | None:
     """Where a test cannot run is asked about: it still runs elsewhere; a feature that a new test
     needs is its own."""
     if _TURNED.search(condition):
@@ -272,7 +274,7 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
             whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
             detail = f"The whole file is skipped now: {format_excerpt(said)}"
             yield RuleViolation(
-                file.path, added.number, detail, _rate(whole[:_LONGEST], file.status == "A")
+                file.path, added.number, detail, _choose_level(whole[:_LONGEST], file.status == "A")
             )
 
 

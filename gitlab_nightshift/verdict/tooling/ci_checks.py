@@ -161,7 +161,7 @@ def _describe_narrowing(before: CiJob, after: CiJob, path: str) -> str:
     return ""
 
 
-def _name_alike(triggers: list[str]) -> list[str]:
+def _replace_triggers(triggers: list[str]) -> list[str]:
     """A pull request starts both kinds."""
     return [each.replace("pull_request_target", "pull_request") for each in triggers]
 

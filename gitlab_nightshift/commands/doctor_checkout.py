@@ -1,0 +1,108 @@
+"""What ``nightshift doctor`` sees here: the checkout, the pipeline's file, the agent, its model."""
+
+from collections.abc import Iterator
+
+from gitlab_nightshift.agents import build_provider, choose_agent
+from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
+from gitlab_nightshift.commands.provider_table import list_providers
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gateway.gateway_config import build_gateway_config
+from gitlab_nightshift.gateway.model_probe import ask_for_model
+from gitlab_nightshift.publishing import read_checkout_facts
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.work_setup import find_verify_commands
+
+
+def list_checkout_rows(session: Session) -> Iterator[DoctorRow]:
+    """The rows of what is here."""
+    yield from try_rows("history", lambda: _describe_history(session))
+    yield from try_rows("pipeline file", lambda: _describe_pipeline_file(session))
+    yield from try_rows("proof", lambda: _describe_proof(session))
+    yield from try_rows("agent", lambda: _describe_agent(session))
+    yield from try_rows("model", lambda: _describe_models(session))
+
+
+def _describe_history(session: Session) -> Iterator[DoctorRow]:
+    facts = read_checkout_facts(session)
+    if facts.unknown_commits:
+        text = (
+            f"{facts.unknown_commits} of the {session.settings.avoid_recent_commits} commits of"
+            " avoid_recent_commits are not in this clone: a night fetches them"
+        )
+        yield DoctorRow("history", "ok" if session.secrets.gitlab_token else "warn", text)
+        return
+    text = f"{facts.target_branch}, with the commits that avoid_recent_commits asks for"
+    yield DoctorRow("history", "ok", text)
+
+
+def _describe_pipeline_file(session: Session) -> Iterator[DoctorRow]:
+    name = session.job.ci_config_path
+    if "@" in name or "://" in name:
+        yield DoctorRow("pipeline file", "not known", f"{name} is in another place")
+        return
+    text = git_verbs.read_file(session.git, session.checkout, "HEAD", name)
+    if text is None:
+        what = f"{name} is not in the commit: add it, with an include of this template"
+        yield DoctorRow("pipeline file", "warn", what)
+    elif b"nightshift" not in text:
+        what = f"{name} does not name nightshift: add the include of its template"
+        yield DoctorRow("pipeline file", "warn", what)
+    else:
+        yield DoctorRow("pipeline file", "ok", f"{name} names nightshift")
+
+
+def _describe_proof(session: Session) -> Iterator[DoctorRow]:
+    found = find_verify_commands(session)
+    source = "found in the build files" if found.implied else "verify_commands"
+    if found.commands:
+        yield DoctorRow("proof", "ok", f"{', '.join(found.commands)} ({source})")
+        return
+    text = (
+        "no command tests this project: set verify_commands, or nights change comments and"
+        " documents only"
+    )
+    yield DoctorRow("proof", "warn", text)
+
+
+def _describe_agent(session: Session) -> Iterator[DoctorRow]:
+    choice = choose_agent(session.settings, session.env)
+    build_provider(choice.settings).check(session.env)
+    for row in list_providers(choice.settings, session.env):
+        if row.name == choice.settings.agent:
+            yield DoctorRow("agent", "ok", f"{choice}, {row.version or 'which says no version'}")
+
+
+def _describe_models(session: Session) -> Iterator[DoctorRow]:
+    settings = choose_agent(session.settings, session.env).settings
+    provider = build_provider(settings)
+    if provider.find_cloud_variables(session.env):
+        yield DoctorRow("model", "not known", "the agent asks a cloud's own service: not tried")
+        return
+    config = build_gateway_config(settings, provider.keys, session.env, None, None)
+    if config is None or config.upstream is None:
+        yield DoctorRow("model", "ok", "this agent asks no model")
+        return
+    where = config.upstream.base_url
+    for model in config.models:
+        status, why = ask_for_model(config.upstream, model)
+        yield (row := _judge_answer(model, where, status, why))
+        if row.exit_status:  # neither is the next model had
+            return
+
+
+def _judge_answer(model: str, where: str, status: int, why: str) -> DoctorRow:
+    if status == 200:
+        return DoctorRow("model", "ok", f"{where} takes the key and knows {model}")
+    if status in (401, 403):
+        return _refuse_model(f"{where} refuses the key ({status}): set another")
+    if not status:
+        return _refuse_model(f"{where} cannot be reached: {why}")
+    if status == 404:
+        text = f"{where} does not know {model}, or does not list its models: correct models"
+        return DoctorRow("model", "warn", text)
+    return DoctorRow("model", "not known", f"{where} answers {status} when asked for {model}")
+
+
+def _refuse_model(text: str) -> DoctorRow:
+    return refuse("model", NightshiftError(Code.PROVIDER_UNAVAILABLE, text))

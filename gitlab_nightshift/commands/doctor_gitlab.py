@@ -1,0 +1,190 @@
+"""What ``nightshift doctor`` asks GitLab: the token, the project, what a push would meet."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
+from gitlab_nightshift.comment_runs import find_project
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.gitlab.ci_settings import CiVariable, Schedule
+from gitlab_nightshift.plan.preflight import (
+    check_expiry,
+    check_protection,
+    check_reviewers,
+    check_usable,
+)
+from gitlab_nightshift.plan.push_rules import ANY_TITLE, list_refusals
+from gitlab_nightshift.publish.merge_request import apply_commit_template
+from gitlab_nightshift.publishing import build_missing_token_error
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import CommitIdentity
+from gitlab_nightshift.secret_texts import is_secret_name
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
+
+TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
+A_NIGHT = timedelta(days=1)
+MOST_NAMES = 5
+
+
+def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
+    """The rows; nothing more is asked of a GitLab that does not take the token."""
+    project: Project | None = None
+
+    def open_it() -> Iterator[DoctorRow]:
+        nonlocal project
+        if (found := find_project(session)) is None:
+            raise build_missing_token_error()
+        project = found
+        yield _describe_access(session, found)
+
+    yield from try_rows("GitLab", open_it)
+    if project is None:
+        return
+    known = project
+    yield from try_rows("token's end", lambda: _describe_expiry(known))
+    yield from try_rows("project", lambda: _describe_project(known))
+    yield from try_rows("branches", lambda: _describe_branches(session, known))
+    yield from try_rows("reviewer", lambda: _describe_reviewers(session, known))
+    yield from try_rows("push rule", lambda: _describe_push_rule(session, known))
+    yield from try_rows("schedule", lambda: _describe_schedules(known))
+    yield from try_rows("variables", lambda: _describe_variables(known))
+
+
+def _describe_access(session: Session, project: Project) -> DoctorRow:
+    access = project.check_access()
+    scopes = f", scopes {' '.join(access.scopes)}" if access.scopes else ""
+    text = f"{session.job.server_url} takes {TOKEN}: {access.kind} of @{access.login}{scopes}"
+    return DoctorRow("GitLab", "ok", text)
+
+
+def _describe_expiry(project: Project) -> Iterator[DoctorRow]:
+    notes = check_expiry(project, datetime.now(UTC) + A_NIGHT)
+    day = project.check_access().expires_on
+    text = f"{TOKEN} ends on {day}" if day else f"GitLab names no day on which {TOKEN} ends"
+    yield DoctorRow("token's end", "warn" if notes else "ok", notes[0] if notes else text)
+
+
+def _describe_project(project: Project) -> Iterator[DoctorRow]:
+    check_usable(project)
+    facts = project.facts
+    text = f"{facts.path} ({facts.visibility}), default branch {facts.default_branch}"
+    yield DoctorRow("project", "ok", text)
+
+
+def _describe_branches(session: Session, project: Project) -> Iterator[DoctorRow]:
+    notes = check_protection(session.settings, project.list_protected_patterns())
+    prefix = session.settings.branch_prefix
+    text = notes[0] if notes else f"{prefix}… is not protected: no protected variable gets there"
+    yield DoctorRow("branches", "not known" if notes else "ok", text)
+
+
+def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRow]:
+    check_reviewers(session.settings, project)
+    settings = session.settings
+    if not settings.reviewer and not settings.reviewers:
+        text = "nobody is asked for a review: set reviewer, or its merge requests may wait unread"
+        yield DoctorRow("reviewer", "warn", text)
+        return
+    named = ", ".join(list_named_reviewers(settings)) or "by the rules that reviewer names"
+    yield DoctorRow("reviewer", "ok", named)
+
+
+def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRow]:
+    rule = project.ci_settings.read_push_rule()
+    if rule is None:
+        text = "this token may not read it, or this tier of GitLab has none"
+        yield DoctorRow("push rule", "not known", text)
+        return
+    settings, access = session.settings, project.check_access()
+    message = apply_commit_template(settings, "tests", ANY_TITLE, ANY_TITLE, session.job.run_id)
+    author = _choose_author(session, project)
+    try:
+        refusals = list(
+            list_refusals(rule, settings, author, access, message, session.job.user_email)
+        )
+    except re.error:
+        yield DoctorRow("push rule", "not known", "its pattern is one that only GitLab can read")
+        return
+    for text in refusals:
+        yield refuse("push rule", build_config_error(f"would refuse the night's push: {text}"))
+    if not refusals:
+        yield DoctorRow("push rule", "ok", "nothing in it refuses what a night pushes")
+
+
+def _choose_author(session: Session, project: Project) -> CommitIdentity:
+    if session.settings.commit_author == "token":
+        access = project.check_access()
+        return CommitIdentity(access.name, access.email)
+    found = git_verbs.read_identity(session.machine_git, session.checkout)
+    return found or CommitIdentity(session.job.user_name, session.job.user_email)
+
+
+def _describe_schedules(project: Project) -> Iterator[DoctorRow]:
+    found = project.ci_settings.list_schedules()
+    nights = [each for each in found or () if each.active and each.night]
+    unsure = [each for each in found or () if each.active and each.night is None]
+    if found is None:
+        yield DoctorRow("schedule", "not known", "this token may not read the schedules")
+    elif not nights and unsure:
+        text = "whether one is a night is not shown: only its owner and Maintainers see variables"
+        yield DoctorRow("schedule", "not known", text)
+    elif not nights:
+        text = (
+            "no active schedule with NIGHTSHIFT = true: add one (Build > Pipeline schedules), or"
+            " nights start by hand only"
+        )
+        yield DoctorRow("schedule", "warn", text)
+    else:
+        yield from (_describe_night(each) for each in nights)
+
+
+def _describe_night(schedule: Schedule) -> DoctorRow:
+    name = schedule.description or f"schedule {schedule.id}"
+    if not schedule.owner_active:
+        text = (
+            f"{name}: its owner @{schedule.owner} is blocked or gone, and GitLab does not start it:"
+            " let somebody else take ownership"
+        )
+        return refuse("schedule", build_config_error(text))
+    return DoctorRow("schedule", "ok", f"{name}, on {schedule.ref}, of @{schedule.owner}")
+
+
+def _describe_variables(project: Project) -> Iterator[DoctorRow]:
+    found = project.ci_settings.list_variables()
+    if found is None:
+        text = "this token may not read them (Maintainers may), so what branches get is not seen"
+        yield DoctorRow("variables", "not known", text)
+        return
+    for each in found:
+        if each.key == TOKEN:
+            yield _describe_token_variable(each)
+    exposed = [each.key for each in found if each.key != TOKEN and _is_exposed(each)]
+    if exposed:
+        more = f" and {len(exposed) - MOST_NAMES} more" if len(exposed) > MOST_NAMES else ""
+        text = (
+            f"{', '.join(exposed[:MOST_NAMES])}{more}: a pipeline of any branch gets these, also"
+            " of the night's, whose code an agent wrote: protect them, or scope them to an"
+            " environment"
+        )
+        yield DoctorRow("variables", "warn", text)
+    else:
+        yield DoctorRow("variables", "ok", "no secret of the project reaches unprotected branches")
+
+
+def _is_exposed(variable: CiVariable) -> bool:
+    return is_secret_name(variable.key) and not variable.protected and variable.scope == "*"
+
+
+def _describe_token_variable(variable: CiVariable) -> DoctorRow:
+    if not variable.masked:
+        return DoctorRow("variables", "warn", f"{TOKEN} is not masked: mask it")
+    if not variable.protected and variable.scope == "*":
+        text = (
+            f"{TOKEN} reaches every branch, also the night's, whose code an agent wrote: protect"
+            " it, or scope it to the environment nightshift"
+        )
+        return DoctorRow("variables", "warn", text)
+    return DoctorRow("variables", "ok", f"{TOKEN} is masked, and kept from the night's branches")

@@ -1,0 +1,70 @@
+"""All rows of ``nightshift doctor``, and how they are shown: the last line is the verdict."""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from gitlab_nightshift.commands.doctor_checkout import list_checkout_rows
+from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
+from gitlab_nightshift.commands.doctor_report import describe_verdict
+from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
+from gitlab_nightshift.commands.examination import examine
+from gitlab_nightshift.report.job_log import format_line
+from gitlab_nightshift.run_folder import Invocation
+from gitlab_nightshift.sandbox_guarantees import GuaranteeState
+from gitlab_nightshift.session import open_run
+
+WIDTH = 1000
+_COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not known": "36"}
+
+
+def examine_night(call: Invocation) -> Iterator[DoctorRow]:
+    """Everything that a night needs, each row as it is known; only mistakes of this program
+    raise."""
+    for row in try_rows("settings", lambda: _list_rows(call)):
+        yield row
+        if row.name == "settings" and row.exit_status:
+            return
+    yield _examine_sandbox(call)
+
+
+def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
+    with open_run(call) as session:
+        yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
+        yield from list_gitlab_rows(session)
+        yield from list_checkout_rows(session)
+
+
+def _examine_sandbox(call: Invocation) -> DoctorRow:
+    seen = examine(call)
+    partly = any(each.state is not GuaranteeState.HELD for each in seen.guarantees)
+    state: RowState = "fail" if seen.refused else "warn" if partly else "ok"
+    return DoctorRow("sandbox", state, describe_verdict(seen), seen.exit_status)
+
+
+def describe_outcome(rows: Sequence[DoctorRow]) -> str:
+    """Would a night start, and do its work, in one sentence."""
+    found = Counter(row.state for row in rows)
+    unknown = f"; {found['not known']} could not be seen from here" if found["not known"] else ""
+    look = f", {found['warn']} to look at" if found["warn"] else ""
+    if found["fail"]:
+        return f"A night would fail here: {found['fail']} to mend{look}{unknown}."
+    if found["warn"]:
+        return f"A night would start here{look}{unknown}."
+    return f"A night would start here and has what it needs{unknown}."
+
+
+def format_row(row: DoctorRow, *, colour: bool) -> str:
+    """A row for a person, on one line."""
+    mark = f"{row.state:<10}"
+    shown = f"\x1b[{_COLOURS[row.state]}m{mark}\x1b[0m" if colour else mark
+    return f"{shown}{row.name:<14} {format_line(row.text, WIDTH)}"
+
+
+def format_json(rows: Sequence[DoctorRow]) -> str:
+    """``{"rows": [{"name", "state", "text", "exit_status"}], "verdict", "exit_status"}``."""
+    status = next((row.exit_status for row in rows if row.exit_status), 0)
+    found = {"rows": [dataclasses.asdict(row) for row in rows]}
+    whole = {**found, "verdict": describe_outcome(rows), "exit_status": status}
+    return json.dumps(whole, ensure_ascii=False, indent=2)

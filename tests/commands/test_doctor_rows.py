@@ -1,0 +1,83 @@
+"""`nightshift doctor`, by the real command on the stand-in: what a night would meet."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
+from tests.gateway.test_model_probe import endpoint
+from tests.support.world import BOT_TOKEN, SECRETS, World, world
+
+OWNER = "glpat-TheMaintainersToken01"
+INCLUDE = {".gitlab-ci.yml": "include: {project: g/gitlab-nightshift, file: /ci/t.yml}\n"}
+FILES = {"Makefile": "test:\n\ttrue\n", "shop.py": "PRICE = 1\n", **INCLUDE}
+
+
+def examine(shop: World, **env: str) -> tuple[dict[str, tuple[str, str]], Any]:
+    """State and text of each row, and the whole."""
+    done = shop.nightshift("doctor", "--json", **env)
+    whole = json.loads(done.stdout)
+    assert (done.exit_status, done.stderr) == (whole["exit_status"], "")
+    assert not [secret for secret in (*SECRETS, OWNER) if secret in done.stdout]
+    return {row["name"]: (row["state"], row["text"]) for row in whole["rows"]}, whole
+
+
+def test_a_project_that_is_set_up(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop, endpoint(200) as (url, _):
+        owner = shop.gitlab.users[0]
+        shop.gitlab.add_token(OWNER, owner, access_level=40)
+        shop.project.schedules.append(StandinSchedule(1, owner, "Night"))
+        kept = {"protected": False, "masked": True, "environment_scope": "nightshift"}
+        shop.project.variables.append({"key": "GITLAB_TOKEN", **kept})
+        rows, whole = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url)
+        assert rows["GitLab"][0] == rows["schedule"][0] == rows["variables"][0] == "ok"
+        assert rows["push rule"] == ("ok", "nothing in it refuses what a night pushes")
+        assert rows["pipeline file"][0] == rows["proof"][0] == rows["agent"][0] == "ok"
+        assert rows["model"][0] == "ok"
+        assert whole["verdict"].startswith("A night would start here")
+
+        rows, _ = examine(shop, GITLAB_TOKEN=BOT_TOKEN, ANTHROPIC_BASE_URL=url)  # a Developer
+        assert rows["variables"][0] == rows["push rule"][0] == "not known"
+
+
+def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop, endpoint(401) as (url, _):
+        rita = shop.gitlab.add_user("rose", "Rose")
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
+        shop.gitlab.blocked.add(rita.id)
+        shop.project.schedules.append(StandinSchedule(1, rita, "Night"))
+        shop.project.push_rule["commit_message_regex"] = "^JIRA-"
+        leaked = {"key": "DEPLOY_TOKEN", "protected": False, "masked": True}
+        shop.project.variables.append({**leaked, "environment_scope": "*"})
+        rows, whole = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url)
+        assert rows["push rule"] == (
+            "fail",
+            "would refuse the night's push: commit messages must match ^JIRA-: set commit_template"
+            " to one that does",
+        )
+        assert rows["schedule"][0] == "fail"
+        assert "@rose" in rows["schedule"][1]
+        assert rows["variables"][0] == "warn"
+        assert "DEPLOY_TOKEN" in rows["variables"][1]
+        assert rows["model"] == ("fail", f"{url} refuses the key (401): set another")
+        assert whole["exit_status"] == 2
+        assert whole["verdict"].startswith("A night would fail here: 3 to mend")
+
+
+def test_a_token_that_is_refused_ends_what_is_asked_of_gitlab(tmp_path: Path) -> None:
+    with world(tmp_path) as shop, endpoint(404) as (url, _):
+        rows, whole = examine(shop, GITLAB_TOKEN="glpat-wrong", ANTHROPIC_BASE_URL=url)
+        assert rows["GitLab"][0] == "fail"
+        assert "schedule" not in rows
+        assert rows["pipeline file"][0] == rows["model"][0] == "warn"
+        assert (whole["exit_status"], rows["history"][0]) == (2, "ok")
+        lines = shop.nightshift("doctor", ANTHROPIC_BASE_URL=url).stdout.splitlines()
+        assert lines[-1].startswith("A night would start here, ")
+
+
+def test_settings_that_are_wrong_are_the_one_row(tmp_path: Path) -> None:
+    with world(tmp_path, config="max_diff_lines: many\n") as shop:
+        rows, whole = examine(shop)
+        assert list(rows) == ["settings"]
+        assert "max_diff_lines" in rows["settings"][1]
+        assert whole["exit_status"] == 2

@@ -1,0 +1,58 @@
+"""One free request tells whether the key is taken and the model known; it leads nowhere else."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from gitlab_nightshift.gateway.keys import ModelKey
+from gitlab_nightshift.gateway.model_probe import ask_for_model
+from gitlab_nightshift.gateway.upstream import build_upstream
+
+
+@contextmanager
+def endpoint(status: int, location: str = "") -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """An endpoint with one answer; what it was asked, with the key."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers.get("X-Api-Key")))
+            self.send_response(status)
+            if location:
+                self.send_header("Location", location)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
+        thread.join()
+
+
+def ask(url: str) -> tuple[int, str]:
+    return ask_for_model(build_upstream(ModelKey("ANTHROPIC_API_KEY", "sk-1"), url, {}), "m/1")
+
+
+def test_the_key_is_sent_and_the_status_comes_back() -> None:
+    for status in (200, 401, 404, 500):
+        with endpoint(status) as (url, asked):
+            assert ask(url) == (status, "")
+            assert asked == [("/v1/models/m%2F1", "sk-1")]
+
+
+def test_the_key_goes_to_no_other_address() -> None:
+    with endpoint(200) as (other, asked), endpoint(302, other) as (url, _):
+        assert ask(url) == (302, "")
+        assert asked == []
+
+
+def test_an_endpoint_that_is_not_there_is_told() -> None:
+    with endpoint(200) as (url, _):
+        pass
+    status, why = ask(url)
+    assert (status, "refused" in why) == (0, True)
