@@ -44,7 +44,8 @@ echo "python3 is $(command -v python3)"
 class Registry:
     """A GitLab that has one version in the package registry of ``group/nightshift``."""
 
-    def __init__(self, hash_of: bytes | None = None) -> None:
+    def __init__(self, hash_of: bytes | None = None, storage: Registry | None = None) -> None:
+        """``storage`` is another address, which has the files that this one redirects to."""
         self.bundle = _build_bundle()
         self.hash = hashlib.sha256(hash_of or self.bundle).hexdigest()
         self.asked: list[tuple[str, str | None]] = []
@@ -54,7 +55,11 @@ class Registry:
             def do_GET(self) -> None:
                 registry.asked.append((self.path, self.headers.get("JOB-TOKEN")))
                 body = registry.read(self.path)
-                self.send_response(200 if body else 404)
+                self.send_response((302 if storage else 200) if body else 404)
+                if storage:
+                    self.send_header(
+                        "Location", f"{storage.url.removesuffix('/api/v4')}{self.path}"
+                    )
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -149,10 +154,13 @@ def test_the_bundle_comes_from_the_package_registry_by_the_jobs_token(
             (tmp_path / "less" / path.name).symlink_to(path.readlink())
         monkeypatch.setenv("PATH", f"{bare_machine}{os.pathsep}{tmp_path / 'less'}")
     agent = {"NIGHTSHIFT_AGENT_PACKAGE": str(_agent_package(tmp_path / "agent"))}
-    with Registry() as registry:
+    with Registry() as storage, Registry(storage=storage) as registry:
         variables = {**registry.variables, **agent}
         done = run_pipeline(sample_repository(INCLUDE), "schedule", variables)
     assert done.status == 0, done.log
+    # Clients send a header of one's own wherever they are sent to.
+    assert len(storage.asked) == 2
+    assert not {token for _, token in storage.asked} - {None, ""}
     tools = tmp_path / "tools"
     said = re.findall(r"^nightshift +> (.*)$", done.log, re.MULTILINE)
     assert said[0].startswith(f"This image lacks nightshift {VERSION} (from group/nightshift), an")
