@@ -208,7 +208,7 @@ FLAGS: dict[str, FlagEntry] = {
         "Noise hides what changed, and makes conflicts for others.",
         "whitespace:find_whitespace_changes",
         what=(
-            "Lines that differ only in white space or line ends; `fail` where nothing else changed."
+            "Lines that differ only in white space or line ends; `fail` where a night did no more."
         ),
     ),
     "outside-selection": FlagEntry(

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from gitlab_nightshift.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -15,15 +16,17 @@ _INDENTED = _TABLE.get_pattern("indented")
 _QUOTED = _TABLE.get_pattern("quoted")
 
 
-def find_whitespace_changes(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Lines that differ only in white space or line ends; worse where nothing else changed."""
+def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[RuleViolation]:
+    """Lines that differ only in white space or line ends; worse where a night changed nothing
+    else. People format code on purpose."""
     noise = [(file, *_find_noise(file)) for file in change.files]
     real = any(others or not hunks for _, hunks, others in noise)
+    level: Level = "fail" if context.category and not real else "warn"
     for file, hunks, _ in noise:
         if hunks:
             lines = "1 place differs" if len(hunks) == 1 else f"{len(hunks)} places differ"
             detail = f"{lines} only in white space or line ends: leave such lines as they are."
-            yield RuleViolation(file.path, hunks[0], detail, "warn" if real else "fail")
+            yield RuleViolation(file.path, hunks[0], detail, level)
 
 
 def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:

@@ -169,8 +169,10 @@ def test_outside_the_selection(raised: Judge) -> None:
     ],
 )
 def test_nothing_but_white_space_fails(raised: Judge, path: str, old: str, new: str) -> None:
-    [found] = raised({path: old}, {path: new}, "whitespace-only")
+    [found] = raised({path: old}, {path: new}, "whitespace-only", category="refactoring")
     assert (found.level, found.file) == ("fail", path)
+    [found] = raised({path: old}, {path: new}, "whitespace-only")  # of a person, on purpose
+    assert found.level == "warn"
 
 
 @each(
