@@ -38,6 +38,12 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
                     at,
                     f"{new.name} puts a double in place of {name}, which it tests.",
                 )
+        if shadowed := _find_shadowed_import(old, new):
+            yield RuleViolation(
+                new.file.path,
+                new.test.line,
+                f"{new.name} puts a double in place of {shadowed}, which its file imports.",
+            )
         if replaced := _find_replaced_variable(old, new):
             yield RuleViolation(
                 new.file.path,
@@ -45,6 +51,17 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
                 f"{new.name} looks at a double now: {format_excerpt(replaced)}",
             )
     yield from _find_mocked_modules(change)
+
+
+def _find_shadowed_import(old: TestVersion, new: TestVersion) -> str:
+    """Python: an imported name that stands for a double now, "" where there is none."""
+    if new.test.language.name != "python" or new.side.root is None:
+        return ""
+    lines = (read_text(node) for node in new.side.root.named_children if "import" in node.type)
+    imported = {word for line in lines for word in re.findall(r"\w+", line)}
+    before, after = _collect_assignments(old.test.node), _collect_assignments(new.test.node)
+    doubles = (name for name, value in after.items() if name not in before and _MOCK.match(value))
+    return next((name for name in doubles if name in imported), "")
 
 
 def _find_replaced_variable(old: TestVersion, new: TestVersion) -> str:

@@ -1257,6 +1257,22 @@ describe("parse", () => {
     test(t.input, () => { expect(parse(t.input)).toBe(t.out); });
   }
 });
+=== test-loosened tests/test_a.py | py: an import stands for a double in the test
+--- tests/test_a.py
+from unittest import mock
+from shop.cart import Cart
+
+def test_total():
+    cart = Cart([1, 2])
+    assert cart.total() == 3
++++ tests/test_a.py
+from unittest import mock
+from shop.cart import Cart
+
+def test_total():
+    Cart = mock.Mock()
+    cart = Cart([1, 2])
+    assert cart.total() == 3
 """
 
 
