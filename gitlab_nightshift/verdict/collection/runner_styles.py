@@ -78,9 +78,5 @@ STYLES: dict[str, RunnerStyle] = {
     "CTest": RunnerStyle(
         compile_lazily(r"^ctest\b"), words=("--output-junit", "{reports}/ctest.xml")
     ),
-    "bats": RunnerStyle(
-        compile_lazily(r"^\S*\bbats\b"),
-        words=("--report-formatter", "junit", "--output", "{reports}"),
-        after="bats",
-    ),
+    # Not bats: it writes its report in the background, and with 1.8 is often done before that is.
 }

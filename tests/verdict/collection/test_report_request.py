@@ -200,7 +200,6 @@ def test_runners_of_node_are_told_by_their_program(
         ("go test ./...", "go test -json ./..."),
         ("ctest -j 2", "ctest -j 2 --output-junit S/reports/ctest.xml"),
         ("vendor/bin/phpunit", "vendor/bin/phpunit --log-junit S/reports/phpunit.xml"),
-        ("bats test", "bats --report-formatter junit --output S/reports test"),
         ("make test", "make test"),
     ],
 )
