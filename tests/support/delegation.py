@@ -174,7 +174,8 @@ class Delegations:
         known |= {self.folder / "home", self.folder / "workspaces"}
         left = [*self.folder.iterdir(), *(self.folder / "tmp").iterdir()]
         assert [path for path in left if path not in known] == []
-        assert processes_in(self.folder) == []
+        running = processes_in(self.folder)
+        assert not running, running
 
     def kept(self, done: Done, name: str) -> bytes:
         """An artifact's bytes."""
