@@ -36,7 +36,7 @@ from gitlab_nightshift.records import (
     write_record,
 )
 from gitlab_nightshift.report.annotations import build_report_url
-from gitlab_nightshift.report.outcome_message import CHANGES
+from gitlab_nightshift.report.outcome_message import CHANGES, pack_notify_request
 from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.report.result_files import UPKEEP
 from gitlab_nightshift.report.run_result import build_run_result
@@ -273,14 +273,11 @@ def build_notify_request(session: Session) -> dict[str, Any]:
     no night.
     """
     settings = session.settings
-    if not settings.notify or settings.rehearse or session.job.trigger_payload:
+    if session.job.trigger_payload or not (request := pack_notify_request(settings)):
         return {}
-    before = _find_outcome_before(session) if CHANGES in settings.notify_on else ""
-    return {
-        "addresses": list(settings.notify),
-        "on": list(settings.notify_on),
-        "before": before,
-    }
+    if CHANGES in settings.notify_on:
+        request["before"] = _find_outcome_before(session)
+    return request
 
 
 def _find_outcome_before(session: Session) -> str:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
@@ -27,7 +27,7 @@ from gitlab_nightshift.system.secrecy import close_to_others
 class Invocation:
     """How the command was called: environment, folder, and what the command line says."""
 
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     folder: Path
     config: str | None
     overrides: Mapping[str, str]

@@ -1,6 +1,7 @@
 """``nightshift publish``: the merge request of an earlier job's bundle."""
 
 import argparse
+import contextlib
 import os
 
 from gitlab_nightshift.commands import options
@@ -8,6 +9,8 @@ from gitlab_nightshift.commands.options import Env
 
 TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
+    from gitlab_nightshift.errors import NightshiftError
+    from gitlab_nightshift.run_folder import Invocation
     from gitlab_nightshift.session import Session
 
 EXAMPLES = """\
@@ -41,10 +44,16 @@ def register(commands: "options.Commands") -> None:
 def run(args: argparse.Namespace, env: Env) -> int:
     """Publish a bundle; the exit status is that of the run."""
     from gitlab_nightshift import publishing
-    from gitlab_nightshift.errors import to_exit_status
+    from gitlab_nightshift.errors import NightshiftError, to_exit_status
     from gitlab_nightshift.session import open_run
 
-    with open_run(options.build_invocation(args, env)) as session:
+    call = options.build_invocation(args, env)
+    with contextlib.ExitStack() as stack:
+        try:
+            session = stack.enter_context(open_run(call))
+        except NightshiftError as error:
+            _tell_mistake(call, error)
+            raise
         try:
             done = publishing.publish_again(
                 session, args.bundle, args.from_job, approved=args.approved
@@ -62,3 +71,12 @@ def _notify(session: "Session") -> None:
     request = build_notify_request(session)
     for line in notify(request, session.results, session.env, dict(os.environ)):
         session.emit(Note(line, warning=True))
+
+
+def _tell_mistake(call: "Invocation", error: "NightshiftError") -> None:
+    """Tell people: of three jobs this one does so for all, and runs though plan has failed."""
+    from gitlab_nightshift.commands.printing import write_notes
+    from gitlab_nightshift.supervisor.notices import tell_mistake
+
+    lines = tell_mistake(call, error, dict(os.environ))
+    write_notes(f"warning: {line}" for line in lines)

@@ -49,6 +49,11 @@ class ChannelReceiver:
         """The sender's."""
         return self._sender.name
 
+    @property
+    def awaited(self) -> bool:
+        """Whether the run's end waits for it."""
+        return self._sender.awaited
+
     def turn(self) -> bool:
         """Take what waits in the pipe; False once it has ended, or is cut off."""
         for _ in range(_TURN // _CHUNK):

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 class Sender:
     """Who sends on the pipe ``descriptor``, and what it may send: kinds of events by their names
     (``event_wire.FROM_WORK``), ``records`` by their names in the results with the kind of each
-    (``kept_records.KINDS``), logs or none."""
+    (``kept_records.KINDS``), logs or none. The run's end waits for one that is ``awaited``."""
 
     name: str
     descriptor: int
     events: tuple[str, ...]
     records: tuple[tuple[str, str], ...] = ()
     logs: bool = False
+    awaited: bool = False
 
 
 @dataclass(frozen=True)

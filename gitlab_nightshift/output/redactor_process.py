@@ -92,15 +92,16 @@ def _open_sinks(configuration: Configuration) -> dict[str, Emit]:
 def _listen(receivers: dict[int, ChannelReceiver], telling: EventDispatcher, ended: int) -> None:
     """Read from the senders, in their order in each round.
 
-    The run's end does not wait for a pipe that is held open by what nobody could end.
+    The run's end waits for no other pipe than those that are awaited: what nobody could end may
+    hold one open.
     """
-    left = dict(receivers)
+    left, over = dict(receivers), False
     with selectors.DefaultSelector() as selector:
         for descriptor in left:
             os.set_blocking(descriptor, False)
             selector.register(descriptor, selectors.EVENT_READ)
         while left:
-            ready, over = {key.fd for key, _ in selector.select()}, False
+            ready = {key.fd for key, _ in selector.select()}
             for descriptor in [each for each in left if each in ready]:
                 if not left[descriptor].turn():
                     selector.unregister(descriptor)
@@ -108,6 +109,6 @@ def _listen(receivers: dict[int, ChannelReceiver], telling: EventDispatcher, end
                     over = receiver.end() or over
                     with contextlib.suppress(BrokenPipeError):  # nobody waits for it
                         os.write(ended, f"{receiver.name}\n".encode())
-            if over:
+            if over and not any(receiver.awaited for receiver in left.values()):
                 telling.end()
     telling.end()

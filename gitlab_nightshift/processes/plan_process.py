@@ -46,8 +46,9 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The answer: ``status`` is the exit status where nothing follows and there is nothing to
-    report; ``night`` what comes next, ``upkeep`` what comes before that, ``notify`` who is told how
-    it ended. Without the first two a bundle says why the run has failed."""
+    report, ``mistake`` what people are told of that; ``night`` what comes next, ``upkeep`` what
+    comes before that, ``notify`` who is told how it ended. Without ``status`` and ``night`` a
+    bundle says why the run has failed."""
     answer: dict[str, Any] = {}
     status = run_guarded(lambda: _run_plan(inputs, answer), inputs["env"])
     return {**answer, "status": status} if status else answer
@@ -58,7 +59,13 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         inputs["env"], Path(inputs["folder"]), inputs["config"], inputs["overrides"], False
     )
     there = RunFolder(Path(inputs["checkout"]), Path(inputs["private"]))
-    session = open_session(call, there, tuple(inputs["machine"]), OutputChannel(inputs["outlet"]))
+    try:
+        outlet = OutputChannel(inputs["outlet"])
+        session = open_session(call, there, tuple(inputs["machine"]), outlet)
+    except NightshiftError as error:
+        if not inputs["alone"]:
+            answer["mistake"] = {"code": error.code, "message": error.message}
+        raise
     if inputs["alone"]:
         made, upkeep = planning.read_plans(session, inputs["plan"])
         planning.emit_run_started(session)

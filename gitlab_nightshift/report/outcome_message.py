@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import format_cost
@@ -14,6 +14,7 @@ from gitlab_nightshift.report.result_texts import (
     format_duration,
     is_incomplete,
 )
+from gitlab_nightshift.settings import Settings
 
 CHANGES = "changes"
 """In ``notify_on``: only what is worth a look."""
@@ -38,6 +39,13 @@ class Notification:
     title: str
     body: str
     tone: Tone
+
+
+def pack_notify_request(settings: Settings) -> dict[str, Any]:
+    """What the process that tells people has to know of the settings; {} where nobody is told."""
+    if not settings.notify or settings.rehearse:
+        return {}
+    return {"addresses": list(settings.notify), "on": list(settings.notify_on), "before": ""}
 
 
 def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
-    from gitlab_nightshift.settings.load import load_settings
+    from gitlab_nightshift.settings.load import load_notification_settings, load_settings
     from gitlab_nightshift.settings.model import NOT_IN_FORCE, Settings, find_missing_feature
 
 __all__ = [
@@ -18,9 +18,15 @@ __all__ = [
     "ConfigFile",
     "Settings",
     "find_missing_feature",
+    "load_notification_settings",
     "load_settings",
 ]
-_MODULES = {"FILE_NAME": "config_file", "ConfigFile": "config_file", "load_settings": "load"}
+_MODULES = {
+    "FILE_NAME": "config_file",
+    "ConfigFile": "config_file",
+    "load_notification_settings": "load",
+    "load_settings": "load",
+}
 
 
 def __getattr__(name: str) -> Any:

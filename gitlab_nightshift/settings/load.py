@@ -36,6 +36,8 @@ TEMPLATE_VARIABLES = frozenset(
 CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
 """Variables of whoever calls for a delegation; no settings either."""
 SECRET_KEYS = frozenset({"GITLAB_TOKEN", "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
+NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "rehearse"})
+"""What decides who is told of a run, and whether anybody is."""
 LONGEST_LINE = 500
 
 
@@ -49,11 +51,29 @@ def load_settings(
     Raises :class:`NightshiftError` (``E_CONFIG``) with every mistake, one a line.
     """
     mistakes: list[str] = []
+    return _validate_settings(_read_all(env, file, overrides or {}, mistakes), mistakes)
+
+
+def load_notification_settings(
+    env: Mapping[str, str], file: ConfigFile | None, overrides: Mapping[str, str]
+) -> Settings:
+    """Who is told of a run, where other settings are wrong: those keep their defaults.
+
+    Raises :class:`NightshiftError` where the file, or what says who is told, is wrong itself.
+    """
+    found = _read_all(env, file, overrides, [])
+    return _validate_settings([a for a in found if a.path[0] in NOTIFICATION_KEYS], [])
+
+
+def _read_all(
+    env: Mapping[str, str],
+    file: ConfigFile | None,
+    overrides: Mapping[str, str],
+    mistakes: list[str],
+) -> list[Assignment]:
     in_file = read_file(file, mistakes) if file else []
     in_env = _from_env(env, _find_named_variables(env, in_file), mistakes)
-    return _validate_settings(
-        [*in_file, *in_env, *_from_command_line(overrides or {}, mistakes)], mistakes
-    )
+    return [*in_file, *in_env, *_from_command_line(overrides, mistakes)]
 
 
 def _validate_settings(assignments: list[Assignment], mistakes: list[str]) -> Settings:

@@ -35,7 +35,7 @@ def notify(
     if not addresses or not (results / "result.json").exists():
         return missing
     process = StageProcess(MODULE, own, quiet=True)
-    with contextlib.closing(process), _end_late(process), forward(process):
+    with contextlib.closing(process), end_late(process), forward(process):
         process.tell({**request, "addresses": addresses, "results": str(results)})
         answer = process.read_answer()
     return (*missing, *answer.get("warnings", ("notify: its process ended before it was done",)))
@@ -58,7 +58,7 @@ def expand_addresses(
 
 
 @contextlib.contextmanager
-def _end_late(process: StageProcess) -> Iterator[None]:
+def end_late(process: StageProcess) -> Iterator[None]:
     """End the process where it does not within its time."""
     timer = threading.Timer(LONGEST_S, process.kill)
     timer.daemon = True

@@ -33,6 +33,7 @@ OF_RUN = (
     Sender("work-2", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
     Sender("publish-2", _UNKNOWN, _ALL),
     Sender("report", _UNKNOWN, _ALL, (("result.json", "result"), *_REPORTS)),
+    Sender("notify", _UNKNOWN, ("note",), awaited=True),
 )
 """The senders of a run, with what each may send, in the order in which they begin. New work is
 the second one where an open merge request is looked after before."""

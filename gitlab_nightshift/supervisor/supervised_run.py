@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.result_files import move_upkeep
 from gitlab_nightshift.repository.state_folder import OWN, hold
 from gitlab_nightshift.run_folder import (
+    Invocation,
     RunFolder,
     mend,
     open_run_folder,
@@ -37,7 +38,7 @@ from gitlab_nightshift.supervisor.failure_records import (
     write_result,
     write_unpublished,
 )
-from gitlab_nightshift.supervisor.notifying import notify
+from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
 from gitlab_nightshift.supervisor.run_checkout import check_out_for, take_checkout
 from gitlab_nightshift.supervisor.stage_calls import (
@@ -59,14 +60,9 @@ from gitlab_nightshift.system.prepared_folders import prepare
 
 
 @dataclass(frozen=True)
-class SupervisorOptions:
+class SupervisorOptions(Invocation):
     """How a run was called; ``alone``: only the work stage, with an earlier job's ``plan``."""
 
-    env: Mapping[str, str] = field(repr=False)
-    folder: Path
-    config: str | None
-    overrides: Mapping[str, str]
-    colour: bool
     alone: bool = False
     plan: str | None = None
 
@@ -110,11 +106,13 @@ class _Run:
             pipes = open_pipes(self._there, plain, way, self._handle_redactor_death)
             self._pipes = stack.enter_context(pipes)
             self._stages = Stages(self._pipes, self._own, self._signals)
+            notices = Notices(self._start, self._own, self._pipes)
             with self._stages.open_stage("plan") as plan:
                 work = stack.enter_context(self._open_worker())
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._there)  # before work, which might write it
             if "status" in answer:
+                notices.tell_mistake(answer.get("mistake"))
                 return int(answer["status"])
             if upkeep := answer.get("upkeep"):
                 self._look_after(upkeep, work)
@@ -122,7 +120,7 @@ class _Run:
             if night := answer.get("night"):
                 self._run_night(night, work)
             status = self._report()
-            self._notify(answer.get("notify", {}))
+            notices.tell_ended(answer, self._there.results, self._signals.forward_to)
             return status
 
     @contextlib.contextmanager
@@ -288,12 +286,6 @@ class _Run:
         dead = "the redactor" if self._pipes.gone else "report"
         tell(build_killed_error(dead), warning=not made.error_code)
         return to_exit_status(made.error_code)
-
-    def _notify(self, request: Mapping[str, Any]) -> None:
-        """Tell people; whatever becomes of it, the run has ended as it has."""
-        there, env = self._there.results, self._start.env
-        for line in notify(request, there, env, self._own, self._signals.forward_to):
-            sys.stderr.write(f"nightshift: warning: {line}\n")
 
     def _fail(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:
         run_id = read_job(self._start.env).run_id

@@ -9,6 +9,11 @@ from tests.support.world import PLAIN, SECRETS, world
 
 TOLD = PLAIN + "notify: [$TEAM_CHAT, $OTHER_CHAT]\n"
 TOKEN = "q7RfTokenOfTheChat42xyz"
+KILLED_PLAN = """
+import importlib, os, signal
+planning = importlib.import_module("gitlab_nightshift.planning")
+planning.emit_run_started = lambda session: os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def test_a_night_tells_its_merge_request_and_a_chat_that_fails_is_a_warning(tmp_path: Path) -> None:
@@ -22,7 +27,8 @@ def test_a_night_tells_its_merge_request_and_a_chat_that_fails_is_a_warning(tmp_
         assert "acme/shop: A merge request is open" in body
         assert shop.result["mr_url"] in body
         assert not any(secret in body for secret in SECRETS)
-        assert "warning: notify, address 2: " in done.stderr
+        assert "notify, address 2: JSON did not take the message" in done.log
+        assert "MR_CREATED" in done.last_line
         assert TOKEN not in done.stdout + done.stderr + str(shop.products())
         assert "notify is set, but not in force" not in done.log
 
@@ -50,3 +56,29 @@ def test_a_failed_plan_is_told_and_a_rehearsal_is_not(tmp_path: Path) -> None:
         assert shop.nightshift("run", GITLAB_TOKEN="").exit_status == 2
         assert len(there.came) == 2
         assert "E_CONFIG: GITLAB_TOKEN is not set" in there.texts
+
+
+def test_a_mistake_in_the_settings_is_told(tmp_path: Path) -> None:
+    """Whoever is named beside the mistake is told, of three jobs by the last; a person who runs it
+    by hand sees it."""
+    wrong = TOLD + "max_dif_lines: 5\n"
+    with listening() as there, world(tmp_path, GOOD, config=wrong) as shop:
+        shop.env |= {"TEAM_CHAT": f"json://127.0.0.1:{there.port}/{TOKEN}", "OTHER_CHAT": ""}
+        done = shop.nightshift("run")
+        shop.assert_nothing_spent(done, 2, "did you mean max_diff_lines?")
+        assert "notify: the variable OTHER_CHAT is not set in this job" in done.log
+        assert publish(shop).exit_status == 2
+        assert shop.nightshift("run", GITLAB_CI="", CI_PIPELINE_ID="").exit_status == 2
+        assert shop.nightshift("run", "--rehearse").exit_status == 2
+        assert [("did you mean max_diff_lines?" in body) for _, body in there.came] == [True] * 2
+        assert "acme/shop: The night failed" in there.texts
+        assert not any(secret in there.texts for secret in (*SECRETS, TOKEN))
+
+
+def test_a_killed_plan_is_told(tmp_path: Path) -> None:
+    with listening() as there, world(tmp_path, GOOD, config=TOLD) as shop:
+        shop.env["TEAM_CHAT"] = shop.env["OTHER_CHAT"] = f"json://127.0.0.1:{there.port}/"
+        shop.patch = KILLED_PLAN
+        done = shop.nightshift("run")
+        assert (done.exit_status, len(there.came)) == (70, 2)
+        assert "the process of plan was killed" in there.texts

@@ -1,0 +1,85 @@
+"""Has people told of a run, of one too that ended before it could say who they are; and says in the
+job log what they were not told."""
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.events import Note
+from gitlab_nightshift.job import read_job
+from gitlab_nightshift.output.channel import OutputChannel
+from gitlab_nightshift.run_folder import Invocation
+from gitlab_nightshift.supervisor.failure_records import write_failed, write_result
+from gitlab_nightshift.supervisor.notifying import Forward, end_late, notify
+from gitlab_nightshift.supervisor.output_pipes import Pipes, read_secret_values
+from gitlab_nightshift.system.supervised_process import StageProcess
+
+MODULE = "gitlab_nightshift.processes.addresses_process"
+SENDER = "notify"
+
+
+class Notices:
+    """Tells people of a run; ``own`` are the variables of the processes that do so."""
+
+    def __init__(self, call: Invocation, own: Mapping[str, str], pipes: Pipes) -> None:
+        self._call, self._own, self._pipes = call, own, pipes
+
+    def tell_mistake(self, mistake: Mapping[str, str] | None) -> None:
+        """Of a mistake that left nothing to report; None where people need not be told."""
+        if mistake:
+            error = NightshiftError(Code(mistake["code"]), mistake["message"])
+            self._warn(tell_mistake(self._call, error, self._own))
+
+    def tell_ended(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
+        """Of the result in this folder. Whom is in plan's answer; {} from a plan that has died."""
+        known = answer or {"notify": find_notify_request(self._call, self._own)}
+        self._warn(notify(known.get("notify", {}), results, self._call.env, self._own, forward))
+
+    def _warn(self, lines: Iterable[str]) -> None:
+        channel = OutputChannel(self._pipes.take(SENDER))
+        for line in lines:
+            try:
+                channel(Note(line, warning=True))
+            except NightshiftError:  # the redactor has ended
+                sys.stderr.write(f"nightshift: warning: {line}\n")
+        channel.close()
+
+
+def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, Any]:
+    """Who is told, read from the settings once more; {} outside a job, where a person sees the end,
+    and where a comment asked for the run. ``own`` are the variables of the process."""
+    job = read_job(call.env)
+    if not job.in_ci or job.trigger_payload:
+        return {}
+    own_names = (name for name in call.env if name.startswith("NIGHTSHIFT_"))
+    seen = {name: call.env[name] for name in ("PATH", *own_names) if name in call.env}
+    process = StageProcess(MODULE, own, quiet=True)
+    with contextlib.closing(process), end_late(process):
+        process.tell(
+            {
+                "env": {**seen, "GITLAB_CI": "true"},
+                "folder": str(call.folder),
+                "config": call.config,
+                "overrides": dict(call.overrides),
+            }
+        )
+        return process.read_answer()
+
+
+def tell_mistake(
+    call: Invocation, error: NightshiftError, own: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Tell people of an error that left no result; warnings about what they were not told."""
+    if not (request := find_notify_request(call, own)):
+        return ()
+    job, values = read_job(call.env), read_secret_values(call.env)
+    place = call.env.get("TMPDIR") or None
+    with tempfile.TemporaryDirectory(prefix="nightshift-notice-", dir=place) as folder:
+        results = Path(folder)
+        write_failed(results, error, {"run_id": job.run_id})
+        write_result(results, None, values, job.project_path, job.pipeline_url)
+        return notify(request, results, call.env, own)
