@@ -1,4 +1,4 @@
-"""``nightshift config show``: every value, where it came from, and whether it is in force."""
+"""``nightshift config show``: every value, and where it came from."""
 
 import json
 import re
@@ -12,13 +12,7 @@ from gitlab_nightshift.job import MODEL_KEYS
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.session import read_config_file
-from gitlab_nightshift.settings import (
-    FILE_NAME,
-    ConfigFile,
-    Settings,
-    find_missing_feature,
-    load_settings,
-)
+from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.work.cost_bounds import check_bounds
 
@@ -31,8 +25,7 @@ def format_settings(call: Invocation) -> str:
     if loaded.agent == "auto":
         values["agent"] = f"auto (here {settings.agent})"
     rows = [
-        (key, _format_value(key, value), settings.find_source(key) + _describe_wait(key))
-        for key, value in values.items()
+        (key, _format_value(key, value), settings.find_source(key)) for key, value in values.items()
     ]
     rows += [
         (name, "[set]" if call.env.get(name) else "-", "variable") for name in _list_secret_names()
@@ -80,10 +73,5 @@ def _format_value(key: str, value: Any) -> str:
     return re.sub(r"(?<=://)[^\s\"',]+", "[set]", text) if key == "notify" else text
 
 
-def _describe_wait(key: str) -> str:
-    waits = find_missing_feature(key)
-    return f"  (not yet in force: waits for {waits})" if waits else ""
-
-
 def _list_secret_names() -> tuple[str, ...]:
-    return ("GITLAB_TOKEN", *MODEL_KEYS)
+    return ("GITLAB_TOKEN", *MODEL_KEYS, "CONFLUENCE_TOKEN")

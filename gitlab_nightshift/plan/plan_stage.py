@@ -108,5 +108,4 @@ def _build_notes(settings: Settings, facts: CheckoutFacts) -> tuple[str, ...]:
             f"{settings.avoid_recent_commits} commits; what older ones touched is not known and "
             "not left alone: raise GIT_DEPTH"
         )
-    notes += (f"{key} is set, but not in force yet in this version" for key in settings.waiting)
     return tuple(notes)

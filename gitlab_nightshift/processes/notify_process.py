@@ -1,21 +1,31 @@
 """The process that tells people how a run ended. It gets the addresses, which are secrets, and the
-result; it has no token, and alone loads apprise."""
+result; it has no token of GitLab, and alone loads apprise."""
 
+import functools
 import logging
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.processes.confluence_page import append_to_page
 from gitlab_nightshift.records import RunResult, read_own
-from gitlab_nightshift.report.outcome_message import Notification, build_notification, is_wanted
+from gitlab_nightshift.report.confluence_line import render_line
+from gitlab_nightshift.report.outcome_message import (
+    Notification,
+    build_notification,
+    is_cancelled,
+    is_wanted,
+)
 from gitlab_nightshift.system.signals import start_deaf
 from gitlab_nightshift.system.supervised_process import serve_stage
 
 LONGEST_S = 30.0
 """For all addresses together; each is told at the same time as the others."""
+Tasks = dict[str, Callable[[], str]]
+"""What is done, by a name that is no secret; each says why it failed, "" where it did not."""
 
 
 def main(_data: Mapping[str, Any]) -> int:
@@ -26,43 +36,54 @@ def main(_data: Mapping[str, Any]) -> int:
 def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The answer: ``warnings``, one for each address that was not told. They name no address, but
     its place in the list."""
-    result = read_own(RunResult, Path(inputs["results"]) / "result.json")
-    if not is_wanted(result, inputs["on"], inputs["before"]):
-        return {"warnings": []}
+    result, tasks = read_own(RunResult, Path(inputs["results"]) / "result.json"), Tasks()
+    if is_wanted(result, inputs["on"], inputs["before"]):
+        tasks |= _plan_messages(inputs["addresses"], build_notification(result))
+    if inputs["confluence"] and not is_cancelled(result):
+        line = render_line(result, time.strftime("%Y-%m-%d", time.gmtime()))
+        write = functools.partial(append_to_page, line=line, **inputs["confluence"])
+        tasks["confluence_page_id"] = write
     logging.disable()  # apprise tells addresses there
-    return {"warnings": send_to_all(inputs["addresses"], build_notification(result), LONGEST_S)}
+    return {"warnings": run_all(tasks, LONGEST_S)}
 
 
 def send_to_all(addresses: Sequence[str], message: Notification, longest_s: float) -> list[str]:
-    """Send to all at once, and wait so many seconds at most; why some could not be told.
+    """Send to all at once, and wait so many seconds at most; why some could not be told."""
+    return run_all(_plan_messages(addresses, message), longest_s)
+
+
+def _plan_messages(addresses: Sequence[str], message: Notification) -> Tasks:
+    return {
+        f"notify, address {number}": functools.partial(_send_by_apprise, address, message)
+        for number, address in enumerate(addresses, 1)
+    }
+
+
+def run_all(tasks: Tasks, longest_s: float) -> list[str]:
+    """Do all at once, and wait so many seconds at most; what failed, and why.
 
     A server that answers a byte a minute keeps its thread, which ends with this process.
     """
-    ended: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
-    for number, address in enumerate(addresses):
-        start_deaf(
-            threading.Thread(target=_send, args=(ended, number, address, message), daemon=True)
-        )
-    problems = dict.fromkeys(range(len(addresses)), f"no answer within {longest_s:.0f} s")
+    ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    for name, task in tasks.items():
+        start_deaf(threading.Thread(target=_run, args=(ended, name, task), daemon=True))
+    problems = dict.fromkeys(tasks, f"no answer within {longest_s:.0f} s")
     until = time.monotonic() + longest_s
-    for _ in addresses:
+    for _ in tasks:
         try:
-            number, problem = ended.get(timeout=max(0.0, until - time.monotonic()))
+            name, problem = ended.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             break
-        problems[number] = problem
-    return [f"notify, address {at + 1}: {why}" for at, why in problems.items() if why]
+        problems[name] = problem
+    return [f"{name}: {why}" for name, why in problems.items() if why]
 
 
-def _send(
-    ended: "queue.SimpleQueue[tuple[int, str]]", number: int, address: str, message: Notification
-) -> None:
-    """Send to one, and say why that failed, "" where it did not. The text of an exception may quote
-    the address."""
+def _run(ended: "queue.SimpleQueue[tuple[str, str]]", name: str, task: Callable[[], str]) -> None:
+    """The text of an exception may quote the address."""
     try:
-        ended.put((number, _send_by_apprise(address, message)))
+        ended.put((name, task()))
     except Exception as error:
-        ended.put((number, f"it could not be told ({type(error).__name__})"))
+        ended.put((name, f"it could not be told ({type(error).__name__})"))
 
 
 def _send_by_apprise(address: str, message: Notification) -> str:

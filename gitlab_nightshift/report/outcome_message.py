@@ -43,9 +43,11 @@ class Notification:
 
 def pack_notify_request(settings: Settings) -> dict[str, Any]:
     """What the process that tells people has to know of the settings; {} where nobody is told."""
-    if not settings.notify or settings.rehearse:
+    page = "" if settings.dry_run else settings.confluence_page_id or ""
+    if settings.rehearse or not (settings.notify or page):
         return {}
-    return {"addresses": list(settings.notify), "on": list(settings.notify_on), "before": ""}
+    on, addresses = list(settings.notify_on), list(settings.notify)
+    return {"addresses": addresses, "on": on, "before": "", "page": page}
 
 
 def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> bool:
@@ -55,9 +57,14 @@ def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> b
     first one that is fine after such, and the first that is skipped. For these ``before`` is the
     outcome of the night before, "" where it is not known. Who cancels a run knows about it.
     """
-    if result.error_code in _CANCELLED:
+    if is_cancelled(result):
         return False
     return result.outcome in wanted or (CHANGES in wanted and _is_news(result, before))
+
+
+def is_cancelled(result: RunResult) -> bool:
+    """Whether a person has ended the run, who knows about it."""
+    return result.error_code in _CANCELLED
 
 
 def _is_news(result: RunResult, before: str) -> bool:

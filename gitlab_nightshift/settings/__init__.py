@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
     from gitlab_nightshift.settings.load import load_notification_settings, load_settings
-    from gitlab_nightshift.settings.model import NOT_IN_FORCE, Settings, find_missing_feature
+    from gitlab_nightshift.settings.model import Settings
 
 __all__ = [
     "FILE_NAME",
-    "NOT_IN_FORCE",
     "ConfigFile",
     "Settings",
-    "find_missing_feature",
     "load_notification_settings",
     "load_settings",
 ]

@@ -36,7 +36,7 @@ TEMPLATE_VARIABLES = frozenset(
 CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
 """Variables of whoever calls for a delegation; no settings either."""
 SECRET_KEYS = frozenset({"GITLAB_TOKEN", "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
-NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "rehearse"})
+NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "confluence_page_id", "rehearse", "dry_run"})
 """What decides who is told of a run, and whether anybody is."""
 LONGEST_LINE = 500
 

@@ -50,11 +50,6 @@ from gitlab_nightshift.settings.setting_groups import (
     Prompts,
 )
 
-NOT_IN_FORCE: dict[str, str] = {
-    "confluence_page_id": "the line per night in Confluence",
-}
-"""Keys that are read and checked, and what they wait for: a note in every run that sets one."""
-
 MAX_IMPLEMENT_RETRIES = 2
 
 Seconds = Annotated[
@@ -219,8 +214,10 @@ class Settings(Part):
     ]
     """Outcomes that people are told of; `changes`: a merge request, a failure, the first night that
     is fine again, and the first that is skipped."""
-    confluence_page_id: str | None = Field(default=None, coerce_numbers_to_str=True)
-    """Confluence page for a line per night."""
+    confluence_page_id: str | None = Field(
+        default=None, coerce_numbers_to_str=True, pattern=r"^[0-9]{1,20}$"
+    )
+    """Confluence page that gets a line per night."""
     log_issue: LogIssue = "off"
     """Keep a dashboard of the nights in an issue: `auto` finds or opens it, a number names it."""
     throttle: bool = True
@@ -276,16 +273,6 @@ class Settings(Part):
     def flatten_values(self) -> dict[str, Any]:
         """Dotted key → value, in the order of the documentation."""
         return dict(_flatten_part("", self))
-
-    @property
-    def waiting(self) -> tuple[str, ...]:
-        """Keys that were set though their machinery is not in force yet."""
-        return tuple(key for key in NOT_IN_FORCE if any(_within(s, key) for s in self._sources))
-
-
-def find_missing_feature(key: str) -> str:
-    """What a dotted key waits for, "" where it is in force."""
-    return next((what for name, what in NOT_IN_FORCE.items() if _within(key, name)), "")
 
 
 def _within(source_key: str, key: str) -> bool:

@@ -28,15 +28,19 @@ def notify(
 ) -> tuple[str, ...]:
     """Tell people of the result in this folder; warnings about what they were not told.
 
-    ``request`` holds ``addresses`` (``notify``), ``on`` (``notify_on``) and ``before``, the outcome
-    of the night before; ``env`` the variables that addresses name, ``own`` those of the process.
+    ``request`` holds ``addresses`` (``notify``), ``on`` (``notify_on``), ``before``, the outcome
+    of the night before, and ``page``, that of Confluence; ``env`` the variables that are named,
+    ``own`` those of the process.
     """
     addresses, missing = expand_addresses(request.get("addresses", ()), env)
-    if not addresses or not (results / "result.json").exists():
+    access, more = find_confluence(request.get("page", ""), env)
+    missing += more
+    if not (addresses or access) or not (results / "result.json").exists():
         return missing
     process = StageProcess(MODULE, own, quiet=True)
     with contextlib.closing(process), end_late(process), forward(process):
-        process.tell({**request, "addresses": addresses, "results": str(results)})
+        found = {"addresses": addresses, "confluence": access, "results": str(results)}
+        process.tell({**request, **found})
         answer = process.read_answer()
     return (*missing, *answer.get("warnings", ("notify: its process ended before it was done",)))
 
@@ -55,6 +59,21 @@ def expand_addresses(
         if not empty:
             found += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
     return tuple(found), tuple(warnings)
+
+
+def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """How to write to a page of Confluence, {} for none, and a warning for each variable that is
+    missing."""
+    if not page:
+        return {}, ()
+    names = {"url": "CONFLUENCE_URL", "token": "CONFLUENCE_TOKEN", "user": "CONFLUENCE_USER"}
+    given = {key: env.get(name, "").strip() for key, name in names.items()}
+    missing = tuple(
+        f"confluence_page_id: the variable {names[key]} is not set in this job"
+        for key in ("url", "token")
+        if not given[key]
+    )
+    return ({} if missing else {"page": page, **given}), missing
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.nights_stages.test_from_job import publish, uploaded
+from tests.support import confluence as wiki
 from tests.support.listeners import listening
 from tests.support.shop import GOOD
 from tests.support.world import PLAIN, SECRETS, world
@@ -30,7 +31,6 @@ def test_a_night_tells_its_merge_request_and_a_chat_that_fails_is_a_warning(tmp_
         assert "notify, address 2: JSON did not take the message" in done.log
         assert "MR_CREATED" in done.last_line
         assert TOKEN not in done.stdout + done.stderr + str(shop.products())
-        assert "notify is set, but not in force" not in done.log
 
 
 def test_of_three_jobs_publish_tells(tmp_path: Path) -> None:
@@ -82,3 +82,21 @@ def test_a_killed_plan_is_told(tmp_path: Path) -> None:
         done = shop.nightshift("run")
         assert (done.exit_status, len(there.came)) == (70, 2)
         assert "the process of plan was killed" in there.texts
+
+
+def test_a_night_adds_its_line_to_a_page_of_confluence(tmp_path: Path) -> None:
+    """A dry run does not, and one that is not listening is a warning."""
+    with wiki.confluence() as there, world(tmp_path, GOOD) as shop:
+        shop.env |= {**there.env, "NIGHTSHIFT_CONFLUENCE_PAGE_ID": wiki.PAGE}
+        shop.nightshift("run", "--dry-run")
+        assert there.asked == []
+        done = shop.nightshift("run")
+        assert (done.exit_status, done.stderr) == (0, "")
+        line = there.body.removeprefix("<p>Nights</p>")
+        assert shop.merge_requests[0].web_url in line and "MR_CREATED · tests" in line
+        there.answer = (500, "")
+        again = shop.nightshift("run", CI_PIPELINE_ID="4712", NIGHTSHIFT_ENABLED="false")
+        assert again.exit_status == 0
+        assert "confluence_page_id: Confluence answered 500" in again.log
+        assert wiki.TOKEN not in done.log + again.log + str(shop.products())
+        assert not any(wiki.TOKEN in str(bead.env) for bead in shop.agent.seen)

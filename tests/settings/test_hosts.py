@@ -22,7 +22,6 @@ def test_hosts_are_read_as_they_are_meant() -> None:
     variable = {"NIGHTSHIFT_POLICY__EGRESS_HOSTS": "a.example, b.example:8443"}
     found = load_settings(variable)
     assert found.policy.egress_hosts == ["a.example", "b.example:8443"]
-    assert found.waiting == ()
 
 
 @each(

@@ -1,4 +1,4 @@
-"""Every key with its default and its text, and what is set but not in force."""
+"""Every key with its default and its text."""
 
 import datetime
 import os
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 import gitlab_nightshift
 from gitlab_nightshift.categories import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import NOT_IN_FORCE, ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
 from gitlab_nightshift.settings.schema import build_schema
 from tests.support.settings_table import PAGE, complete_tables
 from tests.support.tables import each
@@ -72,7 +72,6 @@ def run_copy(folder: Path, program: str) -> str:
 def test_all_defaults_come_from_nowhere_else() -> None:
     settings = load_settings({})
     assert {settings.find_source(key) for key in settings.flatten_values()} == {"default"}
-    assert settings.waiting == ()
 
 
 def test_the_schema_shows_every_key_and_its_meaning() -> None:
@@ -122,20 +121,6 @@ def test_categories_are_the_fixed_five_and_the_teams_own() -> None:
     assert settings.guidance == {**CATEGORY_GUIDANCE, TASK: TASK_GUIDANCE, **own}
 
 
-NOT_YET: dict[str, str] = {
-    "confluence_page_id": "confluence_page_id: 12345",
-}
-
-
-@each(("key", "text"), NOT_YET.items())
-def test_a_key_that_waits_is_told_when_it_is_set(key: str, text: str) -> None:
-    assert load_settings({}, ConfigFile("nightshift.yaml", text)).waiting == (key,)
-
-
-def test_every_waiting_key_is_tried_above() -> None:
-    assert NOT_YET.keys() == NOT_IN_FORCE.keys()
-
-
 def test_a_flag_is_set_by_its_name() -> None:
     """``off`` without quotes is False in YAML."""
     text = "policy: {flags: {recent-file: off, binary-file: warn, broken-link: 'fail'}}"
@@ -164,12 +149,6 @@ def test_a_mistake_in_a_flag_is_told_with_its_line(flags: str, expected: str) ->
         load_settings({}, ConfigFile("nightshift.yaml", text))
     assert error.value.message.startswith("nightshift.yaml:3: policy.flags.")
     assert expected in error.value.message
-
-
-def test_a_waiting_key_is_told_wherever_it_was_set() -> None:
-    settings = load_settings({"NIGHTSHIFT_CONFLUENCE_PAGE_ID": "12", "NIGHTSHIFT_CATEGORY": "docs"})
-    assert settings.waiting == ("confluence_page_id",)
-    assert load_settings({"NIGHTSHIFT_CONFLUENCE_PAGE_ID": ""}).waiting == ()
 
 
 @pytest.mark.parametrize(

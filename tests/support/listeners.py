@@ -39,13 +39,19 @@ def listening(status: int = 200) -> Iterator[Listener]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving_http(Handler) as made.port:
+        yield made
+
+
+@contextlib.contextmanager
+def serving_http(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """A server on the loopback device; its port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    made.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield made
+        yield server.server_address[1]
     finally:
         server.shutdown()
         server.server_close()

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 from gitlab_nightshift.categories import TASK
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import Note
 from gitlab_nightshift.records import Plan
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.git import CommitIdentity
@@ -73,8 +72,6 @@ def prepare(
     branch = choose_branch(source, payload, context.job.run_id) if commits else ""
     person = find_author(source, context.job) if commits else None
     first = known.chosen = _choose_provider(context, settings)
-    for key in settings.waiting:
-        context.emit(Note(f"{key} is set, but not in force yet in this version"))
     plan = _build_plan(context, settings, base, branch)
     return PreparedDelegation(
         source, base, branch, person, plan, first, _prepare_fallback(context, settings, first)
