@@ -149,6 +149,14 @@ def update_dashboard(session: Session, result: RunResult) -> None:
     _warn_on_failure(session, "written", update)
 
 
+def read_kept_nights(project: Project, token: str, wanted: int | str) -> tuple[DashboardNight, ...]:
+    """The nights that the dashboard remembers; none where there is no dashboard, or another token
+    has written it. ``wanted`` is ``log_issue``. Raises NightshiftError."""
+    if wanted == "off":
+        return ()
+    return _read_issue(project, token, wanted, project.threads.read_own_id()).memory.nights
+
+
 def _warn_on_failure(session: Session, what: str, call: Callable[[], Made]) -> Made | None:
     try:
         return call()
@@ -161,14 +169,18 @@ def _warn_on_failure(session: Session, what: str, call: Callable[[], Made]) -> M
 
 
 def _open(session: Session, project: Project) -> _OpenDashboard:
-    wanted = session.settings.log_issue
+    own = project.check_access().user_id
+    return _read_issue(project, session.secrets.gitlab_token, session.settings.log_issue, own)
+
+
+def _read_issue(project: Project, token: str, wanted: int | str, own: int) -> _OpenDashboard:
     if isinstance(wanted, int):
         issue = project.issues.find(wanted)
         if issue is None:
             raise build_config_error(f"log_issue: there is no issue {wanted}")
     else:
-        issue = project.issues.find_own(project.check_access().user_id, START)
-    key = build_key(session.secrets.gitlab_token, project.facts.id)
+        issue = project.issues.find_own(own, START)
+    key = build_key(token, project.facts.id)
     kept = read_page(issue.description, key) if issue else None
     return _OpenDashboard(project, key, issue, kept or DashboardMemory())
 

@@ -1,14 +1,17 @@
 """The history of a project or a group as ``nightshift report`` shows it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from gitlab_nightshift.dashboard_runs import read_kept_nights
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab import NIGHT_LABEL, open_project
 from gitlab_nightshift.gitlab.history import HistoryRequest
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job import read_job
-from gitlab_nightshift.records.history_records import NightHistory
+from gitlab_nightshift.records.dashboard_records import DashboardNight
+from gitlab_nightshift.records.history_records import NightHistory, PastNight
 from gitlab_nightshift.report.history_figures import HistoryFigures, compute_figures
 from gitlab_nightshift.settings import Settings
 
@@ -40,19 +43,54 @@ def read_figures(
         label=NIGHT_LABEL if settings.labels is None else "",
         place=f"{settings.output_dir}/result.json",
     )
-    history = _join(_read(each, wanted, alone=not group) for each in projects)
+    issue = settings.log_issue if not group or settings.log_issue == "off" else "auto"
+    dashboard = _DashboardRequest(token, issue)
+    history = _join(_read(each, wanted, dashboard, alone=not group) for each in projects)
     shown = group or name or job.project_path or asked.facts.path
     return compute_figures(shown, str(wanted.since), str(today), history)
 
 
-def _read(project: Project, wanted: HistoryRequest, *, alone: bool) -> NightHistory:
+@dataclass(frozen=True)
+class _DashboardRequest:
+    """Which issue is the dashboard (``log_issue``), and the token that reads it."""
+
+    token: str = field(repr=False)
+    issue: int | str
+
+
+def _read(
+    project: Project, wanted: HistoryRequest, dashboard: _DashboardRequest, *, alone: bool
+) -> NightHistory:
     """A project's history; of several, one that cannot be read is not known."""
     try:
-        return project.read_history(wanted)
+        return _fill_gaps(project.read_history(wanted), project, dashboard)
     except NightshiftError as error:
         if alone:
             raise
         return NightHistory(unknown=(f"project {project.name}: {error.message}",))
+
+
+def _fill_gaps(
+    history: NightHistory, project: Project, dashboard: _DashboardRequest
+) -> NightHistory:
+    """Nights whose artifacts are gone, from the dashboard."""
+    if all(each.outcome for each in history.nights):
+        return history
+    try:
+        kept = read_kept_nights(project, dashboard.token, dashboard.issue)
+    except NightshiftError as error:
+        text = f"the dashboard of {project.name}: {error.message}"
+        return replace(history, unknown=(*history.unknown, text))
+    by_run = {each.run_id: each for each in kept}
+    nights = tuple(_complete(each, by_run.get(each.run_id)) for each in history.nights)
+    return replace(history, nights=nights)
+
+
+def _complete(night: PastNight, kept: DashboardNight | None) -> PastNight:
+    if night.outcome or kept is None:
+        return night
+    outcome, cost = kept.outcome.value, kept.cost_usd
+    return replace(night, outcome=outcome, category=kept.category, cost_usd=cost)
 
 
 def _join(histories: Iterable[NightHistory]) -> NightHistory:

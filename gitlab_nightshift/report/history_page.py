@@ -9,8 +9,6 @@ from gitlab_nightshift.report.page import build_environment, find_link
 TEMPLATE = Path(__file__).with_name("history.html.j2")
 NOT_KNOWN = "not known"
 MOST_REJECTED = 50
-BAR_WIDTH, BAR_GAP, PLOT_HEIGHT = 26, 8, 120
-"""Of the plot of weeks, in units of the SVG."""
 MOST_WEEKS = 26
 
 
@@ -29,7 +27,6 @@ def render_history(figures: HistoryFigures) -> str:
         figures=figures,
         rejected=rejected[:MOST_REJECTED],
         bars=_build_bars(figures),
-        plot_height=PLOT_HEIGHT,
     )
 
 
@@ -40,19 +37,9 @@ def _format_hours(hours: float | None) -> str:
 
 
 def _build_bars(figures: HistoryFigures) -> list[dict[str, object]]:
-    """A bar for each of the last weeks: where it is, how high, and what it says."""
+    """The last weeks, each with its part of the dearest one in percent."""
     weeks = figures.weeks[-MOST_WEEKS:]
     most = max((week.cost_usd or 0.0 for week in weeks), default=0.0) or 1.0
-    bars = []
-    for number, week in enumerate(weeks):
-        height = round(PLOT_HEIGHT * (week.cost_usd or 0.0) / most, 1)
-        bars.append(
-            {
-                "x": number * (BAR_WIDTH + BAR_GAP),
-                "y": PLOT_HEIGHT - height,
-                "width": BAR_WIDTH,
-                "height": height,
-                "week": week,
-            }
-        )
-    return bars
+    return [
+        {"week": week, "percent": round(100 * (week.cost_usd or 0.0) / most, 1)} for week in weeks
+    ]

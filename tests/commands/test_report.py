@@ -118,3 +118,20 @@ def test_nights_that_cannot_be_listed_leave_the_merge_requests(shop: World) -> N
     found = read_json(shop)
     assert found["total"]["merged"] == 1
     assert "the nights of acme/shop" in found["history"]["unknown"][0]
+
+
+def test_a_night_without_artifacts_is_read_from_the_dashboard(shop: World) -> None:
+    """Where it is this token's, and nobody has edited it; else it is not known."""
+    shop.env["NIGHTSHIFT_LOG_ISSUE"] = "auto"
+    shop.nightshift("run", CI_PIPELINE_ID="11", NIGHTSHIFT_ENABLED="false")
+    add_night(shop, 11, None)
+    add_night(shop, 12, None)
+    found = read_json(shop)
+    assert found["outcomes"] == {"SKIPPED": 1, "not known": 1}
+    assert (found["nights_known"], found["cost_usd"]) == (1, 0.0)
+    assert read_json(shop, "--group", "acme")["outcomes"]["SKIPPED"] == 1
+    shop.gitlab.fail_next("GET", "/issues$", 403, {"message": "403 Forbidden"})
+    assert "the dashboard of" in read_json(shop)["history"]["unknown"][-1]
+    [issue] = shop.project.issues
+    issue.description = (issue.description or "").replace('"SKIPPED"', '"FAILED"')
+    assert read_json(shop)["outcomes"] == {"not known": 2}

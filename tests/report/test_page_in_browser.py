@@ -2,10 +2,14 @@
 
 import tempfile
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
+from gitlab_nightshift.report.history_figures import compute_figures
+from gitlab_nightshift.report.history_page import render_history
 from gitlab_nightshift.report.page import render_page
 from tests.support.browser import Tab, open_browser
 from tests.support.pages import FAILED, HOSTILE, QUIET, build_full_result, build_patch
@@ -18,6 +22,40 @@ RESULTS = {
     "hostile": (build_full_result(HOSTILE, HOSTILE), build_patch(HOSTILE)),
     "quiet": (QUIET, ""),
     "failed": (FAILED, ""),
+}
+
+
+def build_history(text: str) -> NightHistory:
+    """Half a year of nights, of which every seventh cannot be read any more."""
+    requests = tuple(
+        PastMergeRequest(
+            "acme/shop",
+            number,
+            f"[night-shift/tests] {text}",
+            f"https://gitlab.example.com/acme/shop/-/merge_requests/{number}",
+            ("tests", "refactoring", "docs", "security", "performance")[number % 5],
+            state,
+            f"2026-11-{number + 1:02}T01:00:00Z",
+            f"2026-11-{number + 3:02}T09:30:00Z",
+            str(4700 + number),
+            (text,) if state == "closed" else (),
+        )
+        for number, state in enumerate(("merged", "closed", "merged", "opened", "closed", "merged"))
+    )
+    first = date(2026, 5, 18)
+    nights = tuple(
+        PastNight("acme/shop", str(n), "", f"{first + timedelta(n)}T01:00:00Z", *ending)
+        for n in range(180)
+        for ending in [("MR_CREATED", "tests", n % 5 + 0.37) if n % 7 else ()]
+    )
+    return NightHistory(requests, nights, (f"the dashboard of acme/shop: {text}",))
+
+
+HISTORIES = {
+    "full": build_history("Round prices to whole cents"),
+    "long": build_history(LONG),
+    "hostile": build_history(HOSTILE),
+    "empty": NightHistory(),
 }
 
 
@@ -37,6 +75,21 @@ def test_every_page_is_fit_to_be_read(
 ) -> None:
     page = tmp_path / "report.html"
     page.write_text(render_page(*RESULTS[name]), encoding="utf-8")
+    assert_fit(tab, page, width, dark)
+
+
+@each("name", sorted(HISTORIES))
+@each(("width", "dark"), [(1280, False), (390, True)])
+def test_the_page_over_many_nights_is_fit_to_be_read(
+    tab: Tab, tmp_path: Path, name: str, width: int, dark: bool
+) -> None:
+    page = tmp_path / "history.html"
+    figures = compute_figures("acme/shop", "2026-08-18", "2026-11-16", HISTORIES[name])
+    page.write_text(render_history(figures), encoding="utf-8")
+    assert_fit(tab, page, width, dark)
+
+
+def assert_fit(tab: Tab, page: Path, width: int, dark: bool) -> None:
     tab.requests.clear()
     tab.open(page, width=width, dark=dark)
     assert tab.evaluate("innerWidth") == width
