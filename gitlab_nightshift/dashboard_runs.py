@@ -13,6 +13,7 @@ from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.category_outlook import list_categories, list_outlook
 from gitlab_nightshift.plan.plan_stage import read_earlier_nights
@@ -26,7 +27,13 @@ from gitlab_nightshift.publish.dashboard_page import (
     read_page,
     render_page,
 )
-from gitlab_nightshift.publish.dashboard_ticks import Ticks, find_ticking, read_ticks
+from gitlab_nightshift.publish.dashboard_ticks import (
+    BoxTargets,
+    Ticks,
+    build_approve_box,
+    find_ticking,
+    read_ticks,
+)
 from gitlab_nightshift.records import Plan, RunResult
 from gitlab_nightshift.records.dashboard_records import (
     MOST_ANSWERS,
@@ -48,13 +55,19 @@ LONGEST_LINE = 300
 @dataclass(frozen=True)
 class DashboardOrders:
     """What people want of this night: the session with the category that they ask for, and the
-    rejected merge requests that may be proposed again. ``taken`` are the boxes of tonight,
-    ``last_note`` is up to where GitLab's notes on ticks are used up."""
+    rejected merge requests that may be proposed again. ``found`` are all boxes that are ticked,
+    ``taken`` those of tonight."""
 
     session: Session
     restored: frozenset[int] = frozenset()
+    found: Ticks = field(default_factory=Ticks)
     taken: Ticks = field(default_factory=Ticks)
-    last_note: int = 0
+
+    def keep_approvals(self) -> "DashboardOrders":
+        """What is left of them for a night that is skipped."""
+        enabled = self.session.settings.enabled
+        valid = tuple(each for each in self.taken.valid if each.approve and enabled)
+        return replace(self, taken=replace(self.taken, valid=valid))
 
 
 @dataclass(frozen=True)
@@ -91,45 +104,86 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
     asked = session.settings.category or session.settings.task
     wanted = [each for each in ticks.valid if each.category]
     tonight = wanted[:1] if not asked else []
-    restores = [each for each in ticks.valid if each.restore]
-    taken = replace(ticks, valid=(*tonight, *restores))
+    others = [each for each in ticks.valid if not each.category]
     if tonight:
         values = {"category": tonight[0].category}
         session = replace(session, settings=override_settings(session.settings, values, SOURCE))
-    restored = frozenset((*memory.restored, *(each.restore for each in restores)))
-    return DashboardOrders(session, restored, taken, _find_last_note(ticks, taken, memory))
+    restored = frozenset((*memory.restored, *(each.restore for each in others if each.restore)))
+    return DashboardOrders(session, restored, ticks, replace(ticks, valid=(*tonight, *others)))
 
 
-def _find_last_note(ticks: Ticks, taken: Ticks, memory: DashboardMemory) -> int:
-    """The newest note before the first that still waits."""
-    waiting = [each.note.id for each in ticks.valid if each not in taken.valid]
+def _find_last_note(found: Ticks, taken: Ticks, memory: DashboardMemory) -> int:
+    """Up to where GitLab's notes on ticks are used up: before the first that still waits."""
+    waiting = [each.note.id for each in found.valid if each not in taken.valid]
     used = (each.note.id for each in taken.valid if all(each.note.id < one for one in waiting))
     return max(used, default=memory.last_note)
 
 
 def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> None:
-    """Empty the boxes that are taken up, or that count for nothing, and say so on the page."""
+    """Start what is approved, empty the boxes that are taken up, or that count for nothing, and say
+    so on the page."""
     session, ticks = orders.session, orders.taken
     if not (ticks.valid or ticks.refused) or not is_dashboard_written(session):
         return
 
     def confirm() -> None:
         there = _open(session, project)
-        done = {each.text for each in ticks.valid} | {text for text, _ in ticks.refused}
+        told = _start_approvals(project, ticks)
+        done = {each.text for each in told.valid} | {text for text, _ in told.refused}
         answers = (
-            *(f"{each.text}: taken up, asked by {each.note.author}" for each in ticks.valid),
-            *(f"{text}: not taken up, {why}" for text, why in ticks.refused),
+            *(f"{each.text}: taken up, asked by {each.note.author}" for each in told.valid),
+            *(f"{text}: not taken up, {why}" for text, why in told.refused),
         )
+        restored = {*there.memory.restored, *(each.restore for each in told.valid)} - {0}
         memory = replace(
             there.memory,
-            restored=tuple(sorted(orders.restored))[-MOST_RESTORED:],
-            last_note=orders.last_note,
+            restored=tuple(sorted(restored))[-MOST_RESTORED:],
+            last_note=_find_last_note(orders.found, ticks, there.memory),
             answers=tuple(text[:LONGEST_LINE] for text in answers)[:MOST_ANSWERS],
         )
         known = Memory(plan.open_merge_requests, plan.rejected_ideas, plan.merged_ideas)
         _write(session, replace(there, memory=memory), known, done)
 
     _warn_on_failure(session, "written", confirm)
+
+
+def _start_approvals(project: Project, ticks: Ticks) -> Ticks:
+    """Start the manual job of each pipeline whose change is approved. What that job may do GitLab
+    decides by its protected environment, and the job by the tick itself."""
+    refused = dict(ticks.refused)
+    for each in ticks.valid:
+        if each.approve and (why := _start_approval(project, each.approve)):
+            refused[each.text] = why
+    valid = tuple(each for each in ticks.valid if each.text not in refused)
+    return Ticks(valid, tuple(refused.items()))
+
+
+def _start_approval(project: Project, pipeline: str) -> str:
+    try:
+        jobs = project.pipelines.list_jobs(pipeline)
+        waiting = [job for job in jobs if (job.name, job.status) == (APPROVE_JOB, MANUAL)]
+        if not waiting:
+            return f"no job {APPROVE_JOB} waits in pipeline {pipeline}"
+        project.pipelines.play(waiting[-1].id)
+    except NightshiftError as error:
+        return f"{APPROVE_JOB} could not be started: {error.message}"
+    return ""
+
+
+def find_ticking_approver(session: Session, project: Project) -> str:
+    """The login of the Developer whose tick approves the change of this pipeline; "" without one.
+    GitLab's notes say it, and the last word of a person counts, not what this program empties."""
+    if session.settings.log_issue == "off":
+        return ""
+    there, own = _open(session, project), project.check_access().user_id
+    if there.issue is None:
+        return ""
+    known = [night for night in there.memory.nights if night.run_id == session.job.run_id]
+    boxes = {text for night in known if (text := build_approve_box(night))}
+    notes = project.issues.list_system_notes(there.issue.iid)
+    by = find_ticking(boxes, (each for each in notes if each.author_id != own), 0)
+    developers = project.people.find_developers(each.author_id for each in by.values())
+    return next((each.author for each in by.values() if each.author_id in developers), "")
 
 
 def update_dashboard(session: Session, result: RunResult) -> None:
@@ -192,7 +246,8 @@ def _read_ticks(session: Session, there: _OpenDashboard) -> Ticks:
     notes = there.project.issues.list_system_notes(there.issue.iid)
     by = find_ticking(ticked, notes, there.memory.last_note)
     developers = there.project.people.find_developers(each.author_id for each in by.values())
-    return read_ticks(ticked, by, developers, list_categories(session.settings))
+    targets = BoxTargets(list_categories(session.settings), there.memory.nights)
+    return read_ticks(ticked, by, developers, targets)
 
 
 def _write(

@@ -3,17 +3,22 @@
 from datetime import UTC, datetime
 
 from gitlab_nightshift.comment_runs import tell_failed
+from gitlab_nightshift.dashboard_runs import update_dashboard
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.plan.earlier_run import EarlierRun
 from gitlab_nightshift.records import Bundle, Outcome, write_record
+from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.session import Session
 
 
 def write_failed_bundle(session: Session, error: NightshiftError | Interruption) -> None:
-    """Write the bundle of a run that has ended before its work, and tell who asked for it."""
+    """Write the bundle of a run that has ended before its work, tell who asked for it, and keep the
+    dashboard, unless somebody has cancelled it and waits."""
     made = build_failed_bundle(session, error)
     _write_bundle(session, made)
     tell_failed(session, made)
+    if isinstance(error, NightshiftError):
+        update_dashboard(session, build_run_result(made, None))
 
 
 def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:

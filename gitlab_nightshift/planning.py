@@ -170,8 +170,8 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
         made = replace(made, skip=f"the comment was taken up before, by pipeline {other}")
     tell_taken_up(session, made, heard)
     _write_plan(session, made, verify)
-    if project and not made.skip:
-        confirm_orders(project, orders, made)
+    if project:
+        confirm_orders(project, orders.keep_approvals() if made.skip else orders, made)
     if made.pausing and project and tonight:
         _tell_pause(session, project, made)
     return PlannedRun(session, made, begun, earlier)

@@ -14,7 +14,7 @@ from gitlab_nightshift.comment_runs import (
     tell_ended,
     tell_failed,
 )
-from gitlab_nightshift.dashboard_runs import update_dashboard
+from gitlab_nightshift.dashboard_runs import find_ticking_approver, update_dashboard
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
 from gitlab_nightshift.gitlab import ApiError
@@ -216,8 +216,10 @@ def _check_approver(session: Session) -> str:
     job, token = session.job, session.secrets.gitlab_token
     if not token:
         raise build_missing_token_error()
-    login = find_approver(open_project(job.server_url, job.project_id, token), job)
-    session.emit(GateApproved("write", f"{login}, who started this job"))
+    project = open_project(job.server_url, job.project_id, token)
+    login = find_approver(project, job, lambda: find_ticking_approver(session, project))
+    how = "who started this job" if login == job.user_login else "on the dashboard"
+    session.emit(GateApproved("write", f"{login}, {how}"))
     return login
 
 

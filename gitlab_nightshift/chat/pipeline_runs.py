@@ -14,7 +14,7 @@ from gitlab_nightshift.chat.chat_settings import ChatSettings
 from gitlab_nightshift.chat.run_outcome import EndedRun, read_ended_run
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab import ApiError, Project, open_project
-from gitlab_nightshift.gitlab.pipelines import MANUAL, Job, Pipeline
+from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL, Job, Pipeline
 from gitlab_nightshift.records.task_text import TaskCommand, build_pipeline_variables
 from gitlab_nightshift.retry import Clock
 
@@ -22,8 +22,7 @@ TIMEOUT_S, PATIENCE_S = 15.0, 40.0
 """Seconds for one request, and for all retries of one step."""
 LARGEST_FILE = 4_000_000
 MOST_JOBS = 10
-APPROVE = "nightshift:approve"
-LAST_JOBS = (APPROVE, "nightshift:publish", "nightshift")
+LAST_JOBS = (APPROVE_JOB, "nightshift:publish", "nightshift")
 """The jobs that end a run, in the order in which their results count."""
 _RESULTS = ("nightshift/result.json", "nightshift/published.json")
 _BUNDLE = "nightshift/bundle/bundle.json"
@@ -67,7 +66,7 @@ class GitLab:
         project = self._open_project()
         waiting = [job for job in project.pipelines.list_jobs(pipeline) if offers(job)]
         if not waiting:
-            text = f"no job {APPROVE} waits in pipeline {pipeline}; is it decided already?"
+            text = f"no job {APPROVE_JOB} waits in pipeline {pipeline}; is it decided already?"
             raise NightshiftError(Code.CONFIG, text)
         project.pipelines.play(waiting[0].id)
         return waiting[0]
@@ -106,7 +105,7 @@ def over(jobs: Sequence[Job], only: str = "") -> bool:
     none has a name of the template's."""
     if only:
         return all(job.finished for job in select_jobs(jobs, only))
-    known = [job for job in jobs if job.name in LAST_JOBS and job.name != APPROVE]
+    known = [job for job in jobs if job.name in LAST_JOBS and job.name != APPROVE_JOB]
     if known:
         return all(job.finished for job in known)
     return bool(jobs) and all(job.finished or job.status == MANUAL for job in jobs)
@@ -115,7 +114,7 @@ def over(jobs: Sequence[Job], only: str = "") -> bool:
 def offers(job: Job) -> bool:
     """Whether this is the job that publishes, and it may be started: now, or in a moment, since
     GitLab updates a job that waits for another one only some time after that has ended."""
-    return job.name == APPROVE and job.status in (MANUAL, "created")
+    return job.name == APPROVE_JOB and job.status in (MANUAL, "created")
 
 
 def sort_ended_jobs(jobs: Sequence[Job]) -> list[Job]:

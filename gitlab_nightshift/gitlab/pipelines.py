@@ -15,6 +15,8 @@ PAGE = 100
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 """Statuses of a job that will not change by itself."""
 MANUAL = "manual"
+APPROVE_JOB = "nightshift:approve"
+"""The template's manual job that publishes what waits."""
 _EXPANDED = compile_lazily(r"%[A-Za-z_]\w*%", re.ASCII)
 
 

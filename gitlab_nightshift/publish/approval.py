@@ -1,12 +1,15 @@
 """An approval: a person has started the manual job in which this program runs."""
 
+from collections.abc import Callable
+
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab import DEVELOPER, Project
 from gitlab_nightshift.job import JobFacts
 
 
-def find_approver(project: Project, job: JobFacts) -> str:
-    """The login of who approves by having started this very job.
+def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], str]) -> str:
+    """The login of who approves by having started this very job, or by a tick on the dashboard, for
+    which this program's own user has started it (``find_ticking``: whose, "" for nobody's).
 
     The job's own variables say that it is manual; GitLab says who started it, and their role.
     Raises ``E_CONFIG`` outside a job, ``E_POLICY_DENY`` for a job or a user that cannot approve.
@@ -25,6 +28,8 @@ def find_approver(project: Project, job: JobFacts) -> str:
             f"GitLab says that {started.login} started this job, not {job.user_login}"
         )
     if started.user_id == project.check_access().user_id:
+        if login := find_ticking():
+            return login
         raise _build_denial(
             f"{started.login} is the user of GITLAB_TOKEN, which approves nothing itself"
         )

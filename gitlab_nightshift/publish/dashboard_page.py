@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.publish.dashboard_ticks import build_approve_box, build_retry_box
 from gitlab_nightshift.publish.escaping import to_markdown_line
 from gitlab_nightshift.records import KnownMergeRequest
 from gitlab_nightshift.records.dashboard_records import (
@@ -48,7 +49,7 @@ def render_page(dashboard: Dashboard, key: bytes, before: str, ticked: frozenset
         START,
         *_render_state(dashboard),
         *_render_opened(dashboard.opened),
-        *_render_nights(dashboard.memory.nights),
+        *_render_nights(dashboard, ticked),
         *_render_outlook(dashboard.outlook, ticked),
         *_render_rejected(dashboard, ticked),
         _sign_memory(dashboard.memory, key),
@@ -107,12 +108,18 @@ def _render_opened(opened: Iterable[KnownMergeRequest]) -> Iterator[str]:
     yield from rows or ["None."]
 
 
-def _render_nights(nights: Iterable[DashboardNight]) -> Iterator[str]:
+def _render_nights(dashboard: Dashboard, ticked: frozenset[str]) -> Iterator[str]:
     yield "\n## Last nights\n"
+    nights, categories = dashboard.memory.nights, [each.category for each in dashboard.outlook]
     rows = [_render_night(each) for each in nights]
     if rows:
         yield "| day | outcome | category | result | cost | duration |\n|---|---|---|---|---|---|"
     yield from rows or ["None known."]
+    yield ""
+    for night in nights:
+        for text in (build_approve_box(night), build_retry_box(night, categories)):
+            if text:
+                yield _render_box(text, ticked)
 
 
 def _render_night(night: DashboardNight) -> str:

@@ -172,7 +172,7 @@ def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]
         head = "A draft, because it changes sensitive files. Look at them before it is marked ready"
         yield f"{head}:\n\n" + "\n".join(drafts[:MOST_FILES])
     if approved:
-        head = f"Published with the approval of {to_code_span(approved_by)}, who started its job"
+        head = f"Published with the approval of {to_code_span(approved_by)}"
         yield f"{head}:\n\n" + "\n".join(approved[:MOST_FILES])
 
 

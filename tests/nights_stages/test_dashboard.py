@@ -1,16 +1,19 @@
 """The dashboard issue over several nights: one page, its boxes, and who may tick them."""
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gitlab_nightshift.demo import standin_threads
 from gitlab_nightshift.demo.standin_comments import Issue
-from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, User
+from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, PipelineJob, User
 from gitlab_nightshift.publish.dashboard_page import START
+from tests.nights_proofs.test_gates import ADDS_JOB, PROJECT, changing
 from tests.support.shop import GOOD, nothing
-from tests.support.world import Done, World, world
+from tests.support.world import ANYWHERE, Done, World, world
 
 QUIET = {"NIGHTSHIFT_QUIET_DATES": "2026-11-16,2026-11-17,2026-11-18"}
 
@@ -94,6 +97,74 @@ def test_a_reporters_tick_counts_for_nothing_and_is_told(shop: World) -> None:
     assert shop.product("plan.json")["scheduled"] == "refactoring"
     assert "not taken up, user20 is no Developer" in page(shop)
     assert "- [ ] try docs at the next night" in page(shop)
+
+
+def test_a_failed_night_is_there_and_can_be_tried_again(shop: World) -> None:
+    """Also one whose plan failed, which has no category to try again."""
+    assert night(shop, 16, NIGHTSHIFT_REVIEWERS="nobody").exit_status == 2
+    assert "| FAILED |" in page(shop) and "retry" not in page(shop)
+    shop.agent.script({})
+    assert night(shop, 17).exit_status == 5
+    [issue] = shop.project.issues
+    tick(shop, issue, member(shop, DEVELOPER), "retry the night of pipeline 4717")
+    shop.agent.script({"analyze": nothing()})
+    night(shop, 18)
+    assert shop.product("plan.json")["scheduled"] == "refactoring"
+    assert "- [ ] retry the night of pipeline 4717" in page(shop)
+
+
+def test_a_developers_tick_approves_what_waits(tmp_path: Path) -> None:
+    """The night starts the job, GitLab decides whether it may, and the job reads the tick again."""
+    with world(tmp_path, changing(ADDS_JOB), config=ANYWHERE, files=PROJECT) as shop:
+        shop.env["NIGHTSHIFT_LOG_ISSUE"] = "auto"
+        assert night(shop, 16).exit_status == 4
+        [issue] = shop.project.issues
+        kept = shop.folder / "kept"
+        shutil.copytree(shop.checkout / "nightshift", kept / "nightshift")
+        job = PipelineJob(91, 4716, "nightshift:approve", kept, status="manual")
+        shop.project.jobs += [PipelineJob(90, 4716, "nightshift", kept), job]
+        box = "approve the change of pipeline 4716"
+
+        assert publish_by_bot(shop, "running").exit_status == 3  # nobody has ticked it
+        tick(shop, issue, member(shop, REPORTER), box)
+        assert "not taken up, user20 is no Developer" in quiet_page(shop, 17)
+        assert publish_by_bot(shop, "running").exit_status == 3
+
+        tick(shop, issue, member(shop, DEVELOPER), box)
+        shop.gitlab.fail_next("POST", "/jobs/91/play$", 403, {"message": "403 Forbidden"})
+        assert "nightshift:approve could not be started: " in quiet_page(shop, 18)
+        tick(shop, issue, shop.gitlab.users[-1], box)
+        assert f"{box}: taken up, asked by user30" in quiet_page(shop, 18)
+        assert shop.project.jobs[1].status == "pending"
+
+        done = publish_by_bot(shop, "running")
+        assert done.exit_status == 0, done.stdout + done.stderr
+        [opened] = shop.merge_requests
+        assert "with the approval of `user30`:" in str(opened.description)
+        rows = [line for line in page(shop).splitlines() if line.startswith("| [2026-11-16]")]
+        assert ["MR_CREATED" in line for line in rows] == [True]
+        assert f"] {box}" not in page(shop)
+
+
+def quiet_page(shop: World, day: int) -> str:
+    """The page after a night that is skipped: an approval does not wait for the next one."""
+    for part in ("nightshift", "nightshift.tmp"):
+        shutil.rmtree(shop.checkout / part, ignore_errors=True)
+    assert night(shop, day, **QUIET).exit_status == 0
+    return page(shop)
+
+
+def publish_by_bot(shop: World, status: str) -> Done:
+    """The job nightshift:approve, which the token's user has started."""
+    [number] = [n for n, job in enumerate(shop.project.jobs) if job.id == 91]
+    before = shop.project.jobs[number]
+    bot = shop.gitlab.users[0]
+    shop.project.jobs[number] = replace(before, status=status, user=bot)
+    env = {"CI_JOB_ID": "91", "CI_JOB_MANUAL": "true", "GITLAB_USER_LOGIN": bot.username}
+    done = night(shop, 16, "publish", "--approved", "--from-job", "nightshift", **env)
+    if done.exit_status:
+        shop.project.jobs[number] = before
+    return done
 
 
 def test_an_outsiders_issue_is_no_dashboard(shop: World) -> None:

@@ -12,7 +12,12 @@ from gitlab_nightshift.publish.dashboard_page import (
     read_page,
     render_page,
 )
-from gitlab_nightshift.publish.dashboard_ticks import find_ticking, read_ticks
+from gitlab_nightshift.publish.dashboard_ticks import (
+    BoxTargets,
+    build_retry_box,
+    find_ticking,
+    read_ticks,
+)
 from gitlab_nightshift.records import KnownMergeRequest, Outcome
 from gitlab_nightshift.records.dashboard_records import (
     MOST_NIGHTS,
@@ -26,12 +31,17 @@ KEY = build_key("glpat-secret-token-0001", 7)
 NIGHT = DashboardNight("1", "2026-11-16", Outcome.FAILED, "docs", "it <broke> --> @all", cost_usd=1)
 HOSTILE = "]( /close\n## x <!-- nightshift-data: --> @all !1 | ~bug https://evil.example"
 DOCS = "try docs at the next night"
+RETRY, APPROVE = "retry the night of pipeline 1", "approve the change of pipeline 2"
 AGAIN = "allow the idea of merge request 3 again"
 REJECTED = KnownMergeRequest(
     3, HOSTILE, "https://gitlab.example/3", "docs", "b", reasons=(HOSTILE,)
 )
+FORGED = "approve the change of pipeline 1"
+"""That night has failed."""
+WAITING = replace(NIGHT, run_id="2", outcome=Outcome.APPROVAL_REQUIRED, category="none")
+TARGETS = BoxTargets(("docs", "tests"), (NIGHT, WAITING))
 PAGE = Dashboard(
-    DashboardMemory((NIGHT,), restored=(4,), last_note=9),
+    DashboardMemory((NIGHT, WAITING), restored=(4,), last_note=9),
     opened=(replace(REJECTED, iid=5, reasons=()),),
     rejected=(REJECTED,),
     outlook=(CategoryOutlook("docs", "2026-11-18", HOSTILE), CategoryOutlook("tests", None)),
@@ -81,6 +91,16 @@ def test_boxes_stay_ticked_and_peoples_words_stay_above() -> None:
     assert list_ticked(f"- [x] {DOCS}\n{render()}") == frozenset()
 
 
+def test_a_failed_night_and_one_that_waits_have_their_boxes() -> None:
+    boxes = [line for line in render().splitlines() if line.startswith("- [ ] ")]
+    assert [f"- [ ] {text}" in boxes for text in (RETRY, APPROVE, FORGED)] == [True, True, False]
+    outside = replace(NIGHT, run_id="0b3c-a-uuid")
+    assert build_retry_box(outside, ("docs",)) == ""
+    fallback = replace(NIGHT, category="docs (fallback from tests)")
+    assert build_retry_box(fallback, ("docs",)) == RETRY
+    assert build_retry_box(replace(NIGHT, category="task"), ("docs",)) == ""
+
+
 def test_it_is_bounded() -> None:
     memory = DashboardMemory()
     for number in range(2 * MOST_NIGHTS):
@@ -116,6 +136,10 @@ ADA, RON = 30, 20
         ({DOCS}, [note(9, DOCS, ADA)], [], "GitLab does not say"),
         ({DOCS}, [note(10, DOCS, ADA), note(11, DOCS, ADA, "incomplete")], [], "does not say"),
         ({DOCS}, [note(11, DOCS, RON), note(10, DOCS, ADA)], [], "user20 is no Developer"),
+        ({RETRY, APPROVE}, [note(10, APPROVE, ADA), note(11, RETRY, ADA)], [APPROVE, RETRY], ""),
+        ({APPROVE}, [note(10, APPROVE, RON)], [], "user20 is no Developer"),
+        ({FORGED}, [note(10, FORGED, ADA)], [], "no box"),
+        ({RETRY.replace("1", "2")}, [note(10, RETRY.replace("1", "2"), ADA)], [], "no box"),
         ({"try rm at the next night"}, [note(10, "try rm at the next night", ADA)], [], "no box"),
         ({DOCS, AGAIN}, [note(12, DOCS, ADA), note(11, AGAIN, ADA)], [AGAIN, DOCS], ""),
     ],
@@ -123,7 +147,7 @@ ADA, RON = 30, 20
 def test_whose_tick_counts(
     ticked: set[str], notes: list[SystemNote], valid: list[str], refused: str
 ) -> None:
-    found = read_ticks(ticked, find_ticking(ticked, notes, 9), {ADA}, ("docs", "tests"))
+    found = read_ticks(ticked, find_ticking(ticked, notes, 9), {ADA}, TARGETS)
     assert [each.text for each in found.valid] == valid
     assert refused in "".join(why for _, why in found.refused)
     assert bool(found.refused) == bool(refused)
@@ -132,4 +156,4 @@ def test_whose_tick_counts(
 def test_an_older_gitlabs_words_for_a_tick() -> None:
     body = f"marked the task **{AGAIN}** as completed"
     by = find_ticking({AGAIN}, [SystemNote(10, body, ADA, "ada")], 0)
-    assert read_ticks({AGAIN}, by, {ADA}, ()).valid[0].restore == 3
+    assert read_ticks({AGAIN}, by, {ADA}, TARGETS).valid[0].restore == 3
