@@ -63,14 +63,14 @@ def _read(
 ) -> NightHistory:
     """A project's history; of several, one that cannot be read is not known."""
     try:
-        return _fill_gaps(project.read_history(wanted), project, dashboard)
+        return _complete_nights(project.read_history(wanted), project, dashboard)
     except NightshiftError as error:
         if alone:
             raise
         return NightHistory(unknown=(f"project {project.name}: {error.message}",))
 
 
-def _fill_gaps(
+def _complete_nights(
     history: NightHistory, project: Project, dashboard: _DashboardRequest
 ) -> NightHistory:
     """Nights whose artifacts are gone, from the dashboard."""

@@ -181,10 +181,9 @@ _ASSIGNMENTS = _TABLE.get_words("assignments")
 
 
 def _find_variable_name(parent: Node) -> str:
-    named = find_field(parent, "name", "left", "pattern")
-    if named is None and parent.type == "short_var_declaration":
-        named = find_field(parent, "left")
-    return read_text(named) if parent.type in _ASSIGNMENTS else ""
+    if parent.type not in _ASSIGNMENTS:
+        return ""
+    return read_text(find_field(parent, "name", "left", "pattern"))
 
 
 def _collect_tables(side: Side) -> dict[str, tuple[int, _Rows]]:
@@ -202,8 +201,18 @@ def _list_tables(side: Side) -> Iterator[tuple[str, tuple[int, _Rows]]]:
         return
     tests = {test.node.id for test in side.tests}
     for node in walk(side.root, lambda each: each.id not in tests):
-        parent = _find_around_wrappers(node.parent)
-        if node.type in LISTS and parent is not None:
-            name = _find_variable_name(parent)
-            if name and (_TABLE_NAME.search(name) or (name.isupper() and _is_used(name, side))):
-                yield name, (read_line_number(node), [list_tokens(row) for row in _list_rows(node)])
+        # Downwards from the name: a node's parent is looked for from the file's first node on,
+        # which makes 20,000 nodes within one another take minutes.
+        name = _find_variable_name(node)
+        if name and (_TABLE_NAME.search(name) or (name.isupper() and _is_used(name, side))):
+            for table in _list_lists(node):
+                rows = [list_tokens(row) for row in _list_rows(table)]
+                yield name, (read_line_number(table), rows)
+
+
+def _list_lists(assignment: Node) -> Iterator[Node]:
+    """The lists that are assigned, also ``[…] as const`` and the like."""
+    level = assignment.named_children
+    for _ in range(5):
+        yield from (node for node in level if node.type in LISTS)
+        level = [inner for node in level if node.type in _WRAPPERS for inner in node.named_children]
