@@ -219,13 +219,14 @@ def tell_ended(
     result: RunResult,
     bundle: Bundle,
     published: Publication | None,
+    patch: str = "",
 ) -> None:
-    """Say in the thread what came of it."""
+    """Say in the thread what came of it; ``patch`` is the change."""
     if request:
         # Before they are escaped: a secret still has its own characters.
         answers = map_texts(bundle.answers, lambda text: session.redact(clean(text)))
         bundle = replace(bundle, answers=answers)
-        ending = thread_reply.RunEnding(result, bundle, published)
+        ending = thread_reply.RunEnding(result, bundle, published, patch)
         _answer_all(session, request, functools.partial(thread_reply.render_result_reply, ending))
 
 

@@ -176,7 +176,8 @@ def _publish_commit(
             if not standing.settings.dry_run:
                 kept = replace(standing, results=there.results)
                 published = _publish_now(kept, folder, approved_by, begun.request)
-    tell_ended(session, begun.request, build_run_result(bundle, published), bundle, published)
+    result = build_run_result(bundle, published)
+    tell_ended(session, begun.request, result, bundle, published, read_patch(folder))
 
 
 def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
@@ -256,13 +257,14 @@ def finish_run(
     job = session.job
     upkeep = read_upkeep_result(session.results)
     result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep)
+    patch = read_patch(folder)
     session.logs.reserve.release()
     try:
         with report_full_disk(session.results):
             url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
-            write_results(session.results, result, read_patch(folder), session.redact, url)
+            write_results(session.results, result, patch, session.redact, url)
     finally:
-        tell_ended(session, request, result, bundle, published)
+        tell_ended(session, request, result, bundle, published, patch)
         update_dashboard(session, result)
         session.emit(RunEnded(result))
     return result

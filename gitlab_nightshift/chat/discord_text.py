@@ -9,6 +9,7 @@ from gitlab_nightshift.printable_text import remove_hidden
 MOST = 1900
 """Characters of a message, as Discord counts them; it takes 2000."""
 CUT = "…"
+REST = "The rest is in the artifacts: bundle/change.patch"
 GAP = "\N{ZERO WIDTH SPACE}"
 _MARKDOWN = compile_lazily(r"[\\*_~`|<>\[\]()#]")
 
@@ -26,6 +27,18 @@ def format_code(text: str, most: int) -> str:
     line = " ".join(_clean_text(text).split()).replace("`", "'")
     line = line if len(line) <= most else line[: most - 1].rstrip() + CUT
     return f"`{line.replace('@', f'@{GAP}') or ' '}`"
+
+
+def format_diff(patch: str, most: int) -> str:
+    """A patch as a block of code of about ``most`` characters; what is left out is said."""
+    kept: list[str] = []
+    lines = [_clean_text(line).replace("`", "'") for line in patch.rstrip().split("\n")]
+    for line in lines:
+        if sum(map(len, kept)) + len(kept) + len(line) > most:
+            break
+        kept.append(line.replace("@", f"@{GAP}"))
+    rest = [REST] if len(kept) < len(lines) else []
+    return "\n".join([*(["```diff", *kept, "```"] if kept else []), *rest])
 
 
 def format_link(url: str, gitlab_url: str) -> str:

@@ -10,6 +10,7 @@ from gitlab_nightshift.agent_registry import list_requestable_agents
 from gitlab_nightshift.chat.discord_text import (
     escape_text,
     format_code,
+    format_diff,
     format_link,
     format_message,
 )
@@ -28,6 +29,8 @@ PONG: Json = {"type": 1}
 LATER: Json = {"type": 5}
 LATER_IN_PLACE: Json = {"type": 6}
 MOST_FILES, MOST_COMMANDS = 10, 5
+LONGEST_PATCH = 900
+"""Characters; the whole patch is in the artifacts."""
 _ONLY_FOR_ONE = 1 << 6
 _ROW, _BUTTON, _GREEN, _RED = 1, 2, 3, 4
 _TEXT, _YES_NO = 3, 5
@@ -97,6 +100,8 @@ def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], reda
         lines.append(clean_text(reason, 500))
     lines += [*_describe_change(run, redact), *_describe_commands(run, redact)]
     lines.append(f"{_describe_usage(run)}{format_link(pipeline.web_url, gitlab_url)}")
+    if run.patch:
+        lines.append(format_diff(redact(run.patch.decode("utf-8", "replace")), LONGEST_PATCH))
     return build_content(lines, buttons)
 
 

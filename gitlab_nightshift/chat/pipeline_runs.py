@@ -7,7 +7,7 @@ at once see it half made.
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import gitlab_nightshift.gitlab.client  # noqa: F401
 from gitlab_nightshift.chat.chat_settings import ChatSettings
@@ -15,6 +15,7 @@ from gitlab_nightshift.chat.run_outcome import EndedRun, read_ended_run
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab import ApiError, Project, open_project
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL, Job, Pipeline
+from gitlab_nightshift.records import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand, build_pipeline_variables
 from gitlab_nightshift.retry import Clock
 
@@ -26,6 +27,7 @@ LAST_JOBS = (APPROVE_JOB, "nightshift:publish", "nightshift")
 """The jobs that end a run, in the order in which their results count."""
 _RESULTS = ("nightshift/result.json", "nightshift/published.json")
 _BUNDLE = "nightshift/bundle/bundle.json"
+_PATCH = "nightshift/bundle/change.patch"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class GitLab:
                 result = _read_artifact(project, job.id, name)
                 bundle = result and _read_artifact(project, job.id, _BUNDLE)
                 ended = result and read_ended_run(result, bundle)
+                if ended and ended.result.outcome is Outcome.MR_READY:
+                    return replace(ended, patch=_read_artifact(project, job.id, _PATCH) or b"")
                 if ended:
                     return ended
         return None

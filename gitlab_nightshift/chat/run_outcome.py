@@ -54,7 +54,7 @@ class _Bundle(BaseModel):
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that ended: its result, and the change where there is one."""
+    """A run that ended: its result, and the change where there is one, a dry run's as a patch."""
 
     result: Result
     title: str = ""
@@ -62,6 +62,7 @@ class EndedRun:
     added: int = 0
     deleted: int = 0
     commands: tuple[ExecutedCommand, ...] = ()
+    patch: bytes = b""
 
 
 def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:

@@ -19,6 +19,7 @@ from gitlab_nightshift.publishing import publish
 from gitlab_nightshift.records import Bundle, Publication, TaskRequest, Usage, read_own
 from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.report.report_files import read_patch
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sandbox.self_confinement import leave_checkout
@@ -48,7 +49,8 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     if inputs["usage"]:
         bundle = replace(bundle, usage=make_record(Usage, inputs["usage"]))
     result = build_run_result(bundle, published)
-    tell_ended(session, request, result, bundle, published)
+    patch = read_patch(session.results / "bundle")
+    tell_ended(session, request, result, bundle, published, patch)
     if inputs["dashboard"]:
         update_dashboard(session, result)
     return 0

@@ -35,7 +35,7 @@ class _DiffRow:
 def render_suggestion(patch: str, wide: str, spot: DiffSpot | None) -> str:
     """The Markdown. ``wide`` is the patch with ``MOST_LINES`` lines around each change, ``spot``
     the line whose thread it goes to."""
-    return (spot and _render_block(wide, spot)) or _render_patch(patch)
+    return (spot and _render_block(wide, spot)) or render_patch(patch)
 
 
 def _render_block(patch: str, spot: DiffSpot) -> str:
@@ -72,8 +72,8 @@ def _read_hunk(hunk: str) -> Iterator[_DiffRow]:
         yield _DiffRow(max(number, 1), line[:1], line[1:])
 
 
-def _render_patch(patch: str) -> str:
-    """The whole change, to be read: what could act in it is escaped."""
+def render_patch(patch: str) -> str:
+    """The whole change, folded, to be read: what could act in it is escaped."""
     if len(patch) > LONGEST_PATCH:
         return f"It is too long for a comment. {_WHERE}."
     fence = "`" * max(3, *(len(run) + 1 for run in ["", *re.findall("`+", patch)]))

@@ -17,6 +17,7 @@ from gitlab_nightshift.gitlab.threads import (
 from gitlab_nightshift.job import JobFacts
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
+from gitlab_nightshift.publish.suggestion import render_patch
 from gitlab_nightshift.records import (
     Bundle,
     CommandResult,
@@ -39,11 +40,12 @@ _WEB_ADDRESS = compile_lazily(r"https?://[\w./:~%-]+")
 
 @dataclass(frozen=True)
 class RunEnding:
-    """What there is to tell of a run."""
+    """What there is to tell of a run; ``patch`` is its change, "" where there is none."""
 
     result: RunResult
     bundle: Bundle
     published: Publication | None
+    patch: str = ""
 
 
 def render_started_reply(request: TaskRequest, place: CommentAddress, job: JobFacts) -> str:
@@ -70,13 +72,22 @@ def render_result_reply(
     parts = (
         f"{_describe_outcome(ended, place, answer)}.",
         to_markdown(answer.text, LONGEST_ANSWER) if answer else "",
-        ended.published.suggestion if ended.published else "",
+        _show_change(ended),
         _describe_tests(bundle, result),
         _describe_report_link(job),
     )
     failed = is_failure(result.error_code) or result.outcome in _NOT_DONE
     said: Said = "failed" if failed and not _is_answered(ended) else "done"
     return _append_marker("\n\n".join(part for part in parts if part), said, place, job, request)
+
+
+def _show_change(ended: RunEnding) -> str:
+    """The change, where GitLab has it in no other form: as a suggestion, or a dry run's patch."""
+    if ended.published:
+        return ended.published.suggestion
+    failed = is_failure(ended.result.error_code)
+    proposed = ended.result.outcome is Outcome.MR_READY and not failed
+    return render_patch(ended.patch) if proposed and ended.patch else ""
 
 
 def _is_answered(ended: RunEnding) -> bool:

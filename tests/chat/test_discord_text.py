@@ -7,8 +7,10 @@ from hypothesis import given
 
 from gitlab_nightshift.chat.discord_text import (
     MOST,
+    REST,
     escape_text,
     format_code,
+    format_diff,
     format_link,
     format_message,
 )
@@ -31,6 +33,13 @@ def test_hidden_characters_and_lines_are_gone() -> None:
 def test_code_stays_code() -> None:
     assert format_code("a`b``c @here", 100) == "`a'b''c @\u200bhere`"
     assert format_code("", 10) == "` `"
+
+
+def test_a_diff_is_a_block_that_nothing_in_it_ends() -> None:
+    assert format_diff("-a\n+\t```@here\n", 100) == "```diff\n-a\n+ '''@\u200bhere\n```"
+    cut = format_diff("+a\n+b\n" + "+c" * 60, 50)
+    assert cut == f"```diff\n+a\n+b\n```\n{REST}"
+    assert format_diff("+c" * 60, 50) == REST
 
 
 def test_only_the_one_site_is_linked() -> None:

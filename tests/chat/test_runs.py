@@ -243,6 +243,20 @@ def test_other_outcomes_are_told(tmp_path: Path, outcome: Outcome, headline: str
     run(story)
 
 
+def test_a_dry_run_shows_its_patch(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with scene(tmp_path) as here:
+            await here.ask(coder())
+            await here.nth(1)
+            left = left_behind(tmp_path / "a", result(Outcome.MR_READY, reason="ready"))
+            (left / "nightshift/bundle/change.patch").write_text(f"+a = 1\n+key = {GITLAB_TOKEN}\n")
+            here.left(left)
+            text = (await here.nth(2)).text
+            assert "```diff\n+a = 1\n+key = " in text and GITLAB_TOKEN not in text
+
+    run(story)
+
+
 def test_a_failed_test_and_long_lists_are_told(tmp_path: Path) -> None:
     change = dataclasses.replace(CHANGE, files=tuple(f"f{n}`x`" for n in range(14)))
     commands = (CommandResult("make test", 1, 1.0), *[CommandResult("x" * 400, 0, 1.0)] * 5)

@@ -171,6 +171,7 @@ def test_flags_of_the_comment_hold(tmp_path: Path) -> None:
         proposed = "Dry run, nothing was pushed. The night shift would propose this: Test"
         assert ended.startswith(proposed)
         assert "`test_shop.py`, +2 -0" in ended
+        assert "```diff\ndiff --git a/test_shop.py b/test_shop.py\n" in ended
         assert {bead.option("--model") for bead in shop.agent.seen} == {"claude-haiku-4-5"}
         commands = [each["command"] for each in shop.bundle["proposal"]["commands"]]
         assert commands == ["true", "python3 -m unittest -v"]

@@ -56,11 +56,12 @@ def ended(
     place: CommentAddress = ISSUE,
     published: Publication | None = DONE,
     proposal: dict[str, Any] | None = None,
+    patch: str = "",
     **bundle: Any,
 ) -> str:
     changed = dataclasses.replace(PROPOSAL, **(proposal or {}))
     made = dataclasses.replace(BUNDLE, **{"proposal": changed, **bundle})
-    run = thread_reply.RunEnding(build_run_result(made, published), made, published)
+    run = thread_reply.RunEnding(build_run_result(made, published), made, published, patch)
     asked = dataclasses.replace(REQUEST, place=place)
     return thread_reply.render_result_reply(run, asked, place, JOB)
 
@@ -143,6 +144,17 @@ def test_a_dry_run_is_done() -> None:
     text = ended(published=None)
     assert "nothing was pushed. The night shift would propose this: A title (`a.py`, +3 -1)" in text
     assert read_reply_marker(text) == Reply("done", 301, "4711")
+
+
+def test_a_dry_run_shows_its_patch_and_nothing_else_does() -> None:
+    patch = "+@ada see #1\n+/close\n+```\n+<!-- x -->"
+    dry = ended(published=None, patch=patch)
+    assert "````diff\n+@ada see #1\n" in dry and "\n+/close\n" in dry
+    assert dry.endswith(ended(published=None).rpartition("\n\n")[2])
+    assert "too long for a comment" in ended(published=None, patch="+x\n" * 20_000)
+    failed = ended(published=None, patch=patch, error_code="E_VERIFY", outcome=Outcome.FAILED)
+    for text in (ended(patch=patch), failed):
+        assert "diff" not in text, text
 
 
 def test_no_test_was_run() -> None:
