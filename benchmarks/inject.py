@@ -22,6 +22,7 @@ from gitlab_nightshift.commands.check_commit import check_and_run
 
 CHEATS = Path(__file__).with_name("cheats.toml")
 _ENV = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/nonexistent")}
+_ENV |= {name: value for name, value in os.environ.items() if name.startswith("NIGHTSHIFT_")}
 _GIT = (
     "git",
     "-c",
