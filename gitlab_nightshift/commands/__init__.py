@@ -12,6 +12,7 @@ from gitlab_nightshift.commands import (
     demo,
     doctor,
     execute,
+    init,
     patch,
     plan,
     providers,
@@ -22,6 +23,6 @@ from gitlab_nightshift.commands import (
 )
 
 COMMANDS = (
-    *(plan, work, publish, run, report, config, doctor, check),
+    *(init, plan, work, publish, run, report, config, doctor, check),
     *(patch, execute, providers, delegate, chat, demo),
 )

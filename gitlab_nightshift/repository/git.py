@@ -263,6 +263,23 @@ def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
     return CommitIdentity(found[name], found[email]) if len(found) == 2 else None
 
 
+def read_origin(git: Git, checkout: Path) -> str:
+    """The address of the remote ``origin``; "" where there is none."""
+    return _read_settings(git, checkout, "remote.origin.url").get("remote.origin.url", "")
+
+
+def read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
+    """The branch that ``origin`` has as its default, and the checked-out one; "" for neither."""
+    found = []
+    for name in ("refs/remotes/origin/HEAD", "HEAD"):
+        try:
+            ref = git.run("symbolic-ref", "--quiet", name, cwd=checkout).decode().strip()
+        except GitError:
+            ref = ""
+        found.append(ref.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/"))
+    return found[0], found[1]
+
+
 def read_conversion_config(git: Git, checkout: Path) -> dict[str, str]:
     """The checkout's settings that decide how a file's bytes and mode become a blob."""
     keys = ("core.autocrlf", "core.eol", "core.fileMode", "core.symlinks", "core.ignoreCase")

@@ -1,0 +1,53 @@
+"""Test commands, tried as a night would run them: in the sandbox, on the untouched checkout."""
+
+import dataclasses
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.diagnosis import describe_missing
+from gitlab_nightshift.verdict.proof_commands import (
+    CommandRun,
+    Runner,
+    format_failure,
+    run_and_collect,
+)
+from gitlab_nightshift.work.baseline import Commands
+from gitlab_nightshift.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.work_setup import build_work_context
+
+LONGEST_S = 1800.0
+"""Seconds for all of them, where the settings name none."""
+
+
+def try_commands(session: Session, commands: tuple[str, ...]) -> tuple[TriedCommand, ...]:
+    """Each command by itself, and how it ended; why none could be run where there is no sandbox."""
+    work = dataclasses.replace(build_work_context(session), verify=Commands((), implied=True))
+    seconds = work.seconds or LONGEST_S
+    context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)
+    try:
+        with open_sandboxed_checkout(context) as opened, opened.open_runner() as (_, _, runner):
+            return tuple(
+                _try_command(runner, opened.checkout, command, number)
+                for number, command in enumerate(commands, 1)
+            )
+    except NightshiftError as error:
+        return tuple(TriedCommand(each, why=f"not tried: {error.message}") for each in commands)
+
+
+def _try_command(runner: Runner, checkout: Checkout, command: str, number: int) -> TriedCommand:
+    name = f"try-{number}"
+    read = build_text_reader(checkout.repository, checkout.base_sha)
+    (run,) = run_and_collect(runner, [command], name, checkout.put_back, read)
+    return TriedCommand(command, run.result.duration_s, _find_failure(runner, run, name))
+
+
+def _find_failure(runner: Runner, run: CommandRun, name: str) -> str:
+    """Why the command proves nothing here, "" where it does."""
+    if lacks := describe_missing(run.result, runner.read_tail(f"{name}-1")):
+        return f"cannot run here: {lacks}"
+    if not run.result.ok:
+        return format_failure(runner, [run.result], name).partition("\n")[0]
+    return "found no test" if run.ran_nothing else ""

@@ -1,0 +1,43 @@
+"""``nightshift init``: a project's first nightshift.yaml and the include of the template."""
+
+import argparse
+
+from gitlab_nightshift.commands import options
+from gitlab_nightshift.commands.options import Env
+
+EXAMPLES = """\
+examples:
+  nightshift init                            write both files, from what is here
+  nightshift init --dry-run                  show them instead
+  nightshift init --source tools/gitlab-nightshift"""
+
+
+def register(commands: "options.Commands") -> None:
+    """Add the command to the command line."""
+    summary = "set this project up: what is found is tried, and what passed is written"
+    parser = options.add_command(
+        commands, "init", summary, run, examples=EXAMPLES, beside_agents=True
+    )
+    options.add_settings_options(parser)
+    parser.add_argument(
+        "--source",
+        metavar="PROJECT",
+        help="the project of this GitLab that holds gitlab-nightshift; default: gitlab-nightshift"
+        " in this project's top-level group",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, show the files")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Set the project up; the exit status is 0 where all that a night needs was found."""
+    import dataclasses
+
+    from gitlab_nightshift.commands.project_init import InitRequest, set_up_project
+
+    options.check_linux()
+    call = options.build_invocation(args, env)
+    overrides = {key: value for key, value in call.overrides.items() if key != "dry_run"}
+    asked = InitRequest(args.source or "", args.dry_run)
+    for line in set_up_project(dataclasses.replace(call, overrides=overrides), asked):
+        print(line, flush=True)
+    return 0

@@ -1,0 +1,199 @@
+"""The include of this program's template in a project's ``.gitlab-ci.yml``: text is only added.
+
+Nothing else of the file changes, comments and spaces least of all: YAML libraries that write a file
+again lose these. What was added is held against what the file meant before.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitlab_nightshift.errors import NightshiftError, build_config_error
+
+TEMPLATE = "/ci/templates/.gitlab-ci.yml"
+JOB = "nightshift"
+_HEAD = """\
+# The night shift: one small, proven merge request a night, or none, with the reason. It runs where
+# a schedule, or New pipeline, sets NIGHTSHIFT = true; your other pipelines stay as they are.
+"""
+
+
+@dataclass(frozen=True)
+class TemplateInclude:
+    """What is included: the ``project`` on this GitLab, a tag, inputs and why they have their
+    values, and the lines that prepare the checkout."""
+
+    project: str
+    ref: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    prepare: tuple[str, ...] = ()
+
+
+def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
+    """The file's text with the include, or with its newer version; ``name`` is the file's.
+
+    Raises ``E_CONFIG`` for a file that is no YAML, or that cannot be added to.
+    """
+    before = parse_config(text, name)
+    root = _read_nodes(text)
+    key = _find_pair(root, "include")
+    there = _find_template(key) if key else None
+    if there is not None:
+        return _renew_version(text, there, wanted)
+    added = _add_item(text, key, wanted) if key else _append(text, _write_block(wanted))
+    if wanted.prepare and JOB not in before:
+        added = _append(added, _write_job(wanted))
+    if not _is_kept(before, added, name):
+        item = _write_flow(wanted)
+        raise build_config_error(
+            f"{name}: its include cannot be added to: add this there: - {item}"
+        )
+    return added
+
+
+def parse_config(text: str, name: str) -> dict[str, Any]:
+    """The file as data, ``!reference`` and its like as None. Raises ``E_CONFIG``."""
+    import yaml
+
+    class TagLoader(yaml.SafeLoader):
+        """Other tags than YAML's own are of no interest here."""
+
+    TagLoader.add_multi_constructor("!", lambda _loader, _suffix, _node: None)
+    try:
+        found = list(yaml.load_all(text, TagLoader))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        at = getattr(error, "problem_mark", None)
+        line = f" in line {at.line + 1}" if at else ""
+        raise build_config_error(f"{name} is no valid YAML{line}: mend it first") from None
+    data = found[-1] if found else None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise build_config_error(f"{name} is no list of jobs: mend it first")
+    return data
+
+
+def _read_nodes(text: str) -> Any:
+    import yaml
+
+    return list(yaml.compose_all(text, yaml.SafeLoader) or [None])[-1:] or [None]
+
+
+def _find_pair(documents: list[Any], key: str) -> Any:
+    """The node of a key's value at the top of the last document; None without one."""
+    root = documents[0]
+    pairs = root.value if root is not None else []
+    return next((value for name, value in pairs if name.value == key), None)
+
+
+def _find_template(include: Any) -> dict[str, Any] | None:
+    """The nodes of the include that is this program's, by key."""
+    import yaml
+
+    items = include.value if isinstance(include, yaml.SequenceNode) else [include]
+    for item in items:
+        if isinstance(item, yaml.MappingNode):
+            found = {key.value: value for key, value in item.value}
+            file = getattr(found.get("file"), "value", "")
+            component = getattr(found.get("component"), "value", "")
+            if str(file) == TEMPLATE or "/gitlab-nightshift/" in str(component):
+                return found
+    return None
+
+
+def _renew_version(text: str, there: Mapping[str, Any], wanted: TemplateInclude) -> str:
+    """Another version, where the include names one that is older."""
+    node = there.get("ref")
+    if node is None or not re.fullmatch(r"v\d+(\.\d+)*", node.value) or node.value == wanted.ref:
+        return text
+    return text[: node.start_mark.index] + wanted.ref + text[node.end_mark.index :]
+
+
+def _append(text: str, block: str) -> str:
+    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{gap}{block}"
+
+
+def _write_block(wanted: TemplateInclude) -> str:
+    return f"{_HEAD}include:\n{_write_item(wanted, '  ')}\n"
+
+
+def _write_item(wanted: TemplateInclude, indent: str) -> str:
+    lines = [f"- project: {wanted.project}", f"  ref: {wanted.ref}", f"  file: {TEMPLATE}"]
+    if wanted.inputs:
+        lines.append("  inputs:")
+    for name, value in wanted.inputs.items():
+        reason = f" # {wanted.reasons[name]}" if name in wanted.reasons else ""
+        lines.append(f"    {name}: {json.dumps(value)}{reason}")
+    return "\n".join(f"{indent}{line}" for line in lines)
+
+
+def _write_flow(wanted: TemplateInclude) -> str:
+    pairs = {"project": wanted.project, "ref": wanted.ref, "file": TEMPLATE}
+    inputs = {"inputs": dict(wanted.inputs)} if wanted.inputs else {}
+    return json.dumps({**pairs, **inputs})
+
+
+def _write_job(wanted: TemplateInclude) -> str:
+    lines = [
+        "# What the night's tests need, fetched before the agent starts: it has no network.",
+        f"{JOB}:",
+        "  before_script:",
+        '    - !reference [".nightshift:install", script]',
+        *(f"    - {line}" for line in wanted.prepare),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _add_item(text: str, node: Any, wanted: TemplateInclude) -> str:
+    """The include as one more item of the one that is there."""
+    import yaml
+
+    start, end = node.start_mark.index, node.end_mark.index
+    if isinstance(node, yaml.SequenceNode) and node.flow_style:
+        comma = ", " if node.value else ""
+        return f"{text[: end - 1]}{comma}{_write_flow(wanted)}{text[end - 1 :]}"
+    if isinstance(node, yaml.SequenceNode):
+        at = _find_line_after(text, node)
+        return _put_lines(text, at, _write_item(wanted, " " * node.start_mark.column))
+    if isinstance(node, yaml.MappingNode) and not node.flow_style:
+        at = _find_line_after(text, node)
+        first = text.rfind("\n", 0, start) + 1
+        moved = re.sub(r"(?m)^(?=.)", "  ", text[first:at])
+        column = node.start_mark.column
+        moved = f"{moved[:column]}- {moved[column + 2 :]}"
+        return _put_lines(
+            text[:first] + moved + text[at:], first + len(moved), _write_item(wanted, " " * column)
+        )
+    return f"{text[:start]}[{text[start:end]}, {_write_flow(wanted)}]{text[end:]}"
+
+
+def _find_line_after(text: str, node: Any) -> int:
+    """Where the line begins that follows the node: a block's own end is behind its comments."""
+    while node.value and not isinstance(node.value, str) and not node.flow_style:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return text.find("\n", node.end_mark.index - 1) + 1 or len(text)
+
+
+def _put_lines(text: str, at: int, lines: str) -> str:
+    before = text[:at]
+    gap = "" if not before or before.endswith("\n") else "\n"
+    return f"{before}{gap}{lines}\n{text[at:]}"
+
+
+def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
+    """Whether all that the file meant is still there, and the include with it."""
+    try:
+        after = parse_config(text, name)
+    except NightshiftError:
+        return False
+    after.pop(JOB, None) if JOB not in before else None
+    old, new = before.get("include"), after.pop("include", None)
+    items = old if isinstance(old, list) else [] if old is None else [old]
+    rest = {key: value for key, value in before.items() if key != "include"}
+    added = isinstance(new, list) and new[:-1] == items and new[-1].get("file") == TEMPLATE
+    return added and after == rest

@@ -1,0 +1,95 @@
+"""`nightshift init`, by the real command: what is found is tried, and what passed is written."""
+
+import stat
+from pathlib import Path
+
+from tests.support.world import git, world
+
+TEST = "test:\n\tpython3 -c 'import shop'\n"
+JOBS = """\
+# ours, and kept
+stages: [check]
+unit:
+  stage: check
+  image: python:3.12
+  script: [make test]
+deploy: {stage: check, script: [make deploy], rules: [{if: $CI_COMMIT_TAG}]}
+"""
+FILES = {"Makefile": TEST, "shop.py": "PRICE = 1\n", ".gitlab-ci.yml": JOBS}
+
+
+def test_a_project_is_set_up_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
+    with world(tmp_path, files={**FILES, "CODEOWNERS": "* @rita\n"}, config="") as shop:
+        shown = shop.nightshift("init", "--dry-run")
+        assert shown.exit_status == 0, shown.stderr
+        assert git(shop.checkout, "status", "--porcelain") == ""
+        done = shop.nightshift("init")
+        assert "tried        make test: passed in " in done.stdout
+        assert "run at night as well: unit; to keep one out" in done.stdout
+        settings = (shop.checkout / "nightshift.yaml").read_text()
+        assert '\nverify_commands:\n  - "make test" # passed in ' in settings
+        assert settings.endswith("reviewer: code_owners\n")
+        pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
+        assert pipeline.startswith(JOBS)
+        assert '    image: "python:3.12" # as your job unit\n' in pipeline[len(JOBS) :]
+        assert '    stage: "check"\n' in pipeline
+        assert "project: acme/gitlab-nightshift\n" in pipeline
+        assert (
+            git(shop.checkout, "status", "--porcelain") == " M .gitlab-ci.yml\n?? nightshift.yaml\n"
+        )
+
+        at_home = {"GITLAB_CI": "", "CI_PIPELINE_ID": ""}
+        again = shop.nightshift("init", **at_home)
+        assert "nightshift.yaml is there: left as it is" in again.stdout
+        assert "unchanged    .gitlab-ci.yml" in again.stdout
+        assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
+        assert shop.nightshift("config", "show", **at_home).exit_status == 0
+
+
+def test_only_what_passed_is_in_force(tmp_path: Path) -> None:
+    failing = {**FILES, "Makefile": "test:\n\tpython3 -c 'import shop; shop.lost'\n"}
+    with world(tmp_path, files=failing, config="") as shop:
+        done = shop.nightshift("init")
+        assert done.exit_status == 0
+        settings = (shop.checkout / "nightshift.yaml").read_text()
+        assert '\n# verify_commands:\n#   - "make test" # ' in settings
+        assert "look at      nothing proves a change here" in done.stdout
+        mode = stat.S_IMODE((shop.checkout / ".gitlab-ci.yml").stat().st_mode)
+        assert mode & stat.S_IRUSR and not (shop.checkout / "nightshift").exists()
+
+
+def test_the_parts_of_a_monorepo_are_named(tmp_path: Path) -> None:
+    parts = {"api/go.mod": "module api\n", "web/package.json": "{}\n", "README.md": "Hello\n"}
+    with world(tmp_path, files=parts, config="") as shop:
+        done = shop.nightshift("init", "--dry-run")
+        assert "builds of its own in api, web: name a test command for each" in done.stdout
+
+
+def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
+    for number, (text, args, why) in enumerate(
+        [
+            ("a: [\n", (), ".gitlab-ci.yml is no valid YAML in line 2: mend it first"),
+            (
+                "workflow: {rules: [{if: $CI_COMMIT_TAG}]}\n",
+                (),
+                ".gitlab-ci.yml: its workflow lets no schedule's pipeline begin",
+            ),
+            ("", ("--source", "no project"), "--source: no project is no project's path"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with world(folder, files={**FILES, ".gitlab-ci.yml": text}) as shop:
+            done = shop.nightshift("init", *args)
+            assert done.exit_status == 2
+            assert why in done.stderr and done.stderr.count("\n") == 1
+            assert git(shop.checkout, "status", "--porcelain") == ""
+
+
+def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
+    with world(tmp_path, files={"README.md": "Hello\n"}, config="", commits=1) as shop:
+        done = shop.nightshift("init", CI_PROJECT_PATH="", CI_PROJECT_URL="")
+        assert done.exit_status == 0, done.stderr
+        assert "no command is known that would test this project" in done.stdout
+        pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
+        assert pipeline.startswith("# The night shift: ") and "inputs" not in pipeline

@@ -1,0 +1,89 @@
+"""The include in files of every form: all that was there is still there, and means the same."""
+
+import pytest
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.onboarding.ci_file import (
+    TEMPLATE,
+    TemplateInclude,
+    add_include,
+    parse_config,
+)
+
+WANTED = TemplateInclude(
+    "acme/gitlab-nightshift",
+    "v0.2.0",
+    {"image": "python:3.12"},
+    {"image": "as your job test"},
+    ("pip install -e .",),
+)
+JOB = "test: # ours\n    script: [make]\n"
+FILES = {
+    "nothing": "",
+    "a comment": "# only this",
+    "no include": JOB,
+    "no line end": JOB.rstrip(),
+    "a list": f"include:\n  - local: /a.yml # kept\n\n# about the test\n{JOB}",
+    "a list without indent": f"include:\n- /a.yml\n- project: a/b\n  file:\n    - x.yml\n{JOB}",
+    "a list at the end": f"{JOB}include:\n    -   local: /a.yml",
+    "a flow list": f"include: [/a.yml, {{local: /b.yml}}]\n{JOB}",
+    "an empty list": f"include: []\n{JOB}",
+    "a string": f"include: '/a.yml' # kept\n{JOB}",
+    "a mapping": f"include:\n  project: a/b\n  file: x.yml\n{JOB}",
+    "a flow mapping": f"include: {{local: /a.yml}}\n{JOB}",
+    "with a header": f"spec:\n  inputs:\n    a:\n---\ninclude:\n  - /a.yml\n{JOB}",
+    "Windows lines": f"include:\r\n  - local: /a.yml\r\n{JOB}".replace("\n", "\r\n"),
+    "tags": "a: !reference [b, c]\n",
+}
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_the_include_is_added_and_nothing_lost(text: str) -> None:
+    added = add_include(text, WANTED, "ci.yml")
+    before, after = parse_config(text, "ci.yml"), parse_config(added, "ci.yml")
+    item = after["include"][-1]
+    assert item == {
+        "project": "acme/gitlab-nightshift",
+        "ref": "v0.2.0",
+        "file": TEMPLATE,
+        "inputs": {"image": "python:3.12"},
+    }
+    assert after["nightshift"]["before_script"] == [None, "pip install -e ."]
+    assert {**after, "include": None, "nightshift": None} == {
+        **before,
+        "include": None,
+        "nightshift": None,
+    }
+    rest = iter(added.replace("\n", ""))
+    assert all(sign in rest for sign in text.replace("\n", "")), "something is not there any more"
+    assert add_include(added, WANTED, "ci.yml") == added, "a second time changes it"
+
+
+def test_an_older_version_is_renewed_and_another_ref_is_left() -> None:
+    old = add_include(JOB, WANTED, "ci.yml").replace("ref: v0.2.0", "ref: v0.1.10 # pinned")
+    assert "ref: v0.2.0 # pinned\n" in add_include(old, WANTED, "ci.yml")
+    for ref in ("main", "9e107d9d372bb6826bd81d3542a419d6"):
+        own = old.replace("v0.1.10", ref)
+        assert add_include(own, WANTED, "ci.yml") == own
+    component = "include:\n  - component: gitlab.example/acme/gitlab-nightshift/night@0.1.0\n"
+    assert add_include(component, WANTED, "ci.yml") == component
+
+
+def test_a_job_of_the_same_name_is_left_alone() -> None:
+    text = "nightshift:\n  image: mine\n"
+    assert add_include(text, WANTED, "ci.yml").count("nightshift:\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: [\nb: 1", "ci.yml is no valid YAML in line 2: mend it first"),
+        ("- a\n- b\n", "ci.yml is no list of jobs"),
+        ("include: &a [/x.yml]\nb: *a\nb: 2\n\ta: 1", "no valid YAML"),
+        ("include:\n- /a.yml\n- [/b.yml,]\ninclude: 3\n", "cannot be added to"),
+    ],
+)
+def test_what_cannot_be_added_to_is_left_and_said(text: str, why: str) -> None:
+    with pytest.raises(NightshiftError) as error:
+        add_include(text, WANTED, "ci.yml")
+    assert why in error.value.message and "\n" not in error.value.message

@@ -1,0 +1,36 @@
+"""Where a project's tests run: by its own jobs, else by its build files."""
+
+from gitlab_nightshift.onboarding.found_project import FoundEnvironment, find_environment
+from gitlab_nightshift.verdict.implied_commands import BuildFiles
+
+
+def find(config: dict[str, object], *files: str) -> FoundEnvironment:
+    return find_environment(config, BuildFiles(files, lambda _name: None), ("make test",))
+
+
+def test_the_job_that_runs_the_tests_says_where() -> None:
+    jobs: dict[str, object] = {
+        "stages": ["build", "check"],
+        "build": {"image": "gcc", "script": ["make"], "stage": "build"},
+        "unit": {
+            "image": {"name": "python:3.12"},
+            "script": ["make test"],
+            "before_script": ["pip install x"],
+            "stage": "check",
+        },
+    }
+    found = find(jobs, "setup.py")
+    assert (found.image, found.stage) == ("python:3.12", "check")
+    assert found.prepare == ("!reference [unit, before_script]",)
+    assert found.reasons == (("image", "as your job unit"),)
+
+
+def test_without_one_defaults_and_build_files_do() -> None:
+    assert find({"default": {"image": "go:1"}}, "go.mod").image == "go:1"
+    assert find({"image": "top"}).image == "top"
+    java = find({}, "pom.xml")
+    assert java.image.startswith("maven:") and java.prepare[0].startswith("mvn ")
+    both = find({}, "package-lock.json", "requirements.txt", "pyproject.toml")
+    assert both.prepare == ("npm ci", "pip install -r requirements.txt")
+    assert find({}) == FoundEnvironment()
+    assert find({"test": {"image": "x\n- evil", "script": []}}).image == ""
