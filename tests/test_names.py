@@ -41,7 +41,7 @@ VERBS = frozenset(
     preview print probe propose prove publish push put quote raise rank read reap rebase rebuild
     receive recognize record recover redact refresh refuse register relay release remake
     remember remove rename render renew renounce repeat replace reply report request require
-    reserve resolve respond restore restrict retry rewrite run save scan score search select
+    reserve resolve respond restore restrict retry revoke rewrite run save scan score search select
     send serve set settle share shorten show shut sign signal silence sleep sort split stage
     start stop store stream strip style suggest summarize supervise take tell tick tidy tighten
     tolerate touch track transfer try tunnel undo unescape unlink unmask unpack unquote unwrap

@@ -9,7 +9,9 @@ EXAMPLES = """\
 examples:
   nightshift init                            write both files, from what is here
   nightshift init --dry-run                  show them instead
-  nightshift init --source tools/gitlab-nightshift"""
+  nightshift init --source tools/gitlab-nightshift
+  nightshift init --gitlab --dry-run         what would be set up in GitLab, by GITLAB_TOKEN
+  nightshift init --merge-request --model-key ANTHROPIC_API_KEY"""
 
 
 def register(commands: "options.Commands") -> None:
@@ -25,19 +27,39 @@ def register(commands: "options.Commands") -> None:
         help="the project of this GitLab that holds gitlab-nightshift; default: gitlab-nightshift"
         " in this project's top-level group",
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, show the files")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, show what would be")
+    parser.add_argument(
+        "--gitlab",
+        action="store_true",
+        help="also set up the project in GitLab, with a Maintainer's GITLAB_TOKEN: token, variable,"
+        " job token, schedule; what is there already is left",
+    )
+    parser.add_argument(
+        "--merge-request",
+        action="store_true",
+        help="the same, and both files as a merge request instead of here: merging it switches the"
+        " nights on",
+    )
+    parser.add_argument(
+        "--model-key",
+        metavar="NAME",
+        help="store this variable of your environment in the project, as the model's key",
+    )
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Set the project up; the exit status is 0 where all that a night needs was found."""
     import dataclasses
 
-    from gitlab_nightshift.commands.project_init import InitRequest, set_up_project
+    from gitlab_nightshift.commands.init_records import InitRequest
+    from gitlab_nightshift.commands.project_init import set_up_project
 
     options.check_linux()
     call = options.build_invocation(args, env)
     overrides = {key: value for key, value in call.overrides.items() if key != "dry_run"}
-    asked = InitRequest(args.source or "", args.dry_run)
+    asked = InitRequest(
+        args.source or "", args.dry_run, args.gitlab, args.merge_request, args.model_key or ""
+    )
     for line in set_up_project(dataclasses.replace(call, overrides=overrides), asked):
         print(line, flush=True)
     return 0

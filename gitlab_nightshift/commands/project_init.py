@@ -2,16 +2,24 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.commands.command_trial import try_commands
+from gitlab_nightshift.commands.init_records import (
+    InitRequest,
+    NewFile,
+    ProjectExamination,
+    format_line,
+)
+from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up_gitlab
 from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.job import read_job
 from gitlab_nightshift.onboarding.ci_file import TemplateInclude, add_include, parse_config
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.scheduled_jobs import ScheduledJobs, find_scheduled_jobs
-from gitlab_nightshift.onboarding.settings_file import TriedCommand, write_settings
+from gitlab_nightshift.onboarding.settings_file import write_settings
 from gitlab_nightshift.report.event_file import EVENTS
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
@@ -25,88 +33,82 @@ MOST_NAMES = 8
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 
 
-@dataclass(frozen=True)
-class InitRequest:
-    """What was asked for; ``source`` is "" for the default."""
-
-    source: str = ""
-    dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class NewFile:
-    """A file as it will be; ``before`` is None where there is none."""
-
-    name: str
-    text: str
-    before: str | None
-
-    @property
-    def changes(self) -> bool:
-        return self.text != self.before
-
-
-@dataclass
-class ProjectExamination:
-    """What was found in a project; ``read`` gives the text of a file, None without one."""
-
-    session: Session
-    request: InitRequest
-    build: BuildFiles
-    tried: tuple[TriedCommand, ...] = ()
-    files: list[NewFile] = field(default_factory=list)
-
-
 def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
     """The lines of the command. Raises NightshiftError."""
-    with open_run(call) as session:
-        files = git_verbs.list_tracked_files(session.git, session.checkout)
-        checkout = session.checkout
-        build = BuildFiles(files, lambda name: _read_bytes(checkout / name))
-        examined = ProjectExamination(session, request, build)
+    with open_run(call) as opened:
+        session = _locate_project(opened)
+        examined = _examine_project(session, request)
+        whole = request.gitlab or request.merge_request
+        project = open_for_setup(session, request.model_key) if whole else None
         yield from _find_settings(examined)
         yield from _find_pipeline(examined)
-        for file in examined.files:
-            yield from _write_file(checkout, file, dry_run=request.dry_run)
-        yield from _tell_next(examined)
+        if not request.merge_request:
+            for file in examined.files:
+                yield from _write_file(opened.checkout, file, dry_run=request.dry_run)
+        yield from set_up_gitlab(examined, project) if project else _tell_next(examined)
 
 
-def _read_bytes(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() and not path.is_symlink() else None
+def _locate_project(session: Session) -> Session:
+    """The session with the project that ``origin`` names, where neither CI nor settings do."""
+    if session.job.project_path:
+        return session
+    try:
+        url = parse_project_address(git_verbs.read_origin(session.git, session.checkout))
+    except ValueError:
+        return session
+    return replace(session, job=read_job(session.env, url.removesuffix(".git")))
 
 
-def _read_text(path: Path) -> str | None:
-    """A file's text as it is, line ends too."""
-    data = _read_bytes(path)
+def _examine_project(session: Session, request: InitRequest) -> ProjectExamination:
+    """A merge request is made from the commit, files are written into the checkout as it is."""
+
+    def read(name: str) -> bytes | None:
+        if request.merge_request:
+            return git_verbs.read_file(session.git, session.checkout, "HEAD", name)
+        path = session.checkout / name
+        return path.read_bytes() if path.is_file() and not path.is_symlink() else None
+
+    files = git_verbs.list_tracked_files(session.git, session.checkout)
+    there = BuildFiles(files, read, lambda path: (session.checkout / path).exists())
+    return ProjectExamination(session, request, there)
+
+
+def _read_text(examined: ProjectExamination, name: str) -> str | None:
+    """A file's text as it is, line ends too; None where there is none."""
+    data = examined.build.read(name)
     try:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
-        raise build_config_error(f"{path.name}: not UTF-8: mend it first") from None
+        raise build_config_error(f"{name}: not UTF-8: mend it first") from None
 
 
 def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     """Test commands, tried; the settings file, unless the project has one."""
     session = examined.session
-    before = _read_text(session.checkout / FILE_NAME)
+    before = _read_text(examined, FILE_NAME)
     if before is not None:
-        yield _format("settings", f"{FILE_NAME} is there: left as it is")
+        yield format_line("settings", f"{FILE_NAME} is there: left as it is")
         return
     commands = find_test_commands(examined.build)
     if not commands:
-        yield _format("tests", "no command is known that would test this project")
+        yield format_line("tests", "no command is known that would test this project")
         if parts := list_parts(examined.build):
             text = f"builds of its own in {_list_names(parts)}: name a test command for each"
-            yield _format("look at", f"{text} in verify_commands")
+            yield format_line("look at", f"{text} in verify_commands")
     else:
-        yield _format("tests", f"{', '.join(commands)} (by the build files), tried in the sandbox")
+        yield format_line(
+            "tests", f"{', '.join(commands)} (by the build files), tried as a night would"
+        )
     examined.tried = try_commands(session, commands)
     # This is no run: it leaves no results.
     (session.results / EVENTS).unlink(missing_ok=True)
     if not [each for each in examined.tried if not each.why]:
         text = "nothing proves a change here: nights would change comments and documents only"
-        yield _format("look at", f"{text} (verify_commands)")
+        yield format_line("look at", f"{text} (verify_commands)")
     for each in examined.tried:
-        yield _format("tried", f"{each.command}: {each.why or f'passed in {each.seconds:.0f} s'}")
+        yield format_line(
+            "tried", f"{each.command}: {each.why or f'passed in {each.seconds:.0f} s'}"
+        )
     owned = any(name in examined.build.files for name in OWNER_FILES)
     text = write_settings(examined.tried, "code_owners" if owned else "")
     examined.files.append(NewFile(FILE_NAME, text, None))
@@ -117,48 +119,41 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
         raise build_config_error(f"the pipeline's file {name} is in another place: add it there")
-    before = _read_text(session.checkout / name)
+    before = _read_text(examined, name)
     config = parse_config(before or "", name)
     found = find_environment(config, examined.build, find_test_commands(examined.build))
     usual = _find_usual_source(session)
-    source = examined.request.source or usual
+    source = examined.source = examined.request.source or usual
     if not source:
         text = "where is gitlab-nightshift on your GitLab? Name its project: --source GROUP/PROJECT"
         raise build_config_error(text)
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
         raise build_config_error(f"--source: {source} is no project's path: GROUP/PROJECT")
-    other = source if source != usual else ""
-    inputs = {"image": found.image, "stage": found.stage, "source": other}
+    whole = examined.request.gitlab or examined.request.merge_request
+    inputs = {
+        "shape": "three-jobs" if whole else "",
+        "image": found.image,
+        "stage": found.stage,
+        "source": source if source != usual else "",
+    }
     wanted = TemplateInclude(
         project=source,
         ref=f"v{__version__}",
         inputs={key: value for key, value in inputs.items() if value},
-        reasons=dict(found.reasons),
+        reasons={**dict(found.reasons), "shape": "the job with the agent never has GITLAB_TOKEN"},
         prepare=found.prepare,
     )
     text = add_include(before or "", wanted, name)
     examined.files.append(NewFile(name, text, before))
-    branch = _find_default_branch(session)
-    yield from _describe_jobs(find_scheduled_jobs(config, branch), name)
+    yield from _describe_jobs(find_scheduled_jobs(config, examined.branch), name)
     if "include" in config:
-        yield _format("not known", f"jobs of what {name} includes: they are not looked at here")
+        yield format_line("not known", f"jobs of what {name} includes: they are not looked at here")
 
 
 def _find_usual_source(session: Session) -> str:
     """``gitlab-nightshift`` in the top-level group of this project; "" where that is not known."""
-    address = session.settings.repo_url or git_verbs.read_origin(session.git, session.checkout)
     path = session.job.project_path
-    if not path and address:
-        try:
-            path = parse_project_address(address).split("/", 3)[3]
-        except (ValueError, IndexError):
-            path = ""
     return f"{path.split('/')[0]}/{PROJECT_NAME}" if "/" in path else ""
-
-
-def _find_default_branch(session: Session) -> str:
-    default, here = git_verbs.read_branch_names(session.git, session.checkout)
-    return session.settings.target_branch or session.job.default_branch or default or here
 
 
 def _describe_jobs(jobs: ScheduledJobs, name: str) -> Iterator[str]:
@@ -169,18 +164,18 @@ def _describe_jobs(jobs: ScheduledJobs, name: str) -> Iterator[str]:
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
     if jobs.excluded is None:
-        yield _format(
+        yield format_line(
             "not known", f"whether the workflow of {name} lets a schedule's pipeline begin"
         )
     if jobs.sure:
         out = "- {if: '$NIGHTSHIFT == \"true\"', when: never}"
-        yield _format(
+        yield format_line(
             "look at",
             f"run at night as well: {_list_names(jobs.sure)}; to keep one out, begin its rules"
             f" with {out}",
         )
     if jobs.perhaps:
-        yield _format(
+        yield format_line(
             "not known", f"whether these run at night as well: {_list_names(jobs.perhaps)}"
         )
 
@@ -192,23 +187,17 @@ def _list_names(names: Sequence[str]) -> str:
 
 def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str]:
     if not file.changes:
-        yield _format("unchanged", file.name)
+        yield format_line("unchanged", file.name)
         return
     verb = "made" if file.before is None else "added to"
     if dry_run:
-        yield _format(f"would be {verb}", f"{file.name}:\n\n{file.text}")
+        yield format_line(f"would be {verb}", f"{file.name}:\n\n{file.text}")
         return
     (checkout / file.name).write_text(file.text, encoding="utf-8", newline="")
-    yield _format(verb, file.name)
+    yield format_line(verb, file.name)
 
 
 def _tell_next(examined: ProjectExamination) -> Iterator[str]:
     if any(file.changes for file in examined.files) and not examined.request.dry_run:
-        yield _format(
-            "next",
-            "look at both files, commit them, and give the project what `nightshift doctor` misses",
-        )
-
-
-def _format(name: str, text: str) -> str:
-    return f"{name:<12} {text}"
+        text = "look at both files and commit them; `nightshift init --gitlab` sets GitLab up"
+        yield format_line("next", text)

@@ -19,6 +19,8 @@ from gitlab_nightshift.retry import RetryPolicy, parse_retry_after
 
 LONGEST_REASON = 300
 CHUNK = 64 * 1024
+NO_CONTENT = 204
+"""The answer to a deletion."""
 
 
 class Client(gitlab.Gitlab):
@@ -157,7 +159,8 @@ class Client(gitlab.Gitlab):
 
     def _check_json(self, response: requests.Response) -> requests.Response:
         try:
-            response.json()
+            if response.status_code != NO_CONTENT:
+                response.json()
         except ValueError:
             text = f"GitLab at {self.server} sent no JSON: is this the address of a GitLab?"
             raise ApiError(text, status=response.status_code, lasting=True) from None

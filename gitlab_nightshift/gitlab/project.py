@@ -16,6 +16,7 @@ from gitlab_nightshift.gitlab.job_starter import JobStart, read_job_start
 from gitlab_nightshift.gitlab.memory import Memory, read_memory
 from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import Pipelines
+from gitlab_nightshift.gitlab.project_setup import ProjectSetup
 from gitlab_nightshift.gitlab.resources import (
     Label,
     MergeRequest,
@@ -153,6 +154,16 @@ class Project:
         """The open merge request from a branch of this very project."""
         return next(self._list_merge_requests(source_branch=branch, state="opened"), None)
 
+    def find_closed_merge_request(self, branch: str) -> MergeRequest | None:
+        """The last one from a branch that was closed unmerged, while that branch is there."""
+        found = next(self._list_merge_requests(source_branch=branch, state="closed"), None)
+        return found if found and self.find_branch_head(branch) else None
+
+    def has_other_commits(self, target: str, branch: str, title: str) -> bool:
+        """Whether a branch has commits beside the target's that have another title than this."""
+        found = _call_or_none(lambda: self._remote.repository_compare(target, branch))
+        return any(each["title"] != title for each in (found or {}).get("commits", ()))
+
     def find_merge_request(self, iid: int) -> MergeRequest | None:
         """A merge request by its number, if its source branch is in this very project."""
         found = _call_or_none(lambda: self._remote.mergerequests.get(iid))
@@ -216,6 +227,11 @@ class Project:
     def pipelines(self) -> Pipelines:
         """Pipelines: start one, list its jobs, play a manual one."""
         return Pipelines(self._client, self.name)
+
+    @cached_property
+    def setup(self) -> ProjectSetup:
+        """Changes that prepare a project's nights."""
+        return ProjectSetup(self._client, self.name)
 
     @cached_property
     def ci_settings(self) -> CiSettings:

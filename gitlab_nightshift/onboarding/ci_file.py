@@ -54,6 +54,15 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
     return added
 
 
+def find_shape(text: str, name: str) -> str:
+    """The input ``shape`` of the file's include of the template; "" for its default."""
+    include = parse_config(text, name).get("include")
+    for item in include if isinstance(include, list) else [include]:
+        if isinstance(item, dict) and item.get("file") == TEMPLATE:
+            return str((item.get("inputs") or {}).get("shape", ""))
+    return ""
+
+
 def parse_config(text: str, name: str) -> dict[str, Any]:
     """The file as data, ``!reference`` and its like as None. Raises ``E_CONFIG``."""
     import yaml

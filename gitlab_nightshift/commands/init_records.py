@@ -1,0 +1,57 @@
+"""What ``nightshift init`` knows: what was asked, what was found, the files that come of it."""
+
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.verdict.implied_commands import BuildFiles
+
+
+@dataclass(frozen=True)
+class InitRequest:
+    """What was asked for; ``source`` is "" for the default, ``model_key`` the variable to store in
+    GitLab as the model's key, "" for none."""
+
+    source: str = ""
+    dry_run: bool = False
+    gitlab: bool = False
+    merge_request: bool = False
+    model_key: str = ""
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file as it will be; ``before`` is None where there is none."""
+
+    name: str
+    text: str
+    before: str | None
+
+    @property
+    def changes(self) -> bool:
+        return self.text != self.before
+
+
+@dataclass
+class ProjectExamination:
+    """What was found in a project, and the files that it gets."""
+
+    session: Session
+    request: InitRequest
+    build: BuildFiles
+    source: str = ""
+    tried: tuple[TriedCommand, ...] = ()
+    files: list[NewFile] = field(default_factory=list)
+
+    @property
+    def branch(self) -> str:
+        """The default branch, as far as it is known here."""
+        session = self.session
+        default, here = git_verbs.read_branch_names(session.git, session.checkout)
+        return session.settings.target_branch or session.job.default_branch or default or here
+
+
+def format_line(name: str, text: str) -> str:
+    """A line of the command."""
+    return f"{name:<12} {text}"

@@ -1,0 +1,110 @@
+"""``nightshift init --gitlab`` and ``--merge-request``: what is set up in GitLab, step by step."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
+from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
+from gitlab_nightshift.comment_runs import find_project
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.onboarding.ci_file import find_shape
+from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
+from gitlab_nightshift.onboarding.onboarding_request import (
+    OnboardingFacts,
+    open_onboarding,
+    render_description,
+)
+from gitlab_nightshift.publishing import build_missing_token_error, read_checkout_facts
+from gitlab_nightshift.session import Session
+
+OF_THIS_TOKEN = ("GitLab", "token's end")
+"""Rows of the token that sets up: the nights' own is another."""
+SCOPE = "nightshift*"
+"""The environment of the jobs that have the token, with three of them."""
+
+
+def open_for_setup(session: Session, model_key: str) -> Project:
+    """The project, before anything is changed. Raises ``E_CONFIG`` for a token that is missing or
+    no Maintainer's, and for a variable that is no model's key."""
+    if model_key and model_key not in MODEL_KEYS:
+        raise build_config_error(f"--model-key: {model_key} is none of {', '.join(MODEL_KEYS)}")
+    if model_key and not session.env.get(model_key):
+        raise build_config_error(f"--model-key: {model_key} is not set in this environment")
+    project = find_project(session)
+    if project is None:
+        raise build_missing_token_error()
+    if project.ci_settings.list_variables() is None:
+        text = f"GITLAB_TOKEN is no Maintainer's: to set up {project.facts.path} takes one"
+        raise build_config_error(f"{text}, with the scope api")
+    return project
+
+
+def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[str]:
+    """The lines of the steps; the merge request is the last. Raises NightshiftError."""
+    to_do: list[str] = []
+    for step in list_steps(project, _build_request(examined)):
+        left = step.text if step.by_hand else ""
+        yield format_line("by hand" if step.by_hand else step.name, step.text)
+        if step.act and not examined.request.dry_run:
+            left = step.act()
+            yield format_line("by hand" if left else "done", left or step.name)
+        if left:
+            to_do.append(f"{step.name}: {left}")
+    if examined.request.merge_request:
+        yield from _open_request(examined, project, to_do)
+
+
+def _build_request(examined: ProjectExamination) -> SetupRequest:
+    session, key = examined.session, examined.request.model_key
+    shape = find_shape(examined.files[-1].text, examined.files[-1].name)
+    return SetupRequest(
+        scope=SCOPE if shape == "three-jobs" else "*",
+        source=examined.source,
+        branch=examined.branch,
+        days=tuple(session.settings.category_schedule),
+        timezone=session.settings.timezone,
+        today=datetime.now(UTC).date(),
+        model_key=(key, session.env.get(key, "")),
+    )
+
+
+def _open_request(
+    examined: ProjectExamination, project: Project, to_do: list[str]
+) -> Iterator[str]:
+    session = examined.session
+    changed = {
+        each.name: (each.text, each.before is None) for each in examined.files if each.changes
+    }
+    if not changed:
+        yield format_line("unchanged", "the default branch has both files: no merge request")
+        return
+    rows = tuple(
+        (row.name, row.state, row.text)
+        for row in list_gitlab_rows(session)
+        if row.name not in OF_THIS_TOKEN
+    )
+    facts = OnboardingFacts(examined.tried, rows, _describe_first_night(examined), tuple(to_do))
+    text = session.redact(render_description(facts))
+    if examined.request.dry_run:
+        yield format_line("would open", f"a merge request:\n\n{text}")
+        return
+    base = read_checkout_facts(session).base_sha
+    opened = open_onboarding(project, base, changed, text)
+    yield format_line("next", f"read and merge {opened.web_url}")
+
+
+def _describe_first_night(examined: ProjectExamination) -> str:
+    """Which category, and how much of the project, without an agent."""
+    session = examined.session
+    facts, plan = read_checkout_facts(session), session.settings.category_schedule
+    days = [datetime.now(UTC) + timedelta(days=number) for number in range(1, 8)]
+    nights = [day for day in days if day.strftime("%a").lower() in plan]
+    recent = len(set(facts.recent_files) & set(facts.files)) if facts.recent_enforced else 0
+    left = f"{len(facts.files) - recent} of {len(facts.files)} files may change"
+    why = f"; those of the last {session.settings.avoid_recent_commits} commits are left alone"
+    when = ""
+    if nights:
+        when = f"{nights[0]:%A} looks for {plan[nights[0].strftime('%a').lower()]}: "
+    return f"{when}{left}{why if recent else ''}."

@@ -1,0 +1,137 @@
+"""Changes to a project that prepare its nights: settings, and a commit by the API."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.ci_settings import SWITCH
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.gitlab.client import Client
+
+DEVELOPER = 30
+TOKEN_SCOPES = ("api", "write_repository")
+PAGE = 100
+_UNSEEN = (401, 403, 404)
+
+
+@dataclass(frozen=True)
+class NewSecret:
+    """A variable of the project: masked, hidden and protected; ``scope`` is a pattern of
+    environments."""
+
+    key: str
+    value: str = field(repr=False)
+    scope: str = "*"
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A project access token that GitLab has just made; it shows the value this once."""
+
+    id: int
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class NewSchedule:
+    """A schedule whose pipelines are nights; ``cron`` in the time zone ``timezone``."""
+
+    description: str
+    branch: str
+    cron: str
+    timezone: str
+
+
+class ProjectSetup:
+    """What a Maintainer may change. Every method may raise :class:`ApiError`."""
+
+    def __init__(self, client: "Client", project: str) -> None:
+        self._client, self._path = client, _build_path(project)
+
+    def create_token(self, name: str, ends_on: date) -> NewToken:
+        """A project access token of a new bot user, a Developer."""
+        asked = {
+            "name": name,
+            "scopes": list(TOKEN_SCOPES),
+            "access_level": DEVELOPER,
+            "expires_at": ends_on.isoformat(),
+        }
+        made = self._post("access_tokens", asked)
+        return NewToken(int(made["id"]), str(made["token"]))
+
+    def revoke_token(self, token: NewToken) -> None:
+        """Take it back."""
+        self._client.http_delete(f"{self._path}/access_tokens/{token.id}")
+
+    def create_secret(self, new: NewSecret) -> None:
+        """Store a variable. GitLab before 17.4 does not know ``masked_and_hidden``."""
+        self._post(
+            "variables",
+            {
+                "key": new.key,
+                "value": new.value,
+                "masked": True,
+                "masked_and_hidden": True,
+                "protected": True,
+                "raw": True,
+                "environment_scope": new.scope,
+            },
+        )
+
+    def create_schedule(self, new: NewSchedule) -> None:
+        """An active schedule with the variable that makes it a night's. Its owner is the token's
+        user. It begins inactive: without the variable it would be another pipeline."""
+        asked = {
+            "description": new.description,
+            "ref": new.branch,
+            "cron": new.cron,
+            "cron_timezone": new.timezone,
+            "active": False,
+        }
+        path = f"pipeline_schedules/{int(self._post('pipeline_schedules', asked)['id'])}"
+        self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
+        self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
+
+    def is_job_token_allowed(self, source: str, project: int) -> bool | None:
+        """Whether jobs of the project with this id may read ``source``; None where this token does
+        not see that."""
+        path = f"{_build_path(source)}/job_token_scope/allowlist"
+        try:
+            rows = self._client.http_list(path, query_data={"per_page": PAGE}, get_all=True)
+        except ApiError as error:
+            if error.status in _UNSEEN:
+                return None
+            raise
+        return any(isinstance(row, dict) and row.get("id") == project for row in rows)
+
+    def allow_job_token(self, source: str, project: int) -> None:
+        """Let jobs of the project with this id read ``source`` by their own token."""
+        path = f"{_build_path(source)}/job_token_scope/allowlist"
+        self._client.http_post(path, post_data={"target_project_id": project})
+
+    def commit_files(
+        self, branch: str, start: str, message: str, files: Mapping[str, tuple[str, bool]]
+    ) -> None:
+        """One commit on top of ``start``, as all that ``branch`` has. A file is its text, and
+        whether it is new."""
+        actions = [
+            {"action": "create" if new else "update", "file_path": name, "content": text}
+            for name, (text, new) in files.items()
+        ]
+        asked = {"branch": branch, "start_sha": start, "commit_message": message, "force": True}
+        self._post("repository/commits", {**asked, "actions": actions})
+
+    def update_description(self, iid: int, text: str) -> None:
+        """Another description of a merge request."""
+        self._client.http_put(f"{self._path}/merge_requests/{iid}", post_data={"description": text})
+
+    def _post(self, name: str, data: Mapping[str, Any]) -> Any:
+        return self._client.http_post(f"{self._path}/{name}", post_data=dict(data))
+
+
+def _build_path(project: str) -> str:
+    return f"/projects/{quote(project, safe='')}"

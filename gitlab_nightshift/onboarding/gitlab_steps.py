@@ -1,0 +1,142 @@
+"""What a project needs in GitLab: each step is shown before it is done, and none is done twice."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from gitlab_nightshift.gitlab import ApiError, Project
+from gitlab_nightshift.gitlab.ci_settings import CiVariable
+from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
+from gitlab_nightshift.job import MODEL_KEYS
+
+TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
+NAME = "Night shift"
+LASTS = timedelta(days=364)
+"""GitLab allows 365 days at most, unless an administrator says otherwise."""
+HOUR = "0 2 * * "
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+@dataclass(frozen=True)
+class SetupRequest:
+    """What is wanted: the ``scope`` of GITLAB_TOKEN, the model's key to store ("" for none), where
+    the program comes from, and when nights are."""
+
+    scope: str
+    source: str
+    branch: str
+    days: tuple[str, ...]
+    timezone: str
+    today: date
+    model_key: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class SetupStep:
+    """A step. ``act`` does it, and returns what is left to do by hand, "" for nothing; None where
+    there is nothing to do, or only by hand."""
+
+    name: str
+    text: str
+    act: Callable[[], str] | None = None
+    by_hand: bool = False
+
+
+def list_steps(project: Project, wanted: SetupRequest) -> Iterator[SetupStep]:
+    """The steps, each after a look at what is there."""
+    variables = project.ci_settings.list_variables() or ()
+    yield _plan_token(project, wanted, variables)
+    yield _plan_model_key(project, wanted, variables)
+    yield _plan_job_token(project, wanted)
+    yield _plan_schedule(project, wanted)
+
+
+def _plan_token(
+    project: Project, wanted: SetupRequest, variables: tuple[CiVariable, ...]
+) -> SetupStep:
+    if any(each.key == TOKEN for each in variables):
+        return SetupStep("token", f"{TOKEN} is there")
+    ends = wanted.today + LASTS
+    text = (
+        f"make a project access token (Developer, api and write_repository, until {ends}) and store"
+        f" it as {TOKEN}: masked, hidden, protected, environments {wanted.scope}"
+    )
+
+    def carry_out() -> str:
+        try:
+            made = project.setup.create_token(NAME, ends)
+        except ApiError as error:
+            if error.status not in (400, 403, 404):
+                raise
+            return (
+                f"this GitLab makes none ({error.reason}): add a bot user as Developer, and store"
+                f" its token (scopes api, write_repository) as {TOKEN}: masked, hidden, protected,"
+                f" environments {wanted.scope}"
+            )
+        try:
+            project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))
+        except ApiError:
+            project.setup.revoke_token(made)  # nobody has seen it, and nobody will
+            raise
+        return ""
+
+    return SetupStep("token", text, carry_out)
+
+
+def _plan_model_key(
+    project: Project, wanted: SetupRequest, variables: tuple[CiVariable, ...]
+) -> SetupStep:
+    if there := next((each.key for each in variables if each.key in MODEL_KEYS), ""):
+        return SetupStep("model key", f"{there} is there")
+    key, value = wanted.model_key
+    if not key:
+        text = (
+            f"store your model's key ({MODEL_KEYS[0]}): masked, hidden, protected; --model-key NAME"
+            " stores the variable NAME of your environment"
+        )
+        return SetupStep("model key", text, by_hand=True)
+
+    def carry_out() -> str:
+        project.setup.create_secret(NewSecret(key, value))
+        return ""
+
+    return SetupStep(
+        "model key", f"store {key} of your environment: masked, hidden, protected", carry_out
+    )
+
+
+def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
+    here, source = project.facts, wanted.source
+    allowed = source == here.path or project.setup.is_job_token_allowed(source, here.id)
+    if allowed:
+        return SetupStep("job token", f"jobs may fetch the program from {source}")
+    where = f"{source}: Settings > CI/CD > Job token permissions"
+    if allowed is None:
+        return SetupStep("job token", f"allow {here.path} in {where}", by_hand=True)
+
+    def carry_out() -> str:
+        project.setup.allow_job_token(source, here.id)
+        return ""
+
+    return SetupStep("job token", f"allow {here.path} in {where}", carry_out)
+
+
+def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
+    found = project.ci_settings.list_schedules() or ()
+    if there := next((each for each in found if each.night), None):
+        state = "" if there.active else ", inactive: activate it when nights shall begin"
+        return SetupStep("schedule", f"{there.description} is there{state}")
+    cron = HOUR + build_days(wanted.days)
+    new = NewSchedule(NAME, wanted.branch, cron, wanted.timezone)
+
+    def carry_out() -> str:
+        project.setup.create_schedule(new)
+        return ""
+
+    text = f"make the schedule {NAME}: {cron} ({wanted.timezone}) on {wanted.branch}"
+    return SetupStep("schedule", f"{text}, with NIGHTSHIFT = true", carry_out)
+
+
+def build_days(days: tuple[str, ...]) -> str:
+    """The last field of cron for these weekdays; every day for none."""
+    return ",".join(str(number) for number, day in enumerate(_DAYS) if day in days) or "*"

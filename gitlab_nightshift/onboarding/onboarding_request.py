@@ -1,0 +1,97 @@
+"""The onboarding merge request: a pure function of what was found, and how it is opened."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest
+from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.publish.escaping import to_markdown_line
+
+BRANCH = "night-shift-onboarding"
+TITLE = "Switch on the night shift"
+MESSAGE = f"{TITLE}\n\nWritten by nightshift init, from what it found and tried in this project."
+LONGEST_ROW = 300
+
+
+@dataclass(frozen=True)
+class OnboardingFacts:
+    """What the description tells: the commands that were tried, rows (name, state, text) of what
+    was looked at, what a first night would look at, and what is left to do by hand."""
+
+    tried: Sequence[TriedCommand]
+    rows: Sequence[tuple[str, str, str]]
+    first_night: str
+    to_do: Sequence[str]
+
+
+def render_description(facts: OnboardingFacts) -> str:
+    """The description, in the order of a reader's questions."""
+    parts = [
+        "Merging this switches the night shift on: in the nights of its schedule a coding agent"
+        " looks for one small improvement, and at most one merge request is opened, proven by the"
+        " commands in `nightshift.yaml`. Until then nothing of it runs.",
+        _list_section("Before you merge", facts.to_do),
+        _list_section("Tried as a night would run it", list(map(_describe_trial, facts.tried))),
+        f"## A first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
+        _render_rows(facts.rows),
+        "## How to stop\n\nClose this merge request and nothing happens. Later: deactivate the"
+        " schedule (Build > Pipeline schedules), or set `enabled: false` in `nightshift.yaml`.\n\n"
+        "To look before the first night: Build > Pipelines > New pipeline with `NIGHTSHIFT` ="
+        " `true` and `NIGHTSHIFT_REHEARSE` = `true` does all of a night that costs nothing.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _list_section(title: str, lines: Sequence[str]) -> str:
+    rows = [f"- {to_markdown_line(line, LONGEST_ROW)}" for line in lines]
+    return "\n".join([f"## {title}", "", *rows]) if rows else ""
+
+
+def _describe_trial(tried: TriedCommand) -> str:
+    return f"{tried.command}: {tried.why or f'passed in {tried.seconds:.0f} s'}"
+
+
+def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
+    shown = [
+        f"| {name} | {state} | {to_markdown_line(text, LONGEST_ROW).replace('|', '&#124;')} |"
+        for name, state, text in rows
+    ]
+    head = ["## What a night needs, as seen from here", "", "| | | |", "|---|---|---|"]
+    return "\n".join([*head, *shown]) if rows else ""
+
+
+def open_onboarding(
+    project: Project, base: str, files: Mapping[str, tuple[str, bool]], description: str
+) -> MergeRequest:
+    """The one onboarding merge request: opened, or the open one with what is new.
+
+    ``base`` is the commit that the files were made for, a file its text and whether it is new.
+    Raises ``E_CONFIG`` where somebody has closed it, or worked on its branch.
+    """
+    target = project.read_default_branch()
+    _check_base(project, target, base)
+    there = project.find_open_merge_request(BRANCH)
+    if there is None and (closed := project.find_closed_merge_request(BRANCH)):
+        text = f"{closed.web_url} was closed: reopen it there, or delete the branch {BRANCH}"
+        raise NightshiftError(Code.CONFIG, text)
+    if project.has_other_commits(target, BRANCH, MESSAGE.partition("\n")[0]):
+        text = f"somebody has worked on the branch {BRANCH}: it is left alone"
+        raise NightshiftError(Code.CONFIG, text)
+    project.setup.commit_files(BRANCH, base, MESSAGE, files)
+    if there:
+        project.setup.update_description(there.iid, description)
+        return there
+    head = project.find_branch_head(BRANCH) or ""
+    return project.create_merge_request(NewMergeRequest(TITLE, description, BRANCH, target), head)
+
+
+def _check_base(project: Project, target: str, base: str) -> None:
+    head = project.find_branch_head(target)
+    if head != base:
+        text = (
+            f"this checkout is at {base[:12]}, {target} at {str(head)[:12]}: check the newest"
+            " commit out first"
+        )
+        raise NightshiftError(Code.CONFIG, text)

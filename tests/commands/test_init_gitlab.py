@@ -1,0 +1,134 @@
+"""`nightshift init --gitlab` and `--merge-request`, by the real command on the stand-in."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gitlab_nightshift.demo.standin_repository import read_blob
+from gitlab_nightshift.onboarding.onboarding_request import BRANCH, TITLE
+from tests.commands.test_init import FILES, JOBS
+from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
+from tests.support.world import BOT_TOKEN, Done, World, git, world
+
+OWNER = "glpat-TheMaintainersToken01"
+KEY = "sk-ant-of-the-laptop-0001"
+ALL = ("--merge-request", "--model-key", "ANTHROPIC_API_KEY")
+
+
+@contextmanager
+def project(folder: Path) -> Iterator[tuple[World, ProjectSettings]]:
+    """A project without a night, on the laptop of its Maintainer."""
+    with world(folder, files=FILES, config="") as shop:
+        made = add_setup(shop.gitlab)
+        shop.gitlab.add_project("acme/gitlab-nightshift")
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[1], access_level=40)
+        yield shop, made
+
+
+def init(shop: World, *args: str, token: str = OWNER) -> Done:
+    done = shop.nightshift("init", *args, GITLAB_TOKEN=token, ANTHROPIC_API_KEY=KEY)
+    for secret in (OWNER, KEY, MADE_TOKEN):
+        assert secret not in done.stdout + done.stderr
+    return done
+
+
+def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, made):
+        done = init(shop, *ALL)
+        assert done.exit_status == 0, done.stderr
+        assert git(shop.checkout, "status", "--porcelain") == "", "the checkout is not touched"
+        [request] = shop.merge_requests
+        assert (request.source_branch, request.title) == (BRANCH, TITLE)
+        assert "- make test: passed in " in str(request.description)
+        assert "## A first night" in str(request.description)
+        assert "| schedule | ok | Night shift, on main, of @" in str(request.description)
+        assert "Before you merge" not in str(request.description), "nothing is left to do"
+
+        shop_files = shop.project
+        pipeline = read_blob(shop_files.git, shop_files.bare_repository, BRANCH, ".gitlab-ci.yml")
+        assert pipeline and pipeline.decode().startswith(JOBS)
+        assert b'shape: "three-jobs"' in pipeline
+        assert made.secrets["GITLAB_TOKEN"] == {
+            "key": "GITLAB_TOKEN",
+            "value": MADE_TOKEN,
+            "masked": True,
+            "masked_and_hidden": True,
+            "protected": True,
+            "raw": True,
+            "environment_scope": "nightshift*",
+        }
+        assert made.secrets["ANTHROPIC_API_KEY"]["value"] == KEY
+        assert made.tokens[0]["access_level"] == 30
+        assert made.allowed == {"acme/gitlab-nightshift": [shop.project.id]}
+        [night] = shop.project.schedules
+        assert (night.active, dict(night.variables)) == (True, {"NIGHTSHIFT": "true"})
+
+        again = init(shop, *ALL)
+        assert again.exit_status == 0
+        assert len(shop.merge_requests) == len(made.tokens) == len(shop.project.schedules) == 1
+        assert "GITLAB_TOKEN is there" in again.stdout and "Night shift is there" in again.stdout
+
+
+def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, made):
+        done = init(shop, *ALL, "--dry-run")
+        assert done.exit_status == 0, done.stderr
+        assert "make a project access token (Developer" in done.stdout
+        assert "would open   a merge request:" in done.stdout
+        assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
+        assert git(shop.checkout, "status", "--porcelain") == ""
+
+
+def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, made):
+        made.makes_tokens = False
+        done = init(shop, "--merge-request")
+        assert done.exit_status == 0, done.stderr
+        [request] = shop.merge_requests
+        todo = str(request.description).partition("## Before you merge")[2].partition("##")[0]
+        assert "- token: this GitLab makes none (" in todo and "add a bot user" in todo
+        assert "- model key: store your model's key (ANTHROPIC" in todo
+
+
+def test_a_token_that_cannot_be_stored_is_revoked(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, made):
+        made.refuses_variables = True
+        done = init(shop, "--gitlab")
+        assert done.exit_status == 12 and "is invalid" in done.stderr
+        assert (len(made.tokens), made.revoked) == (1, ["1"])
+
+
+def test_what_people_have_done_is_left_alone(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, _):
+        assert init(shop, "--merge-request").exit_status == 0
+        bare, head = shop.project.bare_repository, f"refs/heads/{BRANCH}"
+        tree = git(bare, "rev-parse", f"{head}^{{tree}}").strip()
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        own = git(bare, *identity, "commit-tree", "-p", head, "-m", "Mine", tree).strip()
+        git(bare, "update-ref", head, own)
+        done = init(shop, "--merge-request")
+        assert done.exit_status == 2 and "somebody has worked on the branch" in done.stderr
+        assert git(bare, "rev-parse", head).strip() == own
+
+        shop.project.merge_requests[0].state = "closed"
+        done = init(shop, "--merge-request")
+        assert done.exit_status == 2 and "was closed: reopen it there" in done.stderr
+        assert len(shop.merge_requests) == 1
+
+
+def test_who_may_not_and_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, made):
+        for args, token, why in (
+            (("--gitlab",), BOT_TOKEN, "is no Maintainer's"),
+            (("--merge-request",), "", "GITLAB_TOKEN is not set"),
+            (
+                ("--gitlab", "--model-key", "DEPLOY_KEY"),
+                OWNER,
+                "--model-key: DEPLOY_KEY is none of",
+            ),
+        ):
+            done = init(shop, *args, token=token)
+            assert done.exit_status == 2, args
+            assert why in done.stderr and done.stderr.count("\n") == 1
+        assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
+        assert git(shop.checkout, "status", "--porcelain") == ""
