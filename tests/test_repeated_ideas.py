@@ -1,6 +1,7 @@
 """Which ideas count as the same one."""
 
 import doctest
+from dataclasses import replace
 
 import pytest
 
@@ -46,9 +47,19 @@ def test_another_idea(files: tuple[str, ...], text: str, category: str) -> None:
 
 def test_a_change_by_what_it_touches() -> None:
     files = ("tests/test_cart.py",)
-    assert find_repeated_change("tests", files, ("TestCart.test_total_empty",), [KNOWN]) is KNOWN
-    assert find_repeated_change("tests", files, ("TestCart.test_add",), [KNOWN]) is None
-    assert find_repeated_change("tests", files, (), [KNOWN]) is KNOWN  # a language not known
+    assert (
+        find_repeated_change("tests", files, ("TestCart.test_total_empty",), "", [KNOWN]) is KNOWN
+    )
+    assert find_repeated_change("tests", files, ("TestCart.test_add",), "", [KNOWN]) is None
+    assert find_repeated_change("tests", files, (), "", [KNOWN]) is KNOWN  # a language not known
+
+
+def test_the_very_same_lines_are_no_other_idea_in_another_category() -> None:
+    known = [replace(KNOWN, digest="0123456789abcdef")]
+    files, names = ("shop/cart.py",), ("total",)
+    assert find_repeated_change("docs", files, names, "0123456789abcdef", known) == known[0]
+    assert find_repeated_change("docs", files, names, "0" * 16, known) is None
+    assert find_repeated_change("docs", files, names, "", [KNOWN]) is None
 
 
 def test_examples() -> None:

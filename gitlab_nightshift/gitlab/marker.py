@@ -17,12 +17,13 @@ _TITLE = compile_lazily(r"^(?:draft:\s*)?\[night-shift/([a-z0-9-]{1,40})\]", re.
 @dataclass(frozen=True)
 class Marker:
     """What the hidden comment at the end of a description says: ``idea`` is the fingerprint of the
-    change, ``symbols`` the names of what it touches."""
+    change, ``symbols`` the names of what it touches, ``digest`` stands for its very lines."""
 
     run_id: str
     category: str
     idea: str
     symbols: tuple[str, ...] = ()
+    digest: str = ""
 
 
 def write_marker(marker: Marker) -> str:
@@ -44,10 +45,11 @@ def read_marker(description: str | None) -> Marker | None:
         return None
     if not isinstance(data, dict):
         return None
-    run_id, category, idea = (str(data.get(key, "")) for key in ("run_id", "category", "idea"))
+    texts = ("run_id", "category", "idea", "digest")
+    run_id, category, idea, digest = (str(data.get(key, "")) for key in texts)
     symbols = data.get("symbols")
     names = [each for each in symbols if isinstance(each, str)] if isinstance(symbols, list) else ()
-    return Marker(run_id, category, idea, tuple(names))
+    return Marker(run_id, category, idea, tuple(names), digest)
 
 
 def find_category(title: str, marker: Marker | None) -> str:

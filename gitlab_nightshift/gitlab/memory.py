@@ -71,16 +71,23 @@ class Memory:
 
 @dataclass(frozen=True)
 class _Details:
-    """What a list does not say: files, comments (author's id, text) and who put a thumb down."""
+    """What a list does not say: files, comments (author's id, text), who put a thumb down, and who
+    has done something: pushed, approved, changed a label."""
 
     files: tuple[str, ...] = ()
     comments: tuple[tuple[int, str], ...] = ()
     thumbs_down: tuple[int, ...] = ()
+    acted: tuple[int, ...] = ()
+
+    @property
+    def unread(self) -> bool:
+        """Whether nobody has said or done anything."""
+        return not (self.comments or self.thumbs_down or self.acted)
 
     def leave_out(self, author: int | None) -> "_Details":
-        """Without what the merge request's own author says: this program, by its token."""
+        """Without what the merge request's own author says and does: this program, by its token."""
         said = tuple(each for each in self.comments if each[0] != author)
-        return replace(self, comments=said)
+        return replace(self, comments=said, acted=tuple(a for a in self.acted if a != author))
 
 
 def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
@@ -149,10 +156,11 @@ def _build_known(
         source_branch=row["source_branch"],
         files=more.files,
         symbols=marker.symbols if marker else (),
+        digest=marker.digest if marker else "",
         reasons=tuple(_list_reasons(row, more, developers)),
         day=str(row.get("closed_at") or row.get("merged_at") or "")[:10],
         opened=str(row.get("created_at") or "")[:10],
-        unread=row["iid"] in details and not (more.comments or more.thumbs_down),
+        unread=row["iid"] in details and more.unread,
     )
 
 
@@ -212,10 +220,12 @@ def _ask_graphql(
 
 def _read_node(node: Mapping[str, Any]) -> _Details:
     thumbs = (each for each in node["awardEmoji"]["nodes"] if each["name"] == "thumbsdown")
+    notes = [(note, _read_global_id(note)) for note in node["notes"]["nodes"]]
     return _Details(
         tuple(each["path"] for each in (node["diffStats"] or ())[:MOST_FILES]),
-        tuple(_read_comments((note, _read_global_id(note)) for note in node["notes"]["nodes"])),
+        tuple(_read_comments(notes)),
         tuple(_read_global_id({"author": each["user"]}) for each in thumbs),
+        tuple(_list_acting(notes)),
     )
 
 
@@ -231,10 +241,11 @@ def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
     diffs = client.http_list(
         f"{at}/diffs", query_data={**page, "per_page": MOST_FILES}, get_all=False
     )
-    pairs = (
+    pairs = [
         (note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(list(notes))
-    )
-    return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
+    ]
+    files = tuple(each["new_path"] for each in diffs)
+    return _Details(files, tuple(_read_comments(pairs)), acted=tuple(_list_acting(pairs)))
 
 
 def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[tuple[int, str]]:
@@ -244,6 +255,14 @@ def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[t
         name = str((note.get("author") or {}).get("username") or "")
         if text and not (note.get("system") or is_bot_name(name) or text.startswith("/")):
             yield author, text[:LONGEST_COMMENT]
+
+
+def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
+    """Who stands in GitLab's own notes, but for its bots."""
+    for note, author in notes:
+        name = str((note.get("author") or {}).get("username") or "")
+        if note.get("system") and author and not is_bot_name(name):
+            yield author
 
 
 def _find_developers(

@@ -34,10 +34,19 @@ def find_repeated_change(
     category: str,
     files: Sequence[str],
     symbols: Sequence[str],
+    digest: str,
     known: Iterable[KnownMergeRequest],
 ) -> KnownMergeRequest | None:
-    """The same for what a change really touches."""
-    return next((each for each in known if _repeats(each, category, files, symbols)), None)
+    """The same for what a change really touches; and the very same lines (``digest``) whatever kind
+    they are called this time."""
+    return next(
+        (
+            each
+            for each in known
+            if (digest and digest == each.digest) or _repeats(each, category, files, symbols)
+        ),
+        None,
+    )
 
 
 def _repeats(

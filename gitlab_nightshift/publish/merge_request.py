@@ -112,4 +112,4 @@ def build_marker(bundle: Bundle, proposal: Proposal) -> Marker:
     """The hidden marker by which the merge request is recognized later."""
     paths, symbols = proposal.change.files, proposal.symbols[:MOST_SYMBOLS]
     idea = compute_fingerprint(proposal.category, paths, symbols)
-    return Marker(bundle.run_id, proposal.category, idea, symbols)
+    return Marker(bundle.run_id, proposal.category, idea, symbols, proposal.digest[:16])

@@ -30,9 +30,9 @@ class Outcome(StrEnum):
 class KnownMergeRequest:
     """A merge request of an earlier night, or somebody's that is open: then with its files only.
 
-    ``symbols`` are what its marker says that it touches, ``reasons`` why people refused it, ``day``
-    when it was closed or merged (ISO 8601), "" while it is open; ``opened`` when it was opened.
-    ``unread`` says that no person has commented on it.
+    ``symbols`` and ``digest`` are what its marker says that it touches, ``reasons`` why people
+    refused it, ``day`` when it was closed or merged (ISO 8601), "" while it is open; ``opened``
+    when it was opened. ``unread`` says that no person has commented on it.
     """
 
     iid: int
@@ -46,6 +46,7 @@ class KnownMergeRequest:
     day: str = ""
     opened: str = ""
     unread: bool = False
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ class Proposal:
 
     ``checks`` are what this program ran and measured besides ``commands``, ``findings`` the red
     flags that are reported, ``gates`` the files that the write gate does not simply let through,
-    ``symbols`` the functions and classes that the change touches, ``verify_tools`` the commands
-    that Verify was seen to run besides reading (None: not known).
+    ``symbols`` the functions and classes that the change touches, ``digest`` stands for its lines,
+    ``verify_tools`` are the commands that Verify was seen to run besides reading (None: not known).
     """
 
     change: ChangeSummary
@@ -136,6 +137,7 @@ class Proposal:
     findings: tuple[Finding, ...] = ()
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
+    digest: str = ""
     verify_tools: ToolUse | None = None
 
 

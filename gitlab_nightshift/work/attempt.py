@@ -47,6 +47,7 @@ class ProvenChange:
     told: tuple[Finding, ...]
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
+    digest: str = ""
     verify_tools: ToolUse | None = None
 
     def build_proposal(
@@ -66,6 +67,7 @@ class ProvenChange:
             findings=self.told,
             gates=self.gates,
             symbols=self.symbols,
+            digest=self.digest,
             verify_tools=self.verify_tools,
         )
 
@@ -203,8 +205,9 @@ def _prove_change(
     assert isinstance(verified.handoff, Verdict)
     warnings = tuple(f for f in (*looked.findings, *result.findings) if f.level == "warn")
     ran = select_commands(verified.tools)
+    known_by = looked.symbols, looked.digest
     return ProvenChange(
-        captured, verified.handoff, result, warnings, looked.gates, looked.symbols, ran
+        captured, verified.handoff, result, warnings, looked.gates, *known_by, verify_tools=ran
     )
 
 

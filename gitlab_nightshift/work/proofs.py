@@ -18,7 +18,7 @@ from gitlab_nightshift.records import (
 )
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.verdict.changed_symbols import list_changed_symbols
+from gitlab_nightshift.verdict.changed_symbols import compute_digest, list_changed_symbols
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
 from gitlab_nightshift.verdict.evidence.collected_runs import TITLE as TESTS_THAT_RAN
 from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
@@ -69,6 +69,7 @@ class ProofResult:
     findings: tuple[Finding, ...] = ()
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
+    digest: str = ""
     evidence: str = ""
 
 
@@ -103,10 +104,11 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     gates = list_gated_files(change, settings, config, ci_files)
     symbols = list_changed_symbols(subject.change)
     category = subject.context.category
-    repeated = find_repeated_change(category, change.files, symbols, proof.known)
+    digest = compute_digest(subject.change)
+    repeated = find_repeated_change(category, change.files, symbols, digest, proof.known)
     again = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
     why = "\n".join((*again, *denied, *_list_failing(others)))
-    return ProofResult(why, findings=findings, gates=gates, symbols=symbols)
+    return ProofResult(why, findings=findings, gates=gates, symbols=symbols, digest=digest)
 
 
 def prove(

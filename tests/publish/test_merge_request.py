@@ -139,7 +139,7 @@ Opened by the night shift in [this pipeline](https://gitlab.example/g/p/-/pipeli
 Not wanted? Close it, and say why in a comment: the idea is not tried again.
 
 <!-- nightshift: {"run_id": "4711", "category": "tests", "idea": "IDEA", \
-"symbols": ["test_parse"]} -->
+"symbols": ["test_parse"], "digest": ""} -->
 """
 
 

@@ -1,6 +1,6 @@
 """The functions that a change touches."""
 
-from gitlab_nightshift.verdict.changed_symbols import list_changed_symbols
+from gitlab_nightshift.verdict.changed_symbols import compute_digest, list_changed_symbols
 from tests.support.pairs import change_of
 
 BEFORE = """\
@@ -39,3 +39,14 @@ def test_what_has_no_names() -> None:
     after = {"a.py": BEFORE.replace("import os", "import re"), "a.xyz": "b", "README.md": "c"}
     before = {"a.py": BEFORE, "a.xyz": "a", "README.md": "a"}
     assert list_changed_symbols(change_of(before, after)) == ()
+
+
+def test_the_same_lines_have_the_same_digest_wherever_they_stand() -> None:
+    def digest(before: str, after: str, name: str = "a.py") -> str:
+        return compute_digest(change_of({name: before}, {name: after}))
+
+    there = digest("a\nb\n", "a\nb\nx = 1\n")
+    assert digest("a\nb\n", "a\n\n    x  =  1\nb\n") == there
+    others = (digest("a\n", "a\nx = 2\n"), digest("a\n", "a\nx = 1\n", "b.py"))
+    assert there not in (*others, digest("x = 1\na\n", "a\n"), "")
+    assert compute_digest(change_of({"a": "x\n"}, {"b": "x\n"})) == ""
