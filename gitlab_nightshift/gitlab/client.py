@@ -198,7 +198,7 @@ def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[st
         (requests.Timeout, f"no answer within {timeout_s:.0f} s", False),
         (
             (requests.exceptions.SSLError, ssl.SSLError),
-            "its certificate is not trusted; REQUESTS_CA_BUNDLE may name your CA's file",
+            "its certificate is not trusted; SSL_CERT_FILE may name your CA's file",
             True,
         ),
         (requests.exceptions.ProxyError, "the proxy does not let us through", False),

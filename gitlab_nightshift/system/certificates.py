@@ -2,6 +2,10 @@
 
 A company's may lie in the repository, where an agent could exchange it: such a file is copied
 before the first agent, and only the copy is used. Agents keep the job's own variables.
+
+One place serves GitLab, git, the gateway and notifications: the machine's own certificates with
+those of ``SSL_CERT_FILE`` and of the runner's ``tls-ca-file`` (``CI_SERVER_TLS_CA_FILE``). A
+variable of one of these alone wins for that one.
 """
 
 from collections.abc import Mapping
@@ -10,12 +14,27 @@ from pathlib import Path
 from gitlab_nightshift.sealed_start import find_checkouts, is_safe, read_certificates
 from gitlab_nightshift.system.environment import CERTIFICATES, NETWORK
 
-_FOLDER = "certificates"
+_FOLDER, _BUNDLE = "certificates", "bundle"
+_NAMED = ("CI_SERVER_TLS_CA_FILE", "SSL_CERT_FILE")
+_SERVED = {
+    "SSL_CERT_FILE": ("SSL_CERT_FILE",),
+    "REQUESTS_CA_BUNDLE": ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    "GIT_SSL_CAINFO": ("GIT_SSL_CAINFO",),
+}
+"""Variable → those that say the same."""
+_MACHINES_OWN = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where Debian, Fedora, openSUSE and Alpine have them."""
 
 
 def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
-    """Variable → the copy below ``private`` of the file that it names in the checkout around
-    ``folder``. Others have no copy (``sealed_start.py`` warns of them)."""
+    """The variables of certificates that differ from the job's: a copy below ``private`` of a file
+    in the checkout around ``folder``, and the one bundle where nothing else is named. A file that
+    cannot be copied has none (``sealed_start.py`` warns of it)."""
     found = {
         name: read_certificates(env[name], folder) for name in _find_names_in_checkout(env, folder)
     }
@@ -23,13 +42,35 @@ def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> di
     for name, path in made.items():
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(found[name])
-    return {name: str(path) for name, path in made.items()}
+    _write_bundle(env, folder, private)
+    # Its HTTP library would trust a list of its own, without what the machine's owner added.
+    own = next((place for place in _MACHINES_OWN if Path(place).is_file()), "")
+    known = env.get("REQUESTS_CA_BUNDLE") or env.get("CURL_CA_BUNDLE") or not own
+    machine = {} if known else {"REQUESTS_CA_BUNDLE": own}
+    copies = {name: str(path) for name, path in made.items()}
+    return machine | _find_bundle(env, private) | copies
+
+
+def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
+    named = [read_certificates(env[name], folder) for name in _NAMED if env.get(name)]
+    if not any(named):
+        return
+    own = (read_certificates(place, folder) for place in _MACHINES_OWN)
+    path = _build_copy_path(private, _BUNDLE)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.write_bytes(b"\n".join([next(filter(None, own), b""), *named]))
+
+
+def _find_bundle(env: Mapping[str, str], private: Path) -> dict[str, str]:
+    path = _build_copy_path(private, _BUNDLE)
+    free = [name for name, same in _SERVED.items() if not any(map(env.get, same))]
+    return dict.fromkeys(free, str(path)) if path.exists() else {}
 
 
 def build_network_env(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
     """The way to the internet for this program's own connections: of files in the checkout the
     copies, where there are any."""
-    made = {name: env[name] for name in NETWORK if env.get(name)}
+    made = _find_bundle(env, private) | {name: env[name] for name in NETWORK if env.get(name)}
     for name in _find_names_in_checkout(env, folder):
         del made[name]
         if _build_copy_path(private, name).exists():

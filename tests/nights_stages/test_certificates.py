@@ -17,20 +17,15 @@ supervised_run.copy_certificates = lambda *_: {}
 
 
 def put(shop: World, gitlab: str) -> dict[str, str]:
-    """The job's variables, which name a file that git ignores."""
+    """The job's variables: the one place names a file that git ignores."""
     (shop.checkout / "build").mkdir()
     shutil.copy(shop.folder / "tls/cert.pem", shop.checkout / "build/ca.pem")
-    variables = ("REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO")
     shop.look()
-    return {
-        "CI_SERVER_URL": gitlab,
-        **dict.fromkeys(variables, f"{shop.checkout}/build/ca.pem"),
-        "SSL_CERT_FILE": "build/ca.pem",
-    }
+    return {"CI_SERVER_URL": gitlab, "SSL_CERT_FILE": "build/ca.pem"}
 
 
 def test_an_agent_cannot_exchange_what_publish_trusts(tmp_path: Path) -> None:
-    """GitLab's API, the push and the model by the same file; the agent has one of its own."""
+    """GitLab's API, the push and the model by one variable; the agent has the job's own file."""
     (tmp_path / "tls").mkdir()
     certificate = make_certificate(tmp_path / "tls")
     implement = [sh("echo exchanged > build/ca.pem"), *GOOD["implement"]]
@@ -52,5 +47,6 @@ def test_an_agent_cannot_exchange_what_publish_trusts(tmp_path: Path) -> None:
         assert shop.result["total_cost_usd"] == USD
         assert "not used" not in done.stderr
         given = shop.agent.last("implement").env
-        assert given["REQUESTS_CA_BUNDLE"] == f"{shop.checkout}/build/ca.pem"
+        assert given["SSL_CERT_FILE"] == "build/ca.pem"
+        assert "REQUESTS_CA_BUNDLE" not in given
         shop.assert_put_back()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.sealed_start import CA_FILES, LARGEST_CA_FILE, prepare_start
+from gitlab_nightshift.system import certificates
 from gitlab_nightshift.system.certificates import build_network_env, copy_certificates
 from gitlab_nightshift.system.environment import CERTIFICATES
 
@@ -40,6 +41,34 @@ def test_own_connections_trust_the_copies(shop: Path) -> None:
     assert all(Path(path).is_relative_to(private) for path in made.values())
     kept = {name: env[name] for name in ("GIT_SSL_CAINFO", "HTTPS_PROXY")}
     assert build_network_env(env, shop, private) == {**kept, **made}
+
+
+def test_one_bundle_serves_all_that_name_no_file(shop: Path) -> None:
+    private, outside = shop.parent / "private", str(shop.parent / "outside.pem")
+    env = {"CI_SERVER_TLS_CA_FILE": outside, "SSL_CERT_FILE": "ca.pem", "CURL_CA_BUNDLE": outside}
+    made = copy_certificates(env, shop, private)
+    (shop / "ca.pem").write_text("exchanged")
+    whole = Path(made["GIT_SSL_CAINFO"]).read_text()
+    assert whole.endswith("\noutside\ninside")
+    assert Path(made["SSL_CERT_FILE"]).read_text() == "inside"
+    assert "REQUESTS_CA_BUNDLE" not in made, "another variable says so"
+    network = build_network_env(env, shop, private)
+    assert network == {**made, "CURL_CA_BUNDLE": outside}
+
+    other = shop.parent / "other"
+    other.mkdir()
+    runners = copy_certificates({"CI_SERVER_TLS_CA_FILE": outside}, shop, other)
+    assert len({*runners.values()}) == 1 and len(runners) == 3
+
+
+def test_without_a_file_the_machines_own_are_trusted(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, private = str(shop.parent / "outside.pem"), shop.parent / "private"
+    monkeypatch.setattr(certificates, "_MACHINES_OWN", ("/gone", own))
+    assert copy_certificates({}, shop, private) == {"REQUESTS_CA_BUNDLE": own}
+    assert copy_certificates({"REQUESTS_CA_BUNDLE": "/a.pem"}, shop, private) == {}
+    assert build_network_env({}, shop, private) == {}
 
 
 def test_what_is_not_copied_is_told(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
