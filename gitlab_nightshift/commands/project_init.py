@@ -135,6 +135,7 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
         "image": found.image,
         "stage": found.stage,
         "source": source if source != usual else "",
+        "extra_before": found.fetch,
     }
     wanted = TemplateInclude(
         project=source,

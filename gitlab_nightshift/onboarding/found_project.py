@@ -37,11 +37,12 @@ _FETCHES = (
 
 @dataclass(frozen=True)
 class FoundEnvironment:
-    """Where the tests run. "" and () are what the template does by itself; ``reasons`` say why the
-    others are so."""
+    """Where the tests run. "" is what the template does by itself; ``reasons`` say why the others
+    are so. ``fetch`` is a shell command, ``prepare`` lines of a job of the project."""
 
     image: str = ""
     stage: str = ""
+    fetch: str = ""
     prepare: tuple[str, ...] = ()
     reasons: tuple[tuple[str, str], ...] = ()
 
@@ -61,9 +62,11 @@ def find_environment(
     image, why = _find_image(config, build, name, job)
     stage = _choose_stage(config, job)
     before = job.get("before_script")
-    prepare = (f"- !reference [{name}, before_script]"[2:],) if before else _find_fetches(build)
     reasons = (("image", why),) if image else ()
-    return FoundEnvironment(image, stage, prepare, reasons)
+    if before:
+        prepare = (f"!reference [{name}, before_script]",)
+        return FoundEnvironment(image, stage, "", prepare, reasons)
+    return FoundEnvironment(image, stage, " && ".join(_find_fetches(build)), (), reasons)
 
 
 def _list_test_jobs(

@@ -77,11 +77,18 @@ def test_inputs_have_defaults_and_say_what_they_are() -> None:
         "source": "$CI_PROJECT_ROOT_NAMESPACE/gitlab-nightshift",
         "agent": f"{agent}@{tools[agent]}",
         "schedule_description": "",
+        "extra_before": ":",
         "check": False,
         "history": False,
     }
     assert spec["inputs"]["shape"]["options"] == ["one-job", "three-jobs"]
     assert all(each["description"] for each in spec["inputs"].values())
+
+
+def test_the_component_is_the_same_file() -> None:
+    """GitLab reads a component from this folder alone."""
+    component = ROOT / "templates/nightshift.yml"
+    assert component.read_text() == TEMPLATE.read_text(), f"cp {TEMPLATE} {component}"
 
 
 KEYS = ["access: developer", "interruptible: false", "default: [tags]", "action: access"]

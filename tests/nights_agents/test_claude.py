@@ -78,7 +78,7 @@ Opened by the night shift in [this pipeline]({url}/acme/shop/-/pipelines/4711). 
 Not wanted? Close it, and say why in a comment: the idea is not tried again.
 
 <!-- nightshift: {{"run_id": "4711", "category": "tests", "idea": "{idea}", \
-"symbols": ["TotalTest"]}} -->
+"symbols": ["TotalTest"], "digest": "{digest}"}} -->
 """
 
 
@@ -107,8 +107,10 @@ def _opened(shop: World) -> None:
     body = mr.description or ""
     seconds = body.partition("exit 0, ")[2].partition(" s")[0]
     idea = body.partition('"idea": "')[2].partition('"')[0]
-    assert len(idea) == 16
-    assert body == BODY.format(base=shop.sha[:12], seconds=seconds, url=shop.gitlab.url, idea=idea)
+    digest = body.partition('"digest": "')[2].partition('"')[0]
+    assert len(idea) == len(digest) == 16
+    known = {"seconds": seconds, "idea": idea, "digest": digest}
+    assert body == BODY.format(base=shop.sha[:12], url=shop.gitlab.url, **known)
     assert mr.title == "[night-shift/tests] Test the discount of total()"
     assert (mr.source_branch, mr.target_branch) == ("night-shift/test-discount", "main")
     assert mr.remove_source_branch is True

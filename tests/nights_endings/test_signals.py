@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.agent import Play, hang, plays, sh, stubborn
+from tests.support.agent import Play, append, hang, plays, sh, stubborn
 from tests.support.shop import GOOD, refused
 from tests.support.trees import kill_all, processes_in, wait_for
 from tests.support.world import Done, World, ended, world
@@ -122,7 +122,8 @@ def test_sigterm_keeps_what_is_verified(tmp_path: Path) -> None:
 
         shop.env |= {"CI_PIPELINE_ID": "4712", "NIGHTSHIFT_CATEGORY": "refactoring"}
         before = shop.written
-        reached = hanging(shop, plays(GOOD, {"mr": [MESS, hang()]}))
+        other = [append("test_shop.py", "    # Other.\n")]  # the open one's lines do not come again
+        reached = hanging(shop, plays(GOOD, {"implement": other, "mr": [MESS, hang()]}))
         tidied_up(shop, stopped(shop, reached))
         assert shop.result["outcome"] == "MR_READY"
         assert shop.written == before

@@ -29,8 +29,8 @@ def test_without_one_defaults_and_build_files_do() -> None:
     assert find({"default": {"image": "go:1"}}, "go.mod").image == "go:1"
     assert find({"image": "top"}).image == "top"
     java = find({}, "pom.xml")
-    assert java.image.startswith("maven:") and java.prepare[0].startswith("mvn ")
+    assert java.image.startswith("maven:") and java.fetch.startswith("mvn ")
     both = find({}, "package-lock.json", "requirements.txt", "pyproject.toml")
-    assert both.prepare == ("npm ci", "pip install -r requirements.txt")
+    assert both.fetch == "npm ci && pip install -r requirements.txt"
     assert find({}) == FoundEnvironment()
     assert find({"test": {"image": "x\n- evil", "script": []}}).image == ""
