@@ -78,10 +78,12 @@ printf 'profile: development\npolicy: {gates: {exec: auto_allow, write: auto_all
 } >agent.sh
 git add .
 git commit -qm 'Begin'
+shell='"/bin/sh"' # an agent's program is started by its own name, and busybox is no shell by that
+[ ! -e /bin/busybox ] || shell='"/bin/busybox", "sh"'
 nightshift doctor --boundary >"$work/doctor" 2>&1 || : # no agent is there; the guarantees are read below
 echo '{"task_prompt": "Add a line.", "provider": "codex",
   "workspace": {"branch_name": "nightshift/trial"}, "repo": {"type": "local_path", "value": "."},
-  "debug": {"codex_command": ["/bin/sh", "agent.sh"]}}' |
+  "debug": {"codex_command": ['"$shell"', "agent.sh"]}}' |
   nightshift delegate >"$work/delegated" || : # it gives no verdict, so its change is put back
 git diff --quiet
 echo three >>notes.txt
