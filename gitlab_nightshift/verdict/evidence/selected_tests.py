@@ -92,7 +92,8 @@ def _build_javascript_commands(
 def _build_go_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
     folders = dict.fromkeys(f"./{PurePosixPath(path).parent}" for path in chosen.files)
     names = "|".join(re.escape(name) for name in chosen.names)
-    argv = ("go", "test", "-count=1", "-v", "-run", f"^({names})$", *folders)
+    options = _list_options("go", around.commands)
+    argv = ("go", "test", *options, "-count=1", "-v", "-run", f"^({names})$", *folders)
     yield FocusedCommand(argv, re.compile(r"^--- (?:PASS|FAIL): ", re.M))
 
 
@@ -108,20 +109,24 @@ def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator
             or _find_command_prefix("./mvnw", around.commands)
             or ("mvn",)
         )
-        yield FocusedCommand((*start, "-B", "-o", "test", f"-Dtest={tests}"), ran)
+        own = (word for word in _list_options(start[-1], around.commands) if word not in _OFFLINE)
+        yield FocusedCommand((*start, *_OFFLINE, *own, "test", f"-Dtest={tests}"), ran)
     if "gradle" in commands:
         gradle = _find_command_prefix("gradle", around.commands) or _find_command_prefix(
             "./gradlew", around.commands
         )
         chosen_classes = (word for name in classes for word in ("--tests", f"*{name}"))
-        argv = (*(gradle or ("gradle",)), "--offline", "-i", "cleanTest", "test", *chosen_classes)
+        start = gradle or ("gradle",)
+        own = (w for w in _list_options(start[-1], around.commands) if w != "--offline")
+        argv = (*start, "--offline", "-i", *own, "cleanTest", "test", *chosen_classes)
         yield FocusedCommand(argv, re.compile(r"^\S.* > .* (?:PASSED|FAILED)$", re.M))
     if "sbt" in commands:
         yield FocusedCommand(("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}"), ran)
 
 
 def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
-    argv = ("cargo", "test", "--offline", "--", *chosen.names)
+    own = (word for word in _list_options("cargo", around.commands) if word != "--offline")
+    argv = ("cargo", "test", "--offline", *own, "--", *chosen.names)
     yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
 
 
@@ -152,6 +157,31 @@ _MAKERS: dict[str, Callable[[SelectedTests, Surroundings], Iterator[FocusedComma
     "ruby": _build_ruby_commands,
     "php": _build_php_commands,
 }
+
+
+_OFFLINE = ("-B", "-o")
+_QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
+"""What would hide how many tests ran, or says again what is said anyway."""
+_WITH_VALUE = frozenset(
+    "-s --settings -gs -f --file -pl --projects -P -t -T -g -I -p --init-script -tags -mod -timeout"
+    " --features -F --manifest-path --target-dir --target --profile --package --exclude"
+    " -run -bench --test --tests".split()
+)
+_CHOOSING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc")
+
+
+def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:
+    """The options of the project's own command, without what chooses tests: where its dependencies
+    are, which features and profiles it has."""
+    start = _find_command_prefix(program, commands) or ()
+    lines = (shlex.split(command) for command in commands)
+    rest = iter(next((w[len(start) :] for w in lines if start and w[: len(start)] == [*start]), []))
+    for word in rest:
+        value = next(rest, "") if word in _WITH_VALUE else ""
+        if word == "--":
+            return
+        if word.startswith("-") and word not in _QUIET and not word.startswith(_CHOOSING):
+            yield from filter(None, (word, value))
 
 
 def _find_command_prefix(program: str, commands: Sequence[str]) -> tuple[str, ...] | None:

@@ -46,6 +46,16 @@ def test_the_others() -> None:
     assert argvs("go", go) == ["go test -count=1 -v -run ^(TestA|TestB)$ ./a ./b"]
     java = SelectedTests(("src/test/java/CartTest.java",), ("adds",))
     assert argvs("java", java, "./mvnw -B -o test") == ["./mvnw -B -o test -Dtest=CartTest#adds"]
+    maven = "mvn -o -q -Dmaven.repo.local=/opt/m2 -s my.xml -Dtest=A -pl core verify"
+    kept = "mvn -B -o -Dmaven.repo.local=/opt/m2 -s my.xml -pl core test -Dtest=CartTest#adds"
+    assert argvs("java", java, "make lint", maven) == [kept]
+    assert argvs("java", java, "./gradlew --offline -Pci --tests X test")[0].startswith(
+        "./gradlew --offline -i -Pci cleanTest test --tests "
+    )
+    [tagged] = argvs("go", go, "go test -race -tags db -run X -v ./...")
+    assert tagged == "go test -race -tags db -count=1 -v -run ^(TestA|TestB)$ ./a ./b"
+    rust = "cargo test --lib --all-features --offline -- --nocapture"
+    assert argvs("rust", TEN, rust) == ["cargo test --offline --all-features -- test_x test_y"]
     assert argvs("scala", java, "sbt test") == ["sbt testOnly *CartTest"]
     assert argvs("rust", TEN) == ["cargo test --offline -- test_x test_y"]
     ruby = SelectedTests(("spec/a_spec.rb",), ("adds",))
