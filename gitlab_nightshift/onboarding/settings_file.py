@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 DOCS = "docs/configuration.md of gitlab-nightshift"
+_NONE_PASSED = (
+    "# Without one, nights change comments and documents only. How each build tool finds its",
+    "# dependencies where there is no network: docs/recipes.md of gitlab-nightshift",
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ def write_settings(tried: Sequence[TriedCommand], reviewer: str) -> str:
     passed = [each for each in tried if not each.why]
     lines += [
         "# What proves a change: run by the program itself, before and after it, in the sandbox.",
-        *([] if passed else ["# Without one, nights change comments and documents only."]),
+        *([] if passed else _NONE_PASSED),
         *([f"{'' if passed else '# '}verify_commands:"] if tried else ["# verify_commands: []"]),
     ]
     for each in tried:
