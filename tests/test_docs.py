@@ -14,7 +14,7 @@ from gitlab_nightshift.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = (*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md")
+PAGES = (*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "SECURITY.md")
 CONFIGURATION = (DOCS / "configuration.md").read_text(encoding="utf-8")
 ERRORS = (DOCS / "errors.md").read_text(encoding="utf-8")
 ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
