@@ -3,9 +3,11 @@
 import dataclasses
 
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.onboarding.build_stacks import TrialPlace
 from gitlab_nightshift.onboarding.settings_file import TriedCommand
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings.override import override_settings
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
 from gitlab_nightshift.verdict.diagnosis import describe_missing
 from gitlab_nightshift.verdict.proof_commands import (
@@ -22,19 +24,38 @@ LONGEST_S = 1800.0
 """Seconds for all of them, where the settings name none."""
 
 
-def try_commands(session: Session, commands: tuple[str, ...]) -> tuple[TriedCommand, ...]:
+def try_commands(
+    session: Session, commands: tuple[str, ...], place: TrialPlace
+) -> tuple[TriedCommand, ...]:
     """Each command by itself, and how it ended; why none could be run where there is no sandbox."""
-    work = dataclasses.replace(build_work_context(session), verify=Commands((), implied=True))
+    here = _open_place(session, place)
+    work = dataclasses.replace(build_work_context(here), verify=Commands((), implied=True))
     seconds = work.seconds or LONGEST_S
     context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)
     try:
         with open_sandboxed_checkout(context) as opened, opened.open_runner() as (_, _, runner):
             return tuple(
-                _try_command(runner, opened.checkout, command, number)
+                dataclasses.replace(
+                    _try_command(runner, opened.checkout, place.move(command), number),
+                    command=command,
+                )
                 for number, command in enumerate(commands, 1)
             )
     except NightshiftError as error:
         return tuple(TriedCommand(each, why=f"not tried: {error.message}") for each in commands)
+
+
+def _open_place(session: Session, place: TrialPlace) -> Session:
+    """The session with what this machine has of dependencies."""
+    settings = session.settings
+    values = {
+        "agent_env": [*settings.agent_env, *place.variables],
+        "agent_paths": [*settings.agent_paths, *place.folders],
+    }
+    env = {**session.env, **place.variables}
+    return dataclasses.replace(
+        session, env=env, settings=override_settings(settings, values, "init")
+    )
 
 
 def _try_command(runner: Runner, checkout: Checkout, command: str, number: int) -> TriedCommand:

@@ -16,6 +16,11 @@ from gitlab_nightshift.commands.init_records import (
 from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up_gitlab
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.job import read_job
+from gitlab_nightshift.onboarding.build_stacks import (
+    complete_command,
+    find_stacks,
+    find_trial_place,
+)
 from gitlab_nightshift.onboarding.ci_file import TemplateInclude, add_include, parse_config
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.scheduled_jobs import ScheduledJobs, find_scheduled_jobs
@@ -89,7 +94,8 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     if before is not None:
         yield format_line("settings", f"{FILE_NAME} is there: left as it is")
         return
-    commands = find_test_commands(examined.build)
+    stacks = find_stacks(examined.build)
+    commands = tuple(complete_command(c, stacks) for c in find_test_commands(examined.build))
     if not commands:
         yield format_line("tests", "no command is known that would test this project")
         if parts := list_parts(examined.build):
@@ -99,7 +105,8 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
         yield format_line(
             "tests", f"{', '.join(commands)} (by the build files), tried as a night would"
         )
-    examined.tried = try_commands(session, commands)
+    home = Path(session.env.get("HOME", "/"))
+    examined.tried = try_commands(session, commands, find_trial_place(stacks, home))
     # This is no run: it leaves no results.
     (session.results / EVENTS).unlink(missing_ok=True)
     if not [each for each in examined.tried if not each.why]:
@@ -110,7 +117,8 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
             "tried", f"{each.command}: {each.why or f'passed in {each.seconds:.0f} s'}"
         )
     owned = any(name in examined.build.files for name in OWNER_FILES)
-    text = write_settings(examined.tried, "code_owners" if owned else "")
+    given = [name for stack in stacks for name in stack.agent_env]
+    text = write_settings(examined.tried, "code_owners" if owned else "", given)
     examined.files.append(NewFile(FILE_NAME, text, None))
 
 
@@ -143,6 +151,8 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
         inputs={key: value for key, value in inputs.items() if value},
         reasons={**dict(found.reasons), "shape": "the job with the agent never has GITLAB_TOKEN"},
         prepare=found.prepare,
+        variables=dict(found.variables),
+        job="nightshift:work" if whole else "nightshift",
     )
     text = add_include(before or "", wanted, name)
     examined.files.append(NewFile(name, text, before))

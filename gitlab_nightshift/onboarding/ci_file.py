@@ -13,7 +13,6 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 
 TEMPLATE = "/ci/templates/.gitlab-ci.yml"
-JOB = "nightshift"
 _HEAD = """\
 # The night shift: one small, proven merge request a night, or none, with the reason. It runs where
 # a schedule, or New pipeline, sets NIGHTSHIFT = true; your other pipelines stay as they are.
@@ -23,13 +22,15 @@ _HEAD = """\
 @dataclass(frozen=True)
 class TemplateInclude:
     """What is included: the ``project`` on this GitLab, a tag, inputs and why they have their
-    values, and the lines that prepare the checkout."""
+    values; and for the ``job`` with the agent lines that prepare the checkout, and variables."""
 
     project: str
     ref: str
     inputs: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     prepare: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    job: str = "nightshift"
 
 
 def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
@@ -44,9 +45,9 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
     if there is not None:
         return _renew_version(text, there, wanted)
     added = _add_item(text, key, wanted) if key else _append(text, _write_block(wanted))
-    if wanted.prepare and JOB not in before:
+    if (wanted.prepare or wanted.variables) and wanted.job not in before:
         added = _append(added, _write_job(wanted))
-    if not _is_kept(before, added, name):
+    if not _is_kept(before, added, name, wanted.job):
         item = _write_flow(wanted)
         raise build_config_error(
             f"{name}: its include cannot be added to: add this there: - {item}"
@@ -148,12 +149,15 @@ def _write_flow(wanted: TemplateInclude) -> str:
 
 def _write_job(wanted: TemplateInclude) -> str:
     lines = [
-        "# What the night's tests need, fetched before the agent starts: it has no network.",
-        f"{JOB}:",
-        "  before_script:",
-        '    - !reference [".nightshift:install", script]',
-        *(f"    - {line}" for line in wanted.prepare),
+        "# What the night's tests need, from before the agent starts: it has no network.",
+        f"{wanted.job}:",
     ]
+    if wanted.variables:
+        lines.append("  variables:")
+        lines += [f"    {name}: {value}" for name, value in wanted.variables.items()]
+    if wanted.prepare:
+        lines += ["  before_script:", '    - !reference [".nightshift:install", script]']
+        lines += [f"    - {line}" for line in wanted.prepare]
     return "\n".join(lines) + "\n"
 
 
@@ -194,13 +198,13 @@ def _put_lines(text: str, at: int, lines: str) -> str:
     return f"{before}{gap}{lines}\n{text[at:]}"
 
 
-def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
+def _is_kept(before: Mapping[str, Any], text: str, name: str, job: str) -> bool:
     """Whether all that the file meant is still there, and the include with it."""
     try:
         after = parse_config(text, name)
     except NightshiftError:
         return False
-    after.pop(JOB, None) if JOB not in before else None
+    after.pop(job, None) if job not in before else None
     old, new = before.get("include"), after.pop("include", None)
     items = old if isinstance(old, list) else [] if old is None else [old]
     rest = {key: value for key, value in before.items() if key != "include"}

@@ -2,55 +2,35 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from gitlab_nightshift.onboarding.build_stacks import BUILD_FILES, find_stacks
 from gitlab_nightshift.onboarding.scheduled_jobs import list_jobs
 from gitlab_nightshift.verdict.implied_commands import BuildFiles
 
 DEFAULT_STAGES = ("build", "test", "deploy")
-_IMAGES = (
-    ("pom.xml", "maven:3-eclipse-temurin-21"),
-    ("build.gradle", "gradle:8-jdk21"),
-    ("build.gradle.kts", "gradle:8-jdk21"),
-    ("go.mod", "golang:1"),
-    ("Cargo.toml", "rust:1"),
-    ("composer.json", "composer:2"),
-    ("Gemfile", "ruby:3"),
-    ("pyproject.toml", "python:3"),
-    ("setup.py", "python:3"),
-    ("requirements.txt", "python:3"),
-)
-"""Official images that have the build tool; package.json needs none: the template's has Node."""
-_FETCHES = (
-    ("package-lock.json", "npm ci"),
-    ("pnpm-lock.yaml", "corepack enable && pnpm install --frozen-lockfile"),
-    ("yarn.lock", "corepack enable && yarn install --immutable"),
-    ("go.mod", "go mod download"),
-    ("Cargo.lock", "cargo fetch --locked"),
-    ("pom.xml", "mvn -B -q dependency:go-offline"),
-    ("composer.lock", "composer install --no-interaction"),
-    ("requirements.txt", "pip install -r requirements.txt"),
-    ("pyproject.toml", "pip install -e ."),
-)
 
 
 @dataclass(frozen=True)
 class FoundEnvironment:
     """Where the tests run. "" is what the template does by itself; ``reasons`` say why the others
-    are so. ``fetch`` is a shell command, ``prepare`` lines of a job of the project."""
+    are so. ``fetch`` is a shell command, ``prepare`` lines of a job of the project, ``variables``
+    what the night's job sets."""
 
     image: str = ""
     stage: str = ""
     fetch: str = ""
     prepare: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
     reasons: tuple[tuple[str, str], ...] = ()
 
 
 def list_parts(build: BuildFiles) -> tuple[str, ...]:
     """The folders of a monorepo that have build files of their own."""
-    names = {"package.json", *(name for name, _ in _IMAGES)}
-    found = {path.rpartition("/")[0] for path in build.files if path.rpartition("/")[2] in names}
+    found = {
+        path.rpartition("/")[0] for path in build.files if path.rpartition("/")[2] in BUILD_FILES
+    }
     return tuple(sorted(found - {""}))
 
 
@@ -61,12 +41,16 @@ def find_environment(
     name, job = next(iter(_list_test_jobs(config, commands)), ("", {}))
     image, why = _find_image(config, build, name, job)
     stage = _choose_stage(config, job)
-    before = job.get("before_script")
-    reasons = (("image", why),) if image else ()
-    if before:
-        prepare = (f"!reference [{name}, before_script]",)
-        return FoundEnvironment(image, stage, "", prepare, reasons)
-    return FoundEnvironment(image, stage, " && ".join(_find_fetches(build)), (), reasons)
+    stacks = find_stacks(build)
+    fetches = [stack.fetch for stack in stacks if stack.fetch]
+    variables = tuple(pair for stack in stacks for pair in stack.variables.items())
+    found = FoundEnvironment(
+        image, stage, variables=variables, reasons=(("image", why),) if image else ()
+    )
+    if job.get("before_script"):
+        kept = [stack.fetch for stack in stacks if stack.folders]  # that job has it elsewhere
+        return replace(found, prepare=(f"!reference [{name}, before_script]", *kept))
+    return replace(found, fetch=" && ".join(fetches))
 
 
 def _list_test_jobs(
@@ -90,9 +74,9 @@ def _find_image(
     ):
         if text := _read_image(image):
             return text, why
-    for file, image in _IMAGES:
-        if file in build.files:
-            return image, f"because of {file}; take the one that your own jobs use"
+    for stack in find_stacks(build):
+        if stack.image:
+            return stack.image, f"because of {stack.file}; take the one that your own jobs use"
     return "", ""
 
 
@@ -109,10 +93,3 @@ def _choose_stage(config: Mapping[str, Any], job: Mapping[str, Any]) -> str:
         return ""
     own = str(job.get("stage", ""))
     return own if own in known else known[-1]
-
-
-def _find_fetches(build: BuildFiles) -> tuple[str, ...]:
-    """The first that fits of each line: what fetches the dependencies."""
-    found = [(file, line) for file, line in _FETCHES if file in build.files]
-    tools = {line.split()[0]: line for _, line in reversed(found)}
-    return tuple(line for _, line in found if tools[line.split()[0]] == line)

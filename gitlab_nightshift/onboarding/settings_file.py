@@ -21,7 +21,9 @@ class TriedCommand:
     why: str = ""
 
 
-def write_settings(tried: Sequence[TriedCommand], reviewer: str) -> str:
+def write_settings(
+    tried: Sequence[TriedCommand], reviewer: str, agent_env: Sequence[str] = ()
+) -> str:
     """The whole file. Only a command that passed is in force."""
     lines = [f"# Settings of the night shift. Every one, with its default: {DOCS}", ""]
     passed = [each for each in tried if not each.why]
@@ -33,6 +35,9 @@ def write_settings(tried: Sequence[TriedCommand], reviewer: str) -> str:
     for each in tried:
         mark, note = ("# ", each.why) if each.why else ("", f"passed in {each.seconds:.0f} s")
         lines.append(f"{mark}  - {json.dumps(each.command)} # {note}")
+    if agent_env:
+        lines += ["", "# Variables that agents and these commands get: where dependencies are."]
+        lines.append(f"agent_env: [{', '.join(agent_env)}]")
     lines += [
         "",
         "# Who is asked for a review: a user name, group:PATH, code_owners, approval_rules.",
