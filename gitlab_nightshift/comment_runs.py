@@ -14,7 +14,12 @@ from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.gitlab.threads import Threads, read_reply_marker
 from gitlab_nightshift.job import JobFacts, read_trigger
 from gitlab_nightshift.plan.comment_check import read_request
-from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger, read_event
+from gitlab_nightshift.plan.trigger import (
+    DeclinedRequest,
+    EditedIssue,
+    IgnoredTrigger,
+    read_event,
+)
 from gitlab_nightshift.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.publish import thread_reply
 from gitlab_nightshift.publish.escaping import clean
@@ -47,10 +52,12 @@ Heard = TaskRequest | DeclinedRequest | IgnoredTrigger
 
 @dataclass(frozen=True)
 class TriggerContext:
-    """What a run starts from: GitLab's project (None without a token), and what a comment said."""
+    """What a run starts from: GitLab's project (None without a token), and what a comment said.
+    ``edited``: an issue was, where a box of the dashboard may be ticked."""
 
     project: Project | None = None
     heard: Heard | None = None
+    edited: bool = False
 
     @property
     def request(self) -> TaskRequest | None:
@@ -62,7 +69,10 @@ def start(session: Session) -> TriggerContext:
     """Look at GitLab: the token's rights, and the comment of the webhook, where one triggered this
     run. Raises NightshiftError for a token that cannot be used."""
     project = find_project(session)
-    return TriggerContext(project, _read_comment(session, project))
+    heard = _read_comment(session, project)
+    if isinstance(heard, EditedIssue):
+        return TriggerContext(project, edited=True)
+    return TriggerContext(project, heard)
 
 
 def find_project(session: Session) -> Project | None:
@@ -77,7 +87,7 @@ def find_project(session: Session) -> Project | None:
     return project
 
 
-def _read_comment(session: Session, project: Project | None) -> Heard | None:
+def _read_comment(session: Session, project: Project | None) -> Heard | EditedIssue | None:
     if not session.job.trigger_payload:
         return None
     body = read_trigger(session.job)

@@ -34,7 +34,7 @@ from gitlab_nightshift.publish.dashboard_ticks import (
     find_ticking,
     read_ticks,
 )
-from gitlab_nightshift.records import Plan, RunResult
+from gitlab_nightshift.records import Outcome, Plan, RunResult
 from gitlab_nightshift.records.dashboard_records import (
     MOST_ANSWERS,
     MOST_RESTORED,
@@ -62,6 +62,11 @@ class DashboardOrders:
     restored: frozenset[int] = frozenset()
     found: Ticks = field(default_factory=Ticks)
     taken: Ticks = field(default_factory=Ticks)
+
+    @property
+    def category(self) -> str:
+        """What is asked for tonight; "" for nothing."""
+        return next((each.category for each in self.taken.valid if each.category), "")
 
     def keep_approvals(self) -> "DashboardOrders":
         """What is left of them for a night that is skipped."""
@@ -191,6 +196,8 @@ def update_dashboard(session: Session, result: RunResult) -> None:
     settings, job, token = session.settings, session.job, session.secrets.gitlab_token
     if not (is_dashboard_written(session) and token):
         return
+    if job.trigger_payload and result.outcome is Outcome.SKIPPED:
+        return  # nobody asked for a night, and an edit of the page is the webhook's next event
 
     def update() -> None:
         project = open_project(job.server_url, job.project_id, token, patience_s=PATIENCE_S)

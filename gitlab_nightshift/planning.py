@@ -62,6 +62,7 @@ from gitlab_nightshift.work_setup import (
 )
 
 PAUSE_MARK = "<!-- nightshift-pause -->"
+NOTHING_TICKED = "an issue was edited, and no box of the dashboard asks for a night"
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _begin(session: Session) -> _PlanInputs:
     check_bounds(settings, build_provider(settings), session.env)
     facts, begun = read_checkout_facts(session), start(session)
     memory = read_earlier_nights(session.settings, begun.project)
-    if begun.heard or not begun.project or not _allows_upkeep(session, memory):
+    if begun.heard or begun.edited or not begun.project or not _allows_upkeep(session, memory):
         return _PlanInputs(facts, begun, memory)
     request, notes = look_after(session, begun.project, memory.opened)
     return _PlanInputs(facts, begun, memory, request, notes)
@@ -155,6 +156,8 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
     made = make_plan(session.settings, session.job, facts, project, memory, verify.commands)
     made = replace(made, notes=(*made.notes, *begun.notes))
     made = add_request_to_plan(made, heard)
+    if begun.start.edited and not orders.category:
+        made = replace(made, skip=made.skip or NOTHING_TICKED)
     notes: tuple[str, ...] = ()
     if earlier:
         made = replace(made, skip=earlier.why)

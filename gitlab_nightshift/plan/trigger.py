@@ -48,8 +48,17 @@ class DeclinedRequest:
     place: CommentAddress
 
 
-def read_event(body: bytes, project_id: str) -> CommentAddress | IgnoredTrigger | None:
-    """Where the comment is that a webhook reports.
+@dataclass(frozen=True)
+class EditedIssue:
+    """The text of an issue was edited, perhaps a box of the dashboard ticked: GitLab is asked."""
+
+    iid: int
+
+
+def read_event(
+    body: bytes, project_id: str
+) -> CommentAddress | EditedIssue | IgnoredTrigger | None:
+    """Where the comment is that a webhook reports, or the issue that was edited.
 
     None for a body that is no webhook's: GitLab makes one for every call of a trigger's address.
     """
@@ -61,6 +70,8 @@ def read_event(body: bytes, project_id: str) -> CommentAddress | IgnoredTrigger 
         return IgnoredTrigger("the body of the trigger is no JSON object")
     if not {"object_kind", "event_name", "event_type"} & set(data):
         return None
+    if data.get("object_kind") == "issue":
+        return _parse_edit(data, project_id)
     if data.get("object_kind") != "note":
         return IgnoredTrigger("the webhook's event is no comment")
     return _parse_place(data, project_id)
@@ -80,6 +91,15 @@ def _parse_place(data: Mapping[str, Any], project_id: str) -> CommentAddress | I
     thread = note.get("discussion_id")
     known = isinstance(thread, str) and re.fullmatch(r"[0-9a-f]{8,64}", thread)
     return CommentAddress(where, iid, number, str(thread) if known else "")
+
+
+def _parse_edit(data: Mapping[str, Any], project_id: str) -> EditedIssue | IgnoredTrigger:
+    iid = _read_number(_read_object(data, "object_attributes"), "iid")
+    if iid is None or str(_read_number(_read_object(data, "project"), "id")) != project_id:
+        return IgnoredTrigger("the issue is on another project")
+    if "description" not in _read_object(data, "changes"):
+        return IgnoredTrigger("the text of the issue was not edited")
+    return EditedIssue(iid)
 
 
 def _read_object(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, PipelineJo
 from gitlab_nightshift.publish.dashboard_page import START
 from tests.nights_proofs.test_gates import ADDS_JOB, PROJECT, changing
 from tests.support.shop import GOOD, nothing
+from tests.support.webhook import payload
 from tests.support.world import ANYWHERE, Done, World, world
 
 QUIET = {"NIGHTSHIFT_QUIET_DATES": "2026-11-16,2026-11-17,2026-11-18"}
@@ -87,6 +88,34 @@ def test_a_developers_tick_chooses_the_next_category_once(shop: World) -> None:
     assert "taken up, asked by user30" in page(shop)
     night(shop, 20)
     assert shop.product("plan.json")["scheduled"] == "performance"
+
+
+def test_a_tick_is_taken_up_at_once_by_webhook(shop: World) -> None:
+    """Nothing of the event counts but that there was one; what this program writes ends nowhere."""
+    night(shop, 16, **QUIET)
+    [issue] = shop.project.issues
+    event = {
+        "object_kind": "issue",
+        "project": {"id": shop.project.id},
+        "object_attributes": {"iid": issue.iid},
+        "changes": {"description": {}},
+    }
+    before = page(shop)
+    idle = night(shop, 17, **payload(shop, event))
+    assert "SKIPPED" in idle.last_line and "no box of the dashboard" in idle.last_line
+    assert page(shop) == before, "no row, or the webhook would go round for ever"
+    assert shop.agent.seen == []
+
+    tick(shop, issue, member(shop, DEVELOPER), "try docs at the next night")
+    night(shop, 18, **payload(shop, event))
+    assert shop.product("plan.json")["scheduled"] == "docs"
+    assert "- [ ] try docs at the next night" in page(shop)
+    assert len(shop.agent.seen) > 0
+
+    renamed = {**event, "changes": {"title": {}}}
+    assert "was not edited" in night(shop, 19, **payload(shop, renamed)).last_line
+    elsewhere = {**event, "project": {"id": 1}}
+    assert "another project" in night(shop, 20, **payload(shop, elsewhere)).last_line
 
 
 def test_a_reporters_tick_counts_for_nothing_and_is_told(shop: World) -> None:

@@ -21,7 +21,12 @@ from gitlab_nightshift.demo.standin_state import (
 from gitlab_nightshift.demo.standin_threads import add_comment
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.comment_check import read_request
-from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger, read_event
+from gitlab_nightshift.plan.trigger import (
+    DeclinedRequest,
+    EditedIssue,
+    IgnoredTrigger,
+    read_event,
+)
 from gitlab_nightshift.records import CommentAddress, TaskRequest
 from gitlab_nightshift.settings import Settings
 from tests.support.agent import answer, append, plays, say
@@ -74,7 +79,7 @@ def declined(shop: World, done: Done, on: Any, why: str) -> None:
 
 def heard(
     shop: World, sent: dict[str, Any], config: str = CONFIG
-) -> TaskRequest | DeclinedRequest | IgnoredTrigger | None:
+) -> TaskRequest | DeclinedRequest | IgnoredTrigger | EditedIssue | None:
     """What a run makes of a webhook's body before anything else."""
     place = read_event(json.dumps(sent).encode(), str(shop.project.id))
     if not isinstance(place, CommentAddress):

@@ -11,6 +11,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.plan import trigger
 from gitlab_nightshift.plan.trigger import (
     LONGEST_TASK,
+    EditedIssue,
     IgnoredTrigger,
     is_command,
     parse_command,
@@ -125,6 +126,8 @@ def test_whatever_comes_it_is_a_place_of_numbers_or_nothing(body: bytes) -> None
         assert found.where in ("issues", "merge_requests")
         assert all(type(n) is int and n > 0 for n in (found.iid, found.note))
         assert set(found.thread) <= set("0123456789abcdef")
+    elif isinstance(found, EditedIssue):
+        assert type(found.iid) is int and found.iid > 0
     else:
         assert found is None or found.why
 
