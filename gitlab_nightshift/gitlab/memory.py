@@ -241,11 +241,10 @@ def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
     diffs = client.http_list(
         f"{at}/diffs", query_data={**page, "per_page": MOST_FILES}, get_all=False
     )
-    pairs = [
+    pairs = (
         (note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(list(notes))
-    ]
-    files = tuple(each["new_path"] for each in diffs)
-    return _Details(files, tuple(_read_comments(pairs)), acted=tuple(_list_acting(pairs)))
+    )
+    return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
 
 
 def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[tuple[int, str]]:

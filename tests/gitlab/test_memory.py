@@ -114,6 +114,17 @@ def test_reasons_are_developers_words(
     assert others == ["As Zoe says", "Please no", "thumbs down by 1", "label triage::Won't do"]
 
 
+def test_who_has_done_something_has_looked(
+    asked: Standin, app: Project, remote: StandinProject
+) -> None:
+    people = [asked.add_user(name, name) for name in ("ada", "project_7_bot_ab12")]
+    for branch, who in zip("ab", people, strict=True):
+        one = opened(app, remote, branch, body=MARKED)
+        add_comment(asked, one, who, "added 1 commit", system=True)
+        add_comment(asked, one, one.author, "changed the description", system=True)
+    assert {each.iid: each.unread for each in read(app).opened} == {1: False, 2: True}
+
+
 def test_without_graphql_some_is_unknown(
     gitlab: Standin, app: Project, remote: StandinProject, files: None
 ) -> None:
