@@ -1,7 +1,7 @@
 """Pages of the site that no file of ``docs/`` holds: a hook of MkDocs (see ``mkdocs.yml``).
 
-Reference pages are made from the code, the demo's page from a demo that is run, and the pages of
-the repository's root get links that hold on the site. So none of them can be stale.
+Reference pages are made from the code, the demo's page and the pictures from a demo that is run,
+and the pages of the repository's root get links that hold on the site: none of them can be stale.
 """
 
 import argparse
@@ -10,7 +10,6 @@ import inspect
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from ci.site.pictures import draw_pictures, run_demo
 from gitlab_nightshift import events
 from gitlab_nightshift.cli import build_parser
 
@@ -42,6 +42,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made |= {"schemas.md": render_schemas(), **render_demo()}
     made["settings.schema.json"] = _run("config", "schema", "settings")
     for name, content in made.items():
+        if old := files.get_file_from_path(name):  # a picture of docs/
+            files.remove(old)
         files.append(File.generated(config, name, content=content))
     return files
 
@@ -121,18 +123,16 @@ that you have. For an editor, as the first line of `nightshift.yaml`:
 
 
 def render_demo() -> dict[str, str | bytes]:
-    """The demo's job log and the page of its night, from a demo that is run for it."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = _run("demo", folder)
-        report = next(Path(folder).rglob("report.html")).read_bytes()
+    """The demo's job log, the page of its night and the pictures, from a demo that is run."""
+    demo = run_demo()
     text = f"""# A night
 
 What `nightshift demo` prints. The job of a night leaves [a page](night.html), too.
 
 ```text
-{_COLOURS.sub("", log)}```
+{_COLOURS.sub("", demo.printed)}```
 """
-    return {"demo.md": text, "night.html": report}
+    return {"demo.md": text, "night.html": demo.report, **draw_pictures(demo)}
 
 
 def _run(*arguments: str) -> str:

@@ -1,26 +1,26 @@
 """The pictures of README, drawn from a demo that is run: `make pictures`.
 
 ``docs/night.svg`` is the job log as GitLab shows it with its sections collapsed, and
-``docs/merge-request.svg`` what the reviewer finds first. A test holds their words to a demo.
+``docs/merge-request.svg`` what the reviewer finds first. The site draws its own at each build; a
+test holds the words of those in the repository to it.
 """
 
 import io
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from gitlab_nightshift.demo.demo_night import open_demo
-from gitlab_nightshift.demo.terminal_view import render_demo
 from gitlab_nightshift.output.event_wire import KINDS, decode_event
 from gitlab_nightshift.report.job_log import JobLog
-from gitlab_nightshift.supervisor import SupervisorOptions, supervise
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 108
@@ -31,15 +31,45 @@ _OF_THIS_MACHINE = re.compile("isolation:|sandbox was tried")
 _STANDIN = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
-def draw_pictures() -> dict[str, str]:
-    """The pictures of one demo, by file name. The demo prints as always."""
-    os.environ["no_proxy"] = "127.0.0.1"
+@dataclass(frozen=True)
+class DemoRun:
+    """What a demo printed to a terminal, its ``events.jsonl`` and its ``report.html``."""
+
+    printed: str
+    events: str
+    report: bytes
+
+
+def run_demo() -> DemoRun:
+    """Raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
-        with open_demo(Path(folder), os.environ) as demo:
-            supervise(SupervisorOptions(demo.env, demo.checkout, None, {}, False))
-            shown = _REQUEST.search(render_demo(demo, True))
+        command = [sys.executable, "-P", "-m", "gitlab_nightshift", "demo", folder]
+        printed = _run_in_terminal(command)
         events = next(Path(folder).rglob("events.jsonl")).read_text(encoding="utf-8")
-    log = "\n".join(collapse(format_log(events)))
+        return DemoRun(printed, events, next(Path(folder).rglob("report.html")).read_bytes())
+
+
+def _run_in_terminal(command: list[str]) -> str:
+    """What a command prints where it may print in colour."""
+    ours, its = os.openpty()
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=its) as process:
+        os.close(its)
+        parts = []
+        try:
+            while part := os.read(ours, 1 << 16):
+                parts.append(part)
+        except OSError:  # EIO: the terminal's last user has closed it
+            pass
+        os.close(ours)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def draw_pictures(demo: DemoRun) -> dict[str, str]:
+    """The pictures of a demo, by file name."""
+    shown = _REQUEST.search(demo.printed)
+    log = "\n".join(collapse(format_log(demo.events)))
     return {
         "night.svg": _draw("night: the job log", log),
         "merge-request.svg": _draw("merge request", shown[0] if shown else ""),
@@ -86,7 +116,6 @@ def _draw(title: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS
-    for name, picture in draw_pictures().items():
-        (folder / name).write_text(picture, encoding="utf-8")
-        sys.stdout.write(f"{folder / name}\n")
+    for name, picture in draw_pictures(run_demo()).items():
+        (DOCS / name).write_text(picture, encoding="utf-8")
+        sys.stdout.write(f"{DOCS / name}\n")

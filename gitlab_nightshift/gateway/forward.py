@@ -50,8 +50,9 @@ class ForwardedRequest:
 
 def open_session(upstream: Upstream, limits: GatewayLimits) -> aiohttp.ClientSession:
     """Connections to the endpoint: no cookies, no environment, nothing unpacked."""
+    tls = upstream.build_tls_context() if upstream.has_tls else True
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=upstream.build_tls_context(), limit=limits.connections),
+        connector=aiohttp.TCPConnector(ssl=tls, limit=limits.connections),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(
             total=None, connect=limits.connect_s, sock_read=limits.silent_s

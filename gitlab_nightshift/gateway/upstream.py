@@ -60,6 +60,11 @@ class Upstream:
         team = (value for _, value in self.headers if len(value) >= SHORTEST_SECRET)
         return tuple(value.encode() for value in (self.key.value, *team))
 
+    @property
+    def has_tls(self) -> bool:
+        """Whether certificates are needed: to read the system's takes longer than to start."""
+        return any(url.startswith("https:") for url in (self.base_url, self.proxy))
+
     def build_tls_context(self) -> ssl.SSLContext:
         """Certificates are always checked. Raises ``E_CONFIG`` where a CA file cannot be read."""
         context = ssl.create_default_context()
