@@ -21,6 +21,8 @@ from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 from tests.repository.tools import remove_all, repository
 
 Files = Mapping[str, str]
+LIGHT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Half of the time in which pytest starts here is that of plugins which no trial uses."""
 Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, Lab]]]
 
 
@@ -59,7 +61,7 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             tree = write_modified_tree(checkout.repository, base, files)
             context = Context(Settings(), category, selected)
             change = read_change(checkout.repository, base, tree)
-            env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **more_env}
+            env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **LIGHT, **more_env}
             logs = build_logs(private, Redactor(()))
             runner = Runner(root, env, scratch, logs, ProcessLimits, lambda _event: None)
             runner.renew()
