@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_plain_user
 from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
-from tests.support.sandboxes import with_agent
+from tests.support.sandboxes import read_row, scripted, with_agent
 from tests.support.shop import nothing
 from tests.support.trees import places_of
 from tests.support.world import (
@@ -47,6 +48,15 @@ SOCKET = "a socket in HOME"
 LEFT = {"docker root": frozenset({SOCKET}), "docker user": frozenset({SOCKET})}
 """What is open in a place all the same where nothing mounts: whoever may pass a folder may connect
 to a socket in it."""
+
+CONFIG = "reviewer: rita\nverify_commands: [make test]\n"
+HELD_BY = {
+    "root": "partial: change the kernel's settings: namespaces: ",  # not guaranteed
+    "user": "held: namespaces",
+    "docker root": "held: landlock",
+    "docker user": "held: landlock",
+}
+"""What the night's own proof says of its work."""
 
 ALL, AS_ROOT = frozenset(PLACES), frozenset({"root"})
 ROOTS, FULL = frozenset({"root", "docker root"}), frozenset({"root", "user"})
@@ -92,6 +102,9 @@ OPEN = {
 """What planted code gets in which places where nothing confines work (``isolation: none``). What is
 not named is closed everywhere."""
 SILENT = {"type": "result", "is_error": False, "structured_output": nothing()[0][1]}
+QUIET = (f"#!/bin/sh\necho {shlex.quote(json.dumps(SILENT))}\n", "NO_IMPROVEMENT")
+MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
+WORKING = (scripted(f"printf '{MORE}' >> test_shop.py"), "MR_CREATED")
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +143,7 @@ def listening(address: str) -> Iterator[None]:
 def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
     name = f"nightshift-{secrets.token_hex(8)}"
-    with tools.open_folder() as folder, world(folder / "world") as shop:
+    with tools.open_folder() as folder, world(folder / "world", config=CONFIG) as shop:
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
         (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")
@@ -151,12 +164,12 @@ def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[
             yield shop, plant
 
 
-def run(shop: World, isolation: str) -> dict[str, str]:
+def run(shop: World, isolation: str, agent: str, outcome: str) -> dict[str, str]:
     """A night, and what the code in work has got, which the redactor has seen."""
-    path = with_agent(shop, "silent", f"#!/bin/sh\necho {shlex.quote(json.dumps(SILENT))}\n")
+    path = with_agent(shop, "scripted", agent)
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
     assert (done.exit_status, done.stderr) == (0, ""), done.log
-    assert shop.result["outcome"] == "NO_IMPROVEMENT"
+    assert shop.result["outcome"] == outcome, done.log
     assert places_of(SECRETS, shop.products()) == []
     shop.assert_put_back()
     found: dict[str, str] = json.loads(shop.products()[f"logs/{planting.LOG}"])
@@ -173,7 +186,7 @@ def held(plant: Path, process: str) -> str:
 def test_planted_code_gets_what_is_known_to_be_open(place: str, python: Path) -> None:
     """The attempts work where nothing is in their way, and only there."""
     with planted(place, python) as (shop, plant):
-        found = run(shop, "none")
+        found = run(shop, "none", *QUIET)
         is_open = {name for name, places in OPEN.items() if place in places}
         assert {name: text for name, text in found.items() if name not in is_open} == {}, "holes"
         assert is_open - found.keys() == set(), "closed now: the table is out of date"
@@ -188,15 +201,18 @@ def test_planted_code_gets_what_is_known_to_be_open(place: str, python: Path) ->
 @pytest.mark.parametrize("place", PLACES)
 def test_planted_code_gets_nothing_where_work_is_confined(place: str, python: Path) -> None:
     with planted(place, python) as (shop, _):
-        found, left = run(shop, "auto"), LEFT.get(place, frozenset())
+        found, left = run(shop, "auto", *WORKING), LEFT.get(place, frozenset())
         assert {name: text for name, text in found.items() if name not in left} == {}, "holes"
         assert left - found.keys() == set(), "closed now: the table is out of date"
+        row = read_row(shop, CONFINED)
+    assert row["attempts"] > 10
+    assert f"{row['state']}: {row['how']}".startswith(HELD_BY[place])
 
 
 def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
     """The control for what is closed to the same user: there it gets all of it."""
     with planted("user", python, open_=True) as (shop, _):
-        found = run(shop, "none")
+        found = run(shop, "none", *QUIET)
         ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
         assert {f"{way} of our processes" for way in ways} <= found.keys()
 

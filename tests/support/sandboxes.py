@@ -5,9 +5,11 @@ import os
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gitlab_nightshift.sandbox.proof_rows import ProofRow
 from tests.support.shop import DRAFT, FOUND, PASSED
 from tests.support.world import World
 
@@ -79,3 +81,11 @@ def assert_gated(output: str) -> None:
     assert "libcurl" not in output
     assert "nightshift: not allowed: make other; allowed: make test" in output
     assert "\nmade" in output
+
+
+def read_row(shop: World, proof: ProofRow) -> Any:
+    """What the night's proof of its sandbox says in a row."""
+    lines = (shop.checkout / "nightshift/events.jsonl").read_text().splitlines()
+    [event] = [e for e in map(json.loads, lines) if e["event"] == "boundary_proven"]
+    [row] = [row for row in event["rows"] if row["title"] == proof.title]
+    return row
