@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.nights_sandbox.test_own_confinement import MORE, row_of
+from gitlab_nightshift.sandbox.proof_rows import CONFINED
+from tests.nights_sandbox.test_own_confinement import MORE
 from tests.nights_sandbox.test_plain_user import open_folder
-from tests.support.sandboxes import NEEDS_ROOT, scripted, tier_or_skip, with_agent
+from tests.support.sandboxes import NEEDS_ROOT, read_row, scripted, tier_or_skip, with_agent
 from tests.support.world import PROVING, ROOT, World, world
 
 __all__ = ["open_folder"]
@@ -82,7 +83,7 @@ def test_where_no_sandbox_starts_within_another_work_keeps_its_files(shop: World
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="auto", PATH=path)
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
     assert "isolation: namespaces" in done.log
-    row = row_of(shop)
+    row = read_row(shop, CONFINED)
     assert (row["state"], "scopes: " in row["how"]) == ("partial", True)
     shop.assert_put_back()
 
@@ -95,7 +96,7 @@ def test_where_landlock_is_older_agents_get_a_tier_that_mounts_nothing(shop: Wor
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="auto", PATH=path, **accepted)
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
     assert shop.result["isolation"].split()[0] == "uid"
-    assert "landlock" in row_of(shop)["how"]
+    assert "landlock" in read_row(shop, CONFINED)["how"]
     shop.assert_put_back()
 
 

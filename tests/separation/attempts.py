@@ -158,7 +158,16 @@ def _members(each: Any) -> list[Any]:
 
 
 def _memory(pid: int) -> str:
-    found: set[str] = set()
+    return " ".join(sorted(set().union(*_read_memory(pid))))
+
+
+def _some_memory(pid: int) -> str:
+    """Of another process one piece tells that it can be read: those who run the tests are large."""
+    return " ".join(sorted(next(filter(None, _read_memory(pid)), ())))
+
+
+def _read_memory(pid: int) -> Iterator[set[str]]:
+    """The words in each piece of a process's memory."""
     spans = Path(f"/proc/{pid}/maps").read_text().splitlines()  # one read gives a page of them
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
         for span in (line.split()[0].split("-") for line in spans if " rw" in line):
@@ -167,8 +176,7 @@ def _memory(pid: int) -> str:
                 for at in range(start, end, CHUNK):
                     memory.seek(at)
                     part = memory.read(min(CHUNK + 100, end - at))
-                    found |= _words(part or b"")
-    return " ".join(sorted(found))
+                    yield _words(part or b"")
 
 
 def _descriptors(pid: int) -> str:
@@ -221,7 +229,7 @@ def _signalled(pid: int) -> str:
 
 WAYS: dict[str, Callable[[int], str]] = {
     "environ": lambda pid: found_in([_read(f"/proc/{pid}/environ")]),
-    "memory": _memory,
+    "memory": _some_memory,
     "memory by a call": _read_by_call,
     "descriptors": _descriptors,
     "a descriptor": _taken,
