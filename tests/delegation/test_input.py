@@ -61,7 +61,7 @@ CONFIG: dict[str, tuple[dict[str, Any], str]] = {
     "a control character": (workspace(branch_name="a\nb"), "a control character"),
     "shell in a path": (path(EVIL), "is no folder"),
     "no folder": (path("/nowhere"), "/nowhere is no folder"),
-    "no checkout": (path("/usr/bin"), "/usr/bin is not the top of a git checkout"),
+    "no checkout": (path("/usr/share"), "/usr/share is not the top of a git checkout"),
     "NUL in a path": (path("a\0b"), "repo.value: a control character"),
     "credentials in a URL": (url("https://me:hunter2secret@h.example/x.git"), "credentials"),
     "a user in a URL": (url("https://hunter2secret@h.example/x.git"), "credentials"),

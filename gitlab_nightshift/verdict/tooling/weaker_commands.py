@@ -105,14 +105,13 @@ def find_lost_checks(old: Jobs, new: Jobs) -> Iterator[tuple[str, str]]:
     everywhere = [command for commands in new.values() for command in commands]
     had = {command.text for commands in old.values() for command in commands}
     fresh = [command for command in everywhere if command.text not in had]
-    has = {command.bare for command in everywhere}
     for job, commands in old.items():
         own = [c for c in new.get(job, ()) if c in fresh]
         for command in commands:
             left = {_strip_version(c.text) for c in new.get(job, ())}
             if not command.checks or _strip_version(command.text) in left:
                 continue
-            if text := _describe_replacement(command, own, fresh, has):
+            if text := _describe_replacement(command, own, fresh, everywhere):
                 yield job, text
 
 
@@ -122,12 +121,15 @@ def _strip_version(text: str) -> str:
 
 
 def _describe_replacement(
-    command: CommandLine, own: Sequence[CommandLine], fresh: Sequence[CommandLine], has: set[str]
+    command: CommandLine,
+    own: Sequence[CommandLine],
+    fresh: Sequence[CommandLine],
+    everywhere: Sequence[CommandLine],
 ) -> str:
     alike = [c for c in (*own, *fresh) if c.purpose == command.purpose]
     if alike:
         return min((describe_weakening(command, each) for each in alike), key=len)
-    if command.bare in has and not _PASSES.search(command.text):
+    if not _PASSES.search(command.text) and any(_is_as_strong(each, command) for each in everywhere):
         return ""
     same_text = [c for c in (*own, *fresh) if command.bare in c.bare]
     if same_text:
@@ -135,3 +137,18 @@ def _describe_replacement(
     if any(each.wraps and not _PASSES.search(each.text) for each in (*own, *fresh)):
         return ""
     return f"no longer runs `{_shorten_command(command)}`"
+
+
+def _is_as_strong(left: CommandLine, lost: CommandLine) -> bool:
+    """True for the same command elsewhere, or another way to call its tool that checks no less."""
+    if left.bare == lost.bare or _list_plain_words(left) != _list_plain_words(lost):
+        return left.bare == lost.bare
+    wide, wanted = left.targets or frozenset({"."}), lost.targets or frozenset({"."})
+    covered = all(any(_within(target, each) for each in wide) for target in wanted)
+    return covered and not describe_weakening(lost, left)
+
+
+def _list_plain_words(command: CommandLine) -> list[str]:
+    """The tool and what it is to do: neither options nor paths."""
+    others = {*command.options.values(), *command.targets}
+    return [word for word in command.words if word[:1] != "-" and word not in others]

@@ -243,3 +243,19 @@ def test_warnings_of_a_compiler(raised: Judge) -> None:
     assert (found.name, found.level) == ("linter-loosened", "fail")
     assert raised(old, {"Makefile": old["Makefile"].replace("-Wall", "-Wall -Wno-unused")}) != []
     assert raised(old, {"Makefile": old["Makefile"].replace("-Wall", "-Wall -Wextra")}) == []
+
+
+def test_options_that_move_to_another_file_are_no_loss(raised: Judge) -> None:
+    """Each file with options for pytest is a way to call it; one of two that are alike may go."""
+    section = "[tool.pytest.ini_options]\n"
+    old = {"tox.ini": "[pytest]\naddopts = -ra\n", "pyproject.toml": section + "xfail_strict = 1\n"}
+    new = {"tox.ini": "[tox]\n", "pyproject.toml": section + 'addopts = "-ra"\nxfail_strict = 1\n'}
+    assert raised(old, new) == []
+
+
+def test_a_command_for_other_files_is_no_replacement(raised: Judge) -> None:
+    path = ".gitlab-ci.yml"
+    both = "a:\n  script: [pytest unit/]\nb:\n  script: [pytest whole/, pytest whole/slow -v]\n"
+    [found] = raised({path: both}, {path: both.replace("pytest unit/", "true")})
+    assert "no longer runs `pytest unit/`" in str(found)
+    assert raised({path: both}, {path: both.replace(", pytest whole/slow -v", "")}) == []
