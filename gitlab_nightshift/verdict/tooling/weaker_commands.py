@@ -129,7 +129,9 @@ def _describe_replacement(
     alike = [c for c in (*own, *fresh) if c.purpose == command.purpose]
     if alike:
         return min((describe_weakening(command, each) for each in alike), key=len)
-    if not _PASSES.search(command.text) and any(_is_as_strong(each, command) for each in everywhere):
+    if not _PASSES.search(command.text) and any(
+        _is_as_strong(each, command) for each in everywhere
+    ):
         return ""
     same_text = [c for c in (*own, *fresh) if command.bare in c.bare]
     if same_text:
