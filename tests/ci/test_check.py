@@ -1,4 +1,4 @@
-"""The job ``nightshift:check``: off by default, only for merge requests, without a token."""
+"""The jobs for merge requests, ``nightshift:check`` and ``nightshift:rehearse``: off by default."""
 
 import json
 import subprocess
@@ -96,3 +96,22 @@ def test_a_cheat_fails_the_merge_request(
     assert {(issue["check_name"], issue["severity"]) for issue in found} == {
         ("test-skipped", "major")
     }
+
+
+def test_a_rehearsal_runs_where_the_settings_change(
+    run_pipeline: RunPipeline, sample_repository: SampleRepository, nightshift: Recorder
+) -> None:
+    """Without the token: no merge request's pipeline has a protected variable."""
+    asked = f"{INCLUDE}    inputs: {{rehearse: true}}\n"
+    job = expanded(asked + SERVED_PROJECT)["nightshift:rehearse"]
+    [never, rule] = job["rules"]
+    assert (never["when"], rule["changes"]) == ("never", ["nightshift.yaml", ".gitlab-ci.yml"])
+    assert job["resource_group"] != expanded(asked + SERVED_PROJECT)["nightshift"]["resource_group"]
+    own = "rehearsal:\n  extends: nightshift:rehearse\n  rules: [{when: always}]\n"
+    done = run_pipeline(
+        *(sample_repository(asked + own), MERGE_REQUEST, {"ENDS_WITH": "run=5"}),
+        programs=nightshift.programs,
+    )
+    assert done.jobs == {"rehearsal": "WARN"}, done.log
+    assert nightshift.argv == ["run", "--rehearse", "--dry-run"]
+    assert listed(INCLUDE + SERVED_PROJECT)["nightshift:rehearse"] == "never"

@@ -79,6 +79,7 @@ def test_inputs_have_defaults_and_say_what_they_are() -> None:
         "schedule_description": "",
         "extra_before": ":",
         "check": False,
+        "rehearse": False,
         "history": False,
     }
     assert spec["inputs"]["shape"]["options"] == ["one-job", "three-jobs"]

@@ -106,3 +106,17 @@ def test_in_three_jobs(tmp_path: Path) -> None:
         assert done.exit_status == 5
         assert "rehearsed: one thing to mend before a night: no model key" in done.last_line
         assert shop.written == []
+
+
+def test_in_a_merge_requests_pipeline(tmp_path: Path) -> None:
+    """It has no protected variable and is not on the default branch: what that hides is told."""
+    of_it = {
+        **{"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_IID": "7"},
+        **{"CI_COMMIT_BRANCH": "", "CI_COMMIT_REF_NAME": "switch-it-on"},
+        "NIGHTSHIFT_TARGET_BRANCH": "switch-it-on",  # as the template's job sets it
+    }
+    with world(tmp_path, GOOD, config=PROVING) as shop:
+        done = rehearsed(shop, NIGHTSHIFT_DRY_RUN="true", GITLAB_TOKEN="", **of_it)
+        assert done.exit_status == 0, done.log
+        assert "not known: earlier and open merge requests: there is no GITLAB_TOKEN" in done.log
+        assert "✔ make test" in done.log

@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from tree_sitter import Node
 
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
@@ -19,9 +20,6 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     read_text,
     walk,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _TABLE = RuleTable(__file__)
 _OTHER_CODE = _TABLE.get_words("other_code")
@@ -77,7 +75,8 @@ def _find_lines_without_code(side: Side) -> set[int]:
 
 
 def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
-    """Rust: another body of a function, or a statement, for tests."""
+    """Rust: another body of a function, or a statement, for tests. A macro beside the
+    functions makes tests, such as those of examples in a README."""
     if not side.path.endswith(".rs") or side.root is None:
         return
     before = old.source.count(b"cfg(not(test))") + old.source.count(b"cfg(test)")
@@ -85,7 +84,7 @@ def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleVio
         if node.type != "attribute_item" or not re.search(r"cfg\((not\()?test", read_text(node)):
             continue
         target = node.next_named_sibling
-        if target is not None and target.type in _OTHER_CODE:
+        if target is not None and target.type in _OTHER_CODE and not _is_macro_of_file(target):
             if target.type == "function_item" and "not(test)" not in read_text(side.root):
                 continue
             if side.source.count(b"cfg(not(test))") + side.source.count(b"cfg(test)") > before:
@@ -95,3 +94,8 @@ def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleVio
                     "Product code is another one when it is tested.",
                 )
                 return
+
+
+def _is_macro_of_file(node: Node) -> bool:
+    is_of_file = node.parent is not None and node.parent.type == "source_file"
+    return is_of_file and node.type == "expression_statement"

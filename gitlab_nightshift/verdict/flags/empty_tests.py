@@ -97,14 +97,17 @@ def _hands_done_on(body: Node) -> bool:
 
 
 def _asserts_elsewhere(version: TestVersion, change: Changeset) -> bool:
-    """A function that the test calls asserts, in a file that the change does not touch."""
+    """A function asserts that the test hands on, or calls in a file that the change leaves."""
     names = {
         links[-1].name
         for node in walk(version.test.node)
         if node.type in CALLS and (links := read_chain(node)) and len(links) <= 2
     }
     names |= set(re.findall(r"\w+", " ".join(version.test.marks)))
-    return bool(names & _find_nearby_helpers(change, version.test.language.extensions))
+    if (handed := find_field(version.test.node, "arguments")) is not None:  # AVA: test(name, macro)
+        names |= {read_text(each) for each in handed.named_children if each.type == "identifier"}
+    nearby = _find_nearby_helpers(change, version.test.language.extensions)
+    return bool(names & (version.helpers.keys() | nearby))
 
 
 @lru_cache(maxsize=4)

@@ -74,8 +74,8 @@ def _describe_narrowing(old: CommandLine, new: CommandLine) -> str:
     if old.purpose != new.purpose or not new.targets or new.targets == old.targets:
         return ""
     wide = old.targets or frozenset({"."})
-    if all(any(_within(target, each) for each in wide) for target in new.targets) and not (
-        wide <= new.targets
+    if all(any(_within(target, each) for each in wide) for target in new.targets) and not all(
+        any(_within(each, target) for target in new.targets) for each in wide
     ):
         return f"looks at {format_items(sorted(new.targets))} only: `{_shorten_command(new)}`"
     lost = wide - new.targets

@@ -259,3 +259,9 @@ def test_a_command_for_other_files_is_no_replacement(raised: Judge) -> None:
     [found] = raised({path: both}, {path: both.replace("pytest unit/", "true")})
     assert "no longer runs `pytest unit/`" in str(found)
     assert raised({path: both}, {path: both.replace(", pytest whole/slow -v", "")}) == []
+
+
+def test_a_wider_look_is_no_narrowing(raised: Judge) -> None:
+    path = "scripts/test.sh"
+    assert raised({path: "go vet .\n"}, {path: "go vet ./...\n"}) == []
+    assert raised({path: "go vet ./...\n"}, {path: "go vet ./cmd/...\n"}) != []
