@@ -1,5 +1,7 @@
 """What ``nightshift doctor`` sees here: the checkout, the pipeline's file, the agent, its model."""
 
+import re
+import shutil
 from collections.abc import Iterator
 
 from gitlab_nightshift.agents import build_provider, choose_agent
@@ -10,8 +12,11 @@ from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.model_probe import ask_for_model
 from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.sealed_start import CA_FILES, read_certificates
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.work_setup import find_verify_commands
+
+CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
 
 
 def list_checkout_rows(session: Session) -> Iterator[DoctorRow]:
@@ -19,6 +24,8 @@ def list_checkout_rows(session: Session) -> Iterator[DoctorRow]:
     yield from try_rows("history", lambda: _describe_history(session))
     yield from try_rows("pipeline file", lambda: _describe_pipeline_file(session))
     yield from try_rows("proof", lambda: _describe_proof(session))
+    yield from try_rows("image", lambda: _describe_image(session))
+    yield from try_rows("CA", lambda: _describe_certificates(session))
     yield from try_rows("agent", lambda: _describe_agent(session))
     yield from try_rows("model", lambda: _describe_models(session))
 
@@ -63,6 +70,33 @@ def _describe_proof(session: Session) -> Iterator[DoctorRow]:
         " documents only"
     )
     yield DoctorRow("proof", "warn", text)
+
+
+def _describe_image(session: Session) -> Iterator[DoctorRow]:
+    """Whether it has the programs that the proof begins with."""
+    image = session.env.get("CI_JOB_IMAGE") or "this machine"
+    programs = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
+    path = session.env.get("PATH")
+    bare = [each for each in programs if re.fullmatch(r"[\w.+-]+", each)]
+    if missing := [each for each in bare if shutil.which(each, path=path) is None]:
+        text = f"{image} has no {', '.join(missing)}, which verify_commands run: take another image"
+        yield DoctorRow("image", "warn", text)
+    elif image == "this machine":
+        text = "this is no job with an image: what a night's has is not seen"
+        yield DoctorRow("image", "not known", text)
+    else:
+        yield DoctorRow("image", "ok", f"{image} has {', '.join(bare) or 'what a night needs'}")
+
+
+def _describe_certificates(session: Session) -> Iterator[DoctorRow]:
+    named = [name for name in CERTIFICATE_FILES if session.env.get(name)]
+    for name in named:
+        if not read_certificates(session.env[name], session.checkout):
+            text = f"{name} names no file that can be read here, so connections may be refused"
+            yield DoctorRow("CA", "warn", f"{text}: correct it, or unset it")
+            return
+    more = f", and those of {', '.join(named)}" if named else ""
+    yield DoctorRow("CA", "ok", f"trusted are the machine's certificates{more}")
 
 
 def _describe_agent(session: Session) -> Iterator[DoctorRow]:

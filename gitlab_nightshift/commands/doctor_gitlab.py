@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from gitlab_nightshift.commands.doctor_pipeline import describe_job_token, describe_pipeline
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import build_config_error
@@ -25,6 +26,7 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 
 TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
+ROLES = {40: "Maintainer", 50: "Owner"}
 A_NIGHT = timedelta(days=1)
 MOST_NAMES = 5
 
@@ -49,6 +51,8 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     yield from try_rows("branches", lambda: _describe_branches(session, known))
     yield from try_rows("reviewer", lambda: _describe_reviewers(session, known))
     yield from try_rows("push rule", lambda: _describe_push_rule(session, known))
+    yield from try_rows("pipeline", lambda: describe_pipeline(session, known))
+    yield from try_rows("job token", lambda: describe_job_token(session, known))
     yield from try_rows("schedule", lambda: _describe_schedules(known))
     yield from try_rows("variables", lambda: _describe_variables(known))
 
@@ -56,7 +60,11 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
 def _describe_access(session: Session, project: Project) -> DoctorRow:
     access = project.check_access()
     scopes = f", scopes {' '.join(access.scopes)}" if access.scopes else ""
-    text = f"{session.job.server_url} takes {TOKEN}: {access.kind} of @{access.login}{scopes}"
+    role = "administrator" if access.level is None else ROLES.get(access.level, "Developer")
+    text = (
+        f"{session.job.server_url} takes {TOKEN}: {access.kind} of @{access.login}, {role}{scopes}:"
+        " it may push branches and open merge requests"
+    )
     return DoctorRow("GitLab", "ok", text)
 
 

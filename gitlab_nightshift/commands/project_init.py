@@ -21,7 +21,12 @@ from gitlab_nightshift.onboarding.build_stacks import (
     find_stacks,
     find_trial_place,
 )
-from gitlab_nightshift.onboarding.ci_file import TemplateInclude, add_include, parse_config
+from gitlab_nightshift.onboarding.ci_file import (
+    TemplateInclude,
+    add_include,
+    find_usual_source,
+    parse_config,
+)
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.scheduled_jobs import ScheduledJobs, find_scheduled_jobs
 from gitlab_nightshift.onboarding.settings_file import write_settings
@@ -33,7 +38,6 @@ from gitlab_nightshift.settings import FILE_NAME
 from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
 
-PROJECT_NAME = "gitlab-nightshift"
 MOST_NAMES = 8
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 
@@ -130,7 +134,7 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     before = _read_text(examined, name)
     config = parse_config(before or "", name)
     found = find_environment(config, examined.build, find_test_commands(examined.build))
-    usual = _find_usual_source(session)
+    usual = find_usual_source(session.job.project_path)
     source = examined.source = examined.request.source or usual
     if not source:
         text = "where is gitlab-nightshift on your GitLab? Name its project: --source GROUP/PROJECT"
@@ -159,12 +163,6 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     yield from _describe_jobs(find_scheduled_jobs(config, examined.branch), name)
     if "include" in config:
         yield format_line("not known", f"jobs of what {name} includes: they are not looked at here")
-
-
-def _find_usual_source(session: Session) -> str:
-    """``gitlab-nightshift`` in the top-level group of this project; "" where that is not known."""
-    path = session.job.project_path
-    return f"{path.split('/')[0]}/{PROJECT_NAME}" if "/" in path else ""
 
 
 def _describe_jobs(jobs: ScheduledJobs, name: str) -> Iterator[str]:

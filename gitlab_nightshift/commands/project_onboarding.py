@@ -19,8 +19,9 @@ from gitlab_nightshift.onboarding.onboarding_request import (
 from gitlab_nightshift.publishing import build_missing_token_error, read_checkout_facts
 from gitlab_nightshift.session import Session
 
-OF_THIS_TOKEN = ("GitLab", "token's end")
-"""Rows of the token that sets up: the nights' own is another."""
+LEFT_OUT = ("GitLab", "token's end", "pipeline")
+"""Rows of the token that sets up, as the nights' own is another; and of the pipeline's file, which
+the merge request changes."""
 SCOPE = "nightshift*"
 """The environment of the jobs that have the token, with three of them."""
 
@@ -83,7 +84,7 @@ def _open_request(
     rows = tuple(
         (row.name, row.state, row.text)
         for row in list_gitlab_rows(session)
-        if row.name not in OF_THIS_TOKEN
+        if row.name not in LEFT_OUT
     )
     facts = OnboardingFacts(examined.tried, rows, _describe_first_night(examined), tuple(to_do))
     text = session.redact(render_description(facts))

@@ -1,7 +1,12 @@
 """What can go wrong between this program and GitLab, as one kind of error."""
 
+from collections.abc import Callable
+from typing import Any
+
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.retry import RemoteFailure
+
+_UNSEEN = (401, 403, 404)
 
 
 class ApiError(NightshiftError, RemoteFailure):
@@ -38,3 +43,13 @@ def transient(error: ApiError) -> bool:
     if error.lasting:
         return False
     return not_performed(error) or error.status is None or 500 <= error.status != 501
+
+
+def call_or_none(ask: Callable[[], Any]) -> Any:
+    """What GitLab answers; None where the token may not see it, or this GitLab does not have it."""
+    try:
+        return ask()
+    except ApiError as error:
+        if error.status in _UNSEEN:
+            return None
+        raise

@@ -1,11 +1,11 @@
 """What a project's settings say of its pipelines and pushes, as far as a token may see them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import call_or_none
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -15,7 +15,6 @@ MOST_SCHEDULES = 20
 """Schedules that are asked for their variables: one request each."""
 SWITCH = "NIGHTSHIFT"
 """The variable of a schedule that makes its pipelines a night."""
-_UNSEEN = (401, 403, 404)
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,15 @@ class CiVariable:
     scope: str
 
 
+@dataclass(frozen=True)
+class PipelineFile:
+    """The default branch's file as GitLab reads it: its ``errors``, none where it is valid, and the
+    ``merged`` YAML with all includes."""
+
+    errors: tuple[str, ...]
+    merged: str
+
+
 class CiSettings:
     """The settings of a project. Every method may raise :class:`ApiError`, and answers None where
     the token may not see, or GitLab's tier does not have, what it asks for."""
@@ -86,6 +94,15 @@ class CiSettings:
         """The project's push rule. Shown to Maintainers, on paid tiers."""
         found = self._get("push_rule")
         return PushRule.from_data(found) if isinstance(found, dict) else None
+
+    def check_pipeline_file(self) -> PipelineFile | None:
+        """What GitLab says of the default branch's file; no pipeline is made."""
+        found = self._get("ci/lint")
+        if not isinstance(found, dict) or not isinstance(found.get("valid"), bool):
+            return None
+        errors = tuple(str(each) for each in found.get("errors") or ())
+        known = () if found["valid"] else errors or ("it does not say why",)
+        return PipelineFile(known, str(found.get("merged_yaml") or ""))
 
     def list_variables(self) -> tuple[CiVariable, ...] | None:
         """The project's own variables, not its groups'. Shown to Maintainers."""
@@ -114,21 +131,12 @@ class CiSettings:
         )
 
     def _get(self, name: str) -> Any:
-        return _call_or_none(lambda: self._client.http_get(f"{self._path}/{name}"))
+        return call_or_none(lambda: self._client.http_get(f"{self._path}/{name}"))
 
     def _list(self, name: str) -> list[dict[str, Any]] | None:
         path, query = f"{self._path}/{name}", {"per_page": PAGE}
-        found = _call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
+        found = call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
         return None if found is None else [row for row in found if isinstance(row, dict)]
-
-
-def _call_or_none(ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()
-    except ApiError as error:
-        if error.status in _UNSEEN:
-            return None
-        raise
 
 
 def _read_schedule(row: Mapping[str, Any], night: bool | None) -> Schedule:

@@ -6,8 +6,9 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.ci_settings import SWITCH
+from gitlab_nightshift.gitlab.resources import ProjectFacts
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 DEVELOPER = 30
 TOKEN_SCOPES = ("api", "write_repository")
 PAGE = 100
-_UNSEEN = (401, 403, 404)
 
 
 @dataclass(frozen=True)
@@ -96,17 +96,26 @@ class ProjectSetup:
         self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
         self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
 
-    def is_job_token_allowed(self, source: str, project: int) -> bool | None:
-        """Whether jobs of the project with this id may read ``source``; None where this token does
-        not see that."""
-        path = f"{_build_path(source)}/job_token_scope/allowlist"
-        try:
-            rows = self._client.http_list(path, query_data={"per_page": PAGE}, get_all=True)
-        except ApiError as error:
-            if error.status in _UNSEEN:
-                return None
-            raise
-        return any(isinstance(row, dict) and row.get("id") == project for row in rows)
+    def is_job_token_allowed(self, source: str, project: ProjectFacts) -> bool | None:
+        """Whether jobs of the project may read ``source``, by its own name or a group's; None where
+        this token does not see that."""
+        scope = f"{_build_path(source)}/job_token_scope"
+        limits = call_or_none(lambda: self._client.http_get(scope))
+        if isinstance(limits, dict) and limits.get("inbound_enabled") is False:
+            return True
+        rows = self._list_allowed(f"{scope}/allowlist")
+        if rows is None:
+            return None
+        groups = self._list_allowed(f"{scope}/groups_allowlist") or ()
+        paths = (str(row.get("web_url")).partition("/groups/")[2] for row in groups)
+        return any(row.get("id") == project.id for row in rows) or any(
+            path and project.path.startswith(f"{path}/") for path in paths
+        )
+
+    def _list_allowed(self, path: str) -> list[dict[str, Any]] | None:
+        query = {"per_page": PAGE}
+        found = call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
+        return None if found is None else [row for row in found if isinstance(row, dict)]
 
     def allow_job_token(self, source: str, project: int) -> None:
         """Let jobs of the project with this id read ``source`` by their own token."""

@@ -13,6 +13,7 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 
 TEMPLATE = "/ci/templates/.gitlab-ci.yml"
+PROJECT_NAME = "gitlab-nightshift"
 _HEAD = """\
 # The night shift: one small, proven merge request a night, or none, with the reason. It runs where
 # a schedule, or New pipeline, sets NIGHTSHIFT = true; your other pipelines stay as they are.
@@ -57,11 +58,33 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
 
 def find_shape(text: str, name: str) -> str:
     """The input ``shape`` of the file's include of the template; "" for its default."""
+    return str(_find_inputs(text, name).get("shape", ""))
+
+
+def find_source(text: str, name: str, project: str) -> str:
+    """Where the file's include takes the program from: a project of this GitLab, or the URL of a
+    folder. ``project`` is the path of the file's own."""
+    given = str(_find_inputs(text, name).get("source", ""))
+    return given or find_usual_source(project)
+
+
+def find_usual_source(project: str) -> str:
+    """``gitlab-nightshift`` in a project's top-level group; "" for a project without one."""
+    return f"{project.split('/', maxsplit=1)[0]}/{PROJECT_NAME}" if "/" in project else ""
+
+
+def _find_inputs(text: str, name: str) -> Mapping[str, Any]:
     include = parse_config(text, name).get("include")
     for item in include if isinstance(include, list) else [include]:
-        if isinstance(item, dict) and item.get("file") == TEMPLATE:
-            return str((item.get("inputs") or {}).get("shape", ""))
-    return ""
+        if isinstance(item, dict) and is_template(item.get("file"), item.get("component")):
+            found = item.get("inputs")
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def is_template(file: object, component: object) -> bool:
+    """Whether an include of this file or component is this program's."""
+    return file == TEMPLATE or f"/{PROJECT_NAME}/" in str(component)
 
 
 def parse_config(text: str, name: str) -> dict[str, Any]:
@@ -109,7 +132,7 @@ def _find_template(include: Any) -> dict[str, Any] | None:
             found = {key.value: value for key, value in item.value}
             file = getattr(found.get("file"), "value", "")
             component = getattr(found.get("component"), "value", "")
-            if str(file) == TEMPLATE or "/gitlab-nightshift/" in str(component):
+            if is_template(file, component):
                 return found
     return None
 

@@ -107,7 +107,7 @@ def _plan_model_key(
 
 def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
     here, source = project.facts, wanted.source
-    allowed = source == here.path or project.setup.is_job_token_allowed(source, here.id)
+    allowed = source == here.path or project.setup.is_job_token_allowed(source, here)
     if allowed:
         return SetupStep("job token", f"jobs may fetch the program from {source}")
     where = f"{source}: Settings > CI/CD > Job token permissions"

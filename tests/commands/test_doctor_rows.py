@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
+from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from tests.gateway.test_model_probe import endpoint
+from tests.support.setup_endpoints import add_setup
 from tests.support.world import BOT_TOKEN, SECRETS, World, world
 
 OWNER = "glpat-TheMaintainersToken01"
-INCLUDE = {".gitlab-ci.yml": "include: {project: g/gitlab-nightshift, file: /ci/t.yml}\n"}
+INCLUDE = {".gitlab-ci.yml": f"include: {{project: g/gitlab-nightshift, file: {TEMPLATE}}}\n"}
 FILES = {"Makefile": "test:\n\ttrue\n", "shop.py": "PRICE = 1\n", **INCLUDE}
 
 
@@ -29,10 +31,14 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         shop.project.schedules.append(StandinSchedule(1, owner, "Night"))
         kept = {"protected": False, "masked": True, "environment_scope": "nightshift"}
         shop.project.variables.append({"key": "GITLAB_TOKEN", **kept})
-        rows, whole = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url)
+        image = {"CI_JOB_IMAGE": "python:3"}
+        rows, whole = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url, **image)
         assert rows["GitLab"][0] == rows["schedule"][0] == rows["variables"][0] == "ok"
         assert rows["push rule"] == ("ok", "nothing in it refuses what a night pushes")
         assert rows["pipeline file"][0] == rows["proof"][0] == rows["agent"][0] == "ok"
+        assert rows["pipeline"][0] == rows["CA"][0] == "ok"
+        assert ", Maintainer, scopes " in rows["GitLab"][1]
+        assert rows["image"] == ("ok", "python:3 has true")
         assert rows["model"][0] == "ok"
         assert whole["verdict"].startswith("A night would start here")
 
@@ -64,8 +70,47 @@ def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
         assert whole["verdict"].startswith("A night would fail here: 3 to mend")
 
 
+def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
+    excluding = "workflow: {rules: [{if: $CI_COMMIT_TAG}]}\n"
+    unsure = "workflow: {rules: [{if: $TEAM}]}\n"
+    for number, (text, state, why) in enumerate(
+        (
+            (excluding, "fail", "lets no schedule's pipeline begin: add to its rules"),
+            ("build: {stage: test}\n", "fail", "invalid: jobs:build config should implement"),
+            ("", "fail", "invalid: Please provide content of .gitlab-ci.yml: mend it"),
+            (unsure, "not known", "as it asks for other variables"),
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with world(folder, files={**FILES, ".gitlab-ci.yml": text}) as shop:
+            rows, whole = examine(shop)
+            assert rows["pipeline"][0] == state and why in rows["pipeline"][1]
+            assert state != "fail" or whole["exit_status"] == 2
+
+
+def test_a_job_token_that_may_not_fetch_the_program(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop:
+        made = add_setup(shop.gitlab)
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
+
+        def look() -> tuple[str, str]:
+            return examine(shop, GITLAB_TOKEN=OWNER)[0]["job token"]
+
+        assert look()[0] == "not known", "the project that published it is not there"
+        shop.gitlab.add_project("acme/gitlab-nightshift")
+        state, why = look()
+        assert state == "warn" and "allow acme/shop in acme/gitlab-nightshift: Settings" in why
+        made.allowed_groups.append("acme")
+        assert look()[0] == "ok"
+        made.allowed_groups.clear()
+        made.limits_job_tokens = False
+        assert look()[0] == "ok"
+
+
 def test_a_token_that_is_refused_ends_what_is_asked_of_gitlab(tmp_path: Path) -> None:
-    with world(tmp_path) as shop, endpoint(404) as (url, _):
+    files = {".gitlab-ci.yml": "unit: {script: [make]}\n"}
+    with world(tmp_path, files=files) as shop, endpoint(404) as (url, _):
         rows, whole = examine(shop, GITLAB_TOKEN="glpat-wrong", ANTHROPIC_BASE_URL=url)
         assert rows["GitLab"][0] == "fail"
         assert "schedule" not in rows

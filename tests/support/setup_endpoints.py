@@ -33,6 +33,8 @@ class ProjectSettings:
     revoked: list[str] = field(default_factory=list)
     allowed: dict[str, list[int]] = field(default_factory=dict)
     secrets: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    allowed_groups: list[str] = field(default_factory=list)
+    limits_job_tokens: bool = True
 
     def create_token(self, call: StandinCall) -> StandinAnswer:
         asked = require_fields(call.request.body, "name", "scopes", "expires_at")
@@ -59,6 +61,14 @@ class ProjectSettings:
         rows = self.allowed.setdefault(call.project.path, [])
         return build_page(call, rows, lambda each: {"id": each})
 
+    def show_scope(self, call: StandinCall) -> StandinAnswer:
+        shown = {"inbound_enabled": self.limits_job_tokens, "outbound_enabled": False}
+        return StandinAnswer(200, shown)
+
+    def list_groups(self, call: StandinCall) -> StandinAnswer:
+        url = f"{call.state.url}/groups"
+        return build_page(call, self.allowed_groups, lambda path: {"web_url": f"{url}/{path}"})
+
     def allow(self, call: StandinCall) -> StandinAnswer:
         target = require_fields(call.request.body, "target_project_id")["target_project_id"]
         self.allowed.setdefault(call.project.path, []).append(target)
@@ -69,7 +79,8 @@ class ProjectSettings:
 def add_setup(gitlab: Standin) -> ProjectSettings:
     """The endpoints, and what they were told."""
     made = ProjectSettings()
-    token, allow = f"{PROJECT}/access_tokens", f"{PROJECT}/job_token_scope/allowlist"
+    token, scope = f"{PROJECT}/access_tokens", f"{PROJECT}/job_token_scope"
+    allow = f"{scope}/allowlist"
     schedules = f"{PROJECT}/pipeline_schedules"
     one = f"{schedules}/{{schedule}}"
     commits = f"{PROJECT}/repository/commits"
@@ -77,7 +88,9 @@ def add_setup(gitlab: Standin) -> ProjectSettings:
         Endpoint("POST", token, made.create_token, MAINTAINER, WRITE),
         Endpoint("DELETE", f"{token}/{{token}}", made.revoke_token, MAINTAINER, WRITE),
         Endpoint("POST", f"{PROJECT}/variables", made.create_variable, MAINTAINER, WRITE),
+        Endpoint("GET", scope, made.show_scope, MAINTAINER),
         Endpoint("GET", allow, made.list_allowed, MAINTAINER),
+        Endpoint("GET", f"{scope}/groups_allowlist", made.list_groups, MAINTAINER),
         Endpoint("POST", allow, made.allow, MAINTAINER, WRITE),
         Endpoint("POST", schedules, _create_schedule, DEVELOPER, WRITE),
         Endpoint("POST", f"{one}/variables", _set_variable, DEVELOPER, WRITE),

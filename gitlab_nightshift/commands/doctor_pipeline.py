@@ -1,0 +1,67 @@
+"""What ``nightshift doctor`` asks GitLab of the night's pipeline: does it begin, and may its jobs
+fetch this program."""
+
+from collections.abc import Iterator
+
+from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.onboarding.ci_file import find_source, parse_config
+from gitlab_nightshift.onboarding.scheduled_jobs import find_scheduled_jobs
+from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.session import Session
+
+MOST_ERRORS = 3
+
+
+def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]:
+    """Whether GitLab takes the default branch's file, and lets a schedule's pipeline begin."""
+    branch = project.facts.default_branch
+    name = f"{session.job.ci_config_path} of {branch}"
+    found = project.ci_settings.check_pipeline_file()
+    if found is None:
+        text = f"this token may not ask GitLab whether {name} is valid"
+        yield DoctorRow("pipeline", "not known", text)
+        return
+    if found.errors:
+        why = "; ".join(found.errors[:MOST_ERRORS])
+        text = f"no pipeline begins, as GitLab finds {name} invalid: {why}: mend it"
+        yield refuse("pipeline", build_config_error(text))
+        return
+    config = parse_config(found.merged, name)
+    yield _judge_workflow(find_scheduled_jobs(config, branch).excluded, name)
+
+
+def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
+    if excluded:
+        text = (
+            f"the workflow of {name} lets no schedule's pipeline begin: add to its rules"
+            ' - if: $CI_PIPELINE_SOURCE == "schedule"'
+        )
+        return refuse("pipeline", build_config_error(text))
+    if excluded is None:
+        text = f"{name} is valid; whether its workflow lets a schedule's pipeline begin is not seen"
+        return DoctorRow("pipeline", "not known", f"{text}, as it asks for other variables")
+    return DoctorRow("pipeline", "ok", f"GitLab finds {name} valid, and schedules may start it")
+
+
+def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow]:
+    """Whether jobs may fetch this program from where the template takes it."""
+    name, here = session.job.ci_config_path, project.facts
+    data = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
+    source = find_source(data.decode(errors="replace"), name, here.path)
+    if not source or "://" in source:
+        yield DoctorRow("job token", "ok", f"not needed: the program comes from {source or name}")
+        return
+    source = source.replace("$CI_PROJECT_ROOT_NAMESPACE", here.path.split("/")[0])
+    allowed = source == here.path or project.setup.is_job_token_allowed(source, here)
+    where = f"{source}: Settings > CI/CD > Job token permissions"
+    if allowed is None:
+        text = f"only Maintainers of {source} see whether jobs may fetch the program: {where}"
+        yield DoctorRow("job token", "not known", text)
+    elif not allowed:
+        text = f"jobs may not fetch the program from {source}: allow {here.path} in {where}"
+        yield DoctorRow("job token", "warn", text)
+    else:
+        text = f"jobs may fetch the program from {source}, where the schedule's owner may read it"
+        yield DoctorRow("job token", "ok", text)
