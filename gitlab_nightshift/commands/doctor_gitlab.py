@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.commands.doctor_pipeline import describe_job_token, describe_pipeline
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
+from gitlab_nightshift.commands.doctor_variables import TOKEN, describe_variables
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab import Project
-from gitlab_nightshift.gitlab.ci_settings import CiVariable, Schedule
+from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.plan.preflight import (
     check_expiry,
     check_protection,
@@ -21,14 +22,11 @@ from gitlab_nightshift.publish.merge_request import apply_commit_template
 from gitlab_nightshift.publishing import build_missing_token_error
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import CommitIdentity
-from gitlab_nightshift.secret_texts import is_secret_name
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 
-TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 ROLES = {40: "Maintainer", 50: "Owner"}
 A_NIGHT = timedelta(days=1)
-MOST_NAMES = 5
 
 
 def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
@@ -54,7 +52,7 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     yield from try_rows("pipeline", lambda: describe_pipeline(session, known))
     yield from try_rows("job token", lambda: describe_job_token(session, known))
     yield from try_rows("schedule", lambda: _describe_schedules(known))
-    yield from try_rows("variables", lambda: _describe_variables(known))
+    yield from try_rows("variables", lambda: describe_variables(session, known))
 
 
 def _describe_access(session: Session, project: Project) -> DoctorRow:
@@ -158,41 +156,3 @@ def _describe_night(schedule: Schedule) -> DoctorRow:
         )
         return refuse("schedule", build_config_error(text))
     return DoctorRow("schedule", "ok", f"{name}, on {schedule.ref}, of @{schedule.owner}")
-
-
-def _describe_variables(project: Project) -> Iterator[DoctorRow]:
-    found = project.ci_settings.list_variables()
-    if found is None:
-        text = "this token may not read them (Maintainers may), so what branches get is not seen"
-        yield DoctorRow("variables", "not known", text)
-        return
-    for each in found:
-        if each.key == TOKEN:
-            yield _describe_token_variable(each)
-    exposed = [each.key for each in found if each.key != TOKEN and _is_exposed(each)]
-    if exposed:
-        more = f" and {len(exposed) - MOST_NAMES} more" if len(exposed) > MOST_NAMES else ""
-        text = (
-            f"{', '.join(exposed[:MOST_NAMES])}{more}: a pipeline of any branch gets these, also"
-            " of the night's, whose code an agent wrote: protect them, or scope them to an"
-            " environment"
-        )
-        yield DoctorRow("variables", "warn", text)
-    else:
-        yield DoctorRow("variables", "ok", "no secret of the project reaches unprotected branches")
-
-
-def _is_exposed(variable: CiVariable) -> bool:
-    return is_secret_name(variable.key) and not variable.protected and variable.scope == "*"
-
-
-def _describe_token_variable(variable: CiVariable) -> DoctorRow:
-    if not variable.masked:
-        return DoctorRow("variables", "warn", f"{TOKEN} is not masked: mask it")
-    if not variable.protected and variable.scope == "*":
-        text = (
-            f"{TOKEN} reaches every branch, also the night's, whose code an agent wrote: protect"
-            " it, or scope it to the environment nightshift"
-        )
-        return DoctorRow("variables", "warn", text)
-    return DoctorRow("variables", "ok", f"{TOKEN} is masked, and kept from the night's branches")

@@ -183,7 +183,8 @@ class StandinProject:
     """A project with its bare repository. ``protected_branches`` are names and wildcards,
     ``members`` the roles of users by their ids, ``pipeline_jobs`` the jobs of a new pipeline and
     their first status, ``variables_role`` who may give it variables (50: nobody here).
-    ``variables`` are the project's own as the API shows them, ``push_rule`` likewise."""
+    ``variables`` are the project's own as REST shows them, ``push_rule`` likewise,
+    ``inherited_variables`` those of its groups as GraphQL does."""
 
     id: int
     path: str
@@ -204,6 +205,7 @@ class StandinProject:
     approval_rules: list[dict[str, Any]] = field(default_factory=list)
     schedules: list["StandinSchedule"] = field(default_factory=list)
     variables: list[dict[str, Any]] = field(default_factory=list)
+    inherited_variables: list[dict[str, Any]] = field(default_factory=list)
     push_rule: dict[str, Any] = field(default_factory=dict)
     archived: bool = False
     merge_requests_enabled: bool = True

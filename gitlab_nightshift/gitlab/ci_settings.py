@@ -5,12 +5,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import call_or_none
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 PAGE = 100
+_INHERITED = """
+query($project: ID!) { project(fullPath: $project) { inheritedCiVariables(first: 100) { nodes {
+  key protected masked environmentScope groupName } } } }
+"""
 MOST_SCHEDULES = 20
 """Schedules that are asked for their variables: one request each."""
 SWITCH = "NIGHTSHIFT"
@@ -55,12 +59,14 @@ class PushRule:
 
 @dataclass(frozen=True)
 class CiVariable:
-    """A variable of the project, without its value; ``scope`` is a pattern of environments."""
+    """A variable, without its value; ``scope`` is a pattern of environments, ``group`` the name of
+    the group that it is inherited from, "" for the project's own."""
 
     key: str
     protected: bool
     masked: bool
     scope: str
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class CiSettings:
         return PipelineFile(known, str(found.get("merged_yaml") or ""))
 
     def list_variables(self) -> tuple[CiVariable, ...] | None:
-        """The project's own variables, not its groups'. Shown to Maintainers."""
+        """The project's own variables. Shown to Maintainers."""
         rows = self._list("variables")
         if rows is None:
             return None
@@ -118,6 +124,16 @@ class CiSettings:
             )
             for row in rows
         )
+
+    def list_inherited_variables(self, path: str) -> tuple[CiVariable, ...] | None:
+        """Those of the groups of the project with this path. REST shows them to a group's Owners
+        alone, GraphQL to the project's Maintainers."""
+        try:
+            answer = self._client.send_query(_INHERITED, {"project": path})
+            nodes = answer["project"]["inheritedCiVariables"]["nodes"]
+            return tuple(_read_inherited(node) for node in nodes)
+        except (ApiError, TypeError, KeyError):
+            return None
 
     def _find_switch(self, row: Mapping[str, Any]) -> bool | None:
         """Whether the schedule's own variables make it a night: its owner and Maintainers see."""
@@ -137,6 +153,16 @@ class CiSettings:
         path, query = f"{self._path}/{name}", {"per_page": PAGE}
         found = call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
         return None if found is None else [row for row in found if isinstance(row, dict)]
+
+
+def _read_inherited(node: Mapping[str, Any]) -> CiVariable:
+    return CiVariable(
+        str(node["key"]),
+        bool(node["protected"]),
+        bool(node["masked"]),
+        str(node["environmentScope"] or "*"),
+        str(node["groupName"]),
+    )
 
 
 def _read_schedule(row: Mapping[str, Any], night: bool | None) -> Schedule:

@@ -108,6 +108,39 @@ def test_a_job_token_that_may_not_fetch_the_program(tmp_path: Path) -> None:
         assert look()[0] == "ok"
 
 
+def test_what_nights_and_other_branches_get(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop:
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
+        state = {"protected": False, "masked": True}
+        group = {**state, "environmentScope": "*", "groupName": "acme"}
+
+        def look() -> list[tuple[str, str]]:
+            done = shop.nightshift("doctor", "--json", GITLAB_TOKEN=OWNER)
+            rows = json.loads(done.stdout)["rows"]
+            return [(row["state"], row["text"]) for row in rows if row["name"] == "variables"]
+
+        [(missing, why), (kept, _)] = look()
+        assert (missing, kept) == ("warn", "ok")
+        assert why.startswith("there is no GITLAB_TOKEN in the project or its groups")
+
+        inherited = shop.project.inherited_variables
+        inherited += [{"key": key, **group} for key in ("GITLAB_TOKEN", "DEPLOY_KEY", "GREETING")]
+        [(_, everywhere), (_, exposed)] = look()
+        assert everywhere.startswith("GITLAB_TOKEN of acme reaches every branch")
+        assert exposed.startswith("DEPLOY_KEY of acme: a pipeline of any branch gets these")
+
+        own = {"key": "GITLAB_TOKEN", **state, "environment_scope": "production"}
+        shop.project.variables.append(own)
+        assert look()[0][1].startswith("GITLAB_TOKEN is for the environment production, and no")
+        own |= {"environment_scope": "nightshift*", "protected": True}
+        assert look()[0] == ("ok", "GITLAB_TOKEN is masked, and kept from the night's branches")
+        shop.project.protected_branches.clear()
+        assert look()[0][1].startswith("GITLAB_TOKEN is protected and the branch main is not")
+
+        shop.gitlab.fail_next("POST", "graphql", 404, {"message": "404"}, times=9)
+        assert ("not known", "this GitLab does not show those of its groups") in look()
+
+
 def test_a_token_that_is_refused_ends_what_is_asked_of_gitlab(tmp_path: Path) -> None:
     files = {".gitlab-ci.yml": "unit: {script: [make]}\n"}
     with world(tmp_path, files=files) as shop, endpoint(404) as (url, _):

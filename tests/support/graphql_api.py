@@ -8,6 +8,7 @@ from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_proje
 from gitlab_nightshift.demo.standin_comments import StandinNote
 from gitlab_nightshift.demo.standin_merge_requests import read_merge_request_diffs
 from gitlab_nightshift.demo.standin_state import (
+    MAINTAINER,
     StandinAnswer,
     StandinMergeRequest,
     StandinProject,
@@ -21,7 +22,12 @@ LARGEST_PAGE = 100
 SCHEMA = """
 type Query { project(fullPath: ID!): Project }
 type Project {
+  inheritedCiVariables(first: Int): InheritedCiVariableConnection
   mergeRequests(iids: [String!], first: Int, last: Int): MergeRequestConnection
+}
+type InheritedCiVariableConnection { nodes: [InheritedCiVariable] }
+type InheritedCiVariable {
+  key: String protected: Boolean masked: Boolean environmentScope: String groupName: String
 }
 type MergeRequestConnection { nodes: [MergeRequest] }
 type MergeRequest {
@@ -60,7 +66,11 @@ def answer_query(call: StandinCall) -> StandinAnswer:
             size = min(first, LARGEST_PAGE)
             return {"nodes": [_show_merge_request(found, each) for each in listed[:size]]}
 
-        return {"mergeRequests": list_nodes}
+        def list_inherited(_info: Any, first: int = LARGEST_PAGE) -> dict[str, Any] | None:
+            seen = call.caller.access_level >= MAINTAINER
+            return {"nodes": found.inherited_variables[:first]} if seen else None
+
+        return {"mergeRequests": list_nodes, "inheritedCiVariables": list_inherited}
 
     result = graphql_sync(
         _build_schema(),
