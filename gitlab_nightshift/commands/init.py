@@ -32,7 +32,7 @@ def register(commands: "options.Commands") -> None:
         "--gitlab",
         action="store_true",
         help="also set up the project in GitLab, with a Maintainer's GITLAB_TOKEN: token, variable,"
-        " job token, schedule; what is there already is left",
+        " job token, schedule, labels; what is there already is left",
     )
     parser.add_argument(
         "--merge-request",

@@ -16,6 +16,7 @@ from gitlab_nightshift.onboarding.onboarding_request import (
     open_onboarding,
     render_description,
 )
+from gitlab_nightshift.publish.merge_request import list_usual_labels
 from gitlab_nightshift.publishing import build_missing_token_error, read_checkout_facts
 from gitlab_nightshift.session import Session
 
@@ -68,6 +69,7 @@ def _build_request(examined: ProjectExamination) -> SetupRequest:
         timezone=session.settings.timezone,
         today=datetime.now(UTC).date(),
         model_key=(key, session.env.get(key, "")),
+        labels=list_usual_labels(session.settings),
     )
 
 

@@ -122,6 +122,12 @@ class ProjectSetup:
         path = f"{_build_path(source)}/job_token_scope/allowlist"
         self._client.http_post(path, post_data={"target_project_id": project})
 
+    def list_labels(self) -> frozenset[str]:
+        """The names of the project's labels, and of its groups'."""
+        query = {"per_page": PAGE}
+        rows = self._client.http_list(f"{self._path}/labels", query_data=query, get_all=True)
+        return frozenset(str(row.get("name")) for row in rows if isinstance(row, dict))
+
     def commit_files(
         self, branch: str, start: str, message: str, files: Mapping[str, tuple[str, bool]]
     ) -> None:

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from gitlab_nightshift.gitlab import ApiError, Project
 from gitlab_nightshift.gitlab.ci_settings import CiVariable
 from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
+from gitlab_nightshift.gitlab.resources import Label
 from gitlab_nightshift.job import MODEL_KEYS
 
 TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
@@ -20,7 +21,7 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 @dataclass(frozen=True)
 class SetupRequest:
     """What is wanted: the ``scope`` of GITLAB_TOKEN, the model's key to store ("" for none), where
-    the program comes from, and when nights are."""
+    the program comes from, when nights are, and what their merge requests are labelled."""
 
     scope: str
     source: str
@@ -29,6 +30,7 @@ class SetupRequest:
     timezone: str
     today: date
     model_key: tuple[str, str] = ("", "")
+    labels: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def list_steps(project: Project, wanted: SetupRequest) -> Iterator[SetupStep]:
     yield _plan_model_key(project, wanted, variables)
     yield _plan_job_token(project, wanted)
     yield _plan_schedule(project, wanted)
+    yield _plan_labels(project, wanted)
 
 
 def _plan_token(
@@ -135,6 +138,18 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
 
     text = f"make the schedule {NAME}: {cron} ({wanted.timezone}) on {wanted.branch}"
     return SetupStep("schedule", f"{text}, with NIGHTSHIFT = true", carry_out)
+
+
+def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:
+    there = project.setup.list_labels()
+    missing = [each for each in wanted.labels if each.name not in there]
+    if not missing:
+        return SetupStep("labels", "those of the merge requests are there")
+
+    def carry_out() -> str:
+        return "; ".join(project.ensure_labels(missing))
+
+    return SetupStep("labels", f"make {', '.join(each.name for each in missing)}", carry_out)
 
 
 def build_days(days: tuple[str, ...]) -> str:

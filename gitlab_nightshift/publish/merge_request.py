@@ -100,6 +100,13 @@ def list_labels(proposal: Proposal, settings: Settings) -> tuple[Label, ...]:
     return tuple(_build_label(name) for name in dict.fromkeys(wanted))
 
 
+def list_usual_labels(settings: Settings) -> tuple[Label, ...]:
+    """All that the nights of a week may give to their merge requests."""
+    categories = (NIGHT_LABEL, *settings.category_schedule.values())
+    wanted = categories if settings.labels is None else settings.labels
+    return tuple(_build_label(name) for name in dict.fromkeys(wanted))
+
+
 def _build_label(name: str) -> Label:
     if name == NIGHT_LABEL:
         return Label(name, MAIN_COLOR, "Opened by the night shift: small, proven improvements")

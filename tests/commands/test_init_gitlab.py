@@ -63,10 +63,15 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
         [night] = shop.project.schedules
         assert (night.active, dict(night.variables)) == (True, {"NIGHTSHIFT": "true"})
 
+        labels = ["docs", "night-shift", "performance", "refactoring", "security", "tests"]
+        assert sorted(label.name for label in shop.project.labels) == labels
+
         again = init(shop, *ALL)
         assert again.exit_status == 0
         assert len(shop.merge_requests) == len(made.tokens) == len(shop.project.schedules) == 1
         assert "GITLAB_TOKEN is there" in again.stdout and "Night shift is there" in again.stdout
+        assert "labels       those of the merge requests are there\n" in again.stdout
+        assert len(shop.project.labels) == len(labels)
 
 
 def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
@@ -75,7 +80,9 @@ def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
         assert done.exit_status == 0, done.stderr
         assert "make a project access token (Developer" in done.stdout
         assert "would open   a merge request:" in done.stdout
+        assert "labels       make night-shift, tests, " in done.stdout
         assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
+        assert shop.project.labels == []
         assert git(shop.checkout, "status", "--porcelain") == ""
 
 
