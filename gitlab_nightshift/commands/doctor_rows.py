@@ -11,9 +11,10 @@ from gitlab_nightshift.commands.doctor_report import describe_verdict
 from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
 from gitlab_nightshift.commands.examination import examine
 from gitlab_nightshift.report.job_log import format_line
+from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.session import open_run
+from gitlab_nightshift.session import Session, open_run
 
 WIDTH = 1000
 _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not known": "36"}
@@ -32,8 +33,17 @@ def examine_night(call: Invocation) -> Iterator[DoctorRow]:
 def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
     with open_run(call) as session:
         yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
-        yield from list_gitlab_rows(session)
-        yield from list_checkout_rows(session)
+        empty = list(try_rows("history", lambda: _require_commit(session)))
+        yield from empty
+        if not empty:
+            yield from list_gitlab_rows(session)
+            yield from list_checkout_rows(session)
+
+
+def _require_commit(session: Session) -> Iterator[DoctorRow]:
+    """No rows; raise ``E_CONFIG`` for an empty project, of which nothing else can be told."""
+    git_verbs.read_head(session.git, session.checkout)
+    return iter(())
 
 
 def _examine_sandbox(call: Invocation) -> DoctorRow:

@@ -25,6 +25,7 @@ from gitlab_nightshift.onboarding.ci_file import (
     TemplateInclude,
     add_include,
     find_usual_source,
+    find_version,
     parse_config,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
@@ -77,6 +78,8 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
         path = session.checkout / name
         return path.read_bytes() if path.is_file() and not path.is_symlink() else None
 
+    if request.merge_request:
+        git_verbs.read_head(session.git, session.checkout)  # an empty project has nothing to merge
     files = git_verbs.list_tracked_files(session.git, session.checkout)
     there = BuildFiles(files, read, lambda path: (session.checkout / path).exists())
     return ProjectExamination(session, request, there)
@@ -160,9 +163,20 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     )
     text = add_include(before or "", wanted, name)
     examined.files.append(NewFile(name, text, before))
+    yield from _describe_version(before or "", text, name)
     yield from _describe_jobs(find_scheduled_jobs(config, examined.branch), name)
     if "include" in config:
         yield format_line("not known", f"jobs of what {name} includes: they are not looked at here")
+
+
+def _describe_version(before: str, text: str, name: str) -> Iterator[str]:
+    """What becomes of an include of an older version that was there."""
+    (old, _), (new, pinned) = find_version(before, name), find_version(text, name)
+    if old and old != new:
+        yield format_line("version", f"{old} of the include in {name} becomes {new}")
+    if pinned and pinned.partition("@")[0] != __version__:
+        text = f"the input version of the include in {name} pins {pinned}: set {__version__}"
+        yield format_line("look at", text)
 
 
 def _describe_jobs(jobs: ScheduledJobs, name: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
+from gitlab_nightshift.commands.doctor_pipeline import MOST_ERRORS
 from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import build_config_error
@@ -37,6 +38,7 @@ def open_for_setup(session: Session, model_key: str) -> Project:
     project = find_project(session)
     if project is None:
         raise build_missing_token_error()
+    project.check_access()
     if project.ci_settings.list_variables() is None:
         text = f"GITLAB_TOKEN is no Maintainer's: to set up {project.facts.path} takes one"
         raise build_config_error(f"{text}, with the scope api")
@@ -45,6 +47,7 @@ def open_for_setup(session: Session, model_key: str) -> Project:
 
 def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[str]:
     """The lines of the steps; the merge request is the last. Raises NightshiftError."""
+    yield from _check_pipeline(examined, project)
     to_do: list[str] = []
     for step in list_steps(project, _build_request(examined)):
         left = step.text if step.by_hand else ""
@@ -56,6 +59,19 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
             to_do.append(f"{step.name}: {left}")
     if examined.request.merge_request:
         yield from _open_request(examined, project, to_do)
+
+
+def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[str]:
+    """Raise ``E_CONFIG`` where GitLab would take the file for invalid, before it is set up."""
+    file = examined.files[-1]
+    found = project.ci_settings.check_pipeline_text(file.text)
+    if found is None:
+        yield format_line("not known", f"whether GitLab finds {file.name} valid as it will be")
+        return
+    if found.errors:
+        why = "; ".join(found.errors[:MOST_ERRORS])
+        raise build_config_error(f"GitLab would find {file.name} invalid: {why}")
+    yield format_line("pipeline", f"GitLab finds {file.name} valid as it will be")
 
 
 def _build_request(examined: ProjectExamination) -> SetupRequest:

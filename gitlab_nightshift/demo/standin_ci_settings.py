@@ -1,6 +1,6 @@
 """The stand-in's settings of pipelines and pushes: schedules, variables, push rules."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,9 @@ from gitlab_nightshift.demo.standin_api import (
     check_filters,
 )
 from gitlab_nightshift.demo.standin_json import build_user_json
-from gitlab_nightshift.demo.standin_repository import read_blob
 from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, StandinAnswer, User
 
 PROJECT = "projects/{id}"
-_NO_JOBS = ("include", "workflow", "default", "variables")
 
 
 @dataclass
@@ -66,34 +64,6 @@ def _list_variables(call: StandinCall) -> StandinAnswer:
     return build_page(call, call.project.variables, lambda each: each)
 
 
-def _check_file(call: StandinCall) -> StandinAnswer:
-    """The default branch's file, without what it includes."""
-    check_filters(call.request)
-    project = call.project
-    data = read_blob(project.git, project.bare_repository, project.default_branch, ".gitlab-ci.yml")
-    errors = list(_find_errors(data or b""))
-    merged = None if errors else (data or b"").decode()
-    shown = {"valid": not errors, "errors": errors, "warnings": [], "merged_yaml": merged}
-    return StandinAnswer(200, shown)
-
-
-def _find_errors(data: bytes) -> Iterator[str]:
-    import yaml
-
-    if not data.strip():
-        yield "Please provide content of .gitlab-ci.yml"
-        return
-    try:
-        jobs = yaml.safe_load(data)
-    except yaml.YAMLError:
-        yield "Invalid configuration format"
-        return
-    for name, job in jobs.items():
-        known = name in _NO_JOBS or not isinstance(job, dict)
-        if not known and not job.keys() & {"script", "run", "trigger", "extends"}:
-            yield f"jobs:{name} config should implement the script:, run:, or trigger: keyword"
-
-
 def _show_push_rule(call: StandinCall) -> StandinAnswer:
     """Without a paid tier there is no such address."""
     if not call.state.paid_tier:
@@ -104,7 +74,6 @@ def _show_push_rule(call: StandinCall) -> StandinAnswer:
 ENDPOINTS = (
     Endpoint("GET", f"{PROJECT}/pipeline_schedules", _list_schedules, DEVELOPER),
     Endpoint("GET", f"{PROJECT}/pipeline_schedules/{{schedule}}", _show_schedule, DEVELOPER),
-    Endpoint("GET", f"{PROJECT}/ci/lint", _check_file, DEVELOPER),
     Endpoint("GET", f"{PROJECT}/variables", _list_variables, MAINTAINER),
     Endpoint("GET", f"{PROJECT}/push_rule", _show_push_rule, MAINTAINER),
 )

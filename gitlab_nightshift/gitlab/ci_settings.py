@@ -103,12 +103,13 @@ class CiSettings:
 
     def check_pipeline_file(self) -> PipelineFile | None:
         """What GitLab says of the default branch's file; no pipeline is made."""
-        found = self._get("ci/lint")
-        if not isinstance(found, dict) or not isinstance(found.get("valid"), bool):
-            return None
-        errors = tuple(str(each) for each in found.get("errors") or ())
-        known = () if found["valid"] else errors or ("it does not say why",)
-        return PipelineFile(known, str(found.get("merged_yaml") or ""))
+        return _read_pipeline_file(self._get("ci/lint"))
+
+    def check_pipeline_text(self, text: str) -> PipelineFile | None:
+        """The same, of a file that the default branch does not have yet."""
+        path, data = f"{self._path}/ci/lint", {"content": text}
+        found = call_or_none(lambda: self._client.http_post(path, post_data=data))
+        return _read_pipeline_file(found)
 
     def list_variables(self) -> tuple[CiVariable, ...] | None:
         """The project's own variables. Shown to Maintainers."""
@@ -153,6 +154,14 @@ class CiSettings:
         path, query = f"{self._path}/{name}", {"per_page": PAGE}
         found = call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
         return None if found is None else [row for row in found if isinstance(row, dict)]
+
+
+def _read_pipeline_file(found: object) -> PipelineFile | None:
+    if not isinstance(found, dict) or not isinstance(found.get("valid"), bool):
+        return None
+    errors = tuple(str(each) for each in found.get("errors") or ())
+    known = () if found["valid"] else errors or ("it does not say why",)
+    return PipelineFile(known, str(found.get("merged_yaml") or ""))
 
 
 def _read_inherited(node: Mapping[str, Any]) -> CiVariable:

@@ -73,12 +73,24 @@ def find_usual_source(project: str) -> str:
     return f"{project.split('/', maxsplit=1)[0]}/{PROJECT_NAME}" if "/" in project else ""
 
 
+def find_version(text: str, name: str) -> tuple[str, str]:
+    """What the file's include names, such as ``v0.1.0``, and the version that its input pins; ""
+    where it does not."""
+    item = _find_include(text, name)
+    _, _, version = str(item.get("component", "")).rpartition("@")
+    return str(item.get("ref", version)), str(_find_inputs(text, name).get("version", ""))
+
+
 def _find_inputs(text: str, name: str) -> Mapping[str, Any]:
+    found = _find_include(text, name).get("inputs")
+    return found if isinstance(found, dict) else {}
+
+
+def _find_include(text: str, name: str) -> Mapping[str, Any]:
     include = parse_config(text, name).get("include")
     for item in include if isinstance(include, list) else [include]:
         if isinstance(item, dict) and is_template(item.get("file"), item.get("component")):
-            found = item.get("inputs")
-            return found if isinstance(found, dict) else {}
+            return item
     return {}
 
 
@@ -138,11 +150,18 @@ def _find_template(include: Any) -> dict[str, Any] | None:
 
 
 def _renew_version(text: str, there: Mapping[str, Any], wanted: TemplateInclude) -> str:
-    """Another version, where the include names one that is older."""
-    node = there.get("ref")
-    if node is None or not re.fullmatch(r"v\d+(\.\d+)*", node.value) or node.value == wanted.ref:
+    """The new version, where the include names an older one: a branch or a commit is left."""
+    node = there.get("ref") or there.get("component")
+    found = re.search(r"(?:^v|@)(\d+(?:\.\d+)*)$", str(getattr(node, "value", "")))
+    if node is None or not found or _split_version(found[1]) >= _split_version(wanted.ref):
         return text
-    return text[: node.start_mark.index] + wanted.ref + text[node.end_mark.index :]
+    start, end = node.start_mark.index, node.end_mark.index
+    before, _, after = text[start:end].rpartition(found[1])
+    return f"{text[:start]}{before}{wanted.ref.removeprefix('v')}{after}{text[end:]}"
+
+
+def _split_version(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)[:3]]
 
 
 def _append(text: str, block: str) -> str:

@@ -3,6 +3,8 @@
 import stat
 from pathlib import Path
 
+from gitlab_nightshift import __version__
+from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from tests.support.world import git, world
 
 TEST = "test:\n\tpython3 -c 'import shop'\n"
@@ -65,6 +67,20 @@ def test_the_parts_of_a_monorepo_are_named(tmp_path: Path) -> None:
         assert "builds of its own in api, web: name a test command for each" in done.stdout
 
 
+def test_an_older_version_is_renewed_and_said(tmp_path: Path) -> None:
+    older = (
+        "include:\n  - project: acme/gitlab-nightshift\n    ref: v0.0.9 # pinned\n"
+        f"    file: {TEMPLATE}\n    inputs: {{version: 0.0.9}}\n"
+    )
+    with world(tmp_path, files={**FILES, ".gitlab-ci.yml": older}) as shop:
+        done = shop.nightshift("init")
+        assert done.exit_status == 0, done.stderr
+        assert f"v0.0.9 of the include in .gitlab-ci.yml becomes v{__version__}\n" in done.stdout
+        assert f"pins 0.0.9: set {__version__}\n" in done.stdout
+        pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
+        assert pipeline == older.replace("ref: v0.0.9", f"ref: v{__version__}")
+
+
 def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
     for number, (text, args, why) in enumerate(
         [
@@ -93,3 +109,13 @@ def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
         assert "no command is known that would test this project" in done.stdout
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
         assert pipeline.startswith("# The night shift: ") and "inputs" not in pipeline
+
+        git(shop.checkout, "checkout", "-q", "--orphan", "none")
+        git(shop.checkout, "rm", "-rfq", "--cached", ".")
+        (shop.checkout / "nightshift.yaml").unlink()
+        for command, where in (("init", "stderr"), ("doctor", "stdout")):
+            args = ("--merge-request",) if command == "init" else ()
+            done = shop.nightshift(command, *args)
+            assert done.exit_status == 2
+            assert "has no commit yet: make a first commit\n" in getattr(done, where)
+        assert shop.nightshift("init", "--dry-run").exit_status == 0

@@ -1,5 +1,6 @@
 """`nightshift init --gitlab` and `--merge-request`, by the real command on the stand-in."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,9 @@ ALL = ("--merge-request", "--model-key", "ANTHROPIC_API_KEY")
 
 
 @contextmanager
-def project(folder: Path) -> Iterator[tuple[World, ProjectSettings]]:
+def project(folder: Path, jobs: str = JOBS) -> Iterator[tuple[World, ProjectSettings]]:
     """A project without a night, on the laptop of its Maintainer."""
-    with world(folder, files=FILES, config="") as shop:
+    with world(folder, files={**FILES, ".gitlab-ci.yml": jobs}, config="") as shop:
         made = add_setup(shop.gitlab)
         shop.gitlab.add_project("acme/gitlab-nightshift")
         shop.gitlab.add_token(OWNER, shop.gitlab.users[1], access_level=40)
@@ -139,3 +140,46 @@ def test_who_may_not_and_what_is_wrong_is_one_line(tmp_path: Path) -> None:
             assert why in done.stderr and done.stderr.count("\n") == 1
         assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
         assert git(shop.checkout, "status", "--porcelain") == ""
+
+
+def test_a_file_that_gitlab_would_refuse_is_seen_before(tmp_path: Path) -> None:
+    with project(tmp_path, jobs=f"{JOBS}lint: {{stage: check}}\n") as (shop, made):
+        done = init(shop, *ALL)
+        assert done.exit_status == 2
+        assert done.stderr == (
+            "nightshift: E_CONFIG: GitLab would find .gitlab-ci.yml invalid: jobs:lint config"
+            " should implement the script:, run:, or trigger: keyword\n"
+        )
+        assert (made.tokens, shop.merge_requests) == ([], [])
+
+
+def test_every_kind_of_a_bad_token_ends_in_one_line(tmp_path: Path) -> None:
+    """Of another GitLab is one that this GitLab does not know."""
+    with project(tmp_path) as (shop, made):
+        rita = shop.gitlab.users[1]
+        shop.gitlab.add_token("glpat-Expired1", rita, access_level=40, ended="expired")
+        shop.gitlab.add_token("glpat-Revoked1", rita, access_level=40, ended="revoked")
+        shop.gitlab.add_token("glpat-Narrow01", rita, ("read_api",), access_level=40)
+        shop.gitlab.add_token("glpat-NoRole01", rita, access_level=0)
+        shop.gitlab.add_token("glpat-Guest001", rita, access_level=10)
+        for token, why in {
+            "glpat-Expired1": "it has expired",
+            "glpat-Revoked1": "it was revoked",
+            "glpat-Narrow01": "lacks the scope api",
+            "glpat-NoRole01": "is no member of it",
+            "glpat-Guest001": "has less than the role Developer",
+            "glpat-Elsewhere1": "it is mistyped, expired or revoked, or a job token",
+            "glpat-with space": "is empty, or has a space or line break in it",
+            "glcbt-64_OfTheJob1": "it is a job token, which cannot open merge requests",
+            "": "GITLAB_TOKEN is not set",
+        }.items():
+            done = init(shop, "--gitlab", token=token)
+            assert (done.exit_status, done.stderr.count("\n")) == (2, 1), token
+            assert why in done.stderr, token
+            assert not token or token not in done.stderr + done.stdout
+
+            seen = json.loads(shop.nightshift("doctor", "--json", GITLAB_TOKEN=token).stdout)
+            [row] = [each for each in seen["rows"] if each["name"] == "GitLab"]
+            assert (row["state"], row["exit_status"], seen["exit_status"]) == ("fail", 2, 2)
+            assert why in row["text"] and "\n" not in row["text"]
+        assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])

@@ -62,11 +62,11 @@ def test_the_include_is_added_and_nothing_lost(text: str) -> None:
 def test_an_older_version_is_renewed_and_another_ref_is_left() -> None:
     old = add_include(JOB, WANTED, "ci.yml").replace("ref: v0.2.0", "ref: v0.1.10 # pinned")
     assert "ref: v0.2.0 # pinned\n" in add_include(old, WANTED, "ci.yml")
-    for ref in ("main", "9e107d9d372bb6826bd81d3542a419d6"):
+    for ref in ("main", "9e107d9d372bb6826bd81d3542a419d6", "v0.2.1", "v0.10"):
         own = old.replace("v0.1.10", ref)
         assert add_include(own, WANTED, "ci.yml") == own
-    component = "include:\n  - component: gitlab.example/acme/gitlab-nightshift/night@0.1.0\n"
-    assert add_include(component, WANTED, "ci.yml") == component
+    component = "include:\n  - component: 'gitlab.example/acme/gitlab-nightshift/night@0.1.0' # x\n"
+    assert add_include(component, WANTED, "ci.yml") == component.replace("0.1.0", "0.2.0")
 
 
 def test_a_job_of_the_same_name_is_left_alone() -> None:

@@ -24,6 +24,7 @@ from gitlab_nightshift.demo.standin_state import StandinMergeRequest, StandinPro
 from tests.support import kept, warm
 from tests.support.agent import Agent, Play
 from tests.support.graphql_api import GRAPHQL
+from tests.support.lint_endpoints import LINT_ENDPOINTS
 from tests.support.trees import Tree, assert_same, processes_in, unpacked, wait_for, whole_tree
 
 BOT_TOKEN = "glpat-BotTokenOfTheNight01"
@@ -264,7 +265,7 @@ def world(
         gitlab.add_user("rita", "Rita")
         gitlab.add_token(BOT_TOKEN, bot, scopes=("api", "write_repository"), access_level=30)
         gitlab.add_token(JOB_TOKEN, bot, scopes=("read_repository",), access_level=20)
-        gitlab.more_endpoints.append(GRAPHQL)
+        gitlab.more_endpoints += [GRAPHQL, *LINT_ENDPOINTS]
         project = gitlab.add_project("acme/shop")
         own = {"nightshift.yaml": config} if config else {}
         fill(project.bare_repository, folder / "seed", {**files, **own}, commits)

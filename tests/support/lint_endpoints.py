@@ -1,0 +1,56 @@
+"""GitLab's check of a pipeline's file for the stand-in: of what is included it knows nothing."""
+
+from collections.abc import Iterator
+
+from gitlab_nightshift.demo.standin_api import (
+    WRITE,
+    Endpoint,
+    StandinCall,
+    check_filters,
+    require_fields,
+)
+from gitlab_nightshift.demo.standin_repository import read_blob
+from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinAnswer
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.onboarding.ci_file import parse_config
+from gitlab_nightshift.onboarding.scheduled_jobs import list_jobs
+
+LINT = "projects/{id}/ci/lint"
+
+
+def _check_file(call: StandinCall) -> StandinAnswer:
+    check_filters(call.request)
+    project = call.project
+    data = read_blob(project.git, project.bare_repository, project.default_branch, ".gitlab-ci.yml")
+    return _check(data or b"")
+
+
+def _check_text(call: StandinCall) -> StandinAnswer:
+    return _check(str(require_fields(call.request.body, "content")["content"]).encode())
+
+
+def _check(data: bytes) -> StandinAnswer:
+    errors = list(_find_errors(data))
+    merged = None if errors else data.decode()
+    shown = {"valid": not errors, "errors": errors, "warnings": [], "merged_yaml": merged}
+    return StandinAnswer(200, shown)
+
+
+def _find_errors(data: bytes) -> Iterator[str]:
+    if not data.strip():
+        yield "Please provide content of .gitlab-ci.yml"
+        return
+    try:
+        jobs = dict(list_jobs(parse_config(data.decode(), ".gitlab-ci.yml")))
+    except NightshiftError:
+        yield "Invalid configuration format"
+        return
+    for name, job in jobs.items():
+        if not job.keys() & {"script", "run", "trigger", "extends"}:
+            yield f"jobs:{name} config should implement the script:, run:, or trigger: keyword"
+
+
+LINT_ENDPOINTS = (
+    Endpoint("GET", LINT, _check_file, DEVELOPER),
+    Endpoint("POST", LINT, _check_text, DEVELOPER, WRITE),
+)
