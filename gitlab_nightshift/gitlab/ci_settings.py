@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.printable_text import make_printable
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 PAGE = 100
+LONGEST_ERROR = 300
 _INHERITED = """
 query($project: ID!) { project(fullPath: $project) { inheritedCiVariables(first: 100) { nodes {
   key protected masked environmentScope groupName } } } }
@@ -71,8 +73,8 @@ class CiVariable:
 
 @dataclass(frozen=True)
 class PipelineFile:
-    """The default branch's file as GitLab reads it: its ``errors``, none where it is valid, and the
-    ``merged`` YAML with all includes."""
+    """A pipeline's file as GitLab reads it: its ``errors``, a line each and none where it is valid,
+    and the ``merged`` YAML with all includes."""
 
     errors: tuple[str, ...]
     merged: str
@@ -159,7 +161,8 @@ class CiSettings:
 def _read_pipeline_file(found: object) -> PipelineFile | None:
     if not isinstance(found, dict) or not isinstance(found.get("valid"), bool):
         return None
-    errors = tuple(str(each) for each in found.get("errors") or ())
+    given = (make_printable(str(each)) for each in found.get("errors") or ())
+    errors = tuple(" ".join(each.split())[:LONGEST_ERROR] for each in given)
     known = () if found["valid"] else errors or ("it does not say why",)
     return PipelineFile(known, str(found.get("merged_yaml") or ""))
 
