@@ -35,12 +35,14 @@ class NewFile:
 
 @dataclass
 class ProjectExamination:
-    """What was found in a project, and the files that it gets."""
+    """What was found in a project, and the files that it gets; ``versions`` are that of the include
+    before and after, where it is raised."""
 
     session: Session
     request: InitRequest
     build: BuildFiles
     source: str = ""
+    versions: tuple[str, str] = ("", "")
     tried: tuple[TriedCommand, ...] = ()
     files: list[NewFile] = field(default_factory=list)
 

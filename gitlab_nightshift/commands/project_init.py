@@ -163,16 +163,18 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     )
     text = add_include(before or "", wanted, name)
     examined.files.append(NewFile(name, text, before))
-    yield from _describe_version(before or "", text, name)
+    yield from _describe_version(examined, before or "", text)
     yield from _describe_jobs(find_scheduled_jobs(config, examined.branch), name)
     if "include" in config:
         yield format_line("not known", f"jobs of what {name} includes: they are not looked at here")
 
 
-def _describe_version(before: str, text: str, name: str) -> Iterator[str]:
+def _describe_version(examined: ProjectExamination, before: str, text: str) -> Iterator[str]:
     """What becomes of an include of an older version that was there."""
+    name = examined.session.job.ci_config_path
     (old, _), (new, pinned) = find_version(before, name), find_version(text, name)
     if old and old != new:
+        examined.versions = (old, new)
         yield format_line("version", f"{old} of the include in {name} becomes {new}")
     if pinned and pinned.partition("@")[0] != __version__:
         text = f"the input version of the include in {name} pins {pinned}: set {__version__}"

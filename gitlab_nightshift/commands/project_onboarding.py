@@ -104,13 +104,14 @@ def _open_request(
         for row in list_gitlab_rows(session)
         if row.name not in LEFT_OUT
     )
-    facts = OnboardingFacts(examined.tried, rows, _describe_first_night(examined), tuple(to_do))
+    night = _describe_first_night(examined)
+    facts = OnboardingFacts(examined.tried, rows, night, tuple(to_do), examined.versions)
     text = session.redact(render_description(facts))
     if examined.request.dry_run:
         yield format_line("would open", f"a merge request:\n\n{text}")
         return
     base = read_checkout_facts(session).base_sha
-    opened = open_onboarding(project, base, changed, text)
+    opened = open_onboarding(project, base, changed, (facts.title, text))
     yield format_line("next", f"read and merge {opened.web_url}")
 
 

@@ -12,26 +12,38 @@ from gitlab_nightshift.publish.escaping import to_markdown_line
 BRANCH = "night-shift-onboarding"
 TITLE = "Switch on the night shift"
 MESSAGE = f"{TITLE}\n\nWritten by nightshift init, from what it found and tried in this project."
+FIRST = (
+    "Merging this switches the night shift on: in the nights of its schedule a coding agent looks"
+    " for one small improvement, and at most one merge request is opened, proven by the commands in"
+    " `nightshift.yaml`. Until then nothing of it runs."
+)
+UPDATE = "Merging this lets nights run the newer version: CHANGELOG.md there says what is new."
 LONGEST_ROW = 300
 
 
 @dataclass(frozen=True)
 class OnboardingFacts:
     """What the description tells: the commands that were tried, rows (name, state, text) of what
-    was looked at, what a first night would look at, and what is left to do by hand."""
+    was looked at, what a first night would look at, what is left to do by hand, and the include's
+    older and newer version, "" for a first time."""
 
     tried: Sequence[TriedCommand]
     rows: Sequence[tuple[str, str, str]]
     first_night: str
     to_do: Sequence[str]
+    versions: tuple[str, str] = ("", "")
+
+    @property
+    def title(self) -> str:
+        """Of the merge request."""
+        old, new = self.versions
+        return f"Update the night shift from {old} to {new}" if old else TITLE
 
 
 def render_description(facts: OnboardingFacts) -> str:
     """The description, in the order of a reader's questions."""
     parts = [
-        "Merging this switches the night shift on: in the nights of its schedule a coding agent"
-        " looks for one small improvement, and at most one merge request is opened, proven by the"
-        " commands in `nightshift.yaml`. Until then nothing of it runs.",
+        UPDATE if facts.versions[0] else FIRST,
         _list_section("Before you merge", facts.to_do),
         _list_section("Tried as a night would run it", list(map(_describe_trial, facts.tried))),
         f"## A first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
@@ -63,13 +75,18 @@ def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
 
 
 def open_onboarding(
-    project: Project, base: str, files: Mapping[str, tuple[str, bool]], description: str
+    project: Project,
+    base: str,
+    files: Mapping[str, tuple[str, bool]],
+    texts: tuple[str, str],
 ) -> MergeRequest:
     """The one onboarding merge request: opened, or the open one with what is new.
 
-    ``base`` is the commit that the files were made for, a file its text and whether it is new.
+    ``base`` is the commit that the files were made for, a file its text and whether it is new;
+    ``texts`` are the title and the description.
     Raises ``E_CONFIG`` where somebody has closed it, or worked on its branch.
     """
+    title, description = texts
     target = project.read_default_branch()
     _check_base(project, target, base)
     there = project.find_open_merge_request(BRANCH)
@@ -84,7 +101,7 @@ def open_onboarding(
         project.setup.update_description(there.iid, description)
         return there
     head = project.find_branch_head(BRANCH) or ""
-    return project.create_merge_request(NewMergeRequest(TITLE, description, BRANCH, target), head)
+    return project.create_merge_request(NewMergeRequest(title, description, BRANCH, target), head)
 
 
 def _check_base(project: Project, target: str, base: str) -> None:

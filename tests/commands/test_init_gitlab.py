@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.demo.standin_repository import read_blob
+from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH, TITLE
 from tests.commands.test_init import FILES, JOBS
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
@@ -73,6 +75,16 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
         assert "GITLAB_TOKEN is there" in again.stdout and "Night shift is there" in again.stdout
         assert "labels       those of the merge requests are there\n" in again.stdout
         assert len(shop.project.labels) == len(labels)
+
+
+def test_a_newer_version_proposes_itself(tmp_path: Path) -> None:
+    item = f"{{project: acme/gitlab-nightshift, ref: v0.0.9, file: {TEMPLATE}}}"
+    with project(tmp_path, jobs=f"include: [{item}]\n{JOBS}") as (shop, _):
+        done = init(shop, *ALL)
+        assert done.exit_status == 0, done.stderr
+        [request] = shop.merge_requests
+        assert request.title == f"Update the night shift from v0.0.9 to v{__version__}"
+        assert str(request.description).startswith("Merging this lets nights run the newer version")
 
 
 def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
