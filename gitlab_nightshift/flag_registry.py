@@ -292,6 +292,14 @@ FLAGS: dict[str, FlagEntry] = {
             "more) put into what they cover; `warn` where fewer than half."
         ),
     ),
+    "test-reads-source": FlagEntry(
+        "fail",
+        "A test that looks at the code's text notices any change and no fault.",
+        what=(
+            "Only by running: new tests fail where the code that they cover is only spaced and "
+            "commented otherwise."
+        ),
+    ),
     "flaky-test": FlagEntry(
         "warn",
         "A test with two results on the same files costs trust.",

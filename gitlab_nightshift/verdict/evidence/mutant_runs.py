@@ -86,9 +86,12 @@ def is_mutant_found(
     """Whether the tests notice it; None where it does not compile, which proves nothing."""
     tree = lab.build_variant(tree, {mutant.path: mutant.data})
     result = lab.run(tree, way.focused.argv, log, compute_timeout(way))
-    if not result.ok and _NOT_COMPILED.search(lab.read_output(log)):
-        return None
-    return not result.ok
+    return None if has_not_compiled(lab, result, log) else not result.ok
+
+
+def has_not_compiled(lab: Lab, result: CommandResult, log: str) -> bool:
+    """True where the tests failed for code that is not well-formed."""
+    return not result.ok and _NOT_COMPILED.search(lab.read_output(log)) is not None
 
 
 def compute_timeout(way: TimedCommand) -> float:

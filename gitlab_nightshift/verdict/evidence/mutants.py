@@ -49,13 +49,14 @@ _NOTHING = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A file with one fault in it; ``what`` names it, ``line`` is where it is, from 1;
-    ``limit`` is true for a comparison that is off by one."""
+    """A file with one fault in it; ``what`` names it, ``line`` is where it is, from 1; ``span`` are
+    the bytes that it replaces; ``limit`` is true for a comparison that is off by one."""
 
     path: str
     line: int
     what: str
     data: bytes
+    span: tuple[int, int]
     limit: bool = False
 
 
@@ -94,7 +95,7 @@ def _mutate_node(side: "Side", top: "Node") -> Iterator[Mutant]:
             line = source.count(b"\n", 0, start) + 1
             data = source[:start] + new.encode() + source[end:]
             what = f"`{old}` as `{new}`" if old else f"`{new}` at the end of a text"
-            yield Mutant(side.path, line, what, data, _LIMITS.get(old) == new)
+            yield Mutant(side.path, line, what, data, (start, end), _LIMITS.get(old) == new)
         stack.extend(reversed(node.children))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records import Check, CheckOutcome, Finding, Level
+from gitlab_nightshift.verdict.evidence.control_run import build_control_files, is_text_recognised
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
 from gitlab_nightshift.verdict.evidence.mutant_runs import (
@@ -121,6 +122,12 @@ def _run_against_mutants(
     if not planted:
         text = "no function was found that the new tests name and that a fault can be put into"
         return Evidence((Check(MUTANTS, CheckOutcome.NOT_CHECKED, text),))
+    files = build_control_files(subject, planted)
+    if is_text_recognised(lab, subject.tree, files, way, f"{tests.language}-control"):
+        text = "they fail on code that is only spaced and commented otherwise"
+        detail = f"The tests look at the text of the code, not at what it does: {text}."
+        found = _raise_flag(subject, "test-reads-source", tests, detail)
+        return Evidence((Check(MUTANTS, CheckOutcome.FAILED, text),), found)
     killed, survived = 0, []
     for number, mutant in enumerate(planted, 1):
         if lab.compute_left_s() < way.duration_s:

@@ -1,5 +1,8 @@
 """Faults by the syntax tree, in every language with the same operators."""
 
+import re
+
+from gitlab_nightshift.verdict.evidence import control_run
 from gitlab_nightshift.verdict.evidence.mutants import build_mutants
 from gitlab_nightshift.verdict.syntax.file_side import Side
 from tests.support.tables import each
@@ -42,6 +45,18 @@ def test_a_fault_is_in_its_place_alone() -> None:
     assert [mutant.line for mutant in found] == [2, 6], "spread over the functions"
     assert found[0].data == side.source.replace(b"x > 1", b"None")
     assert found[1].data == side.source.replace(b"x > 2", b"None")
+
+
+@each("path", SOURCES)
+def test_the_control_is_the_same_code(path: str) -> None:
+    """The syntax tree without comments is the same; only the text is another one."""
+    side = Side(path, SOURCES[path].encode())
+    spans = [mutant.span for mutant in build_mutants(side, side.functions, frozenset(), 99)]
+    other = Side(path, control_run._rewrite_file(side, spans))
+    assert other.source != side.source
+    shapes = [re.sub(r" ?\((block_|multiline_)?comment\)", "", str(s.root)) for s in (side, other)]
+    assert shapes[0] == shapes[1]
+    assert other.source.count(b"\n") == side.source.count(b"\n")
 
 
 def test_lines_of_the_change_come_first() -> None:

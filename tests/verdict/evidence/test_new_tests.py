@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import shutil
 import subprocess
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -56,6 +57,26 @@ def test_a_test_that_is_worth_something_kills_its_mutants(tried: Tried) -> None:
     killed, tried_ = found.detail.split(" planted")[0].split(" of ")
     assert int(killed) >= 5
     assert killed == tried_
+
+
+READERS = {
+    "hash": "zlib.crc32(pathlib.Path('shop.py').read_bytes()) == " + str(zlib.crc32(SHOP.encode())),
+    "part": "'sum(prices) * (100' in inspect.getsource(total)",
+    "count": "inspect.getsource(total).count('*') == 1",
+}
+
+
+@pytest.mark.parametrize("how", READERS)
+def test_a_test_that_recognises_the_text_earns_nothing(tried: Tried, how: str) -> None:
+    """Each would notice every planted mistake, and none of these tests checks what comes out."""
+    own = "\n    def test_discount(self):\n        total([10, 20], 50)\n"
+    own += f"        self.assertTrue({READERS[how]})\n"
+    before = {"shop.py": SHOP, "test_shop.py": PLAIN}
+    after = {"test_shop.py": "import inspect, pathlib, zlib\n" + PLAIN + own}
+    with tried(before, after, commands=UNITTEST) as (subject, lab):
+        seen = evaluate_new_tests(subject, lab)
+    assert names(seen) == [("test-reads-source", "fail")], seen
+    assert check(seen, MUTANTS).seen is CheckOutcome.FAILED
 
 
 def test_a_test_that_would_pass_with_any_code_is_a_red_flag(
@@ -175,9 +196,9 @@ def test_there_is_an_end_to_it(tried: Tried, monkeypatch: pytest.MonkeyPatch) ->
             seen[left_s] = check(evaluate_new_tests(subject, own), MUTANTS).detail, each.limits_s
             assert compute_deadline(None) == each.now[0] + 300
             assert compute_deadline(100.0) == each.now[0] + 15
-    assert seen[3.0] == ("there was no time for one, or none of them compiled", [3.0])
-    assert seen[6.0][1] == [6.0, 4.0, 2.0]
-    assert seen[1000.0][1] == [1000.0, *[13.0] * 6]
+    assert seen[3.0] == ("there was no time for one, or none of them compiled", [3.0, 1.0])
+    assert seen[6.0][1] == [6.0, 4.0, 2.0], "the control is the second"
+    assert seen[1000.0][1] == [1000.0, *[13.0] * 7]
 
 
 JS = (
