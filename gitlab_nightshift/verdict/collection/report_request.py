@@ -86,9 +86,11 @@ def _is_used(style: RunnerStyle, command: str, text: str) -> bool:
 def _add_value(env: dict[str, str], name: str, value: str) -> None:
     """A search path begins with ours, which imports what it hides; options come last."""
     before = env.get(name, "")
+    if value in before:  # two styles may load the same hook
+        return
     if name == "PYTHONPATH":
         env[name] = os.pathsep.join(filter(None, (value, before)))
-    elif value not in before:  # two styles may load the same hook
+    else:
         env[name] = f"{before} {value}".strip()
 
 
@@ -108,7 +110,7 @@ def _make_folder(scratch: Path, hooks: list[str]) -> None:
         with open_folder(FOLDER, fd) as reports:
             os.mkdir("hooks", 0o700, dir_fd=reports)
             with open_folder("hooks", reports) as folder:
-                for name in hooks:
+                for name in dict.fromkeys(hooks):
                     _copy_hook(name, folder, (owner.st_uid, owner.st_gid))
                 change_owner(folder, (owner.st_uid, owner.st_gid))
             change_owner(reports, (owner.st_uid, owner.st_gid))

@@ -34,14 +34,19 @@ class RunnerStyle:
 
 
 _SUREFIRE = ("**/target/surefire-reports/TEST-*.xml", "**/target/failsafe-reports/TEST-*.xml")
+_PYTHON = {"PYTHONPATH": "{hooks}", "NIGHTSHIFT_REPORTS": "{reports}"}
 STYLES: dict[str, RunnerStyle] = {
     "pytest": RunnerStyle(
         compile_lazily(r"(?s)\A(?!.*no:junitxml).*(?<![\w.-])(py\.?test)(?![\w.-])"),
-        {"PYTEST_ADDOPTS": "--junitxml={reports}/pytest.xml -o junit_family=xunit1"},
+        {
+            "PYTEST_ADDOPTS": "--junitxml={reports}/pytest.xml -o junit_family=xunit1",
+            **_PYTHON,
+        },
+        hooks=("sitecustomize.py",),
     ),
     "unittest": RunnerStyle(
         compile_lazily(r"-m unittest\b|\bmanage\.py test\b"),
-        {"PYTHONPATH": "{hooks}", "NIGHTSHIFT_REPORTS": "{reports}"},
+        _PYTHON,
         hooks=("sitecustomize.py",),
     ),
     "jest, vitest, mocha": RunnerStyle(
@@ -53,8 +58,11 @@ STYLES: dict[str, RunnerStyle] = {
         compile_lazily(r"\bnode\b.*\s--test\b"),
         {
             "NODE_OPTIONS": "--test-reporter=spec --test-reporter-destination=stdout"
-            " --test-reporter=junit --test-reporter-destination={reports}/node.xml"
+            " --test-reporter={hooks}/node_reporter.mjs"
+            " --test-reporter-destination={reports}/nothing",
+            "NIGHTSHIFT_REPORTS": "{reports}",
         },
+        hooks=("node_reporter.mjs",),
     ),
     "go test": RunnerStyle(
         compile_lazily(r"^go test\b"), words=("-json",), after="test", printed=True

@@ -121,6 +121,40 @@ def test_what_is_behind_a_command(
     assert len(seen.counts) == (names or 0)
 
 
+NESTED = (
+    "import os, subprocess, sys\n\n\ndef test_inner(tmp_path):\n"
+    "    (tmp_path / 'test_c.py').write_text('def test_c():\\n    assert 0\\n')\n"
+    "    subprocess.run([sys.executable, '-m', 'pytest', tmp_path], check=False)\n"
+)
+
+
+@each(
+    ("command", "files", "names"),
+    [
+        (f"{PYTHON} -m pytest -q", {"a/test_a.py": ONE, "b/test_b.py": ONE}, "test_one test_one"),
+        (
+            f"{PYTHON} -m pytest -q",
+            {"a/test_a.py": ONE, "b/test_b.py": NESTED},
+            "test_one test_inner",
+        ),
+        (
+            "node --test",
+            {"a/a.test.js": "require('node:test')('a', () => {});\n"}
+            | {"b/b.test.js": "require('node:test')('b', () => {});\n"},
+            "a b",
+        ),
+    ],
+)
+def test_several_runs_of_one_command(
+    tmp_path: Path, command: str, files: dict[str, str], names: str
+) -> None:
+    """The reports add up; what a test itself starts is none of them."""
+    make = {"Makefile": f"test:\n\t{command} a/\n\t{command} b/\n"}
+    seen = collect(tmp_path, "make test", {**make, **files}).collection
+    assert [name.rpartition("::")[2] for name in sorted(seen.counts)] == names.split(), seen
+    assert seen.count_cases() == seen.count_cases(PASSED) == 2
+
+
 @each(
     ("report", "why"),
     [

@@ -1,10 +1,12 @@
-"""Has unittest note its tests: a line of JSON each, [name, outcome], in a file of this process.
+"""Has unittest note its tests: a line of JSON each, [name, outcome], in a file of this process, and
+gives pytest's report the number of this process.
 
-Python imports a module of this name at its start. It only acts where unittest is what was started,
-and then imports the module of that name that it hides.
+Python imports a module of this name at its start, which imports the one of that name that it hides.
+What a test of pytest starts is no run of the command's own.
 """
 
 import os
+import re
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -60,7 +62,18 @@ def is_unittest(words: "list[str]") -> bool:
     return "unittest" in words or ("test" in words and any(w.endswith("manage.py") for w in words))
 
 
+def name_report(folder: str) -> None:
+    """Several runs of pytest in one command would overwrite each other's report."""
+    options = os.environ.get("PYTEST_ADDOPTS", "")
+    shared = re.escape(f"{folder}/pytest") + r"(-\d+)?\.xml"
+    if re.search(shared, options):
+        own = f"{folder}/pytest-{os.getpid()}.xml"
+        os.environ["PYTEST_ADDOPTS"] = re.sub(shared, lambda _old: own, options)
+
+
 if os.environ.get(FOLDER):
-    if is_unittest(getattr(sys, "orig_argv", [])):
-        record_unittest(os.environ[FOLDER])
+    if "PYTEST_CURRENT_TEST" not in os.environ:
+        name_report(os.environ[FOLDER])
+        if is_unittest(getattr(sys, "orig_argv", [])):
+            record_unittest(os.environ[FOLDER])
     _import_hidden()
