@@ -19,6 +19,10 @@ LONGEST_NAME = 500
 _VALUES = compile_lazily(r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$", re.DOTALL)
 """What pytest and JUnit add to a name for the values that it is called with."""
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
+_PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
+_RESULT = compile_lazily(
+    r"^(not )?ok\b ?(\d*)(?: -)? *(.*?)(?: in \d+ms)?(?: +# *(skip|todo)\b.*)?$", re.M | re.I
+)
 _JSON_OUTCOMES = {
     **dict.fromkeys(("passed", "pass"), CaseOutcome.PASSED),
     **dict.fromkeys(("failed", "fail"), CaseOutcome.FAILED),
@@ -38,6 +42,8 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
         text = data.decode("utf-8", "replace")
         if name.endswith(".jsonl"):
             return [case for line in text.splitlines() for case in _read_line(line)]
+        if name.endswith(".tap"):
+            return _read_tap(text)
         return list(_read_tree(json.loads(text)))
     except UnreadableResultsError:
         raise
@@ -73,6 +79,22 @@ def _read_line(line: str) -> Iterator[ReportedCase]:
     if isinstance(read, dict) and read.get("Test") and read.get("Action") in _JSON_OUTCOMES:
         place, name = str(read.get("Package", "")), str(read["Test"])
         yield build_case(place, name, _JSON_OUTCOMES[read["Action"]])
+
+
+def _read_tap(text: str) -> list[ReportedCase]:
+    """One run of TAP, 13 or 14: a plan, and as many results, numbered in order. A test that prints
+    results of its own spoils it; what is indented is part of a result."""
+    plans, results = _PLAN.findall(text), _RESULT.findall(text)
+    numbers = [number for _, number, *_ in results]
+    if plans != [str(len(results))] or numbers != [str(n) for n in range(1, len(results) + 1)]:
+        raise UnreadableResultsError("its plan and its results are not the same tests")
+    return [build_case("", name, _judge_tap(failed, mark)) for failed, _, name, mark in results]
+
+
+def _judge_tap(failed: str, mark: str) -> CaseOutcome:
+    if mark:
+        return CaseOutcome.SKIPPED
+    return CaseOutcome.FAILED if failed else CaseOutcome.PASSED
 
 
 def _read_tree(read: Any) -> Iterator[ReportedCase]:

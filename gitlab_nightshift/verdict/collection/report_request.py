@@ -47,9 +47,9 @@ class ReportRequest:
     started: float
 
     @property
-    def printed(self) -> bool:
-        """True where the report is what the command prints."""
-        return any(STYLES[name].printed for name in self.styles)
+    def printed(self) -> str:
+        """The ending that says how to read what the command prints; "" where that is no report."""
+        return next((STYLES[n].printed for n in self.styles if STYLES[n].printed), "")
 
     @property
     def listings(self) -> tuple[tuple[str, ...], ...]:
@@ -153,7 +153,8 @@ def _read_all(
     if len(texts) < len(printed):
         raise UnreadableResultsError("it is not whole")
     if texts:
-        cases += read_listing(*texts) if request.listings else read_report("x.jsonl", texts[0])
+        form = f"printed.{request.printed}"
+        cases += read_listing(*texts) if request.listings else read_report(form, texts[0])
     shown = f"{request.folder}/"
     plain = [ReportedCase(case.name.replace(shown, ""), case.outcome) for case in cases]
     return plain, len(paths) + len(texts)

@@ -18,7 +18,8 @@ class RunnerStyle:
     ``variables`` are added to what the environment holds already; ``words`` to
     the command line behind ``after``, at its end where that is "". ``hooks`` are this program's own
     files that the runner loads. ``left`` are the files that it writes anyway, as globs below the
-    checkout. ``{reports}`` and ``{hooks}`` are folders. ``printed``: the report is what it prints.
+    checkout. ``{reports}`` and ``{hooks}`` are folders. ``printed``: the report is what it prints,
+    in the form of that file name ending.
     ``lists``: it reports nothing, and lists all tests, then the ignored ones, with these words
     behind ``--``.
     """
@@ -29,7 +30,7 @@ class RunnerStyle:
     after: str = ""
     hooks: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    printed: bool = False
+    printed: str = ""
     lists: tuple[tuple[str, ...], ...] = ()
 
 
@@ -65,7 +66,7 @@ STYLES: dict[str, RunnerStyle] = {
         hooks=("node_reporter.mjs",),
     ),
     "go test": RunnerStyle(
-        compile_lazily(r"^go test\b"), words=("-json",), after="test", printed=True
+        compile_lazily(r"^go test\b"), words=("-json",), after="test", printed="jsonl"
     ),
     "cargo test": RunnerStyle(
         compile_lazily(r"^cargo (?:\+\S+ )?test\b"),
@@ -86,5 +87,16 @@ STYLES: dict[str, RunnerStyle] = {
     "CTest": RunnerStyle(
         compile_lazily(r"^ctest\b"), words=("--output-junit", "{reports}/ctest.xml")
     ),
-    # Not bats: it writes its report in the background, and with 1.8 is often done before that is.
+    # What it prints, as 1.8 is often done before the report is that it writes beside.
+    "bats": RunnerStyle(
+        compile_lazily(r"^(?:npx )?(?:\S*/)?bats\s"),
+        words=("--formatter", "tap"),
+        after="bats",
+        printed="tap",
+    ),
+    "minitest": RunnerStyle(
+        compile_lazily(r"\bminitest\b|\brake\b|\brails test\b|\bruby\b.*\btest"),
+        {"RUBYOPT": "-r{hooks}/ruby_runners.rb", "NIGHTSHIFT_REPORTS": "{reports}"},
+        hooks=("ruby_runners.rb",),
+    ),
 }

@@ -54,6 +54,15 @@ GO = "\n".join(
     )
 )
 
+# What bats 1.8 printed, in the CI as well.
+BATS = """1..3
+ok 1 adds # one in 12ms
+ok 2 later # skip why not
+not ok 3 fails
+# (in test file a.bats, line 3)
+# not ok 9 false
+"""
+
 
 @each(
     ("name", "text", "cases"),
@@ -87,6 +96,9 @@ GO = "\n".join(
             ["shop::TestAdd/zero passed", "shop::TestLater skipped"],
         ),
         ("r.jsonl", '["test_a.A.test_x", "passed"]\n', ["test_a.A.test_x passed"]),
+        ("r.tap", BATS, ["adds # one passed", "later skipped", "fails failed"]),
+        ("r.tap", "TAP version 14\n1..1\n    1..1\n    ok 1\nok 1 - a # TODO x\n", ["a skipped"]),
+        ("r.tap", "1..0 # no tests\n", []),
         (
             "r.xml",
             "<testsuite name='a&#10;[1m'><testcase name='x'/></testsuite>",
@@ -120,6 +132,13 @@ def test_another_encoding() -> None:
         ("r.json", b'{"examples": [{"status": "odd"}]}'),
         ("r.jsonl", b'["x", "odd"]'),
         ("r.jsonl", b'["x"'),
+        ("r.tap", b""),
+        ("r.tap", b"ok 1 a\n"),
+        ("r.tap", BATS.encode() + b"ok 4 more\n"),
+        ("r.tap", BATS.encode() + b"1..3\n"),
+        ("r.tap", BATS.replace("3 fails", "2 fails").encode()),
+        ("r.tap", b"1..1\nok one\n"),
+        ("r.tap", b"1..2\nok 1 a\nBail out!\n"),
     ],
 )
 def test_what_is_no_report(name: str, data: bytes) -> None:

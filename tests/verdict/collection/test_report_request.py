@@ -99,6 +99,33 @@ def test_node(tmp_path: Path) -> None:
     assert counts["fails"] == Counter({FAILED: 1})
 
 
+BATS = '@test "adds" { true; }\n@test "later" { skip; }\n@test "fails" { false; }\n'
+MINITEST = (
+    "require 'minitest/autorun'\n\nclass Shop < Minitest::Test\n  def test_adds = assert(true)\n"
+    "  def test_later = skip\n  def test_fails = assert(false)\nend\n"
+)
+
+
+@each(
+    ("command", "files", "names"),
+    [
+        ("bats .", {"a.bats": BATS}, "adds later fails"),
+        (
+            "make test",
+            {"a.rb": MINITEST, "Makefile": "test:\n\t@ruby a.rb # test\n"},
+            "a.rb::Shop::test_adds a.rb::Shop::test_later a.rb::Shop::test_fails",
+        ),
+    ],
+)
+def test_other_runners(tmp_path: Path, command: str, files: dict[str, str], names: str) -> None:
+    if not (shutil.which("bats") and shutil.which("ruby")):
+        pytest.skip("bats or ruby is not installed")
+    run = collect(tmp_path, command, files)
+    outcomes = (PASSED, SKIPPED, FAILED)
+    wanted = {name: Counter({how: 1}) for name, how in zip(names.split(), outcomes, strict=True)}
+    assert run.collection.counts == wanted, run
+
+
 @each(
     ("command", "files", "names"),
     [
@@ -234,6 +261,7 @@ def test_runners_of_node_are_told_by_their_program(
         ("go test ./...", "go test -json ./..."),
         ("ctest -j 2", "ctest -j 2 --output-junit S/reports/ctest.xml"),
         ("vendor/bin/phpunit", "vendor/bin/phpunit --log-junit S/reports/phpunit.xml"),
+        ("npx bats -r t", "npx bats --formatter tap -r t"),
         ("make test", "make test"),
     ],
 )
