@@ -29,6 +29,7 @@ TESTS = [
         ["ATest.a"],
     ),
     ("src/lib.rs", "#[cfg(test)]\nmod tests {\n#[test]\nfn a() {}\nfn b() {}\n}\n", ["a"]),
+    ("src/lib.rs", "#[cfg(test)]\nmod tests {\n#[bench]\nfn a(b: &mut B) {}\n}\n", []),
     ("src/lib.rs", "#[cfg(test)]\nmod tests {\n#[tokio::test]\nasync fn a() {}\n}\n", ["a"]),
     ("spec/a_spec.rb", 'RSpec.describe A do\n  it "b" do\n  end\nend\n', ["A b"]),
     (
