@@ -15,6 +15,10 @@ _DEEPEST = 4
 _MAKE = compile_lazily(r"(?:^|\s)make(?:\s+-\S+)*(?:\s+([\w.-]+))?")
 _SCRIPT = compile_lazily(r"(?:^|\s)(?:npm|pnpm|yarn|bun)(?:\s+run)?\s+(?:run\s+)?([\w:.-]+)")
 _COMPOSER = compile_lazily(r"(?:^|\s)composer(?:\s+run(?:-script)?)?\s+([\w:.-]+)")
+_FILE = compile_lazily(
+    r"^(?:(?:ba|da|z)?sh\s+(?:-\w+\s+)*|(?=[\w.-]*/))(?:\./)?((?:\.?[\w-][\w.-]*/)*[\w-][\w.-]*)"
+)
+"""A script of the repository: a shell's, or a program by its path, not by one that leads out."""
 _WHOLE = {
     "tox": ("tox.ini", "pyproject.toml", "setup.cfg"),
     "nox": ("noxfile.py",),
@@ -47,6 +51,8 @@ def _list_recipes(command: str, read: ReadText) -> list[str]:
         found += _list_scripts(read("package.json"), match[1])
     for match in _COMPOSER.finditer(command):
         found += _list_scripts(read("composer.json"), match[1])
+    if script := _FILE.match(command):
+        found += read(script[1]).splitlines()
     words = command.replace("/", " ").split()
     for tool, files in _WHOLE.items():
         if tool in words:

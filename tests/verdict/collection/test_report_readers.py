@@ -115,6 +115,8 @@ def test_another_encoding() -> None:
     text = f'{head}<testsuite name="ä"><testcase name="ö"/></testsuite>'
     (case,) = read_report("r.xml", text.encode("utf-16"))
     assert case.name == "ä::ö"
+    (case,) = read_report("r.jsonl", b'["a\xff", "passed"]')
+    assert case.name == "a\ufffd"
 
 
 @each(
@@ -126,6 +128,7 @@ def test_another_encoding() -> None:
         ("r.xml", b"<testsuite><testcase/></testsuite>"),
         ("r.xml", b'<!DOCTYPE x [<!ENTITY a "b">]><testsuite name="&a;"/>'),
         ("r.xml", b'<?xml version="1.0" encoding="klingon"?><testsuite/>'),
+        ("r.xml", b'<?xml version="1.0" encoding="utf-8"?><testsuite name="\xff"/>'),
         ("r.json", b"[" * 100_000),
         ("r.json", b"{}"),
         ("r.json", b'{"testResults": [1]}'),

@@ -13,7 +13,6 @@ import pytest
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs
-from gitlab_nightshift.verdict.collection import report_request
 from gitlab_nightshift.verdict.collection.command_expansion import expand_command
 from gitlab_nightshift.verdict.collection.report_request import prepare_request
 from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome
@@ -136,6 +135,8 @@ def test_other_runners(tmp_path: Path, command: str, files: dict[str, str], name
         ("PY -m pytest -q -p no:junitxml", {}, None),
         ("PY -m unittest -q", {}, None),
         ("sh -c 'true'", {}, None),
+        ("sh -e ci/test.sh", {"ci/test.sh": "cd .\nPY -m pytest -q\n"}, 1),
+        ("sh ci/test.sh", {"ci/test.sh": "make\n", "Makefile": "all:\n\t@PY -m pytest -q\n"}, 1),
     ],
 )
 def test_what_is_behind_a_command(
@@ -189,7 +190,7 @@ def test_several_runs_of_one_command(
         ("ln -s /etc/passwd FILE", "it is no regular file"),
         ("mkfifo FILE", "it is no regular file"),
         ("mkdir FILE", "it is no regular file"),
-        ("head -c 3000 /dev/zero > FILE", "it is larger than 2000 bytes"),
+        ("truncate -s 1G FILE", "it is larger than 64000000 bytes"),
         ("printf '<x/>' > FILE", "no JUnit XML"),
         ("true", "no report was left by Maven"),
         (
@@ -199,11 +200,8 @@ def test_several_runs_of_one_command(
         (f"printf '%s' \"{JUNIT}\" > other; ln other FILE", "it has several hard links"),
     ],
 )
-def test_a_report_that_was_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str, why: str
-) -> None:
+def test_a_report_that_was_left(tmp_path: Path, report: str, why: str) -> None:
     """Tests write what they want into the checkout."""
-    monkeypatch.setattr(report_request, "LARGEST_REPORT", 2000)
     folder = POM_REPORT.rpartition("/")[0]
     script = f"#!/bin/sh\nmkdir -p {folder}\n{report.replace('FILE', POM_REPORT)}\n"
     seen = collect(tmp_path, "sh mvn", {"mvn": script}).collection

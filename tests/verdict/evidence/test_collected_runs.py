@@ -19,6 +19,8 @@ CASES = (
     "        self.assertEqual(1 + 1, 2)\n\n    def test_two(self):\n"
     "        self.assertEqual(2 + 2, 4)\n"
 )
+NPM = '{{"scripts": {{"test": "node --test{}"}}}}'
+NODE = "require('node:test')('adds', () => require('node:assert').equal(1 + 1, 2));\n"
 MAKE = "test:\n\t@{} || true\n"
 SEVERAL = (
     "import pytest\n\n\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_n(n):\n    assert n\n"
@@ -98,6 +100,24 @@ def compare(subject: EvidenceSubject, lab: Lab) -> Evidence:
             "make test",
             {"Makefile": f"test: ; @{PYTEST}\n", "test_a.py": TWO},
             {"Makefile": MAKE.format(PYTEST), "test_a.py": TWO.replace("== 4", "== 5")},
+            ["unreliable-report"],
+        ),
+        (
+            "make test",
+            {"Makefile": f"test:\n\t{PYTEST}\n", "test_a.py": TWO},
+            {"Makefile": f"test:\n\t-{PYTEST}\n", "test_a.py": TWO.replace("== 4", "== 5")},
+            ["unreliable-report"],
+        ),
+        (
+            "sh ci.sh",
+            {"ci.sh": f"set -e\n{PYTEST}\n", "test_a.py": TWO},
+            {"ci.sh": f"{PYTEST}\ntrue\n", "test_a.py": TWO.replace("== 4", "== 5")},
+            ["unreliable-report"],
+        ),
+        (
+            "npm test",
+            {"package.json": NPM.format(""), "a.test.js": NODE},
+            {"package.json": NPM.format(" || true"), "a.test.js": NODE.replace("2)", "3)")},
             ["unreliable-report"],
         ),
         (
