@@ -62,7 +62,7 @@ def is_unittest(words: "list[str]") -> bool:
     return "unittest" in words or ("test" in words and any(w.endswith("manage.py") for w in words))
 
 
-def name_report(folder: str) -> None:
+def rename_report(folder: str) -> None:
     """Several runs of pytest in one command would overwrite each other's report."""
     options = os.environ.get("PYTEST_ADDOPTS", "")
     shared = re.escape(f"{folder}/pytest") + r"(-\d+)?\.xml"
@@ -73,7 +73,7 @@ def name_report(folder: str) -> None:
 
 if os.environ.get(FOLDER):
     if "PYTEST_CURRENT_TEST" not in os.environ:
-        name_report(os.environ[FOLDER])
+        rename_report(os.environ[FOLDER])
         if is_unittest(getattr(sys, "orig_argv", [])):
             record_unittest(os.environ[FOLDER])
     _import_hidden()
