@@ -95,7 +95,7 @@ STYLES: dict[str, RunnerStyle] = {
         printed="tap",
     ),
     "minitest": RunnerStyle(
-        compile_lazily(r"\bminitest\b|\brake\b|\brails test\b|\bruby\b.*\btest"),
+        compile_lazily(r"\bminitest\b|\brake\b|\brails test\b|\bruby\b.*(?:test|spec)"),
         {"RUBYOPT": "-r{hooks}/ruby_runners.rb", "NIGHTSHIFT_REPORTS": "{reports}"},
         hooks=("ruby_runners.rb",),
     ),

@@ -111,8 +111,8 @@ MINITEST = (
         ("bats .", {"a.bats": BATS}, "adds later fails"),
         (
             "make test",
-            {"a.rb": MINITEST, "Makefile": "test:\n\t@ruby a.rb # test\n"},
-            "a.rb::Shop::test_adds a.rb::Shop::test_later a.rb::Shop::test_fails",
+            {"a_test.rb": MINITEST, "Makefile": "test:\n\t@ruby a_test.rb\n"},
+            "a_test.rb::Shop::test_adds a_test.rb::Shop::test_later a_test.rb::Shop::test_fails",
         ),
     ],
 )
