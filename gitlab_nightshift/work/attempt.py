@@ -194,7 +194,7 @@ def _prove_change(
     _emit_step_end(proof, implemented, _describe_size(captured))
     proof.began(implemented.attempt)
     name = f"{implemented.category}-{implemented.attempt}"
-    result = prove(checkout, proof, captured, subject, name)
+    result = prove(checkout, proof, captured, subject, name, looked.held)
     if result.why:
         return FailedAttempt(result.why)
     checkout.apply_change(captured)

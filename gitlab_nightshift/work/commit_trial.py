@@ -35,7 +35,8 @@ from gitlab_nightshift.work.sandboxed_checkout import (
 class TrialResult:
     """What was run on the commit, what was found, and the boundary that it ran in.
 
-    ``incomplete`` is why nothing could be run, "" where something was.
+    ``incomplete`` is why nothing could be run, "" where something was; ``answered`` is that of the
+    evidence.
     """
 
     commands: tuple[CommandResult, ...]
@@ -43,6 +44,7 @@ class TrialResult:
     findings: tuple[Finding, ...]
     isolation: str
     incomplete: str = ""
+    answered: tuple[tuple[str, str], ...] = ()
 
 
 def try_commit(
@@ -69,7 +71,9 @@ def try_commit(
             )
             findings = (*failing, *find_flaky_commands(results, context), *evidence.findings)
             why = _describe_no_run(runner, runs)
-            return TrialResult(results, evidence.checks, findings, str(boundary), why)
+            return TrialResult(
+                results, evidence.checks, findings, str(boundary), why, evidence.answered
+            )
 
 
 def _run_commands(

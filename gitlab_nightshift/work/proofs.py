@@ -20,6 +20,7 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.changed_symbols import compute_digest, list_changed_symbols
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.evidence.asked_tools import is_decided_by_tool, settle_findings
 from gitlab_nightshift.verdict.evidence.collected_runs import TITLE as TESTS_THAT_RAN
 from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
 from gitlab_nightshift.verdict.evidence.evidence_flags import find_flaky_commands
@@ -60,13 +61,15 @@ class ProofContext:
 @dataclass(frozen=True)
 class ProofResult:
     """What was found about a change; with ``why`` it is refused, and the next attempt is told.
-    ``evidence`` is what Verify is told of it."""
+    ``evidence`` is what Verify is told of it; ``held`` was read of settings that a tool may know
+    better, which running decides."""
 
     why: str = ""
     commands: tuple[CommandResult, ...] = ()
     notes: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
+    held: tuple[Finding, ...] = ()
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
     digest: str = ""
@@ -100,6 +103,8 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     config = proof.work.job.ci_config_path
     denied = find_violations(change, settings, proof.recent_files, config, ci_files)
     findings = judge(subject.change, subject.context)
+    held = tuple(filter(is_decided_by_tool, findings))
+    findings = tuple(finding for finding in findings if finding not in held)
     others = tuple(finding for finding in findings if finding.name not in ENFORCED)
     gates = list_gated_files(change, settings, config, ci_files)
     symbols = list_changed_symbols(subject.change)
@@ -108,7 +113,9 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     repeated = find_repeated_change(category, change.files, symbols, digest, proof.known)
     again = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
     why = "\n".join((*again, *denied, *_list_failing(others)))
-    return ProofResult(why, findings=findings, gates=gates, symbols=symbols, digest=digest)
+    return ProofResult(
+        why, findings=findings, held=held, gates=gates, symbols=symbols, digest=digest
+    )
 
 
 def prove(
@@ -117,13 +124,14 @@ def prove(
     captured: CapturedChange,
     subject: EvidenceSubject,
     name: str,
+    held: tuple[Finding, ...] = (),
 ) -> ProofResult:
     """Run the commands in the restored checkout with only the change applied; then the evidence.
 
-    ``name`` is the last part of the names of steps and logs.
+    ``name`` is the last part of the names of steps and logs, ``held`` what ``look`` left open.
     """
     try:
-        return _run_proof(checkout, proof, captured, subject, name)
+        return _run_proof(checkout, proof, captured, subject, name, held)
     finally:
         proof.runner.renew()
 
@@ -134,6 +142,7 @@ def _run_proof(
     captured: CapturedChange,
     subject: EvidenceSubject,
     name: str,
+    held: tuple[Finding, ...],
 ) -> ProofResult:
     unrestored = checkout.apply_change(captured)
     runs = _run_commands(checkout, proof, captured, f"checks-{name}")
@@ -145,7 +154,8 @@ def _run_proof(
     notes = _format_notes(unrestored)
     for note in notes:
         proof.work.emit(Note(note, warning=True))
-    findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
+    flaky = find_flaky_commands(commands, subject.context)
+    findings = (*settle_findings(held, evidence.answered), *flaky, *evidence.findings)
     checks = (*proof.baseline.checks, *evidence.checks)
     why = "\n".join(_list_failing(findings)) or _find_missing_proof(proof, subject, runs, evidence)
     tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]

@@ -124,22 +124,23 @@ def _find_section_tool(name: str, section: str) -> str:
 
 def _flatten_roots(roots: Iterable[Rooted]) -> Iterator[Rooted]:
     for tool, shown, data in roots:
-        yield from _list_leaves(tool, shown, data, 0)
+        yield from list_leaves(tool, shown, data, 0)
 
 
-def _list_leaves(key: str, shown: str, data: Any, depth: int) -> Iterator[Rooted]:
+def list_leaves(key: str, shown: str, data: Any, depth: int = 0) -> Iterator[Rooted]:
+    """Every value below, under two names; a list as a whole, and what its entries hold."""
     if depth > 12:
         return
     if isinstance(data, dict) and data and not _is_element(data):
         for name, value in data.items():
             below = f"{shown}.{name}" if shown else str(name)
-            yield from _list_leaves(f"{key}.{name}", below, value, depth + 1)
+            yield from list_leaves(f"{key}.{name}", below, value, depth + 1)
     elif isinstance(data, list):
         yield key, shown, list_items(data)
         for item in data:
             if isinstance(item, dict):
                 name = _find_identity(item)
-                yield from _list_leaves(f"{key}[{name}]", f"{shown}[{name}]", item, depth + 1)
+                yield from list_leaves(f"{key}[{name}]", f"{shown}[{name}]", item, depth + 1)
     else:
         yield key, shown, data
 
