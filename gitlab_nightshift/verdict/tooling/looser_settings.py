@@ -8,6 +8,7 @@ from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import RuleViolation
 from gitlab_nightshift.verdict.tooling.directions import Worse, truth
+from gitlab_nightshift.verdict.tooling.golangci import merge_versions
 from gitlab_nightshift.verdict.tooling.line_settings import marks_itself, read_line_facts
 from gitlab_nightshift.verdict.tooling.markup import read_markup_facts
 from gitlab_nightshift.verdict.tooling.settings_parser import LARGEST, parse_data
@@ -150,7 +151,7 @@ def _read_fact_rules(path: str, data: bytes | None) -> dict[str, _FactRule] | No
     if read is None:
         return None if _is_settings(path) else found
     is_markup = isinstance(read, dict) and read.keys() == {"tag", "attrib", "text", "children"}
-    facts = read_markup_facts(path, read) if is_markup else read_facts(path, read)
+    facts = read_markup_facts(path, read) if is_markup else merge_versions(read_facts(path, read))
     for key, fact in facts.items():
         if rule := find_rule(key):
             found[key] = _FactRule(fact, *rule)
