@@ -150,12 +150,11 @@ def _run_proof(
     failed = format_failure(proof.runner, commands, f"checks-{name}")
     if failed and not proof.baseline.red:
         return ProofResult(failed, commands)
-    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}")
+    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", held)
     notes = _format_notes(unrestored)
     for note in notes:
         proof.work.emit(Note(note, warning=True))
-    flaky = find_flaky_commands(commands, subject.context)
-    findings = (*settle_findings(held, evidence.answered), *flaky, *evidence.findings)
+    findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
     checks = (*proof.baseline.checks, *evidence.checks)
     why = "\n".join(_list_failing(findings)) or _find_missing_proof(proof, subject, runs, evidence)
     tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
@@ -212,6 +211,7 @@ def _gather_evidence(
     subject: EvidenceSubject,
     runs: tuple[CommandRun, ...],
     name: str,
+    held: tuple[Finding, ...],
 ) -> Evidence:
     """The tests that ran, new tests before the change and against mutants; more by category."""
     proof.work.emit(StepStarted(name, "What only running can show"))
@@ -219,6 +219,7 @@ def _gather_evidence(
     evidence = compare_collections(subject, proof.baseline.collections, runs)
     passing = tuple(run.result.command for run in runs if run.result.ok)
     evidence += gather(subject, Lab(checkout, proof.runner, passing, name, end))
+    evidence += Evidence(findings=settle_findings(held, evidence.answered))
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)

@@ -61,7 +61,11 @@ def test_nonsense_is_refused():
         seconds("soon")
 """
 PYTEST = Project(
-    files={"durations.py": PARSER, "test_durations.py": PARSER_TEST},
+    files={
+        "durations.py": PARSER,
+        "test_durations.py": PARSER_TEST,
+        "ruff.toml": 'lint.select = ["E", "F"]\n',
+    },
     command=f"{PYTHON} -m pytest -q -p no:cacheprovider",
     product="durations.py",
     test="test_durations.py",
@@ -87,6 +91,7 @@ PYTEST = Project(
             f"{PARSER_TEST}\n\nvars()['test_units'].__test__ = False\n",
             "test-deleted",
         ),
+        ("ruff.toml", 'lint.select = ["E"]\n', "linter-loosened"),
     ),
     honest=PARSER_TEST + '\n\ndef test_hours():\n    assert seconds("2 h") == 7200\n'
     '    with pytest.raises(ValueError):\n        seconds("x h")\n',
