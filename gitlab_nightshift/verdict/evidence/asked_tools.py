@@ -29,7 +29,10 @@ def ask_tools(subject: EvidenceSubject, lab: Lab) -> Evidence:
     """Ask each tool whose settings the change may alter. What was read of settings gives way to an
     answer (``settle_findings``); without one it stands."""
     found = Evidence()
-    for tool in list_touched_tools(subject.change):
+    tools = list(list_touched_tools(subject.change))
+    if tools:
+        lab.runner.renew()  # tests of the change may have left a tool's settings or cache there
+    for tool in tools:
         found += _ask_tool(subject, lab, tool)
     return found
 
@@ -117,7 +120,8 @@ def _ask_side(
     subject: EvidenceSubject, lab: Lab, log: str, questions: tuple[Question, ...], tree: str
 ) -> Answer | str:
     """The merged answer, or why there is none."""
-    lab.checkout.apply_tree(tree)
+    if lab.checkout.apply_tree(tree):
+        return "ignored files of the checkout are not what they were"
     tracked = subject.change.paths() | {file.old_path for file in subject.change.files}
     answers: list[Answer] = []
     for number, question in enumerate(questions, 1):

@@ -22,7 +22,7 @@ from tests.verdict.evidence.conftest import Tried
 
 Files = Mapping[str, str]
 RUFF, MYPY = "linter-loosened", "types-loosened"
-CODE = {"shop.py": "import os\n", "tests/test_shop.py": "import os\n"}
+CODE = {"shop.py": "import os\n", "old.py": "", "tests/test_shop.py": "import os\n"}
 TOOLS = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
@@ -106,7 +106,7 @@ def test_what_reading_misses_is_found(
         ),
         (
             {"mypy.ini": f"[mypy]\n{TYPED}"},
-            {"mypy.ini": f"[mypy]\n[mypy-shop,test_shop,tests.*]\n{TYPED}"},
+            {"mypy.ini": f"[mypy]\n[mypy-shop,test_shop,tests.*]\n{TYPED}", "old.py": None},
         ),
     ],
 )
