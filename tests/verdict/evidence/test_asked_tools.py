@@ -218,3 +218,15 @@ def test_what_is_no_answer_is_refused(kind: str, text: str) -> None:
 def test_too_much_is_not_asked() -> None:
     eslint = next(each for each in list_tools() if each.name == "eslint")
     assert plan_questions(eslint, [f"{n}.js" for n in range(501)], ()) is None
+
+
+def test_what_an_agent_left_answers_nothing(tried: Tried) -> None:
+    """A program that no commit brings, in the place of the project's own."""
+    before = {**CODE, ".gitignore": ".venv/\n", "ruff.toml": BASE}
+    with tried(before, {"ruff.toml": '[lint]\nselect = ["E"]\n'}, PATH=TOOLS) as (subject, lab):
+        lie = lab.folder / ".venv/bin/ruff"
+        lie.parent.mkdir(parents=True)
+        lie.write_text("#!/bin/sh\necho 'linter.rules.enabled = []'\n")
+        lie.chmod(0o755)
+        seen = ask_tools(subject, lab)
+    assert [(found.name, found.level) for found in seen.findings] == [(RUFF, "fail")]
