@@ -85,6 +85,8 @@ def _judge_answers(subject: EvidenceSubject, tool: Tool, before: Answer, after: 
         checks = (Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),)
         found = raise_flag(tool.flag, subject.context, file, 0, text)
         return Evidence(checks, found, ((tool.name, ""),))
+    if not any(settings.keys() - {"checked"} for settings in after.values()):
+        return _tell_unknown(subject, tool, "it checks nothing here")
     if why := _find_doubt(subject, tool, unclear=seen.unclear):
         return _tell_unknown(subject, tool, why)
     text = f"{tool.name} demands no less than before"

@@ -57,7 +57,10 @@ class Tool:
     def is_named_in(self, path: str, data: bytes | None) -> bool:
         """True for a file of settings that is the tool's own or speaks of it."""
         own = any(re.search(pattern, path) and not detail for pattern, detail in self.settings)
-        return own or (self.is_set_by(path) and self.name.encode() in (data or b""))
+        return own or (
+            self.is_set_by(path)
+            and self.name.partition("-")[0].encode() in (data or b"") + path.encode()
+        )
 
     def is_led_by(self, paths: Iterable[str]) -> bool:
         """True where one of these files is code that may answer in the tool's place."""

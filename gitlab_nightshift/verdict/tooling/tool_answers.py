@@ -31,9 +31,15 @@ def merge_answers(answers: Iterable[Answer]) -> Answer:
         for name, settings in answer.items():
             known = merged.setdefault(name, {})
             for key, value in settings.items():
-                both = isinstance(value, tuple) and isinstance(known.get(key), tuple)
-                known[key] = (*known[key], *value) if both else value
+                known[key] = _join_values(known.get(key), value)
     return merged
+
+
+def _join_values(first: Any, second: Any) -> Any:
+    """An empty list may be null."""
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return (*first, *second)
+    return first if second is None else second
 
 
 def _parse_json(text: str, files: Sequence[str]) -> Answer:

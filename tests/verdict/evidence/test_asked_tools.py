@@ -16,7 +16,7 @@ from gitlab_nightshift.verdict.tooling.resolved_settings import (
     list_tools,
     plan_questions,
 )
-from gitlab_nightshift.verdict.tooling.tool_answers import parse_answer
+from gitlab_nightshift.verdict.tooling.tool_answers import merge_answers, parse_answer
 from tests.support.tables import each
 from tests.verdict.evidence.conftest import Tried
 
@@ -215,9 +215,25 @@ def test_what_is_no_answer_is_refused(kind: str, text: str) -> None:
         parse_answer(kind, text, ("",))
 
 
+def test_a_list_of_nothing_hides_no_other() -> None:
+    """golangci-lint says null where no formatter is on."""
+    answers = [
+        parse_answer("json", text, ("",)) for text in (golangci("gosec"), '{"Enabled":null}')
+    ]
+    assert merge_answers(answers)[""]["Enabled"] == ("gosec",)
+
+
 def test_too_much_is_not_asked() -> None:
     eslint = next(each for each in list_tools() if each.name == "eslint")
     assert plan_questions(eslint, [f"{n}.js" for n in range(501)], ()) is None
+
+
+def test_where_nothing_is_checked_nothing_is_withdrawn(tried: Tried) -> None:
+    after = {"ruff.toml": 'lint.select = ["E"]\n'}
+    read, seen = judged(tried, {"a.txt": "", "ruff.toml": 'lint.select = ["E", "F"]\n'}, after)
+    assert read == [RUFF]
+    assert [found.name for found in seen.findings] == [RUFF]
+    assert seen.answered == (("ruff", "it checks nothing here"),)
 
 
 def test_what_an_agent_left_answers_nothing(tried: Tried) -> None:
