@@ -6,7 +6,7 @@ of a bounded size, and what cannot be read of it is not known.
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -174,13 +174,13 @@ def compare_answers(tool: Tool, before: Answer, after: Answer) -> Comparison:
     """What an answer demands less than the one before."""
     looser: dict[str, None] = {}
     unclear = any(name not in after for name in before if not before.get("", {}).get("checked"))
-    judged: dict[tuple[str, str, str], str | None] = {}
+    judged: dict[tuple[str, Hashable, Hashable], str | None] = {}
     for name in before.keys() & after.keys():
         for key in before[name].keys() | after[name].keys():
             old, new = before[name].get(key), after[name].get(key)
             if old == new:
                 continue
-            known = (key, repr(old), repr(new))
+            known = (key, _make_hashable(old), _make_hashable(new))
             if known not in judged:
                 judged[known] = _describe_loosening(tool, key, old, new)
             text = judged[known]
@@ -188,6 +188,10 @@ def compare_answers(tool: Tool, before: Answer, after: Answer) -> Comparison:
             if text:
                 looser[text] = None
     return Comparison(tuple(sorted(looser)), unclear)
+
+
+def _make_hashable(value: Any) -> Hashable:
+    return value if isinstance(value, tuple) else repr(value)
 
 
 def _describe_loosening(tool: Tool, key: str, old: Any, new: Any) -> str | None:

@@ -79,10 +79,11 @@ def _parse_ruff(text: str, files: Sequence[str]) -> Answer:
         if glob[:1] == "!" or any(mark in glob for mark in "{[\\"):
             settings[key] = rules
             continue
+        ignored = frozenset(rules)
         for file in files if glob else ():
             if _matches_glob(file, glob):
                 left = answer[file]["rules"]
-                answer[file] = {"rules": tuple(rule for rule in left if rule not in set(rules))}
+                answer[file] = {"rules": tuple(rule for rule in left if rule not in ignored)}
     return {**answer, files[0]: {**answer[files[0]], **settings}}
 
 
