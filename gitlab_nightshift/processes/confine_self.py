@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gitlab_nightshift.sandbox import self_confinement
-from gitlab_nightshift.system.supervised_process import heed
+from gitlab_nightshift.system.supervised_process import forward_signals
 from gitlab_nightshift.work.sandbox_fit import SandboxUnavailable
 from gitlab_nightshift.work.work_context import WorkContext
 
@@ -13,9 +13,11 @@ from gitlab_nightshift.work.work_context import WorkContext
 def confine_work(place: WorkContext, inputs: Mapping[str, Any]) -> WorkContext:
     """Confine this process as the supervisor says; from then on it handles signals."""
     if not inputs.get("confined"):
-        heed()
+        forward_signals()
         return place
-    return dataclasses.replace(place, own=self_confinement.confine(inputs["confined"], heed))
+    return dataclasses.replace(
+        place, own=self_confinement.confine(inputs["confined"], forward_signals)
+    )
 
 
 def tell_unfit(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:

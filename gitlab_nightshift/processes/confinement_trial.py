@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitlab_nightshift.sandbox.self_confinement import confine, try_places
-from gitlab_nightshift.system.supervised_process import heed, serve_stage
+from gitlab_nightshift.system.supervised_process import forward_signals, serve_stage
 
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``system/supervised_process.py``)."""
-    return serve_stage(_try, heeding=False)
+    return serve_stage(_try, forwarding=False)
 
 
 def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    own = confine(inputs["confined"], heed)
+    own = confine(inputs["confined"], forward_signals)
     own.complete()
     found = [(each.name, each.open, each.promised, each.how) for each in try_places(own)]
     return {"found": found}

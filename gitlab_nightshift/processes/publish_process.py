@@ -25,12 +25,12 @@ from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sandbox.self_confinement import leave_checkout
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.supervised_process import heed, serve_stage
+from gitlab_nightshift.system.supervised_process import forward_signals, serve_stage
 
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``system/supervised_process.py``)."""
-    return serve_stage(_publish, heeding=False)
+    return serve_stage(_publish, forwarding=False)
 
 
 def _publish(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     source = unpack_source(inputs["source"])
     tempfile.tempdir = inputs["private"]
     leave_checkout(Path(inputs["checkout"]), source.parts.objects, Path(inputs["private"]))
-    heed()
+    forward_signals()
     session = _build_session(inputs)
     request = inputs["request"] and make_record(TaskRequest, inputs["request"])
     published = _publish_bundle(session, source, inputs, request) if inputs["ready"] else None

@@ -26,7 +26,7 @@ from gitlab_nightshift.work.delegation.task_result import DelegationTask, do_wor
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``system/supervised_process.py``)."""
-    return serve_stage(_work, heeding=False)
+    return serve_stage(_work, forwarding=False)
 
 
 def _work(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def main(data: Mapping[str, Any]) -> int:
     """Run as a process (``system/supervised_process.py``). With ``data["ahead"]`` it examines the
     machine before it gets its input, while the plan waits for GitLab."""
     walked = walk_system() if data["ahead"] else None
-    return serve_stage(functools.partial(_work, walked), heeding=False)
+    return serve_stage(functools.partial(_work, walked), forwarding=False)
 
 
 def _work(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -223,7 +223,7 @@ class _Delegation:
         # Where nothing confines work it could have written this in the name of finish.
         (self._there.results / "result.json").unlink(missing_ok=True)
         with self._stages.open_stage("finish") as finish:
-            finish.run(inputs, heeding=self._signals.stopped is None)
+            finish.run(inputs, forwarding=self._signals.stopped is None)
 
     def _place_result(self) -> DelegationResult:
         """The result as it was kept; the files that were kept are put in their place."""

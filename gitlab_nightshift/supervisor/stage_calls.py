@@ -50,13 +50,13 @@ class SupervisedStage:
     def __init__(self, process: StageProcess, given: Mapping[str, int], signals: Signals) -> None:
         self._process, self._given, self._signals = process, given, signals
 
-    def run(self, inputs: Mapping[str, Any], *, heeding: bool = True) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any], *, forwarding: bool = True) -> dict[str, Any]:
         """Send its input, and wait for its end. The answer; {} where there was none.
 
-        With ``heeding`` the signals that come meanwhile are passed on to it.
+        With ``forwarding`` the signals that come meanwhile are passed on to it.
         """
         self._process.tell({**inputs, **self._given})
-        with self._signals.forward_to(self._process) if heeding else contextlib.nullcontext():
+        with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
             return self._process.read_answer()
 
 

@@ -257,7 +257,7 @@ class _Run:
         }
         sender = self._sender.replace("work", "publish")
         with self._stages.open_stage(sender, module="publish") as publish:
-            publish.run(config, heeding=ready)  # who asked is told of a run that was stopped
+            publish.run(config, forwarding=ready)  # who asked is told of a run that was stopped
         self._pipes.wait(sender)
         if ready and not (self._there.results / "published.json").exists():
             write_unpublished(self._there.results, bundle)
@@ -276,7 +276,7 @@ class _Run:
                 inputs |= {"project": job.project_path, "pipeline_url": job.pipeline_url}
                 folder = self.output.name if self.output else ""
                 inputs["report_url"] = build_report_url(job.project_url, job.job_id, folder)
-                answer = report.run(inputs, heeding=False)
+                answer = report.run(inputs, forwarding=False)
             self._pipes.wait("report")
         if "status" in answer and not self._pipes.gone:
             return int(answer["status"])

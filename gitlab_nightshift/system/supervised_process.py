@@ -121,15 +121,16 @@ class StageProcess:
 
 
 def serve_stage(
-    step: Callable[[dict[str, Any]], Mapping[str, Any]], *, heeding: bool = True
+    step: Callable[[dict[str, Any]], Mapping[str, Any]], *, forwarding: bool = True
 ) -> int:
     """Read the task, do it, and answer. What is printed meanwhile goes to stderr. A step that
-    needs to be the only thread for a while is not ``heeding`` at once, and calls ``heed``."""
+    needs to be the only thread for a while is not ``forwarding`` at once, and calls
+    ``forward_signals`` itself."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     config = hear()
-    if heeding:
-        heed()
+    if forwarding:
+        forward_signals()
     answer = json.dumps(step(config)).encode()
     with contextlib.suppress(BrokenPipeError), answers:
         answers.write(answer)
@@ -153,7 +154,7 @@ def _read(number: int) -> bytearray:
     return said
 
 
-def heed() -> None:
+def forward_signals() -> None:
     """From here on the end of the supervisor is a SIGTERM for this process, and each byte that it
     sends a signal of that number."""
     start_deaf(threading.Thread(target=_pass_on, daemon=True))

@@ -180,6 +180,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
     folder = tmp_path_factory.mktemp("named")
     look = sh(f"stat -c %a {folder.resolve()}/shop/.git/config > docs/new.md")
     with delegations(folder, plays(QUICK, {"implement": [look]})) as context:
+        context.agent.ask_git()
         hooks = context.repository / ".git/hooks"
         hooks.mkdir(exist_ok=True)
         for name in ("reference-transaction", "post-checkout", "post-commit", "pre-commit"):

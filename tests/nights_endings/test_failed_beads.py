@@ -176,6 +176,7 @@ def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
         {"mr": [handoff('{"title": "A test more", "summary": "It was missing."}')]},
     )
     with world(tmp_path, scripts, config=ANYWHERE) as shop:
+        shop.agent.ask_git()
         done = shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="6")
 
         assert done.exit_status == 0
@@ -194,7 +195,7 @@ def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
         assert failures == []
         assert why not in beads[0].prompt
         assert f"Attempt 3: {why}\n</" in beads[3].prompt
-        changed = shop.agent.last("verify-tests-3").git_status.splitlines()
+        changed = str(shop.agent.last("verify-tests-3").git_status).splitlines()
         assert changed == [" D run.sh", "?? scratch.py"]
         _opened_by_files(shop)
 
@@ -232,6 +233,7 @@ LATE = sh("echo late >> test_shop.py; echo new > late.txt; rm shop.py")
 def test_a_failed_mr_bead_loses_nothing(tmp_path: Path) -> None:
     """The texts are made from the analysis. Published is what was verified, whatever runs later."""
     with world(tmp_path, plays(GOOD, {"mr": [LATE, crash(9)]})) as shop:
+        shop.agent.ask_git()
         done = shop.nightshift("run")
 
         assert done.exit_status == 0

@@ -199,6 +199,7 @@ def test_too_much_output_a_daemon_and_hostile_texts(tmp_path: Path) -> None:
         {"analyze-refactoring": [daemon("shop.py"), *nothing()], "analyze-docs": play},
     )
     with world(tmp_path, scripts) as shop:
+        shop.agent.ask_git()
         done = shop.nightshift("run", NIGHTSHIFT_MAX_OUTPUT="2 MB")
 
         assert (done.exit_status, done.stderr) == (13, "")

@@ -134,6 +134,7 @@ def test_sigterm_keeps_what_is_verified(tmp_path: Path) -> None:
 
 def test_the_start_after_a_kill_repairs_and_a_night_works(tmp_path: Path) -> None:
     with world(tmp_path) as shop:
+        shop.agent.ask_git()
         (shop.checkout / "untracked").write_text("mine")
         shop.look()
         killed(shop, "analyze")

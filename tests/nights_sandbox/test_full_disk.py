@@ -62,6 +62,7 @@ def test_a_night_goes_on_after_every_disk_was_full(tmp_path: Path) -> None:
         },
     )
     with crowded(tmp_path, scripts) as shop:
+        shop.agent.ask_git()
         done = shop.nightshift("run")
 
         assert (done.exit_status, done.stderr) == (13, ""), done.log

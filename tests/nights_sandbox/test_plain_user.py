@@ -166,6 +166,7 @@ def test_a_night_in_a_tree_of_root_that_everybody_may_write(
     shown = "git log --oneline -1 && git status --porcelain && git diff --stat"
     scripts = plays(GOOD, {"implement": [*GOOD["implement"], sh(shown)]})
     with world(open_folder, scripts, config=PROVING) as shop:
+        shop.agent.ask_git()
         open_to_all(shop, python)
         done = shop.nightshift("run")
         assert (done.exit_status, done.stderr) == (0, ""), done.log

@@ -49,7 +49,7 @@ class Seen:
     prompt: str
     cwd: str
     tree: dict[str, list[Any]]
-    git_status: str
+    git_status: str | None
     git_config: str
     head: str
     handoff: list[str]
@@ -100,6 +100,10 @@ class Agent:
         data = {"plays": known, "real": real, "cli": str(self._cli)}
         plain = json.loads(json.dumps(data))  # lists alone: what a CLI would get
         (self.folder / "script").write_bytes(marshal.dumps(plain, 4))
+
+    def ask_git(self) -> None:
+        """From now on each bead's process notes what git says of the checkout."""
+        (self.folder / "asks-git").touch()
 
     @property
     def seen(self) -> list[Seen]:

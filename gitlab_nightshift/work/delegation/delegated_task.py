@@ -24,7 +24,7 @@ from gitlab_nightshift.system.process import ProgramEnd
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.attempt import ProvenChange, try_until_proven
 from gitlab_nightshift.work.baseline import Baseline
-from gitlab_nightshift.work.delegation.phases import TEST_LOG, Phase, Phases, Trail
+from gitlab_nightshift.work.delegation.phases import TEST_LOG, DelegationProgress, Phase, Phases
 from gitlab_nightshift.work.fallback_draft import draft_from_analysis
 from gitlab_nightshift.work.night import Night, run_night_bead
 from gitlab_nightshift.work.night_ending import Ending
@@ -39,25 +39,25 @@ _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
 _ASKED_FOR = "Somebody asked for it."
 
 
-def build_workflow(phases: Phases, trail: Trail) -> Workflow:
+def build_workflow(phases: Phases, progress: DelegationProgress) -> Workflow:
     """The steps in the sandbox. The test is not run beforehand: it may be what the task mends."""
 
     def build_baseline(place: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
         asked = place.verify.commands
         return Baseline(commands=asked, unasked=not asked)
 
-    return Workflow(build_baseline, lambda night: do_task(night, phases, trail))
+    return Workflow(build_baseline, lambda night: do_task(night, phases, progress))
 
 
-def do_task(night: Night, phases: Phases, trail: Trail) -> Ending:
+def do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Ending:
     """Up to 1 + ``max_implement_retries`` attempts. The checkout is put back after each."""
-    night = _with_trail(night, phases, trail)
+    night = _note_progress(night, phases, progress)
     selected = AnalysisCandidate((), night.plan.task, rationale=_ASKED_FOR)
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
 
     def run_step(bead: str, attempt: int, told: StepInput) -> BeadResult:
         phases.enter(_PHASES[bead], attempt)
-        trail.began = True
+        progress.began = True
         night.emit(CmdStart(f"agent: {bead}"))
         return run_night_bead(night, bead, TASK, attempt, analysis, told)
 
@@ -71,7 +71,7 @@ def do_task(night: Night, phases: Phases, trail: Trail) -> Ending:
             night.checkout, night.proof, analysis, attempts, run_step, night.recorder, end_attempt
         )
     except Stop as stop:
-        return _build_stopped_ending(night, trail, stop)
+        return _build_stopped_ending(night, progress, stop)
     if isinstance(outcome, FailedAttempt):
         code = _find_error_code(outcome, night.bead_context.ledger)
         return _build_failed_ending(outcome.why, code)
@@ -94,9 +94,9 @@ def _build_proven_ending(analysis: AnalysisResult, good: ProvenChange) -> Ending
     )
 
 
-def _build_stopped_ending(night: Night, trail: Trail, stop: Stop) -> Ending:
+def _build_stopped_ending(night: Night, progress: DelegationProgress, stop: Stop) -> Ending:
     """A bead that a limit has ended may have changed something."""
-    trail.change = _choose_change(trail.change, night.checkout.capture())
+    progress.change = _choose_change(progress.change, night.checkout.capture())
     return _build_failed_ending(stop.reason, stop.code or Code.BUDGET)
 
 
@@ -119,21 +119,21 @@ def _find_error_code(last: FailedAttempt, ledger: Ledger) -> Code:
 
 
 @dataclass(frozen=True)
-class _TrailRecorder(Recorder):
+class _ProgressRecorder(Recorder):
     """Records as the night's recorder does, and remembers what the result needs."""
 
     emit: Emit
-    trail: Trail
+    progress: DelegationProgress
 
     def keep(self, task: BeadTask, ended: ProgramEnd, stdout: Path) -> None:
-        self.trail.exit_code = ended.exit_status
+        self.progress.exit_code = ended.exit_status
         self.emit(CmdEnd(f"agent: {task.bead}", ended.exit_status, round(ended.duration_s, 3)))
         super().keep(task, ended, stdout)
 
     def keep_change(
         self, result: BeadResult, captured: CapturedChange, repository: Repository
     ) -> None:
-        self.trail.change, self.trail.said = captured, result.said
+        self.progress.change, self.progress.said = captured, result.said
         super().keep_change(result, captured, repository)
 
 
@@ -141,14 +141,14 @@ class _TrailRecorder(Recorder):
 class _ReportingRunner(Runner):
     """Reports the start and the end of each command."""
 
-    trail: Trail | None = None
+    progress: DelegationProgress | None = None
 
     def run(
         self, argv: Sequence[str], log: str, *, at_most_s: float | None = None
     ) -> CommandResult:
         result = self._run_with_events(argv, log, at_most_s)
-        if self.trail and log.startswith(TEST_LOG):
-            self.trail.tests.append(result)
+        if self.progress and log.startswith(TEST_LOG):
+            self.progress.tests.append(result)
         return result
 
     def _run_with_events(
@@ -161,16 +161,16 @@ class _ReportingRunner(Runner):
         return result
 
 
-def _with_trail(night: Night, phases: Phases, trail: Trail) -> Night:
-    trail_recorder = _TrailRecorder(**vars(night.recorder), emit=night.emit, trail=trail)
-    runner = _ReportingRunner(**vars(night.proof.runner), trail=trail)
+def _note_progress(night: Night, phases: Phases, progress: DelegationProgress) -> Night:
+    recorder = _ProgressRecorder(**vars(night.recorder), emit=night.emit, progress=progress)
+    runner = _ReportingRunner(**vars(night.proof.runner), progress=progress)
 
     def begin_proof(attempt: int) -> None:
         phases.enter(Phase.VERIFY, attempt)
 
     return dataclasses.replace(
         night,
-        recorder=trail_recorder,
-        bead_context=dataclasses.replace(night.bead_context, keep=trail_recorder.keep),
+        recorder=recorder,
+        bead_context=dataclasses.replace(night.bead_context, keep=recorder.keep),
         proof=dataclasses.replace(night.proof, runner=runner, began=begin_proof),
     )

@@ -57,7 +57,7 @@ class Phases:
 
 
 @dataclass
-class Trail:
+class DelegationProgress:
     """What has happened so far, for a result whatever comes next.
 
     ``change`` is what the last attempt changed, None where there is nothing to undo; ``exit_code``

@@ -17,7 +17,7 @@ from gitlab_nightshift.work.delegation.delegation_workspace import (
     DelegationWorkspace,
     make_workspace,
 )
-from gitlab_nightshift.work.delegation.phases import Phase, Phases, Trail
+from gitlab_nightshift.work.delegation.phases import DelegationProgress, Phase, Phases
 from gitlab_nightshift.work.night_bundle import build_bundle
 from gitlab_nightshift.work.night_ending import Ending, run_to_ending
 from gitlab_nightshift.work.run_budget import Ledger, open_ledger
@@ -39,7 +39,7 @@ class DelegationTask:
 
 @dataclass
 class _WorkState:
-    trail: Trail
+    progress: DelegationProgress
     phases: Phases
     ledger: Ledger
     workspace: DelegationWorkspace | None = None
@@ -50,7 +50,9 @@ def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> 
     """Work until the change is proven, or cannot be. Never raises: a failure, a signal or a defect
     is in the report. ``keep`` gets the bundle of a proven change, or ``failed.patch``."""
     started, place = read_clock(), task.place
-    known = _WorkState(Trail(), Phases(place.emit), open_ledger(task.plan, place.seconds))
+    known = _WorkState(
+        DelegationProgress(), Phases(place.emit), open_ledger(task.plan, place.seconds)
+    )
     known.phases.enter(Phase.APPLY)
     disks = (place.private, place.checkout)
     ending = run_to_ending(
@@ -61,7 +63,7 @@ def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> 
         bundle = build_bundle(task.plan, ending, known.ledger, read_clock() - started)
         keep("bundle/change.patch", ending.captured.patch)
         keep("bundle/bundle.json", to_json(bundle).encode())
-    elif (change := known.trail.change) and change.patch:
+    elif (change := known.progress.change) and change.patch:
         keep("failed.patch", change.patch)
     return _build_result(known, ending)
 
@@ -75,7 +77,7 @@ def _run_in_workspace(
     )
     plan = dataclasses.replace(task.plan, base_sha=workspace.base)
     place = dataclasses.replace(task.place, checkout=workspace.path)
-    workflow = build_workflow(known.phases, known.trail)
+    workflow = build_workflow(known.phases, known.progress)
 
     def prepare_and_run() -> Ending:
         tools = prepare_tools(place, task.payload)
@@ -88,25 +90,25 @@ def _run_in_workspace(
 
 
 def _build_result(known: _WorkState, ending: Ending) -> WorkReport:
-    trail, workspace = known.trail, known.workspace
+    progress, workspace = known.progress, known.workspace
     return WorkReport(
         error_code=ending.error_code,
         reason=ending.reason,
         local=workspace is not None and workspace.local,
-        began=trail.began,
-        changed=trail.changed,
+        began=progress.began,
+        changed=progress.changed,
         fall_back=known.fall_back,
-        exit_code=trail.exit_code,
-        test_result=_find_test_result(trail),
-        said=trail.said,
+        exit_code=progress.exit_code,
+        test_result=_find_test_result(progress),
+        said=progress.said,
         logs=_find_last_logs(known.ledger),
     )
 
 
-def _find_test_result(trail: Trail) -> TestResult:
-    if not trail.tests:
+def _find_test_result(progress: DelegationProgress) -> TestResult:
+    if not progress.tests:
         return "skipped"
-    return "passed" if trail.tests[-1].ok else "failed"
+    return "passed" if progress.tests[-1].ok else "failed"
 
 
 def _find_last_logs(ledger: Ledger) -> tuple[str, ...]:
