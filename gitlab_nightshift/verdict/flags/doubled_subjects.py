@@ -67,12 +67,12 @@ def _find_shadowed_import(old: TestVersion, new: TestVersion) -> str:
 def _find_replaced_variable(old: TestVersion, new: TestVersion) -> str:
     """A variable that is asserted and holds a double now, empty where there is none."""
     before, after = _collect_assignments(old.test.node), _collect_assignments(new.test.node)
-    roots = {re.split(r"\W", a.subject, maxsplit=1)[0] for a in new.assertions}
+    roots = {found[0] for a in new.assertions if (found := re.search(r"\w+", a.subject))}
     for pair in [read_assignment(node) for node in walk(new.test.node)]:
         if pair and roots & set(re.findall(r"\w+", read_text(pair[0])[:200])):
             roots |= set(re.findall(r"\w+", read_text(pair[1])[:200]))
     for name, value in after.items():
-        if name not in roots or not _FAKE.search(value) or _FAKE.search(before.get(name, value)):
+        if name.lstrip("$@") not in roots or not _FAKE.search(value) or _FAKE.search(before.get(name, value)):
             continue
         if not _is_library_type(value, new):
             return f"{name} = {value}"

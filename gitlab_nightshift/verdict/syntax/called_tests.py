@@ -148,6 +148,8 @@ def _read_plain_call(
         marks += (read_text(find_field(title, "field")),)
         title = find_field(title, "value") or title
     is_group = first in GROUPS or "describe" in words
+    if body is None and not is_group and _is_by_name(title, plain):
+        body = node
     if (
         language.name not in ("ruby",)
         and title is not None
@@ -158,6 +160,17 @@ def _read_plain_call(
     if language.name == "ruby" and body is None and title is not None and title.type not in STRINGS:
         return None
     return is_group, _read_title(title), marks, body
+
+
+def _is_by_name(title: Node | None, plain: list[Node]) -> bool:
+    """``test("adds", macro, 1, 2)``: the test is a function that stands elsewhere."""
+    after = plain[plain.index(title) + 1 :] if title in plain else []
+    return (
+        title is not None
+        and title.type in STRINGS
+        and bool(after)
+        and (after[0].type == "identifier")
+    )
 
 
 def _is_matcher(name: str) -> bool:
