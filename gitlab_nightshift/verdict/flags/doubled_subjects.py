@@ -72,7 +72,8 @@ def _find_replaced_variable(old: TestVersion, new: TestVersion) -> str:
         if pair and roots & set(re.findall(r"\w+", read_text(pair[0])[:200])):
             roots |= set(re.findall(r"\w+", read_text(pair[1])[:200]))
     for name, value in after.items():
-        if name.lstrip("$@") not in roots or not _FAKE.search(value) or _FAKE.search(before.get(name, value)):
+        was = before.get(name, value)
+        if name.lstrip("$@") not in roots or not _FAKE.search(value) or _FAKE.search(was):
             continue
         if not _is_library_type(value, new):
             return f"{name} = {value}"
