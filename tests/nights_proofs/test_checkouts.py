@@ -31,6 +31,7 @@ def test_a_git_worktree_of_a_repository_with_one_commit(tmp_path: Path) -> None:
         git(main, "worktree", "add", "-q", "--detach", str(shop.checkout))
         shop.look()
         outside = {str(p): p.read_bytes() for p in main.rglob("*") if p.is_file()}
+        shop.agent.ask_git()
         done = shop.nightshift("run")
         assert (done.exit_status, done.stderr) == (0, "")
         assert len(shop.merge_requests) == 1

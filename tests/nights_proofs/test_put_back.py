@@ -82,6 +82,7 @@ def script() -> dict[str, Play]:
 
 def test_each_bead_starts_from_the_same_tree(tmp_path: Path) -> None:
     with world(tmp_path, script()) as shop:
+        shop.agent.ask_git()
         real = (shop.checkout / ".git" / "config").read_text()
         assert "remote" in real and shop.env["CI_JOB_TOKEN"] not in real
         ignored = shop.checkout / ".git" / "info" / "exclude"
