@@ -2,6 +2,9 @@
 
 import fcntl
 import gc
+import os
+import shutil
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,6 +24,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("nightshift")
 become_subreaper()
 start_by_forks()
+if not (shutil.which("python3") or "").startswith((sys.base_prefix, sys.prefix)):
+    # A version manager's python3 on PATH is a shell script that takes longer than Python itself.
+    os.environ["PATH"] = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 gc.disable()  # until all is collected: it lives as long as the process
 
 
