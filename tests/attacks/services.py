@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import random
 import select
 import socket
 import threading
@@ -184,9 +185,13 @@ def _serving(hits: Path) -> Iterator[_Services]:
 
 
 def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """None of those that the kernel gives out: it could give it to another test's server, which
+    would be taken for the agent's."""
+    for port in random.sample(range(20_000, 32_000), 1_000):
+        with contextlib.suppress(OSError), socket.socket() as free:
+            free.bind(("", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 def _own_address() -> str:
