@@ -3,13 +3,14 @@
 import contextlib
 import errno
 import os
-import random
 import select
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.support.ports import pick_port
 
 TCP = ("tcp", "race", "shared")
 Flag = Callable[[str], str]
@@ -24,7 +25,7 @@ def services(
         serving = stack.enter_context(_serving(outside / "hits"))
         ports = {name: serving.tcp(name, "127.0.0.1", flags(name)) for name in TCP}
         ports["udp"] = serving.udp("udp", flags("udp"))
-        ports |= {"offered": _free_port(), "dropped": _free_port(), "raced": _free_port()}
+        ports |= {"offered": pick_port(), "dropped": pick_port(), "raced": pick_port()}
         with contextlib.suppress(OSError):
             ports["tcp6"] = serving.tcp("tcp6", "::1", flags("tcp6"))
         ports["mapped"] = serving.tcp("any", "", flags("any"))
@@ -182,16 +183,6 @@ def _serving(hits: Path) -> Iterator[_Services]:
         yield made
     finally:
         made.stop()
-
-
-def _free_port() -> int:
-    """None of those that the kernel gives out: it could give it to another test's server, which
-    would be taken for the agent's."""
-    for port in random.sample(range(20_000, 32_000), 1_000):
-        with contextlib.suppress(OSError), socket.socket() as free:
-            free.bind(("", port))
-            return port
-    raise AssertionError("no port is free")
 
 
 def _own_address() -> str:

@@ -28,6 +28,7 @@ from tests.gateway.tools import (
     whole,
 )
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.ports import refusing_port
 from tests.support.trees import wait_for
 from tests.support.turns import Turn, error, say
 
@@ -108,9 +109,7 @@ def test_other_errors_are_handed_on() -> None:
 
 
 def test_nobody_is_there(pauses: list[float]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with client(f"http://127.0.0.1:{port}") as agent:
+    with refusing_port() as port, client(f"http://127.0.0.1:{port}") as agent:
         status, answer = agent.ask()
         assert (status, answer["error"]["type"]) == (502, "api_error")
         assert "cannot be reached" in agent.gateway.unusable

@@ -1,7 +1,6 @@
 """GitLab's error answers, and none at all: one kind of error, never with the token in it."""
 
 import json
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from responses import matchers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab import ApiError, NewMergeRequest, Project, open_project
 from tests.support.clock import FakeTime
+from tests.support.ports import refusing_port
 
 from .conftest import API, PROJECT, SERVER, TOKEN
 
@@ -129,11 +129,8 @@ def test_no_answer(
 
 
 def test_a_port_where_nobody_listens(time: FakeTime) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    project = open_project(f"http://127.0.0.1:{port}", "7", TOKEN, clock=time.clock)
-    error = failure(project)
+    with refusing_port() as port:
+        error = failure(open_project(f"http://127.0.0.1:{port}", "7", TOKEN, clock=time.clock))
     assert error.message == f"GitLab at 127.0.0.1:{port} cannot be reached: connection refused"
     assert sum(time.pauses) <= 120
 

@@ -15,6 +15,7 @@ from gitlab_nightshift.processes.notify_process import LONGEST_S, send_to_all
 from gitlab_nightshift.report.outcome_message import Notification
 from tests.support.internet import CompanyProxy, company_proxy
 from tests.support.listeners import Listener, listening
+from tests.support.ports import pick_port, refusing_port
 from tests.support.tls import behind_tls, make_certificate, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # apprise's own
@@ -83,9 +84,7 @@ class Inbox(Message):
 
 def test_mail_gets_the_message() -> None:
     inbox = Inbox()
-    server = Controller(inbox, hostname="127.0.0.1", port=0)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        server.port = free.getsockname()[1]
+    server = Controller(inbox, hostname="127.0.0.1", port=pick_port())
     server.start()
     try:
         at = f"mailto://127.0.0.1:{server.port}?from=night@acme.example&to=team@acme.example"
@@ -99,9 +98,7 @@ def test_mail_gets_the_message() -> None:
 
 def test_each_failure_is_told_without_its_address() -> None:
     secret = "JHMHI8qBe7bk2ZwO5U711o3dV"
-    with listening(500) as broken, listening() as fine, socket.create_server(("", 0)) as closed:
-        port = closed.getsockname()[1]
-        closed.close()
+    with listening(500) as broken, listening() as fine, refusing_port() as port:
         told = tell(
             f"json://127.0.0.1:{broken.port}/{secret}",
             f"json://127.0.0.1:{fine.port}/{secret}",
