@@ -112,13 +112,14 @@ def _list_asserting_code(change: Changeset) -> Iterator[AssertingCode]:
             _read_table_text(new),
             new,
         )
+    # A helper may have moved to another file of the change.
+    new_helpers = find_helpers([read_sides(file)[1] for file in change.files])
     for file in change.files:
         before, after = read_sides(file)
         if (before.is_product and after.is_product) or after.language is None:
             continue
         tests = {test.node for side in (before, after) for test in side.tests}
-        old_helpers, new_helpers = find_helpers([before]), find_helpers([after])
-        if not old_helpers:
+        if not (old_helpers := find_helpers([before])):
             continue
         later = {f.qualified: f for f in after.functions if not f.is_class and f.node not in tests}
         for function in before.functions:
