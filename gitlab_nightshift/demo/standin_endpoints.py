@@ -106,7 +106,7 @@ def _compute_rank(call: StandinCall, name: str) -> int:
 
 def _show_branch(call: StandinCall) -> StandinAnswer:
     project, name = call.project, call.values["name"]
-    sha = read_heads(project.git, project.bare_repository).get(name)
+    sha = read_heads(project.bare_repository).get(name)
     if sha is None:
         raise build_not_found("Branch")
     level = call.token.access_level if call.token else 0

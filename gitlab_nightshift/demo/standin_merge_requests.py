@@ -190,7 +190,7 @@ def _check_branches(request: StandinMergeRequest, project: StandinProject) -> No
     if request.source_branch == request.target_branch:
         message = "You can't use same project/branch for source and target"
         raise StandinApiError(422, {"message": [message]})
-    branches = read_heads(project.git, project.bare_repository)
+    branches = read_heads(project.bare_repository)
     ends = {"source_branch": request.source_branch, "target_branch": request.target_branch}
     missing = {name: ["does not exist"] for name, branch in ends.items() if branch not in branches}
     if missing:
@@ -272,7 +272,7 @@ def _split_names(value: Any) -> list[str]:
 def read_merge_request_diffs(project: StandinProject, request: StandinMergeRequest) -> list[Json]:
     """What a merge request changes; it is known after its branch has gone, too."""
     git, bare = project.git, project.bare_repository
-    target = read_heads(git, bare).get(request.target_branch)
+    target = read_heads(bare).get(request.target_branch)
     if target is None:
         raise build_not_found("Branch")
     return read_diffs(git, bare, find_merge_base(git, bare, target, request.sha), request.sha)

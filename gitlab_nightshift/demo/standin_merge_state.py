@@ -14,7 +14,7 @@ from gitlab_nightshift.demo.standin_state import (
 
 def refresh(state: State, project: StandinProject) -> None:
     """Open merge requests follow their source branch; a system note says who has pushed."""
-    branches = read_heads(project.git, project.bare_repository)
+    branches = read_heads(project.bare_repository)
     for request in project.merge_requests:
         head = branches.get(request.source_branch, request.sha)
         if request.state != "opened" or head == request.sha:
@@ -41,7 +41,7 @@ def find_pusher(state: State, login: str) -> User:
 def build_merge_state(project: StandinProject, request: StandinMergeRequest) -> Json:
     """What a list does not say: whether it can be merged, and its newest pipeline."""
     git, bare = project.git, project.bare_repository
-    target = read_heads(git, bare).get(request.target_branch, request.sha)
+    target = read_heads(bare).get(request.target_branch, request.sha)
     opened = request.state == "opened"
     conflict = opened and has_conflict(git, bare, target, request.sha)
     pipelines = [each for each in project.pipelines if each.sha == request.sha]

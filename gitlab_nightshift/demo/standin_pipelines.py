@@ -69,7 +69,7 @@ def add_pipeline(
 ) -> StandinPipeline:
     """A pipeline of a branch's head, as a push starts it; the jobs get their numbers here."""
     number = state.allocate_id("pipeline")
-    sha = read_heads(project.git, project.bare_repository)[branch]
+    sha = read_heads(project.bare_repository)[branch]
     address = f"{project.web_url}/-/pipelines/{number}"
     made = StandinPipeline(number, branch, sha, address, state.users[0], {}, "push")
     project.pipelines.append(made)
@@ -80,7 +80,7 @@ def add_pipeline(
 def _create(call: StandinCall) -> StandinAnswer:
     body, project = require_fields(call.request.body, "ref"), call.project
     variables = {each["key"]: each["value"] for each in body.get("variables") or ()}
-    sha = read_heads(project.git, project.bare_repository).get(body["ref"])
+    sha = read_heads(project.bare_repository).get(body["ref"])
     if sha is None:
         raise _build_refusal("Reference not found")
     if project.is_protected(body["ref"]) and call.caller.access_level < MAINTAINER:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.repository.git_folder import write_git_folder
 
 PUSH_LOG = "standin-pushes"
 COMMIT_FORMAT = "%x00".join(
@@ -79,11 +80,9 @@ class Push:
     user: str = ""
 
 
-def create_bare(git: Git, path: Path, default_branch: str) -> None:
+def create_bare(path: Path, default_branch: str) -> None:
     """An empty bare repository that can be pushed to over HTTP."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    branch = f"--initial-branch={default_branch}"
-    git.run("init", "--quiet", "--bare", "--template=", branch, str(path), cwd=path.parent)
+    write_git_folder(path, {"core.bare": "true"}, head=f"ref: refs/heads/{default_branch}")
     with (path / "config").open("a") as config:
         config.write(CONFIG)
     (path / "hooks").mkdir()
@@ -109,11 +108,16 @@ def read_pushes(bare: Path) -> list[Push]:
     return pushes
 
 
-def read_heads(git: Git, bare: Path) -> dict[str, str]:
-    """Every branch and its commit."""
-    form = "--format=%(objectname) %(refname:lstrip=2)"
-    lines = git.run("for-each-ref", form, "refs/heads", cwd=bare).decode().splitlines()
-    return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
+def read_heads(bare: Path) -> dict[str, str]:
+    """Every branch and its commit: read at each request, and so without a process."""
+    top, found = bare / "refs/heads", {}
+    if (packed := bare / "packed-refs").exists():
+        rows = (line.partition(" refs/heads/") for line in packed.read_text().splitlines())
+        found = {name: sha for sha, _, name in rows if name}
+    for file in top.rglob("*"):
+        if file.suffix != ".lock" and file.is_file():
+            found[str(file.relative_to(top))] = file.read_text().strip()
+    return found
 
 
 def read_blob(git: Git, bare: Path, ref: str, path: str) -> bytes | None:

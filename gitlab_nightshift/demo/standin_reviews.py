@@ -21,7 +21,7 @@ def _rebase(call: StandinCall) -> StandinAnswer:
     project, request = call.project, merge_requests.find(call)
     refresh(call.state, project)
     git, bare = project.git, project.bare_repository
-    target = read_heads(git, bare)[request.target_branch]
+    target = read_heads(bare)[request.target_branch]
     made = rebase(git, bare, request.source_branch, target, call.caller.user.username)
     request.merge_error = None if made else NO_REBASE
     if made and made != request.sha:

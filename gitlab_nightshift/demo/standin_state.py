@@ -293,7 +293,7 @@ class State:
     ) -> StandinProject:
         """A new project, ``group/name``, with an empty repository to push to."""
         bare = self.root / "repositories" / f"{path}.git"
-        create_bare(self.git, bare, default_branch)
+        create_bare(bare, default_branch)
         project = StandinProject(
             id=self.allocate_id("project"),
             path=path,

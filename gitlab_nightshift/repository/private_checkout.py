@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
-from gitlab_nightshift.repository.private_repository import borrow, copy_if_there
+from gitlab_nightshift.repository.git_folder import borrow, copy_if_there, write_git_folder
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot, TreeEntry, scan
 from gitlab_nightshift.system.file_names import format_path, within
 from gitlab_nightshift.system.openat import RefusedFileError, copy_all, open_parent, open_regular
@@ -76,18 +76,14 @@ def _create_empty_checkout(
     git: Git, folder: Path, source: RepositoryPaths, commit: str, config: Mapping[str, str]
 ) -> None:
     folder.mkdir()
-    form = f"--object-format={source.object_format}"
-    git.run("init", "--quiet", "--template=", form, str(folder), cwd=folder)
-    for key, value in config.items():
-        git.run("config", key, value, cwd=folder)
     own = folder / ".git"
+    settings = {"core.bare": "false", "core.logAllRefUpdates": "true", **config}
+    write_git_folder(own, settings, head=commit, object_format=source.object_format)
     borrow(own / "objects", source.objects)
-    (own / "info").mkdir(exist_ok=True)
     copy_if_there(source.exclude, own / "info/exclude")
     copy_if_there(source.attributes, own / "info/attributes")
     if source.shallow:
         copy_if_there(source.shallow, own / "shallow")
-    (own / "HEAD").write_text(f"{commit}\n")
     try:
         git.run("read-tree", commit, cwd=folder)
     except GitError as error:

@@ -5,9 +5,6 @@ checkout is read, so nothing that an agent planted there can run.
 """
 
 import contextlib
-import os
-import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +19,7 @@ from gitlab_nightshift.repository.git import (
     RepositoryPaths,
     split_names,
 )
+from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
 
 GONE = "000000"
 """The mode of a path that is not there."""
@@ -122,39 +120,17 @@ def create_private_repository(
     """
     parts = source if isinstance(source, RepositoryParts) else read_parts(source)
     folder.mkdir(mode=0o700, parents=True)
-    form = f"--object-format={parts.object_format}"
-    git.run("init", "--quiet", "--bare", "--template=", form, str(folder), cwd=folder)
-    repository = Repository(git, folder)
-    fixed = {"core.protectHFS": "true", "core.protectNTFS": "true", "core.symlinks": "true"}
-    _configure(folder / "config", {"core.fileMode": "true", **(config or {}), **fixed})
+    fixed = dict.fromkeys(
+        ("core.bare", "core.protectHFS", "core.protectNTFS", "core.symlinks"), "true"
+    )
+    settings = {"core.fileMode": "true", **(config or {}), **fixed}
+    write_git_folder(folder, settings, head=NO_BRANCH, object_format=parts.object_format)
     borrow(folder / "objects", parts.objects)
-    (folder / "info").mkdir(exist_ok=True)
     files = (("info/exclude", parts.exclude), ("info/attributes", parts.attributes))
     for name, data in (*files, ("shallow", parts.shallow)):
         if data:
             (folder / name).write_bytes(data)
-    return repository
-
-
-def _configure(file: Path, config: Mapping[str, str]) -> None:
-    """Add settings of ``core`` to a configuration; a value that is no single word is left out."""
-    words = {key: value for key, value in config.items() if re.fullmatch(r"\w+", value)}
-    lines = (f"\t{key.removeprefix('core.')} = {value}\n" for key, value in words.items())
-    with file.open("a") as text:
-        text.write("[core]\n" + "".join(lines))
-
-
-def borrow(objects: Path, lenders: Sequence[Path]) -> None:
-    """Let an object folder read from others."""
-    (objects / "info").mkdir(parents=True, exist_ok=True)
-    listed = b"".join(os.fsencode(lender) + b"\n" for lender in lenders)
-    (objects / "info/alternates").write_bytes(listed)
-
-
-def copy_if_there(source: Path, target: Path) -> None:
-    """Copy a file's bytes where it exists."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(source, target)
+    return Repository(git, folder)
 
 
 # --- trees and commits ------------------------------------------------------------------------

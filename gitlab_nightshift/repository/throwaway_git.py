@@ -1,7 +1,6 @@
 """The throw-away ``.git``: as useful to an agent as the real one, and without anything secret."""
 
 import errno
-import json
 import os
 import shutil
 import stat
@@ -10,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import RepositoryPaths
+from gitlab_nightshift.repository.git_folder import borrow, copy_if_there, write_git_folder
 from gitlab_nightshift.repository.owners import OwnershipError
-from gitlab_nightshift.repository.private_repository import borrow, copy_if_there
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.sandbox.bwrap import OBJECTS
 from gitlab_nightshift.sandbox.tiers import Mount
@@ -82,11 +81,11 @@ def build_throwaway(
     """Make the ``.git`` that an agent will see: the same commit, index and rules, no URL of a
     remote, no credentials. ``now`` is where the real parts are. Raises OSError.
     """
-    for part in ("info", "objects/pack", "refs/heads", "refs/tags"):
-        (folder / part).mkdir(parents=True)
-    (folder / "HEAD").write_text(f"{base_sha}\n")
+    settings = {"core.bare": "false", "core.logAllRefUpdates": "true", **config}
+    write_git_folder(folder, settings, head=base_sha, object_format=now.object_format)
     (folder / MARKER).write_text("")
-    (folder / "config").write_text(_format_config(now.object_format, config) + REMOTE)
+    with (folder / "config").open("a") as text:
+        text.write(REMOTE)
     for objects in sharing.linked:
         link_objects(objects, folder / "objects")
     borrow(folder / "objects", sharing.lenders)
@@ -97,16 +96,6 @@ def build_throwaway(
     copy_if_there(now.attributes, folder / "info/attributes")
     if now.shallow:
         copy_if_there(now.shallow, folder / "shallow")
-
-
-def _format_config(object_format: str, config: Mapping[str, str]) -> str:
-    core = {"bare": "false", "logAllRefUpdates": "true"}
-    core |= {key.removeprefix("core."): value for key, value in config.items()}
-    version, extension = 0, ""
-    if object_format != "sha1":
-        version, extension = 1, f"[extensions]\n\tobjectFormat = {object_format}\n"
-    lines = "".join(f"\t{key} = {json.dumps(value)}\n" for key, value in core.items())
-    return f"[core]\n\trepositoryformatversion = {version}\n{lines}{extension}"
 
 
 def copy_throwaway(template: Path, target: Path, user: Owner | None) -> Path:

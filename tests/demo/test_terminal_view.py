@@ -34,7 +34,7 @@ x = "  `kept`"
 def test_a_description_is_readable_in_a_terminal(
     gitlab: Standin, project: StandinProject, branch: str, reviewer: User, tmp_path: Path
 ) -> None:
-    head = read_heads(project.git, project.bare_repository)[branch]
+    head = read_heads(project.bare_repository)[branch]
     label = StandinLabel(1, "tests", "#428fdc")
     request = StandinMergeRequest(1, 1, "", reviewer, branch, "main", "A title", DESCRIPTION, head)
     request.labels, request.assignees = ["tests"], [reviewer]

@@ -13,6 +13,7 @@ from gitlab_nightshift.records.delegation_records import Payload, Repo
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.git import Git, GitError
+from gitlab_nightshift.repository.git_folder import NO_BRANCH, write_git_folder
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
 from gitlab_nightshift.repository.repair import repair
@@ -114,7 +115,7 @@ def _fetch_source(
     top = private / "source"
     top.mkdir()
     git = git_verbs.build_isolated_git(private / "git", build_search_path(env, top))
-    git.run("init", "--quiet", "--template=", str(top), cwd=top)
+    write_git_folder(top / ".git", {"core.bare": "false"}, head=NO_BRANCH)
     repository = Repository(git, top / ".git")
     server = GitServer(url, "", env=network)
     commit = _fetch(repository, server, payload.workspace.base_ref)

@@ -1,0 +1,47 @@
+"""The files of a git repository, made without git: a process for each would cost more than all."""
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+NO_BRANCH = "ref: refs/heads/main"
+"""A head that has no commit yet."""
+
+
+def write_git_folder(
+    folder: Path,
+    config: Mapping[str, str],
+    *,
+    head: str,
+    object_format: str = "sha1",
+) -> None:
+    """What ``git init --template=`` makes: the empty repository ``folder``, which may exist.
+
+    ``config`` are settings of ``core``; a value that is no single word is left out. ``head`` is a
+    commit's id or ``ref: NAME``. Raises OSError.
+    """
+    for part in ("info", "objects/info", "objects/pack", "refs/heads", "refs/tags"):
+        (folder / part).mkdir(parents=True)
+    (folder / "HEAD").write_text(f"{head}\n")
+    version, extension = 0, ""
+    if object_format != "sha1":
+        version, extension = 1, f"[extensions]\n\tobjectFormat = {object_format}\n"
+    words = {key: value for key, value in config.items() if re.fullmatch(r"\w+", value)}
+    lines = "".join(f"\t{key.removeprefix('core.')} = {value}\n" for key, value in words.items())
+    text = f"[core]\n\trepositoryFormatVersion = {version}\n{lines}{extension}"
+    (folder / "config").write_text(text)
+
+
+def borrow(objects: Path, lenders: Sequence[Path]) -> None:
+    """Let an object folder read from others."""
+    listed = b"".join(os.fsencode(lender) + b"\n" for lender in lenders)
+    (objects / "info/alternates").write_bytes(listed)
+
+
+def copy_if_there(source: Path, target: Path) -> None:
+    """Copy a file's bytes where it exists."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(source, target)
