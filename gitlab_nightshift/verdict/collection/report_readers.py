@@ -16,8 +16,10 @@ LARGEST_REPORT = 64_000_000
 MOST_CASES = 200_000
 """Cases of one command."""
 LONGEST_NAME = 500
-_VALUES = compile_lazily(r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$", re.DOTALL)
-"""What pytest and JUnit add to a name for the values that it is called with."""
+_VALUES = compile_lazily(
+    r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$| with data set (?:#\d+|\".*\")$", re.DOTALL
+)
+"""What pytest, JUnit and PHPUnit add to a name for the values that it is called with."""
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
 _PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
 _RESULT = compile_lazily(

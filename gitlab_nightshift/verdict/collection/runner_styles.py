@@ -72,6 +72,13 @@ STYLES: dict[str, RunnerStyle] = {
         compile_lazily(r"^cargo (?:\+\S+ )?test\b"),
         lists=(("--list", "--format=terse"), ("--list", "--ignored", "--format=terse")),
     ),
+    "cargo nextest": RunnerStyle(
+        compile_lazily(r"^cargo (?:\+\S+ )?nextest run\b"),
+        words=("--tool-config-file", "nightshift:{hooks}/nextest.toml"),
+        after="run",
+        hooks=("nextest.toml",),
+        left=("**/target/nextest/*/*.xml",),
+    ),
     "Maven": RunnerStyle(compile_lazily(r"\bmvnw?\b"), left=_SUREFIRE),
     "Gradle": RunnerStyle(
         compile_lazily(r"\bgradlew?\b"), left=("**/build/test-results/*/TEST-*.xml",)

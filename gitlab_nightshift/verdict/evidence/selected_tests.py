@@ -125,7 +125,11 @@ def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator
 
 
 def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:
-    own = (word for word in _list_options("cargo", around.commands) if word != "--offline")
+    own = [word for word in _list_options("cargo", around.commands) if word != "--offline"]
+    if any(re.search(r"\bcargo (\+\S+ )?nextest run\b", each) for each in around.commands):
+        argv = ("cargo", "nextest", "run", "--offline", *own, "--", *chosen.names)
+        yield FocusedCommand(argv, re.compile(r"Summary \[.*?\] +(\d+)(?:/\d+)? tests? run"))
+        return
     argv = ("cargo", "test", "--offline", *own, "--", *chosen.names)
     yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
 
@@ -165,9 +169,9 @@ _QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
 _WITH_VALUE = frozenset(
     "-s --settings -gs -f --file -pl --projects -P -t -T -g -I -p --init-script -tags -mod -timeout"
     " --features -F --manifest-path --target-dir --target --profile --package --exclude"
-    " -run -bench --test --tests".split()
+    " -run -bench --test --tests -E --filter-expr --filterset".split()
 )
-_CHOOSING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc")
+_CHOOSING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:

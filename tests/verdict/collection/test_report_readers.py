@@ -29,6 +29,12 @@ SUREFIRE = """<?xml version="1.0" encoding="UTF-8"?><testsuite name="shop.CartTe
 </testsuite>"""
 CTEST = """<testsuite name="Linux-c++" tests="2"><testcase name="adds" classname="adds"
  status="run"/><testcase name="later" classname="later" status="disabled"/></testsuite>"""
+# What PHPUnit 9.6 wrote.
+PHPUNIT = """<testsuites><testsuite name="a"><testsuite name="ShopTest" file="/b/ShopTest.php">
+<testcase name="testLater" classname="ShopTest" file="/b/ShopTest.php"><skipped/></testcase>
+<testsuite name="ShopTest::testEach"><testcase name="testEach with data set #0"
+ classname="ShopTest" file="/b/ShopTest.php"/><testcase name='testEach with data set "two"'
+ classname="ShopTest" file="/b/ShopTest.php"/></testsuite></testsuite></testsuite></testsuites>"""
 JEST = {
     "testResults": [
         {
@@ -79,6 +85,15 @@ not ok 3 fails
         ),
         ("r.xml", NODE, ["total::adds passed", "total::later skipped", "alone passed"]),
         ("r.xml", SUREFIRE, ["shop.CartTest::adds passed", "shop.CartTest::later skipped"]),
+        (
+            "r.xml",
+            PHPUNIT,
+            [
+                "/b/ShopTest.php::testLater skipped",
+                "/b/ShopTest.php::testEach passed",
+                "/b/ShopTest.php::testEach passed",
+            ],
+        ),
         ("r.xml", CTEST, ["adds::adds passed", "later::later skipped"]),
         (
             "r.json",

@@ -88,6 +88,22 @@ def test_cargo(tmp_path: Path) -> None:
     }, run
 
 
+@pytest.mark.parametrize("own", ["", '[profile.default.junit]\npath = "own.xml"\n'])
+def test_nextest(tmp_path: Path, own: str) -> None:
+    if not shutil.which("cargo-nextest"):
+        pytest.skip("cargo-nextest is not installed")
+    manifest = '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n'
+    home = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name in os.environ}
+    home = {"HOME": os.environ.get("HOME", "/"), **home}
+    fails = "\n#[test]\nfn fails() {\n    assert!(false);\n}\n"
+    files = {"Cargo.toml": manifest, "src/lib.rs": RUST + fails, ".config/nextest.toml": own}
+    run = collect(tmp_path, "cargo nextest run --no-fail-fast --offline", files, **home)
+    assert run.collection.counts == {
+        "shop::tests::adds": Counter({PASSED: 1}),
+        "shop::fails": Counter({FAILED: 1}),
+    }, run
+
+
 def test_node(tmp_path: Path) -> None:
     scripts = '{"type": "module", "scripts": {"test": "node --test test/"}}'
     files = {"package.json": scripts, "test/shop.test.js": NODE}
@@ -105,24 +121,42 @@ MINITEST = (
 )
 
 
-@each(
-    ("command", "files", "names"),
+PHPUNIT = (
+    "<?php\nfinal class ShopTest extends PHPUnit\\Framework\\TestCase {\n"
+    "    public function test_adds(): void { $this->assertSame(2, 1 + 1); }\n"
+    "    public function test_later(): void { $this->markTestSkipped(); }\n"
+    "    public function test_fails(): void { $this->assertTrue(false); }\n}\n"
+)
+RSPEC = (
+    'describe "shop" do\n  it("adds") { expect(2).to eq 2 }\n  it("later") { skip }\n'
+    '  it("fails") { expect(1).to eq 2 }\nend\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "command", "files", "name"),
     [
-        ("bats .", {"a.bats": BATS}, "adds later fails"),
+        ("bats", "bats .", {"a.bats": BATS}, ""),
         (
+            "ruby",
             "make test",
             {"a_test.rb": MINITEST, "Makefile": "test:\n\t@ruby a_test.rb\n"},
-            "a_test.rb::Shop::test_adds a_test.rb::Shop::test_later a_test.rb::Shop::test_fails",
+            "a_test.rb::Shop::test_",
         ),
+        ("phpunit", "phpunit .", {"ShopTest.php": PHPUNIT}, "ShopTest.php::test_"),
+        ("rspec", "rspec", {"spec/a_spec.rb": RSPEC}, "./spec/a_spec.rb::shop "),
     ],
 )
-def test_other_runners(tmp_path: Path, command: str, files: dict[str, str], names: str) -> None:
-    if not (shutil.which("bats") and shutil.which("ruby")):
-        pytest.skip("bats or ruby is not installed")
+def test_other_runners(
+    tmp_path: Path, program: str, command: str, files: dict[str, str], name: str
+) -> None:
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
     run = collect(tmp_path, command, files)
-    outcomes = (PASSED, SKIPPED, FAILED)
-    wanted = {name: Counter({how: 1}) for name, how in zip(names.split(), outcomes, strict=True)}
-    assert run.collection.counts == wanted, run
+    wanted = {"adds": PASSED, "later": SKIPPED, "fails": FAILED}
+    assert run.collection.counts == {
+        f"{name}{word}": Counter({outcome: 1}) for word, outcome in wanted.items()
+    }, run
 
 
 @each(

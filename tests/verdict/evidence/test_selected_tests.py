@@ -58,6 +58,9 @@ def test_the_others() -> None:
     assert argvs("rust", TEN, rust) == ["cargo test --offline --all-features -- test_x test_y"]
     assert argvs("scala", java, "sbt test") == ["sbt testOnly *CartTest"]
     assert argvs("rust", TEN) == ["cargo test --offline -- test_x test_y"]
+    nextest = "cargo nextest run --profile ci --retries=2 -E 'not test(slow)'"
+    own = "--profile ci --retries=2"
+    assert argvs("rust", TEN, nextest) == [f"cargo nextest run --offline {own} -- test_x test_y"]
     ruby = SelectedTests(("spec/a_spec.rb",), ("adds",))
     assert argvs("ruby", ruby, "bundle exec rspec") == ["bundle exec rspec spec/a_spec.rb"]
     assert argvs("cobol", TEN) == []
@@ -81,6 +84,14 @@ def test_a_run_of_no_test_is_seen(language: str, output: str, ran: int) -> None:
     around = Surroundings((), lambda _path: False)
     chosen = SelectedTests(("a",), ("b",))
     assert build_focused_commands(language, chosen, around)[0].count(output) == ran
+
+
+@each(("tests", "ran"), [("1 test", 1), ("2/3 tests", 2), ("0 tests", 0)])
+def test_a_run_of_nextest_is_counted(tests: str, ran: int) -> None:
+    around = Surroundings(("cargo nextest run",), lambda _path: False)
+    output = f"     Summary [   0.241s] {tests} run: 1 passed, 1 skipped\n"
+    chosen = SelectedTests(("a",), ("b",))
+    assert build_focused_commands("rust", chosen, around)[0].count(output) == ran
 
 
 def test_unittest_that_ran_nothing() -> None:
