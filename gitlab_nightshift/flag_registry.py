@@ -296,8 +296,8 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A test that looks at the code's text notices any change and no fault.",
         what=(
-            "Only by running: new tests fail where the code that they cover is only spaced and "
-            "commented otherwise."
+            "Only by running: new tests fail where the code that they cover does the same, but is "
+            "written otherwise."
         ),
     ),
     "flaky-test": FlagEntry(

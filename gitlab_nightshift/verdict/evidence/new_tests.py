@@ -124,7 +124,7 @@ def _run_against_mutants(
         return Evidence((Check(MUTANTS, CheckOutcome.NOT_CHECKED, text),))
     files = build_control_files(subject, planted)
     if is_text_recognised(lab, subject.tree, files, way, f"{tests.language}-control"):
-        text = "they fail on code that is only spaced and commented otherwise"
+        text = "they fail on code that does the same, but is written otherwise"
         detail = f"The tests look at the text of the code, not at what it does: {text}."
         found = _raise_flag(subject, "test-reads-source", tests, detail)
         return Evidence((Check(MUTANTS, CheckOutcome.FAILED, text),), found)

@@ -28,8 +28,9 @@ class Language:
     ``queries`` is the language whose queries are its own. ``test_files`` matches the path of a file
     that a test runner collects. ``calls`` is true where tests are calls with a function
     (``it("adds", () => …)``), ``named`` matches the name of a function that is a test by its name
-    alone, ``marked`` the annotation or attribute that makes a function a test. ``public`` says what
-    of a file others may use (``flags/public_names.py``).
+    alone, ``marked`` the annotation or attribute that makes a function a test. ``idle`` is a
+    statement that does nothing and may begin a function, "" where compilers would refuse it.
+    ``public`` says what of a file others may use (``flags/public_names.py``).
     """
 
     name: str
@@ -40,6 +41,7 @@ class Language:
     calls: bool
     named: re.Pattern[str] | None
     marked: re.Pattern[str] | None
+    idle: str
     public: Mapping[str, str] = field(hash=False, compare=False)
 
 
@@ -64,6 +66,7 @@ def _read_language(folder: Path) -> Language:
         table.entries.get("calls", False),
         named,
         marked,
+        table.entries.get("idle", ""),
         table.entries.get("public", {}),
     )
 

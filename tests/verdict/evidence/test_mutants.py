@@ -47,16 +47,51 @@ def test_a_fault_is_in_its_place_alone() -> None:
     assert found[1].data == side.source.replace(b"x > 2", b"None")
 
 
+def control_of(path: str, source: str) -> Side:
+    side = Side(path, source.encode())
+    spans = [mutant.span for mutant in build_mutants(side, side.functions, frozenset(), 99)]
+    return Side(path, control_run._rewrite_file(side, spans))
+
+
 @each("path", SOURCES)
 def test_the_control_is_the_same_code(path: str) -> None:
-    """The syntax tree without comments is the same; only the text is another one."""
-    side = Side(path, SOURCES[path].encode())
-    spans = [mutant.span for mutant in build_mutants(side, side.functions, frozenset(), 99)]
-    other = Side(path, control_run._rewrite_file(side, spans))
+    """The syntax tree without comments has at most one statement more, in no other line."""
+    side, other = Side(path, SOURCES[path].encode()), control_of(path, SOURCES[path])
     assert other.source != side.source
-    shapes = [re.sub(r" ?\((block_|multiline_)?comment\)", "", str(s.root)) for s in (side, other)]
+    assert other.root is not None
+    assert other.root.has_error is False
+    idle = side.language.idle if side.language else ""
+    assert idle.strip() in other.source.decode()
+    plain = Side(path, other.source.replace(idle.encode(), b""))
+    shapes = [re.sub(r" ?\((block_|multiline_)?comment\)", "", str(s.root)) for s in (side, plain)]
     assert shapes[0] == shapes[1]
     assert other.source.count(b"\n") == side.source.count(b"\n")
+
+
+@each(
+    ("path", "source", "control"),
+    [
+        ("a.py", "def f(x):\n    'd'\n    if x > 1:\n        {}y = 1\n    return 2\n", None),
+        ("a.py", "def f(x): {}return x > 1\n", None),
+        ("a.rb", "def f(x) = x > 1\n", ""),
+        ("a.js", "function f(x) { 'use strict'; return x > 1; }\n", ""),
+        ("a.js", "const f = (x) => x > 1;\n", ""),
+        ("A.java", "class A { boolean b; A(int x) { this(x > 1); } A(boolean b) {} }\n", ""),
+        ("A.java", "interface A { boolean f(int x); }\n", ""),
+        ("a.rs", "fn f(x: i32) -> bool { #![allow(x)] x > 1 }\n", ""),
+    ],
+)
+def test_a_statement_is_put_only_where_one_may_stand(
+    path: str, source: str, control: str | None
+) -> None:
+    idle = "_unused_0 = 0; " if control is None else control
+    other = control_of(path, source.replace("{}", "") if control is None else source)
+    text = re.sub(r" *#.*|/\*.*?\*/ *", "", other.source.decode())
+    if control is None:
+        assert re.sub(r"\s+", "", text) == re.sub(r"\s+", "", source.format(idle))
+    else:
+        assert "unused" not in text
+        assert "void" not in text
 
 
 def test_lines_of_the_change_come_first() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from gitlab_nightshift.records import Check, CheckOutcome, CommandResult
 from gitlab_nightshift.system.process import ProcessLimits
+from gitlab_nightshift.verdict.evidence import control_run
 from gitlab_nightshift.verdict.evidence.lab import Evidence, compute_deadline
 from gitlab_nightshift.verdict.evidence.new_tests import BEFORE, MUTANTS, evaluate_new_tests
 from gitlab_nightshift.verdict.proof_commands import Runner
@@ -63,20 +64,35 @@ READERS = {
     "hash": "zlib.crc32(pathlib.Path('shop.py').read_bytes()) == " + str(zlib.crc32(SHOP.encode())),
     "part": "'sum(prices) * (100' in inspect.getsource(total)",
     "count": "inspect.getsource(total).count('*') == 1",
+    "tree": f"ast.dump(ast.parse(inspect.getsource(total))) == ast.dump(ast.parse({SHOP!r}))",
+    "code": f"total.__code__.co_code == compile({SHOP!r}, '', 'exec').co_consts[1].co_code",
 }
+
+
+def try_reader(tried: Tried, how: str) -> Evidence:
+    own = "\n    def test_discount(self):\n        total([10, 20], 50)\n"
+    own += f"        self.assertTrue({READERS[how]})\n"
+    before = {"shop.py": SHOP, "test_shop.py": PLAIN}
+    after = {"test_shop.py": "import ast, inspect, pathlib, zlib\n" + PLAIN + own}
+    with tried(before, after, commands=UNITTEST) as (subject, lab):
+        return evaluate_new_tests(subject, lab)
 
 
 @pytest.mark.parametrize("how", READERS)
 def test_a_test_that_recognises_the_text_earns_nothing(tried: Tried, how: str) -> None:
     """Each would notice every planted mistake, and none of these tests checks what comes out."""
-    own = "\n    def test_discount(self):\n        total([10, 20], 50)\n"
-    own += f"        self.assertTrue({READERS[how]})\n"
-    before = {"shop.py": SHOP, "test_shop.py": PLAIN}
-    after = {"test_shop.py": "import inspect, pathlib, zlib\n" + PLAIN + own}
-    with tried(before, after, commands=UNITTEST) as (subject, lab):
-        seen = evaluate_new_tests(subject, lab)
+    seen = try_reader(tried, how)
     assert names(seen) == [("test-reads-source", "fail")], seen
     assert check(seen, MUTANTS).seen is CheckOutcome.FAILED
+
+
+def test_a_syntax_tree_is_recognised_by_the_statement_alone(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_run, "_build_idle_statement", lambda *_: iter(()))
+    monkeypatch.setattr(module, "MOST_MUTANTS", 3)
+    seen = try_reader(tried, "tree")
+    assert (seen.findings, check(seen, MUTANTS).seen) == ((), CheckOutcome.PASSED)
 
 
 def test_a_test_that_would_pass_with_any_code_is_a_red_flag(
