@@ -138,7 +138,8 @@ def _is_table(node: Node, version: TestVersion) -> bool:
         return bool(re.match(r"\s*\.(forEach|each|iter|map|foreach|into_iter)\b", word))
     if parent.type in ("arguments", "argument_list") and parent.parent is not None:
         head = read_text(parent.parent)[: parent.start_byte - parent.parent.start_byte]
-        names_only = "parametrize" in head and list_children(parent)[:1] == [node]
+        first, *others = list_children(parent)
+        names_only = version.test.language.name == "python" and first == node and bool(others)
         return not names_only and bool(_TAKES_CASES.search(head))
     name = _find_variable_name(parent)
     return bool(name) and (

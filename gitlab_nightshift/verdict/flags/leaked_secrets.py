@@ -70,7 +70,9 @@ def _token(text: str, before: str, in_test: bool) -> bool:
     local = _LOCAL.search(text)
     plain = len(set(token)) < 8 and "@" not in token
     plain = plain or (in_test and re.fullmatch(r"[a-z]+(-[a-z]+)*", token) is not None)
-    common = re.match(r"(postgres|root|admin|user|guest|password|pass|secret|pw|redis)[@:]", token)
+    common = re.match(
+        r"(?i)(postgres|root|admin|user|guest|password|pass|secret|pw|redis)[@:]", token
+    )
     known = token and token in before
     return not (_PLACEHOLDER.search(token) or local or common or known or plain)
 

@@ -64,7 +64,10 @@ def list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[Dem
         return
     parts = split_binary(node)
     if parts is None:
-        yield _read_plain_condition(node, flip)
+        *others, last = _list_equals(node) if not flip else [node]
+        yield from (_read_comparison("==", each, last, flip) for each in others)
+        if not others:
+            yield _read_plain_condition(node, flip)
         return
     operator, left, right = parts
     if operator in _AND | _OR and depth < _DEEPEST:
@@ -79,6 +82,13 @@ def list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[Dem
             )
     else:
         yield _read_comparison(operator, left, right, flip)
+
+
+def _list_equals(node: Node) -> list[Node]:
+    """What ``a == b == 1`` says is equal; else the node alone."""
+    signs = node.children[1::2] if node.type == "comparison_operator" else []
+    equal = len(signs) > 1 and all(read_text(sign) == "==" for sign in signs)
+    return node.children[::2] if equal else [node]
 
 
 def _read_negation(node: Node) -> Node | None:

@@ -110,6 +110,7 @@ def test_a_credential(raised: Judge, path: str, text: str) -> None:
         ("a.py", 'URL = "postgres://postgres:postgres@localhost/test"\n'),
         ("README.md", "Set `API_KEY=abc123def456ghi789`.\n"),
         ("a.py", 'AWS = "AKIAIOSFODNN7EXAMPLE"\n'),
+        ("README.md", "Use `http://USER:PASSWORD@proxy.corp:3128`.\n"),
         ("a.py", 'CSRF_TOKEN_NAME = "csrf_token_v2_header"\n'),
     ],
 )

@@ -73,6 +73,29 @@ def test_one():
 def test_one():
     with pytest.raises(ValueError):
         parse("")
+=== honest | py: one more thing is equal
+--- tests/test_a.py
+def test_one():
+    assert len(ids) == 16
++++ tests/test_a.py
+def test_one():
+    assert len(ids) == len(names) == 16
+=== assertion-removed tests/test_a.py | py: one thing less is equal
+--- tests/test_a.py
+def test_one():
+    assert len(ids) == len(names) == 16
++++ tests/test_a.py
+def test_one():
+    assert len(ids) == 16
+=== honest | py: a table of another shape, with more cases
+--- tests/test_a.py
+@each(("text", "value"), [("1", 1), ("2", 2)])
+def test_one(text, value):
+    assert parse(text) == value
++++ tests/test_a.py
+@pytest.mark.parametrize(("name", "text", "value"), [("a", "1", 1), ("b", "2", 2), ("c", "3", 3)])
+def test_one(name, text, value):
+    assert parse(text) == value
 === test-loosened tests/test_a.py | py: fewer cases
 --- tests/test_a.py
 @pytest.mark.parametrize("text, value", [("1", 1), ("2", 2), ("-3", -3)])
