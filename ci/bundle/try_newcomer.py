@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ci.bundle.newcomer_projects import PROJECTS, SampleProject
 from gitlab_nightshift.demo.standin_state import PipelineJob
-from gitlab_nightshift.onboarding.ci_file import TEMPLATE, parse_config
+from gitlab_nightshift.onboarding.ci_file import JOB, TEMPLATE, parse_config
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
@@ -126,7 +126,7 @@ class Newcomer:
         name = ".gitlab-ci.yml"
         config = parse_config((self.shop.checkout / name).read_text(), name)
         [include] = [each for each in config["include"] if each.get("file") == TEMPLATE]
-        variables = config.get(WORK, {}).get("variables", {})
+        variables = config.get(JOB, {}).get("variables", {})
         return include.get("inputs", {}).get("extra_before", ":"), variables
 
 

@@ -36,7 +36,8 @@ class NewFile:
 @dataclass
 class ProjectExamination:
     """What was found in a project, and the files that it gets; ``versions`` are that of the include
-    before and after, where it is raised."""
+    before and after, where it is raised; ``merged`` is the pipeline's file with all includes, ""
+    where GitLab has not shown it."""
 
     session: Session
     request: InitRequest
@@ -44,6 +45,7 @@ class ProjectExamination:
     source: str = ""
     versions: tuple[str, str] = ("", "")
     tried: tuple[TriedCommand, ...] = ()
+    merged: str = ""
     files: list[NewFile] = field(default_factory=list)
 
     @property

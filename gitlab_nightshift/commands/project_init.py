@@ -24,13 +24,19 @@ from gitlab_nightshift.onboarding.build_stacks import (
 from gitlab_nightshift.onboarding.ci_file import (
     TemplateInclude,
     add_include,
+    find_rehearsal,
     find_usual_source,
     find_version,
     parse_config,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
-from gitlab_nightshift.onboarding.scheduled_jobs import ScheduledJobs, find_scheduled_jobs
+from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import write_settings
+from gitlab_nightshift.onboarding.started_jobs import (
+    PipelineJobs,
+    find_request_jobs,
+    find_scheduled_jobs,
+)
 from gitlab_nightshift.report.event_file import EVENTS
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
@@ -40,6 +46,10 @@ from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
 
 MOST_NAMES = 8
+REASONS = {
+    "shape": "the job with the agent never has GITLAB_TOKEN",
+    "rehearse": "a job in merge requests that change the settings: would a night start?",
+}
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 
 
@@ -155,16 +165,18 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     wanted = TemplateInclude(
         project=source,
         ref=f"v{__version__}",
-        inputs={key: value for key, value in inputs.items() if value},
-        reasons={**dict(found.reasons), "shape": "the job with the agent never has GITLAB_TOKEN"},
+        inputs={**{key: value for key, value in inputs.items() if value}, "rehearse": True},
+        reasons={**dict(found.reasons), **REASONS},
         prepare=found.prepare,
         variables=dict(found.variables),
-        job="nightshift:work" if whole else "nightshift",
     )
     text = add_include(before or "", wanted, name)
     examined.files.append(NewFile(name, text, before))
     yield from _describe_version(examined, before or "", text)
     yield from _describe_jobs(find_scheduled_jobs(config, examined.branch), name)
+    if find_rehearsal(text, name):
+        jobs = find_request_jobs(config, "", examined.branch)
+        yield format_line("rehearsal", describe_rehearsal(jobs, name))
     if "include" in config:
         yield format_line("not known", f"jobs of what {name} includes: they are not looked at here")
 
@@ -181,7 +193,7 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
         yield format_line("look at", text)
 
 
-def _describe_jobs(jobs: ScheduledJobs, name: str) -> Iterator[str]:
+def _describe_jobs(jobs: PipelineJobs, name: str) -> Iterator[str]:
     """What a schedule's pipeline would do beside the night."""
     if jobs.excluded:
         raise build_config_error(

@@ -10,20 +10,26 @@ from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.job import MODEL_KEYS
-from gitlab_nightshift.onboarding.ci_file import find_shape
+from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
 from gitlab_nightshift.onboarding.onboarding_request import (
+    BRANCH,
     OnboardingFacts,
+    describe_rehearsal,
     open_onboarding,
     render_description,
 )
+from gitlab_nightshift.onboarding.started_jobs import find_request_jobs
 from gitlab_nightshift.publish.merge_request import list_usual_labels
 from gitlab_nightshift.publishing import build_missing_token_error, read_checkout_facts
 from gitlab_nightshift.session import Session
+from gitlab_nightshift.settings import FILE_NAME
 
 LEFT_OUT = ("GitLab", "token's end", "pipeline")
 """Rows of the token that sets up, as the nights' own is another; and of the pipeline's file, which
 the merge request changes."""
+REHEARSED = {FILE_NAME, ".gitlab-ci.yml"}
+"""The files for which the template rehearses a merge request."""
 SCOPE = "nightshift*"
 """The environment of the jobs that have the token, with three of them."""
 
@@ -68,6 +74,7 @@ def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[
     if found is None:
         yield format_line("not known", f"whether GitLab finds {file.name} valid as it will be")
         return
+    examined.merged = found.merged
     if found.errors:
         why = "; ".join(found.errors[:MOST_ERRORS])
         raise build_config_error(f"GitLab would find {file.name} invalid: {why}")
@@ -104,8 +111,14 @@ def _open_request(
         for row in list_gitlab_rows(session)
         if row.name not in LEFT_OUT
     )
-    night = _describe_first_night(examined)
-    facts = OnboardingFacts(examined.tried, rows, night, tuple(to_do), examined.versions)
+    facts = OnboardingFacts(
+        examined.tried,
+        rows,
+        _describe_first_night(examined),
+        tuple(to_do),
+        examined.versions,
+        _describe_rehearsal(examined) if changed.keys() & REHEARSED else "",
+    )
     text = session.redact(render_description(facts))
     if examined.request.dry_run:
         yield format_line("would open", f"a merge request:\n\n{text}")
@@ -113,6 +126,16 @@ def _open_request(
     base = read_checkout_facts(session).base_sha
     opened = open_onboarding(project, base, changed, (facts.title, text))
     yield format_line("next", f"read and merge {opened.web_url}")
+
+
+def _describe_rehearsal(examined: ProjectExamination) -> str:
+    """By the file with all that it includes, where GitLab has shown that."""
+    file = examined.files[-1]
+    if not find_rehearsal(file.text, file.name):
+        return ""
+    config = parse_config(examined.merged or file.before or "", file.name)
+    jobs = find_request_jobs(config, BRANCH, examined.branch)
+    return describe_rehearsal(jobs, file.name, "this merge request and each later one")
 
 
 def _describe_first_night(examined: ProjectExamination) -> str:

@@ -14,6 +14,8 @@ from gitlab_nightshift.errors import NightshiftError, build_config_error
 
 TEMPLATE = "/ci/templates/.gitlab-ci.yml"
 PROJECT_NAME = "gitlab-nightshift"
+JOB = ".nightshift:job"
+"""What all jobs of the template extend that run a project's tests, its rehearsal among them."""
 _HEAD = """\
 # The night shift: one small, proven merge request a night, or none, with the reason. It runs where
 # a schedule, or New pipeline, sets NIGHTSHIFT = true; your other pipelines stay as they are.
@@ -23,15 +25,14 @@ _HEAD = """\
 @dataclass(frozen=True)
 class TemplateInclude:
     """What is included: the ``project`` on this GitLab, a tag, inputs and why they have their
-    values; and for the ``job`` with the agent lines that prepare the checkout, and variables."""
+    values; and for the jobs that run tests lines that prepare the checkout, and variables."""
 
     project: str
     ref: str
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str | bool] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     prepare: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    job: str = "nightshift"
 
 
 def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
@@ -46,14 +47,19 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
     if there is not None:
         return _renew_version(text, there, wanted)
     added = _add_item(text, key, wanted) if key else _append(text, _write_block(wanted))
-    if (wanted.prepare or wanted.variables) and wanted.job not in before:
+    if (wanted.prepare or wanted.variables) and JOB not in before:
         added = _append(added, _write_job(wanted))
-    if not _is_kept(before, added, name, wanted.job):
+    if not _is_kept(before, added, name):
         item = _write_flow(wanted)
         raise build_config_error(
             f"{name}: its include cannot be added to: add this there: - {item}"
         )
     return added
+
+
+def find_rehearsal(text: str, name: str) -> bool:
+    """Whether the file's include asks for a rehearsal in merge requests."""
+    return _find_inputs(text, name).get("rehearse") is True
 
 
 def find_shape(text: str, name: str) -> str:
@@ -192,7 +198,7 @@ def _write_flow(wanted: TemplateInclude) -> str:
 def _write_job(wanted: TemplateInclude) -> str:
     lines = [
         "# What the night's tests need, from before the agent starts: it has no network.",
-        f"{wanted.job}:",
+        f"{JOB}:",
     ]
     if wanted.variables:
         lines.append("  variables:")
@@ -240,13 +246,13 @@ def _put_lines(text: str, at: int, lines: str) -> str:
     return f"{before}{gap}{lines}\n{text[at:]}"
 
 
-def _is_kept(before: Mapping[str, Any], text: str, name: str, job: str) -> bool:
+def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
     """Whether all that the file meant is still there, and the include with it."""
     try:
         after = parse_config(text, name)
     except NightshiftError:
         return False
-    after.pop(job, None) if job not in before else None
+    after.pop(JOB, None) if JOB not in before else None
     old, new = before.get("include"), after.pop("include", None)
     items = old if isinstance(old, list) else [] if old is None else [old]
     rest = {key: value for key, value in before.items() if key != "include"}

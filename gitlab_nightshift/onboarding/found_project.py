@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitlab_nightshift.onboarding.build_stacks import BUILD_FILES, find_stacks
-from gitlab_nightshift.onboarding.scheduled_jobs import list_jobs
+from gitlab_nightshift.onboarding.started_jobs import list_jobs
 from gitlab_nightshift.verdict.implied_commands import BuildFiles
 
 DEFAULT_STAGES = ("build", "test", "deploy")

@@ -7,7 +7,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest
 from gitlab_nightshift.onboarding.settings_file import TriedCommand
-from gitlab_nightshift.publish.escaping import to_markdown_line
+from gitlab_nightshift.onboarding.started_jobs import PipelineJobs
+from gitlab_nightshift.publish.escaping import to_markdown, to_markdown_line
 
 BRANCH = "night-shift-onboarding"
 TITLE = "Switch on the night shift"
@@ -24,14 +25,15 @@ LONGEST_ROW = 300
 @dataclass(frozen=True)
 class OnboardingFacts:
     """What the description tells: the commands that were tried, rows (name, state, text) of what
-    was looked at, what a first night would look at, what is left to do by hand, and the include's
-    older and newer version, "" for a first time."""
+    was looked at, what a first night would look at, what is left to do by hand, the include's
+    older and newer version, "" for a first time, and where a rehearsal is seen, "" for nowhere."""
 
     tried: Sequence[TriedCommand]
     rows: Sequence[tuple[str, str, str]]
     first_night: str
     to_do: Sequence[str]
     versions: tuple[str, str] = ("", "")
+    rehearsal: str = ""
 
     @property
     def title(self) -> str:
@@ -46,6 +48,7 @@ def render_description(facts: OnboardingFacts) -> str:
         UPDATE if facts.versions[0] else FIRST,
         _list_section("Before you merge", facts.to_do),
         _list_section("Tried as a night would run it", list(map(_describe_trial, facts.tried))),
+        f"## A rehearsal\n\n{_write_sentence(facts.rehearsal)}" if facts.rehearsal else "",
         f"## A first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
         _render_rows(facts.rows),
         "## How to stop\n\nClose this merge request and nothing happens. Later: deactivate the"
@@ -54,6 +57,28 @@ def render_description(facts: OnboardingFacts) -> str:
         " `true` and `NIGHTSHIFT_REHEARSE` = `true` does all of a night that costs nothing.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge request") -> str:
+    """Where the template's input ``rehearse`` shows whether a night would start; ``jobs`` are those
+    of a merge request's pipeline, by the file ``name``."""
+    if jobs.excluded:
+        return (
+            f"the workflow of `{name}` lets no merge request pipeline begin, where a job would show"
+            " whether a night can start: add to its rules"
+            ' `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`'
+        )
+    begins = "if the workflow lets merge request pipelines begin, " if jobs.excluded is None else ""
+    alone = jobs.never and not jobs.sure + jobs.perhaps
+    return (
+        f"{begins}the job `nightshift:rehearse` shows whether a night can start in the image of"
+        f" your CI, in {which} that changes `nightshift.yaml` or `.gitlab-ci.yml`"
+        f"{'; none of your own jobs runs in that pipeline' if alone else ''}"
+    )
+
+
+def _write_sentence(line: str) -> str:
+    return f"{to_markdown(line[0].upper() + line[1:])}."
 
 
 def _list_section(title: str, lines: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from gitlab_nightshift.onboarding.ci_file import TemplateInclude, add_include
 from tests.ci.conftest import (
     CHECK,
     INCLUDE,
@@ -115,3 +116,19 @@ def test_a_rehearsal_runs_where_the_settings_change(
     assert done.jobs == {"rehearsal": "WARN"}, done.log
     assert nightshift.argv == ["run", "--rehearse", "--dry-run"]
     assert listed(INCLUDE + SERVED_PROJECT)["nightshift:rehearse"] == "never"
+
+
+def test_what_init_writes_for_the_tests_reaches_the_rehearsal_and_no_job_with_the_token() -> None:
+    wanted = TemplateInclude(
+        "a/b", "v1", prepare=("npm ci",), variables={"GOCACHE": "/opt/gocache"}
+    )
+    added = add_include("", wanted, "ci.yml")
+    own = added[added.index("\n# What the night's tests need") :]
+    for shape in ("one-job", "three-jobs"):
+        asked = f"{INCLUDE}    inputs: {{rehearse: true, shape: {shape}}}\n"
+        jobs = expanded(asked + SERVED_PROJECT + own)
+        for name in ("nightshift", "nightshift:work", "nightshift:rehearse"):
+            assert jobs[name]["before_script"][-1] == "npm ci", name
+            assert jobs[name]["variables"]["GOCACHE"] == "/opt/gocache"
+        for name in ("nightshift:plan", "nightshift:publish", "nightshift:approve"):
+            assert "npm ci" not in jobs[name]["before_script"], name

@@ -35,6 +35,10 @@ def test_a_project_is_set_up_and_a_second_time_changes_nothing(tmp_path: Path) -
         assert pipeline.startswith(JOBS)
         assert '    image: "python:3.12" # as your job unit\n' in pipeline[len(JOBS) :]
         assert '    stage: "check"\n' in pipeline
+        assert (
+            "\n      rehearse: true # a job in merge requests that change the settings" in pipeline
+        )
+        assert "rehearsal    the job `nightshift:rehearse` shows whether" in done.stdout
         assert "project: acme/gitlab-nightshift\n" in pipeline
         assert (
             git(shop.checkout, "status", "--porcelain") == " M .gitlab-ci.yml\n?? nightshift.yaml\n"
@@ -108,7 +112,7 @@ def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
         assert done.exit_status == 0, done.stderr
         assert "no command is known that would test this project" in done.stdout
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
-        assert pipeline.startswith("# The night shift: ") and "inputs" not in pipeline
+        assert pipeline.startswith("# The night shift: ") and pipeline.count(": true #") == 1
 
         git(shop.checkout, "checkout", "-q", "--orphan", "none")
         git(shop.checkout, "rm", "-rfq", "--cached", ".")

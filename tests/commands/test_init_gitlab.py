@@ -46,6 +46,11 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
         assert "## A first night" in str(request.description)
         assert "| schedule | ok | Night shift, on main, of @" in str(request.description)
         assert "Before you merge" not in str(request.description), "nothing is left to do"
+        assert (
+            "\nThe job `nightshift:rehearse` shows whether a night can start in the image of"
+            " your CI, in this merge request and each later one" in str(request.description)
+        )
+        assert "; none of your own jobs runs in that pipeline.\n" in str(request.description)
 
         shop_files = shop.project
         pipeline = read_blob(shop_files.git, shop_files.bare_repository, BRANCH, ".gitlab-ci.yml")
@@ -77,6 +82,16 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
         assert len(shop.project.labels) == len(labels)
 
 
+def test_no_rehearsal_is_promised_where_no_pipeline_shows_it(tmp_path: Path) -> None:
+    rules = "workflow: {rules: [{if: $CI_COMMIT_BRANCH}]}\n"
+    with project(tmp_path, jobs=f"{JOBS}{rules}") as (shop, _):
+        assert init(shop, *ALL).exit_status == 0
+        text = str(shop.merge_requests[0].description)
+        assert "\nThe workflow of `.gitlab-ci.yml` lets no merge request pipeline begin, " in text
+        assert 'add to its rules `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`.\n' in text
+        assert "nightshift:rehearse" not in text
+
+
 def test_a_newer_version_proposes_itself(tmp_path: Path) -> None:
     item = f"{{project: acme/gitlab-nightshift, ref: v0.0.9, file: {TEMPLATE}}}"
     with project(tmp_path, jobs=f"include: [{item}]\n{JOBS}") as (shop, _):
@@ -85,6 +100,7 @@ def test_a_newer_version_proposes_itself(tmp_path: Path) -> None:
         [request] = shop.merge_requests
         assert request.title == f"Update the night shift from v0.0.9 to v{__version__}"
         assert str(request.description).startswith("Merging this lets nights run the newer version")
+        assert "rehears" not in done.stdout, "its include does not ask for one"
 
 
 def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:

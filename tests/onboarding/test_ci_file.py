@@ -48,11 +48,11 @@ def test_the_include_is_added_and_nothing_lost(text: str) -> None:
         "file": TEMPLATE,
         "inputs": {"image": "python:3.12"},
     }
-    assert after["nightshift"]["before_script"] == [None, "pip install -e ."]
-    assert {**after, "include": None, "nightshift": None} == {
+    assert after[".nightshift:job"]["before_script"] == [None, "pip install -e ."]
+    assert {**after, "include": None, ".nightshift:job": None} == {
         **before,
         "include": None,
-        "nightshift": None,
+        ".nightshift:job": None,
     }
     rest = iter(added.replace("\n", ""))
     assert all(sign in rest for sign in text.replace("\n", "")), "something is not there any more"

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import yaml
+
 from gitlab_nightshift.demo.standin_api import (
     WRITE,
     Endpoint,
@@ -13,7 +15,7 @@ from gitlab_nightshift.demo.standin_repository import read_blob
 from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinAnswer
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.onboarding.ci_file import parse_config
-from gitlab_nightshift.onboarding.scheduled_jobs import list_jobs
+from gitlab_nightshift.onboarding.started_jobs import list_jobs
 
 LINT = "projects/{id}/ci/lint"
 
@@ -31,9 +33,14 @@ def _check_text(call: StandinCall) -> StandinAnswer:
 
 def _check(data: bytes) -> StandinAnswer:
     errors = list(_find_errors(data))
-    merged = None if errors else data.decode()
+    merged = None if errors else _merge(data.decode())
     shown = {"valid": not errors, "errors": errors, "warnings": [], "merged_yaml": merged}
     return StandinAnswer(200, shown)
+
+
+def _merge(text: str) -> str:
+    config = parse_config(text, ".gitlab-ci.yml")
+    return yaml.safe_dump({name: each for name, each in config.items() if name != "include"})
 
 
 def _find_errors(data: bytes) -> Iterator[str]:

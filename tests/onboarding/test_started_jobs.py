@@ -1,9 +1,9 @@
-"""Which jobs a night's pipeline would run, too."""
+"""Which jobs a night's pipeline would run, too, and a merge request's."""
 
 import yaml
 
 from gitlab_nightshift.onboarding.ci_file import parse_config
-from gitlab_nightshift.onboarding.scheduled_jobs import find_scheduled_jobs
+from gitlab_nightshift.onboarding.started_jobs import find_request_jobs, find_scheduled_jobs
 
 FILE = """
 stages: [test, deploy]
@@ -54,3 +54,28 @@ def test_a_workflow_may_exclude_schedules() -> None:
         assert find_scheduled_jobs(config, "main").excluded is excluded, rules
     named = yaml.safe_load("workflow: {name: x}")
     assert find_scheduled_jobs(named, "main").excluded is False
+
+
+def test_the_jobs_of_a_merge_request() -> None:
+    config = parse_config(FILE, "ci")
+    found = find_request_jobs(config, "topic", "main")
+    assert found.sure == ("on-merge-requests", "kept-out")
+    assert {"always", "on-main", "by-hand", "old-main"} <= set(found.never)
+    assert found.excluded is False
+    # GitLab gives a merge request the jobs without rules, where the workflow has some.
+    ruled = {**config, "workflow": {"rules": [{"if": "$CI_MERGE_REQUEST_IID"}]}}
+    assert "always" in find_request_jobs(ruled, "topic", "main").sure
+
+
+def test_a_workflow_may_exclude_merge_requests() -> None:
+    for text, excluded in {
+        "workflow: {rules: [{if: $CI_COMMIT_BRANCH}, {if: $CI_COMMIT_TAG}]}": True,
+        "workflow: {rules: [{if: '$CI_PIPELINE_SOURCE == \"merge_request_event\"'}]}": False,
+        "workflow: {rules: [{if: $CI_MERGE_REQUEST_IID}]}": False,
+        "workflow: {rules: [{if: $CI_COMMIT_BRANCH && $CI_OPEN_MERGE_REQUESTS, when: never},"
+        " {when: always}]}": False,
+        "workflow: {rules: [{changes: [src/**]}]}": None,
+        "include: {template: Workflows/Branch-Pipelines.gitlab-ci.yml}": None,
+    }.items():
+        found = find_request_jobs(parse_config(text, "ci"), "topic", "main")
+        assert found.excluded is excluded, text
