@@ -37,7 +37,8 @@ class NewFile:
 class ProjectExamination:
     """What was found in a project, and the files that it gets; ``versions`` are that of the include
     before and after, where it is raised; ``merged`` is the pipeline's file with all includes, ""
-    where GitLab has not shown it."""
+    where GitLab has not shown it; ``to_do`` is what people have to do for the
+    tests, "" for nothing."""
 
     session: Session
     request: InitRequest
@@ -46,6 +47,7 @@ class ProjectExamination:
     versions: tuple[str, str] = ("", "")
     tried: tuple[TriedCommand, ...] = ()
     merged: str = ""
+    to_do: str = ""
     files: list[NewFile] = field(default_factory=list)
 
     @property

@@ -17,9 +17,11 @@ from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.job import read_job
 from gitlab_nightshift.onboarding.build_stacks import (
+    Stack,
     complete_command,
     find_stacks,
     find_trial_place,
+    list_installs,
 )
 from gitlab_nightshift.onboarding.ci_file import (
     TemplateInclude,
@@ -31,7 +33,11 @@ from gitlab_nightshift.onboarding.ci_file import (
 )
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
-from gitlab_nightshift.onboarding.settings_file import write_settings
+from gitlab_nightshift.onboarding.settings_file import (
+    has_no_command,
+    put_in_force,
+    write_settings,
+)
 from gitlab_nightshift.onboarding.started_jobs import (
     PipelineJobs,
     find_request_jobs,
@@ -105,38 +111,52 @@ def _read_text(examined: ProjectExamination, name: str) -> str | None:
 
 
 def _find_settings(examined: ProjectExamination) -> Iterator[str]:
-    """Test commands, tried; the settings file, unless the project has one."""
-    session = examined.session
+    """Test commands, tried; the settings file, unless the project has one with such a command."""
     before = _read_text(examined, FILE_NAME)
-    if before is not None:
+    if before is not None and not has_no_command(before):
         yield format_line("settings", f"{FILE_NAME} is there: left as it is")
         return
+    if before is not None:
+        yield format_line("settings", f"{FILE_NAME} has no test command in force: tried again")
     stacks = find_stacks(examined.build)
+    yield from _try_tests(examined, stacks)
+    owned = any(name in examined.build.files for name in OWNER_FILES)
+    given = [name for stack in stacks for name in stack.agent_env]
+    first = write_settings(examined.tried, "code_owners" if owned else "", given)
+    text = first if before is None else put_in_force(before, examined.tried)
+    examined.files.append(NewFile(FILE_NAME, text, before))
+
+
+def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterator[str]:
+    session = examined.session
     commands = tuple(complete_command(c, stacks) for c in find_test_commands(examined.build))
     if not commands:
         yield format_line("tests", "no command is known that would test this project")
         if parts := list_parts(examined.build):
-            text = f"builds of its own in {_list_names(parts)}: name a test command for each"
-            yield format_line("look at", f"{text} in verify_commands")
+            yield format_line(
+                "look at",
+                f"builds of its own in {_list_names(parts)}: name a test command for each in"
+                " verify_commands, and what installs their dependencies in extra_before",
+            )
     else:
         yield format_line(
             "tests", f"{', '.join(commands)} (by the build files), tried as a night would"
         )
     home = Path(session.env.get("HOME", "/"))
-    examined.tried = try_commands(session, commands, find_trial_place(stacks, home))
+    examined.tried = try_commands(session, commands, find_trial_place(stacks, home, examined.build))
     # This is no run: it leaves no results.
     (session.results / EVENTS).unlink(missing_ok=True)
-    if not [each for each in examined.tried if not each.why]:
-        text = "nothing proves a change here: nights would change comments and documents only"
-        yield format_line("look at", f"{text} (verify_commands)")
     for each in examined.tried:
         yield format_line(
             "tried", f"{each.command}: {each.why or f'passed in {each.seconds:.0f} s'}"
         )
-    owned = any(name in examined.build.files for name in OWNER_FILES)
-    given = [name for stack in stacks for name in stack.agent_env]
-    text = write_settings(examined.tried, "code_owners" if owned else "", given)
-    examined.files.append(NewFile(FILE_NAME, text, None))
+    installs = " && ".join(list_installs(stacks))
+    if installs and any(each.lacks_something for each in examined.tried):
+        examined.to_do = f"install what the tests need (`{installs}`), and run this command again"
+        yield format_line("install", f"{examined.to_do.removeprefix('install ')}")
+    if all(each.why for each in examined.tried):
+        text = "nothing proves a change here: nights would change comments and documents only"
+        yield format_line("look at", f"{text} (verify_commands)")
 
 
 def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:

@@ -54,7 +54,7 @@ def open_for_setup(session: Session, model_key: str) -> Project:
 def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[str]:
     """The lines of the steps; the merge request is the last. Raises NightshiftError."""
     yield from _check_pipeline(examined, project)
-    to_do: list[str] = []
+    to_do = [f"tests: {examined.to_do}"] if examined.to_do else []
     for step in list_steps(project, _build_request(examined)):
         left = step.text if step.by_hand else ""
         yield format_line("by hand" if step.by_hand else step.name, step.text)

@@ -4,21 +4,25 @@ To add a tool: one row of ``STACKS``.
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gitlab_nightshift.verdict.implied_commands import BuildFiles
+from gitlab_nightshift.verdict.implied_commands import VENVS, BuildFiles, find_test_commands
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A build tool, by a file at the root. ``fetch`` is a shell command of the night's job before
-    its agent, ``option`` what its test command needs then, ``variables`` what the job sets.
+    """A build tool, by a file at the root, and where ``holds`` is given by a pattern in it.
+    ``fetch`` is a shell command of the night's job before its agent, ``here`` the same on a
+    person's machine where it is another, ``option`` what its test command needs then, ``variables``
+    what the job sets. Of those that install by the same ``installer`` a project has one, the first.
 
     ``night`` is the folder that ``option`` names. ``folders`` are what a person's machine has of
     all this, below HOME, and ``machine`` the variables that name it there. ``agent_env`` are
-    variables that agents and commands get.
+    variables that agents and commands get. ``python`` is the interpreter of the virtual environment
+    that ``fetch`` makes.
     """
 
     file: str
@@ -30,19 +34,61 @@ class Stack:
     night: str = ""
     folders: tuple[str, ...] = ()
     machine: Mapping[str, str] = field(default_factory=dict)
+    installer: str = ""
+    holds: str = ""
+    here: str = ""
+    python: str = ""
 
 
 _MAVEN = "-Dmaven.repo.local=/opt/m2"
+_VENV = ".venv/bin/python"
+# The sandbox has a fresh HOME: what corepack and Yarn have fetched has to be elsewhere. Without the
+# second, corepack asks the network for the latest version each time.
+_COREPACK = {"COREPACK_HOME": "/opt/corepack", "COREPACK_DEFAULT_TO_LATEST": "0"}
+_YARN = {**_COREPACK, "YARN_GLOBAL_FOLDER": "/opt/yarn"}
+_COREPACK_HERE = {"COREPACK_HOME": ".cache/node/corepack"}
+
+
+def _build_corepack(
+    file: str, install: str, variables: Mapping[str, str], holds: str = ""
+) -> Stack:
+    return Stack(
+        file,
+        fetch=f"corepack enable && {install}",
+        here=install,
+        holds=holds,
+        installer="node",
+        variables=variables,
+        agent_env=tuple(variables),
+        folders=(*_COREPACK_HERE.values(),),
+        machine=_COREPACK_HERE,
+    )
+
+
+def _build_python(file: str, fetch: str = "", here: str = "", holds: str = "") -> Stack:
+    python = _VENV if here else ""
+    return Stack(file, "python:3", fetch, installer="python", here=here, holds=holds, python=python)
+
+
 STACKS = (
-    Stack("package-lock.json", fetch="npm ci"),
-    Stack("pnpm-lock.yaml", fetch="corepack enable && pnpm install --frozen-lockfile"),
-    Stack("yarn.lock", fetch="corepack enable && yarn install --immutable"),
+    Stack("package-lock.json", fetch="npm ci", installer="node"),
+    _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
+    _build_corepack("yarn.lock", "yarn install --immutable", _YARN, holds="(?m)^__metadata:"),
+    _build_corepack("yarn.lock", "yarn install --frozen-lockfile", _COREPACK),
+    Stack(
+        "package.json",
+        fetch="npm install --no-package-lock",
+        installer="node",
+        holds='ependencies"',
+        here="npm install",
+    ),
     # A whole build: dependency:go-offline misses what plugins fetch when they run, as Surefire.
     Stack(
         "pom.xml",
         "maven:3-eclipse-temurin-21",
         f"mvn -B -q {_MAVEN} -Dmaven.test.failure.ignore test",
         _MAVEN,
+        here="mvn -B -q -Dmaven.test.failure.ignore test",
         night="/opt/m2",
         folders=(".m2/repository",),
     ),
@@ -53,6 +99,7 @@ STACKS = (
         "go.mod",
         "golang:1",
         "go mod download && go build std && go test -run=NONE ./...",
+        here="go mod download",
         variables={"GOCACHE": "/opt/gocache", "GOMODCACHE": "/opt/gomod", "GODEBUG": "goindex=0"},
         agent_env=("GOCACHE", "GOMODCACHE", "GODEBUG"),
         folders=("go/pkg/mod",),
@@ -68,13 +115,42 @@ STACKS = (
         machine={"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"},
     ),
     Stack("composer.json", "composer:2", "composer install --no-interaction"),
-    Stack("Gemfile", "ruby:3"),
-    Stack("requirements.txt", "python:3", "pip install -r requirements.txt"),
-    Stack("pyproject.toml", "python:3", "pip install -e ."),
-    Stack("setup.py", "python:3", "pip install -e ."),
+    Stack(
+        "Gemfile",
+        "ruby:3",
+        "bundle install",
+        here="bundle config set --local path vendor/bundle && bundle install",
+        variables={"BUNDLE_PATH": "/opt/bundle"},
+        agent_env=("BUNDLE_PATH",),
+    ),
+    _build_python("uv.lock", "pip install uv && uv sync --frozen", "uv sync"),
+    _build_python(
+        "poetry.lock",
+        "pip install poetry && POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install",
+        "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install",
+    ),
+    _build_python("pdm.lock", "pip install pdm && pdm sync", "pdm sync"),
+    _build_python(
+        "Pipfile.lock",
+        "pip install pipenv && PIPENV_VENV_IN_PROJECT=1 pipenv sync --dev",
+        "PIPENV_VENV_IN_PROJECT=1 pipenv sync --dev",
+    ),
+    _build_python("requirements.txt", "pip install -r requirements.txt"),
+    _build_python("pyproject.toml", "pip install -e .", holds=r"(?m)^\[(project|build-system)\]"),
+    _build_python("setup.py", "pip install -e ."),
+    _build_python("pyproject.toml"),
 )
 """The images are official ones that have the tool; Node is in the template's own."""
 BUILD_FILES = frozenset({"package.json", *(stack.file for stack in STACKS if stack.image)})
+_MORE_REQUIREMENTS = tuple(
+    name.format(kind)
+    for name in ("requirements-{}.txt", "requirements_{}.txt", "{}-requirements.txt")
+    for kind in ("dev", "test", "tests")
+)
+_TEST_EXTRAS = ("test", "tests", "testing", "dev")
+_RUNS_PYTHON = re.compile(
+    r"^(uv run --offline --no-sync python|(poetry|pdm|pipenv) run python|python3|\S+/bin/python) "
+)
 
 
 @dataclass(frozen=True)
@@ -94,12 +170,39 @@ class TrialPlace:
 
 
 def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
-    """The tools of a project; of those that fetch by one program the first."""
+    """The tools of a project."""
     seen: dict[str, Stack] = {}
     for stack in STACKS:
-        if stack.file in build.files:
-            seen.setdefault(stack.fetch.partition(" ")[0] or stack.file, stack)
+        if stack.file in build.files and re.search(stack.holds, build.read_text(stack.file)):
+            seen.setdefault(stack.installer or stack.file, _complete_pip(stack, build))
     return tuple(seen.values())
+
+
+def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
+    """With the requirements of tests, and into a virtual environment where the test command names
+    its interpreter; a Makefile takes the one on PATH."""
+    if not stack.fetch.startswith("pip install -"):
+        return stack
+    what = stack.fetch.removeprefix("pip install ")
+    if stack.file == "requirements.txt":
+        what += "".join(f" -r {each}" for each in _MORE_REQUIREMENTS if each in build.files)
+    elif extra := _find_test_extra(build):
+        what = f"-e '.[{extra}]'"
+    if not any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
+        return replace(stack, fetch=f"pip install {what}")
+    python = next((p for p in (f"{each}/bin/python" for each in VENVS) if build.is_there(p)), _VENV)
+    folder = python.removesuffix("/bin/python")
+    fetch = f"python3 -m venv {folder} && {folder}/bin/pip install {what}"
+    return replace(stack, fetch=fetch, python=python)
+
+
+def _find_test_extra(build: BuildFiles) -> str:
+    try:
+        project = tomllib.loads(build.read_text("pyproject.toml")).get("project", {})
+        extras = project.get("optional-dependencies", {})
+    except (tomllib.TOMLDecodeError, RecursionError, AttributeError):
+        return ""
+    return next((each for each in _TEST_EXTRAS if each in extras), "")
 
 
 def complete_command(command: str, stacks: Sequence[Stack]) -> str:
@@ -107,11 +210,20 @@ def complete_command(command: str, stacks: Sequence[Stack]) -> str:
     for stack in stacks:
         if stack.option and re.match(r"(\./)?mvnw? ", command):
             return re.sub(r" test$", f" {stack.option} test", command)
+        if stack.python:
+            command = _RUNS_PYTHON.sub(f"{stack.python} ", command)
     return command
 
 
-def find_trial_place(stacks: Sequence[Stack], home: Path) -> TrialPlace:
+def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
+    """The commands that install a project's dependencies on a person's machine."""
+    return tuple(stack.here or stack.fetch for stack in stacks if stack.fetch)
+
+
+def find_trial_place(stacks: Sequence[Stack], home: Path, build: BuildFiles) -> TrialPlace:
     """What of it is on this machine."""
+    moves = {each.night: str(home / each.folders[0]) for each in stacks if each.night}
+    pythons = (each.python for each in stacks if each.python and not build.is_there(each.python))
     folders = [str(home / each) for stack in stacks for each in stack.folders]
     named = {n: home / place for stack in stacks for n, place in stack.machine.items()}
     plain = {
@@ -123,5 +235,5 @@ def find_trial_place(stacks: Sequence[Stack], home: Path) -> TrialPlace:
     return TrialPlace(
         {**plain, **{name: str(place) for name, place in named.items() if place.is_dir()}},
         tuple(each for each in folders if Path(each).is_dir()),
-        {each.night: str(home / each.folders[0]) for each in stacks if each.night},
+        moves | dict.fromkeys(pythons, "python3"),
     )

@@ -42,7 +42,7 @@ def find_environment(
     image, why = _find_image(config, build, name, job)
     stage = _choose_stage(config, job)
     stacks = find_stacks(build)
-    fetches = [stack.fetch for stack in stacks if stack.fetch]
+    fetches = {stack.file: stack.fetch for stack in stacks if stack.fetch}
     variables = tuple(pair for stack in stacks for pair in stack.variables.items())
     found = FoundEnvironment(
         image, stage, variables=variables, reasons=(("image", why),) if image else ()
@@ -50,7 +50,10 @@ def find_environment(
     if job.get("before_script"):
         kept = [stack.fetch for stack in stacks if stack.folders]  # that job has it elsewhere
         return replace(found, prepare=(f"!reference [{name}, before_script]", *kept))
-    return replace(found, fetch=" && ".join(fetches))
+    if not fetches:
+        return found
+    because = ("extra_before", f"because of {', '.join(fetches)}; not tried here")
+    return replace(found, fetch=" && ".join(fetches.values()), reasons=(*found.reasons, because))
 
 
 def _list_test_jobs(

@@ -1,6 +1,7 @@
 """The text of a project's first ``nightshift.yaml``, with why each line stands there."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,10 @@ _NONE_PASSED = (
     "# Without one, nights change comments and documents only. How each build tool finds its",
     "# dependencies where there is no network: docs/recipes.md of gitlab-nightshift",
 )
+
+
+_NOT_IN_FORCE = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
+LACKS = "cannot run here: "
 
 
 @dataclass(frozen=True)
@@ -20,21 +25,24 @@ class TriedCommand:
     seconds: float | None = None
     why: str = ""
 
+    @property
+    def lacks_something(self) -> bool:
+        """Whether it failed because something is not installed here."""
+        return self.why.startswith(LACKS)
+
 
 def write_settings(
     tried: Sequence[TriedCommand], reviewer: str, agent_env: Sequence[str] = ()
 ) -> str:
     """The whole file. Only a command that passed is in force."""
-    lines = [f"# Settings of the night shift. Every one, with its default: {DOCS}", ""]
-    passed = [each for each in tried if not each.why]
-    lines += [
+    passed = any(not each.why for each in tried)
+    lines = [
+        f"# Settings of the night shift. Every one, with its default: {DOCS}",
+        "",
         "# What proves a change: run by the program itself, before and after it, in the sandbox.",
         *([] if passed else _NONE_PASSED),
-        *([f"{'' if passed else '# '}verify_commands:"] if tried else ["# verify_commands: []"]),
+        *_write_commands(tried, passed=passed),
     ]
-    for each in tried:
-        mark, note = ("# ", each.why) if each.why else ("", f"passed in {each.seconds:.0f} s")
-        lines.append(f"{mark}  - {json.dumps(each.command)} # {note}")
     if agent_env:
         lines += ["", "# Variables that agents and these commands get: where dependencies are."]
         lines.append(f"agent_env: [{', '.join(agent_env)}]")
@@ -44,3 +52,27 @@ def write_settings(
     ]
     lines.append(f"reviewer: {reviewer}" if reviewer else "# reviewer: your-user-name")
     return "\n".join(lines) + "\n"
+
+
+def has_no_command(text: str) -> bool:
+    """Whether a file of this form still has no test command in force."""
+    return bool(_NOT_IN_FORCE.search(text)) and not re.search("(?m)^verify_commands:", text)
+
+
+def put_in_force(text: str, tried: Sequence[TriedCommand]) -> str:
+    """Such a file with the commands that pass by now; as it is where none does."""
+    if all(each.why for each in tried):
+        return text
+    lines = "\n".join(_write_commands(tried, passed=True))
+    rest = text.replace("\n".join(_NONE_PASSED) + "\n", "")
+    return _NOT_IN_FORCE.sub(lambda _: f"{lines}\n", rest, count=1)
+
+
+def _write_commands(tried: Sequence[TriedCommand], *, passed: bool) -> list[str]:
+    if not tried:
+        return ["# verify_commands: []"]
+    lines = [f"{'' if passed else '# '}verify_commands:"]
+    for each in tried:
+        mark, note = ("# ", each.why) if each.why else ("", f"passed in {each.seconds:.0f} s")
+        lines.append(f"{mark}  - {json.dumps(each.command)} # {note}")
+    return lines

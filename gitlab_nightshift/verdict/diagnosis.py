@@ -29,7 +29,7 @@ _NETWORK = compile_lazily(
     r"Temporary failure in name resolution|Could not resolve host|getaddrinfo E|EAI_AGAIN"
     r"|dial tcp: lookup|Network is unreachable|UnknownHostException|Failed to establish a new conn"
     r"|in offline mode|No cached version of|failed to download|Could not GET 'http"
-    r"|NETSDK1004|vendor/autoload\.php"
+    r"|Could not create local repository|NETSDK1004|vendor/autoload\.php"
 )
 
 

@@ -1,6 +1,7 @@
 """`nightshift init`, by the real command: what is found is tried, and what passed is written."""
 
 import stat
+import venv
 from pathlib import Path
 
 from gitlab_nightshift import __version__
@@ -17,6 +18,7 @@ unit:
   script: [make test]
 deploy: {stage: check, script: [make deploy], rules: [{if: $CI_COMMIT_TAG}]}
 """
+AT_HOME = {"GITLAB_CI": "", "CI_PIPELINE_ID": ""}
 FILES = {"Makefile": TEST, "shop.py": "PRICE = 1\n", ".gitlab-ci.yml": JOBS}
 
 
@@ -44,12 +46,11 @@ def test_a_project_is_set_up_and_a_second_time_changes_nothing(tmp_path: Path) -
             git(shop.checkout, "status", "--porcelain") == " M .gitlab-ci.yml\n?? nightshift.yaml\n"
         )
 
-        at_home = {"GITLAB_CI": "", "CI_PIPELINE_ID": ""}
-        again = shop.nightshift("init", **at_home)
+        again = shop.nightshift("init", **AT_HOME)
         assert "nightshift.yaml is there: left as it is" in again.stdout
         assert "unchanged    .gitlab-ci.yml" in again.stdout
         assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
-        assert shop.nightshift("config", "show", **at_home).exit_status == 0
+        assert shop.nightshift("config", "show", **AT_HOME).exit_status == 0
 
 
 def test_only_what_passed_is_in_force(tmp_path: Path) -> None:
@@ -64,11 +65,39 @@ def test_only_what_passed_is_in_force(tmp_path: Path) -> None:
         assert mode & stat.S_IRUSR and not (shop.checkout / "nightshift").exists()
 
 
+def test_what_is_not_installed_is_named_and_a_second_run_tries_again(tmp_path: Path) -> None:
+    test = "import unittest, prices\n\nclass T(unittest.TestCase):\n    def test_a(self): prices\n"
+    files = {"requirements.txt": "prices\n", "test_shop.py": test, ".gitignore": ".venv/\n"}
+    install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
+    with world(tmp_path, files=files, config="") as shop:
+        done = shop.nightshift("init")
+        assert (
+            "-m unittest: cannot run here: the dependency prices is not installed\n" in done.stdout
+        )
+        assert f"install      what the tests need (`{install}`), and run this" in done.stdout
+        pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
+        fetch = f'extra_before: "{install}" # because of requirements.txt; not tried here\n'
+        assert fetch in pipeline
+
+        venv.create(shop.checkout / ".venv", symlinks=True)
+        [packages] = (shop.checkout / ".venv/lib").glob("python*/site-packages")
+        (packages / "prices.py").write_text("")
+        again = shop.nightshift("init", **AT_HOME)
+        assert "nightshift.yaml has no test command in force: tried again\n" in again.stdout
+        assert "install " not in again.stdout
+        settings = (shop.checkout / "nightshift.yaml").read_text()
+        assert '\nverify_commands:\n  - ".venv/bin/python -m unittest" # passed' in settings
+        assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
+
+
 def test_the_parts_of_a_monorepo_are_named(tmp_path: Path) -> None:
     parts = {"api/go.mod": "module api\n", "web/package.json": "{}\n", "README.md": "Hello\n"}
     with world(tmp_path, files=parts, config="") as shop:
         done = shop.nightshift("init", "--dry-run")
-        assert "builds of its own in api, web: name a test command for each" in done.stdout
+        assert (
+            "builds of its own in api, web: name a test command for each in verify_commands, and"
+            in done.stdout
+        )
 
 
 def test_an_older_version_is_renewed_and_said(tmp_path: Path) -> None:

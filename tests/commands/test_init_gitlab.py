@@ -126,6 +126,17 @@ def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> N
         assert "- model key: store your model's key (ANTHROPIC" in todo
 
 
+def test_what_the_tests_lack_stands_in_the_merge_request(tmp_path: Path) -> None:
+    files = {"requirements.txt": "prices", "test_shop.py": "import prices\n"}
+    with world(tmp_path, files=files, config="") as shop:
+        add_setup(shop.gitlab)
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[1], access_level=40)
+        assert init(shop, "--merge-request").exit_status == 0
+        [request] = shop.merge_requests
+        todo = str(request.description).partition("## Before you merge")[2].partition("##")[0]
+        assert "- tests: install what the tests need (`python3 -m venv .venv && " in todo
+
+
 def test_a_token_that_cannot_be_stored_is_revoked(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, made):
         made.refuses_variables = True

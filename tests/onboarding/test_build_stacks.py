@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from gitlab_nightshift.onboarding.build_stacks import (
     complete_command,
     find_stacks,
     find_trial_place,
+    list_installs,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment
 from gitlab_nightshift.onboarding.settings_file import TriedCommand, write_settings
@@ -23,20 +26,21 @@ def test_maven_finds_its_repository_in_both_places(tmp_path: Path) -> None:
     assert command == "mvn -B -o -Dmaven.repo.local=/opt/m2 test"
     assert complete_command("make test", stacks) == "make test"
     (tmp_path / ".m2/repository").mkdir(parents=True)
-    place = find_trial_place(stacks, tmp_path)
+    place = find_trial_place(stacks, tmp_path, there)
     assert place.folders == (f"{tmp_path}/.m2/repository",)
     assert place.move(command) == f"mvn -B -o -Dmaven.repo.local={tmp_path}/.m2/repository test"
     assert "-Dmaven.repo.local=/opt/m2 " in find_environment({}, there, (command,)).fetch
 
 
 def test_variables_name_what_is_there_and_no_credentials_are_opened(tmp_path: Path) -> None:
-    stacks = find_stacks(build("go.mod", "Cargo.toml"))
-    bare = find_trial_place(stacks, tmp_path)
+    there = build("go.mod", "Cargo.toml")
+    stacks = find_stacks(there)
+    bare = find_trial_place(stacks, tmp_path, there)
     assert (bare.folders, dict(bare.variables)) == ((), {"GODEBUG": "goindex=0"})
     for name in ("go/pkg/mod", ".cargo/registry"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / ".cargo/credentials.toml").write_text("token")
-    place = find_trial_place(stacks, tmp_path)
+    place = find_trial_place(stacks, tmp_path, there)
     assert place.folders == (f"{tmp_path}/go/pkg/mod", f"{tmp_path}/.cargo/registry")
     assert place.variables["CARGO_HOME"] == f"{tmp_path}/.cargo"
     assert "GOCACHE" not in place.variables and "RUSTUP_HOME" not in place.variables
@@ -51,3 +55,96 @@ def test_the_jobs_own_preparation_is_kept_beside_what_is_elsewhere() -> None:
     assert first == "!reference [test, before_script]"
     assert len(rest) == 1 and rest[0].startswith("go mod download")
     assert ("GOMODCACHE", "/opt/gomod") in found.variables
+
+
+LOCKED = """\
+[project]
+name = "shop"
+[project.optional-dependencies]
+dev = ["pytest"]
+"""
+
+
+def hold(texts: dict[str, str], *there: str) -> BuildFiles:
+    return BuildFiles(tuple(texts), lambda name: texts[name].encode(), lambda path: path in there)
+
+
+@pytest.mark.parametrize(
+    ("texts", "there", "command", "fetch", "here"),
+    [
+        (
+            {"requirements.txt": "x", "requirements-dev.txt": "pytest", "test_a.py": ""},
+            (),
+            ".venv/bin/python -m pytest",
+            "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
+            " -r requirements-dev.txt",
+            "",
+        ),
+        (
+            {"pyproject.toml": LOCKED, "test_a.py": ""},
+            ("venv/bin/python",),
+            "venv/bin/python -m pytest",
+            "python3 -m venv venv && venv/bin/pip install -e '.[dev]'",
+            "",
+        ),
+        (
+            {"requirements.txt": "x", "Makefile": "test:\n\tpython3 -m pytest\n"},
+            (),
+            "make test",
+            "pip install -r requirements.txt",
+            "",
+        ),
+        (
+            {"uv.lock": "", "pyproject.toml": LOCKED, "test_a.py": ""},
+            (),
+            ".venv/bin/python -m pytest",
+            "pip install uv && uv sync --frozen",
+            "uv sync",
+        ),
+        (
+            {"pyproject.toml": "[tool.ruff]", "test_a.py": ""},
+            (),
+            "python3 -m unittest",
+            "",
+            "",
+        ),
+        (
+            {"yarn.lock": "__metadata:\n", "package.json": '{"scripts": {"test": "jest"}}'},
+            (),
+            "yarn test",
+            "corepack enable && yarn install --immutable",
+            "yarn install --immutable",
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "jest"}, "devDependencies": {"jest": "29"}}'},
+            (),
+            "npm test",
+            "npm install --no-package-lock",
+            "npm install",
+        ),
+        ({"package.json": '{"scripts": {"test": "node --test"}}'}, (), "npm test", "", ""),
+    ],
+)
+def test_the_test_command_runs_what_was_fetched(
+    texts: dict[str, str], there: tuple[str, ...], command: str, fetch: str, here: str
+) -> None:
+    found = hold(texts, *there)
+    stacks = find_stacks(found)
+    assert [complete_command(each, stacks) for each in find_test_commands(found)] == [command]
+    assert find_environment({}, found, (command,)).fetch == fetch
+    assert list_installs(stacks) == tuple(filter(None, [here or fetch]))
+
+
+def test_an_interpreter_that_is_made_at_night_is_tried_as_the_one_here(tmp_path: Path) -> None:
+    texts = {"requirements.txt": "pytest", "test_a.py": ""}
+    bare, made = hold(texts), hold(texts, ".venv/bin/python")
+    night = ".venv/bin/python -m pytest"
+    assert find_trial_place(find_stacks(bare), tmp_path, bare).move(night) == "python3 -m pytest"
+    assert find_trial_place(find_stacks(made), tmp_path, made).move(night) == night
+
+
+def test_what_corepack_fetched_is_outside_of_home() -> None:
+    """The sandbox has a HOME of its own: without these corepack asks the network for pnpm."""
+    [stack] = find_stacks(build("pnpm-lock.yaml"))
+    assert stack.variables["COREPACK_HOME"].startswith("/opt/")
+    assert set(stack.agent_env) == set(stack.variables)

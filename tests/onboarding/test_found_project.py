@@ -30,6 +30,7 @@ def test_without_one_defaults_and_build_files_do() -> None:
     assert find({"image": "top"}).image == "top"
     java = find({}, "pom.xml")
     assert java.image.startswith("maven:") and java.fetch.startswith("mvn ")
+    assert ("extra_before", "because of pom.xml; not tried here") in java.reasons
     both = find({}, "package-lock.json", "requirements.txt", "pyproject.toml")
     assert both.fetch == "npm ci && pip install -r requirements.txt"
     assert find({}) == FoundEnvironment()

@@ -53,6 +53,7 @@ def test_a_missing_dependency(output: str, lacks: str) -> None:
         "go: dial tcp: lookup proxy.golang.org: no such host",
         "curl: (6) Could not resolve host: example.com",
         "Cannot access central in offline mode and the artifact has not been downloaded",
+        "[ERROR] Could not create local repository at /root/.m2/repository -> [Help 1]",
     ],
 )
 def test_what_needs_the_network(output: str) -> None:

@@ -1,0 +1,33 @@
+"""The first nightshift.yaml, and the same one where tests pass later."""
+
+from gitlab_nightshift.onboarding.settings_file import (
+    LACKS,
+    TriedCommand,
+    has_no_command,
+    put_in_force,
+    write_settings,
+)
+
+FAILED = (TriedCommand("npm test", 1.0, f"{LACKS}x"), TriedCommand("make", 1.0, "failed"))
+PASSED = (TriedCommand("npm test", 2.0), FAILED[1])
+
+
+def test_a_command_that_passes_later_is_put_in_force() -> None:
+    before = write_settings(FAILED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+    assert has_no_command(before)
+    after = put_in_force(before, PASSED)
+    assert after == write_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+    assert not has_no_command(after)
+    assert put_in_force(before, FAILED) == before
+    nothing = write_settings((), "")
+    assert put_in_force(nothing, PASSED) == write_settings(PASSED, "")
+
+
+def test_a_file_that_people_wrote_is_theirs() -> None:
+    for text in (
+        "",
+        "reviewer: rita\n",
+        "verify_commands: [make]\n",
+        "# verify_commands:\n#   - 'a'\nverify_commands: [make]\n",
+    ):
+        assert not has_no_command(text), text
