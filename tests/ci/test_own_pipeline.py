@@ -1,0 +1,30 @@
+"""This project's own pipeline: valid, and which of its jobs run when."""
+
+from __future__ import annotations
+
+from gitlab_nightshift.onboarding.ci_file import parse_config
+from gitlab_nightshift.onboarding.started_jobs import find_request_jobs, find_scheduled_jobs
+from tests.ci.conftest import ROOT, invalid, listed
+
+FILE = ROOT / ".gitlab-ci.yml"
+
+
+def test_it_is_valid_and_its_jobs_run_where_they_should() -> None:
+    text = FILE.read_text()
+    assert invalid(FILE) == set()
+    config = parse_config(text, FILE.name)
+    assert find_scheduled_jobs(config, "main").sure == ("tests", "bundle", "newcomer", "pages")
+    assert find_request_jobs(config, "topic", "main").sure == ("tests", "bundle")
+    pushed = {name for name, when in listed(text).items() if when != "never"}
+    assert pushed == {"tests", "bundle", "pages"}
+
+
+def test_what_its_jobs_start_is_there() -> None:
+    config = parse_config(FILE.read_text(), FILE.name)
+    scripts = " ".join(
+        " ".join(job.get("script", ())) for job in config.values() if "script" in job
+    )
+    named = {word for word in scripts.split() if word.startswith("ci/")}
+    assert named == {"ci/bundle/try_bundle.sh", "ci/image/Dockerfile"}
+    assert all((ROOT / word).exists() for word in named)
+    assert (ROOT / "ci/bundle/try_newcomer.py").exists() and "ci.bundle.try_newcomer" in scripts
