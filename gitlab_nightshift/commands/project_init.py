@@ -102,12 +102,16 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
 
 
 def _read_text(examined: ProjectExamination, name: str) -> str | None:
-    """A file's text as it is, line ends too; None where there is none."""
+    """A file's text as it is, line ends too; None where there is none. Raises ``E_CONFIG`` for a
+    link, which would lead what is written to another place."""
+    path = examined.session.checkout / name
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise build_config_error(f"{name} is a link or a folder here: make it a file first")
     data = examined.build.read(name)
     try:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
-        raise build_config_error(f"{name}: not UTF-8: mend it first") from None
+        raise build_config_error(f"{name} is not UTF-8: convert it first") from None
 
 
 def _find_settings(examined: ProjectExamination) -> Iterator[str]:

@@ -250,11 +250,11 @@ def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
     """Whether all that the file meant is still there, and the include with it."""
     try:
         after = parse_config(text, name)
-    except NightshiftError:
+        after.pop(JOB, None) if JOB not in before else None
+        old, new = before.get("include"), after.pop("include", None)
+        items = old if isinstance(old, list) else [] if old is None else [old]
+        rest = {key: value for key, value in before.items() if key != "include"}
+        added = isinstance(new, list) and new[:-1] == items and new[-1].get("file") == TEMPLATE
+        return added and after == rest
+    except (NightshiftError, RecursionError):  # the second is a list that holds itself
         return False
-    after.pop(JOB, None) if JOB not in before else None
-    old, new = before.get("include"), after.pop("include", None)
-    items = old if isinstance(old, list) else [] if old is None else [old]
-    rest = {key: value for key, value in before.items() if key != "include"}
-    added = isinstance(new, list) and new[:-1] == items and new[-1].get("file") == TEMPLATE
-    return added and after == rest

@@ -139,7 +139,8 @@ def _list_refs(value: object) -> list[str] | None:
     """The refs of ``only`` or ``except``; None where it asks for more than refs."""
     if isinstance(value, Mapping):
         return _list_refs(value.get("refs")) if set(value) <= {"refs"} else None
-    return [str(each) for each in ([value] if isinstance(value, str) else value or [])]  # type: ignore[attr-defined]
+    listed = value if isinstance(value, list) else [value] if value else []
+    return [str(each) for each in listed]
 
 
 def _contain_patterns(refs: list[str]) -> bool:

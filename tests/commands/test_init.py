@@ -135,6 +135,25 @@ def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
             assert git(shop.checkout, "status", "--porcelain") == ""
 
 
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """A repository could otherwise have init overwrite any file of whoever runs it."""
+    for number, name in enumerate((".gitlab-ci.yml", "nightshift.yaml")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        files = {each: text for each, text in FILES.items() if each != name}
+        with world(folder, files=files, config="") as shop:
+            target = folder / "private.txt"
+            target.write_text("# kept\n")
+            (shop.checkout / name).symlink_to(target)
+            done = shop.nightshift("init", **AT_HOME)
+            assert done.exit_status == 2
+            assert f"{name} is a link or a folder here: make it a file first\n" in done.stderr
+            assert target.read_text() == "# kept\n"
+            (shop.checkout / name).unlink()
+            (shop.checkout / name).mkdir()
+            assert shop.nightshift("init", **AT_HOME).exit_status == 2
+
+
 def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
     with world(tmp_path, files={"README.md": "Hello\n"}, config="", commits=1) as shop:
         done = shop.nightshift("init", CI_PROJECT_PATH="", CI_PROJECT_URL="")

@@ -79,6 +79,7 @@ def test_a_job_of_the_same_name_is_left_alone() -> None:
     [
         ("a: [\nb: 1", "ci.yml is no valid YAML in line 2: mend it first"),
         ("- a\n- b\n", "ci.yml is no list of jobs"),
+        ("a: &a [*a]\n", "cannot be added to"),
         ("include: &a [/x.yml]\nb: *a\nb: 2\n\ta: 1", "no valid YAML"),
         ("include:\n- /a.yml\n- [/b.yml,]\ninclude: 3\n", "cannot be added to"),
     ],

@@ -30,6 +30,7 @@ old-main: {script: [x], only: [main]}
 old-tags: {script: [x], only: {refs: [tags]}}
 old-pattern: {script: [x], only: [/^rel/]}
 old-changes: {script: [x], only: {changes: [a]}}
+mistyped: {script: [x], only: 5, except: 3}
 nightshift: {before_script: [x]}
 """
 
