@@ -81,7 +81,9 @@ def find_project(session: Session) -> Project | None:
     if not token:
         return None
     if not job.server_url or not job.project_id:
-        raise build_config_error("which project? Outside CI set repo_url to its web address")
+        raise build_config_error(
+            "which project is this? Outside of CI, set repo_url to its web address"
+        )
     project = open_project(job.server_url, job.project_id, token)
     project.check_access()
     return project

@@ -110,7 +110,7 @@ def find_checkout_top(folder: Path) -> Path:
         moved = place.name and any(path.exists() for path in list_candidate_places(place, spare))
         if os.path.lexists(place / ".git") or moved:
             return place
-    raise build_config_error(f"{resolved} is in no git checkout: run in one")
+    raise build_config_error(f"{resolved} is not in a git checkout: run this in a clone")
 
 
 # --- the output folder ------------------------------------------------------------------------

@@ -46,14 +46,14 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
 def _describe_pipeline_file(session: Session) -> Iterator[DoctorRow]:
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
-        yield DoctorRow("pipeline file", "not known", f"{name} is in another place")
+        yield DoctorRow("pipeline file", "not known", f"{name} is not in this project")
         return
     text = git_verbs.read_file(session.git, session.checkout, "HEAD", name)
     if text is None:
-        what = f"{name} is not in the commit: add it, with an include of this template"
+        what = f"{name} is not in the commit: `nightshift init` writes it, with the include"
         yield DoctorRow("pipeline file", "warn", what)
     elif b"nightshift" not in text:
-        what = f"{name} does not name nightshift: add the include of its template"
+        what = f"{name} does not name nightshift: `nightshift init` adds the include"
         yield DoctorRow("pipeline file", "warn", what)
     else:
         yield DoctorRow("pipeline file", "ok", f"{name} names nightshift")
@@ -82,7 +82,7 @@ def _describe_image(session: Session) -> Iterator[DoctorRow]:
         text = f"{image} has no {', '.join(missing)}, which verify_commands run: take another image"
         yield DoctorRow("image", "warn", text)
     elif image == "this machine":
-        text = "this is no job with an image: what a night's has is not seen"
+        text = "this is not a CI job: what the image of nights has is not seen from here"
         yield DoctorRow("image", "not known", text)
     else:
         yield DoctorRow("image", "ok", f"{image} has {', '.join(bare) or 'what a night needs'}")
@@ -131,7 +131,7 @@ def _judge_answer(model: str, where: str, status: int, why: str) -> DoctorRow:
     if status in (401, 403):
         return _refuse_model(f"{where} refuses the key ({status}): set another")
     if not status:
-        return _refuse_model(f"{where} cannot be reached: {why}")
+        return _refuse_model(f"{where} cannot be reached: {why} (docs/how-to/company-network.md)")
     if status == 404:
         text = f"{where} does not know {model}, or does not list its models: correct models"
         return DoctorRow("model", "warn", text)

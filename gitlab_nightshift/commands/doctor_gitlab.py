@@ -8,7 +8,7 @@ from gitlab_nightshift.commands.doctor_pipeline import describe_job_token, descr
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.commands.doctor_variables import TOKEN, describe_variables
 from gitlab_nightshift.comment_runs import find_project
-from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.plan.preflight import (
@@ -36,7 +36,7 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     def open_it() -> Iterator[DoctorRow]:
         nonlocal project
         if (found := find_project(session)) is None:
-            raise build_missing_token_error()
+            raise _build_missing_token(session)
         project = found
         yield _describe_access(session, found)
 
@@ -53,6 +53,14 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     yield from try_rows("job token", lambda: describe_job_token(session, known))
     yield from try_rows("schedule", lambda: _describe_schedules(known))
     yield from try_rows("variables", lambda: describe_variables(session, known))
+
+
+def _build_missing_token(session: Session) -> NightshiftError:
+    """A job lacks the variable; a person with a clone has only not set it there."""
+    if session.job.in_ci:
+        return build_missing_token_error()
+    text = "is not set in this environment: with a token of the scope api more is seen from here"
+    return build_config_error(f"{TOKEN} {text}")
 
 
 def _describe_access(session: Session, project: Project) -> DoctorRow:

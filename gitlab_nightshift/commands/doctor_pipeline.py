@@ -35,12 +35,12 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
 def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
     if excluded:
         text = (
-            f"the workflow of {name} lets no schedule's pipeline begin: add to its rules"
+            f"the workflow of {name} lets no scheduled pipeline begin: add to its rules"
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
         return refuse("pipeline", build_config_error(text))
     if excluded is None:
-        text = f"{name} is valid; whether its workflow lets a schedule's pipeline begin is not seen"
+        text = f"{name} is valid; whether its workflow lets a scheduled pipeline begin is not seen"
         return DoctorRow("pipeline", "not known", f"{text}, as it asks for other variables")
     return DoctorRow("pipeline", "ok", f"GitLab finds {name} valid, and schedules may start it")
 

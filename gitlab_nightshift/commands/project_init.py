@@ -62,12 +62,15 @@ OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
     """The lines of the command. Raises NightshiftError."""
     with open_run(call) as opened:
+        whole = request.gitlab or request.merge_request
+        if request.model_key and not whole:
+            text = "--model-key stores it in GitLab: say --gitlab or --merge-request, too"
+            raise build_config_error(text)
         session = _locate_project(opened)
         examined = _examine_project(session, request)
-        whole = request.gitlab or request.merge_request
         project = open_for_setup(session, request.model_key) if whole else None
-        yield from _find_settings(examined)
         yield from _find_pipeline(examined)
+        yield from _find_settings(examined)
         if not request.merge_request:
             for file in examined.files:
                 yield from _write_file(opened.checkout, file, dry_run=request.dry_run)
@@ -128,7 +131,7 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     given = [name for stack in stacks for name in stack.agent_env]
     first = write_settings(examined.tried, "code_owners" if owned else "", given)
     text = first if before is None else put_in_force(before, examined.tried)
-    examined.files.append(NewFile(FILE_NAME, text, before))
+    examined.files.insert(0, NewFile(FILE_NAME, text, before))
 
 
 def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterator[str]:
@@ -167,17 +170,19 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     session = examined.session
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
-        raise build_config_error(f"the pipeline's file {name} is in another place: add it there")
+        raise build_config_error(
+            f"the pipeline's file {name} is not in this project: add the include there"
+        )
     before = _read_text(examined, name)
     config = parse_config(before or "", name)
     found = find_environment(config, examined.build, find_test_commands(examined.build))
     usual = find_usual_source(session.job.project_path)
     source = examined.source = examined.request.source or usual
     if not source:
-        text = "where is gitlab-nightshift on your GitLab? Name its project: --source GROUP/PROJECT"
+        text = "which project of your GitLab is gitlab-nightshift? Name it: --source GROUP/PROJECT"
         raise build_config_error(text)
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
-        raise build_config_error(f"--source: {source} is no project's path: GROUP/PROJECT")
+        raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
     whole = examined.request.gitlab or examined.request.merge_request
     inputs = {
         "shape": "three-jobs" if whole else "",
@@ -221,12 +226,12 @@ def _describe_jobs(jobs: PipelineJobs, name: str) -> Iterator[str]:
     """What a schedule's pipeline would do beside the night."""
     if jobs.excluded:
         raise build_config_error(
-            f"{name}: its workflow lets no schedule's pipeline begin: add to its rules"
+            f"{name}: its workflow lets no scheduled pipeline begin: add to its rules"
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
     if jobs.excluded is None:
         yield format_line(
-            "not known", f"whether the workflow of {name} lets a schedule's pipeline begin"
+            "not known", f"whether the workflow of {name} lets a scheduled pipeline begin"
         )
     if jobs.sure:
         out = "- {if: '$NIGHTSHIFT == \"true\"', when: never}"

@@ -21,7 +21,7 @@ from gitlab_nightshift.onboarding.onboarding_request import (
 )
 from gitlab_nightshift.onboarding.started_jobs import find_request_jobs
 from gitlab_nightshift.publish.merge_request import list_usual_labels
-from gitlab_nightshift.publishing import build_missing_token_error, read_checkout_facts
+from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings import FILE_NAME
 
@@ -38,15 +38,18 @@ def open_for_setup(session: Session, model_key: str) -> Project:
     """The project, before anything is changed. Raises ``E_CONFIG`` for a token that is missing or
     no Maintainer's, and for a variable that is no model's key."""
     if model_key and model_key not in MODEL_KEYS:
-        raise build_config_error(f"--model-key: {model_key} is none of {', '.join(MODEL_KEYS)}")
+        raise build_config_error(f"--model-key: {model_key} is not one of {', '.join(MODEL_KEYS)}")
     if model_key and not session.env.get(model_key):
         raise build_config_error(f"--model-key: {model_key} is not set in this environment")
     project = find_project(session)
     if project is None:
-        raise build_missing_token_error()
+        text = (
+            "GITLAB_TOKEN is not set in this environment: give it a Maintainer's token, scope api"
+        )
+        raise build_config_error(text)
     project.check_access()
     if project.ci_settings.list_variables() is None:
-        text = f"GITLAB_TOKEN is no Maintainer's: to set up {project.facts.path} takes one"
+        text = f"GITLAB_TOKEN is not a Maintainer's: setting up {project.facts.path} takes one's"
         raise build_config_error(f"{text}, with the scope api")
     return project
 

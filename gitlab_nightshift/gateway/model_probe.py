@@ -41,4 +41,5 @@ def ask_for_model(upstream: Upstream, model: str) -> tuple[int, str]:
         with error:
             return int(error.code), ""
     except (OSError, ValueError) as error:
-        return 0, str(getattr(error, "reason", error))[:200]
+        why = getattr(error, "reason", error)
+        return 0, str(getattr(why, "strerror", None) or why)[:200]

@@ -52,7 +52,7 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
     if not _is_kept(before, added, name):
         item = _write_flow(wanted)
         raise build_config_error(
-            f"{name}: its include cannot be added to: add this there: - {item}"
+            f"{name}: nothing can be added to its include: add this by hand: - {item}"
         )
     return added
 
@@ -118,12 +118,14 @@ def parse_config(text: str, name: str) -> dict[str, Any]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         at = getattr(error, "problem_mark", None)
         line = f" in line {at.line + 1}" if at else ""
-        raise build_config_error(f"{name} is no valid YAML{line}: mend it first") from None
+        raise build_config_error(f"{name} is not valid YAML{line}: mend it first") from None
     data = found[-1] if found else None
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise build_config_error(f"{name} is no list of jobs: mend it first")
+        raise build_config_error(
+            f"{name} has no jobs at its top level, but something else: mend it first"
+        )
     return data
 
 

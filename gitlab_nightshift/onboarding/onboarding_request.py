@@ -119,7 +119,7 @@ def open_onboarding(
         text = f"{closed.web_url} was closed: reopen it there, or delete the branch {BRANCH}"
         raise NightshiftError(Code.CONFIG, text)
     if project.has_other_commits(target, BRANCH, MESSAGE.partition("\n")[0]):
-        text = f"somebody has worked on the branch {BRANCH}: it is left alone"
+        text = f"somebody has worked on the branch {BRANCH}: merge it, or delete it and try again"
         raise NightshiftError(Code.CONFIG, text)
     project.setup.commit_files(BRANCH, base, MESSAGE, files)
     if there:

@@ -63,7 +63,7 @@ def _find_top(git: Git, folder: Path) -> Path:
         out = git.run("rev-parse", "--is-bare-repository", "--show-toplevel", cwd=folder)
     except GitError as error:
         bare = error.stdout.startswith(b"true")
-        what = "is a bare repository" if bare else "is in no git checkout"
+        what = "is a bare repository" if bare else "is not in a git checkout"
         raise build_config_error(f"{folder} {what}: run in a checkout, or name one by -C") from None
     return Path(os.fsdecode(out).split("\n")[1])
 

@@ -322,7 +322,7 @@ def test_no_checkout(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "bare.git")
     with pytest.raises(NightshiftError, match="is a bare repository: run in a checkout"):
         check(CheckRequest(tmp_path / "bare.git", environment(tmp_path)))
-    with pytest.raises(NightshiftError, match="is in no git checkout"):
+    with pytest.raises(NightshiftError, match="is not in a git checkout"):
         check(CheckRequest(tmp_path, environment(tmp_path)))
 
 

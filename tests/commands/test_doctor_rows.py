@@ -75,7 +75,7 @@ def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
     unsure = "workflow: {rules: [{if: $TEAM}]}\n"
     for number, (text, state, why) in enumerate(
         (
-            (excluding, "fail", "lets no schedule's pipeline begin: add to its rules"),
+            (excluding, "fail", "lets no scheduled pipeline begin: add to its rules"),
             ('"\\e[3m\\nb": {stage: a}\n', "fail", "invalid: jobs: [3m b config should"),
             ("", "fail", "invalid: Please provide content of .gitlab-ci.yml: mend it"),
             (unsure, "not known", "as it asks for other variables"),

@@ -117,13 +117,14 @@ def test_an_older_version_is_renewed_and_said(tmp_path: Path) -> None:
 def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
     for number, (text, args, why) in enumerate(
         [
-            ("a: [\n", (), ".gitlab-ci.yml is no valid YAML in line 2: mend it first"),
+            ("a: [\n", (), ".gitlab-ci.yml is not valid YAML in line 2: mend it first"),
             (
                 "workflow: {rules: [{if: $CI_COMMIT_TAG}]}\n",
                 (),
-                ".gitlab-ci.yml: its workflow lets no schedule's pipeline begin",
+                ".gitlab-ci.yml: its workflow lets no scheduled pipeline begin",
             ),
-            ("", ("--source", "no project"), "--source: no project is no project's path"),
+            ("", ("--source", "no project"), "--source: no project is not a project's path"),
+            ("", ("--model-key", "X"), "--model-key stores it in GitLab: say --gitlab or"),
         ]
     ):
         folder = tmp_path / str(number)
@@ -132,6 +133,7 @@ def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
             done = shop.nightshift("init", *args)
             assert done.exit_status == 2
             assert why in done.stderr and done.stderr.count("\n") == 1
+            assert done.stdout == "", "it is said before the tests are tried"
             assert git(shop.checkout, "status", "--porcelain") == ""
 
 

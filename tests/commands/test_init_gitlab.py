@@ -166,12 +166,12 @@ def test_what_people_have_done_is_left_alone(tmp_path: Path) -> None:
 def test_who_may_not_and_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, made):
         for args, token, why in (
-            (("--gitlab",), BOT_TOKEN, "is no Maintainer's"),
+            (("--gitlab",), BOT_TOKEN, "is not a Maintainer's"),
             (("--merge-request",), "", "GITLAB_TOKEN is not set"),
             (
                 ("--gitlab", "--model-key", "DEPLOY_KEY"),
                 OWNER,
-                "--model-key: DEPLOY_KEY is none of",
+                "--model-key: DEPLOY_KEY is not one of",
             ),
         ):
             done = init(shop, *args, token=token)

@@ -264,7 +264,7 @@ def test_outside_a_checkout(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     done = shop.run("execute", stdin=BLOCKS)
     assert (done.status, done.out) == (2, "")
-    assert "is in no git checkout" in done.err
+    assert "is not in a git checkout" in done.err
     assert shop.run("execute", "nothing.txt").status == 2
 
 

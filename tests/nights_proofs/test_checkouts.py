@@ -19,7 +19,9 @@ def test_no_commit_and_no_checkout_at_all(tmp_path: Path) -> None:
         shutil.rmtree(shop.checkout)
         shop.checkout.mkdir()
         shop.look()
-        shop.assert_nothing_spent(shop.nightshift("run"), 2, "is in no git checkout: run in one")
+        shop.assert_nothing_spent(
+            shop.nightshift("run"), 2, "is not in a git checkout: run this in"
+        )
 
 
 def test_a_git_worktree_of_a_repository_with_one_commit(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ print(sorted({{name.partition(".")[0] for name in sys.modules}} - sys.stdlib_mod
     argv = [sys.executable, "-I", "-S", "-c", code]
     done = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=False)
     assert done.stdout == "2\n['__main__', 'gitlab_nightshift']\n"
-    assert "is in no git checkout" in done.stderr
+    assert "is not in a git checkout" in done.stderr
 
 
 SIGNALLED = """\
