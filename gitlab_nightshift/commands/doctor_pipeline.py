@@ -55,12 +55,12 @@ def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow
         return
     source = source.replace("$CI_PROJECT_ROOT_NAMESPACE", here.path.split("/")[0])
     allowed = source == here.path or project.setup.is_job_token_allowed(source, here)
-    where = f"{source}: Settings > CI/CD > Job token permissions"
+    where = "there (Settings > CI/CD > Job token permissions)"
     if allowed is None:
-        text = f"only Maintainers of {source} see whether jobs may fetch the program: {where}"
+        text = f"only a Maintainer of {source} sees {where} whether jobs may fetch the program"
         yield DoctorRow("job token", "not known", text)
     elif not allowed:
-        text = f"jobs may not fetch the program from {source}: allow {here.path} in {where}"
+        text = f"jobs may not fetch the program from {source}: allow {here.path} {where}"
         yield DoctorRow("job token", "warn", text)
     else:
         text = f"jobs may fetch the program from {source}, where the schedule's owner may read it"

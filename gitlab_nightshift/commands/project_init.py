@@ -74,7 +74,8 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
         if not request.merge_request:
             for file in examined.files:
                 yield from _write_file(opened.checkout, file, dry_run=request.dry_run)
-        yield from set_up_gitlab(examined, project) if project else _tell_next(examined)
+        yield from set_up_gitlab(examined, project) if project else ()
+        yield from _tell_next(examined)
 
 
 def _locate_project(session: Session) -> Session:
@@ -264,6 +265,12 @@ def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str
 
 
 def _tell_next(examined: ProjectExamination) -> Iterator[str]:
-    if any(file.changes for file in examined.files) and not examined.request.dry_run:
-        text = "look at both files and commit them; `nightshift init --gitlab` sets GitLab up"
-        yield format_line("next", text)
+    request = examined.request
+    if request.merge_request or request.dry_run or not any(f.changes for f in examined.files):
+        return
+    text = "look at both files and commit them; `nightshift init --gitlab` sets GitLab up"
+    if request.gitlab:
+        text = (
+            "look at both files, commit and push them: on the default branch they begin the nights"
+        )
+    yield format_line("next", text)

@@ -100,7 +100,10 @@ def test_a_job_token_that_may_not_fetch_the_program(tmp_path: Path) -> None:
         assert look()[0] == "not known", "the project that published it is not there"
         shop.gitlab.add_project("acme/gitlab-nightshift")
         state, why = look()
-        assert state == "warn" and "allow acme/shop in acme/gitlab-nightshift: Settings" in why
+        assert (
+            state == "warn"
+            and "from acme/gitlab-nightshift: allow acme/shop there (Settings" in why
+        )
         made.allowed_groups.append("acme")
         assert look()[0] == "ok"
         made.allowed_groups.clear()

@@ -92,6 +92,15 @@ def test_no_rehearsal_is_promised_where_no_pipeline_shows_it(tmp_path: Path) -> 
         assert "nightshift:rehearse" not in text
 
 
+def test_without_a_merge_request_the_files_are_written_here(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, made):
+        done = init(shop, "--gitlab")
+        assert done.exit_status == 0, done.stderr
+        assert done.stdout.endswith("on the default branch they begin the nights\n")
+        assert (shop.checkout / "nightshift.yaml").exists() and made.tokens
+        assert shop.merge_requests == []
+
+
 def test_a_newer_version_proposes_itself(tmp_path: Path) -> None:
     item = f"{{project: acme/gitlab-nightshift, ref: v0.0.9, file: {TEMPLATE}}}"
     with project(tmp_path, jobs=f"include: [{item}]\n{JOBS}") as (shop, _):
