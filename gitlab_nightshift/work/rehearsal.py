@@ -102,7 +102,7 @@ class Rehearsal:
     def _describe_tools(self, night: Night, place: WorkContext) -> str:
         """Programs and folders, as they are seen from inside the sandbox."""
         runner, settings = night.proof.runner, place.settings
-        missing = find_missing_programs(runner, place.allowed_commands)
+        missing = find_missing_programs(runner, place.allowed_commands, "lookup-programs")
         if missing and settings.allowed_commands is not None:
             text = f"allowed_commands: not found where commands run: {', '.join(missing)}"
             self.skips.append(f"{text}; agents will miss them")

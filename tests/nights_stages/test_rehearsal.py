@@ -45,6 +45,18 @@ def test_a_job_that_is_ready(tmp_path: Path) -> None:
         assert "(today it would not: 2026-11-16 is a quiet date)" in quiet.last_line
 
 
+def test_each_of_its_looks_has_a_log_of_its_own(tmp_path: Path) -> None:
+    """The redactor takes no second log of a name, and the job's log would say so."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    with world(tmp_path, GOOD, config=PROVING) as shop:
+        given = {"NIGHTSHIFT_VERIFY_COMMANDS": "make test,git --version"}
+        done = rehearsed(shop, **given, NIGHTSHIFT_AGENT_PATHS=str(tools))
+        assert done.exit_status == 0, done.log
+        assert f"agent_paths: {tools}" in done.log
+        assert "not accepted" not in done.log
+
+
 def test_what_is_missing_is_told_together(tmp_path: Path) -> None:
     """No key, tests that fail, programs that are not there: it goes on to the end."""
     red = {"NIGHTSHIFT_VERIFY_COMMANDS": "test -e missing.txt"}
