@@ -73,6 +73,7 @@ def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge r
     return (
         f"{begins}the job `nightshift:rehearse` shows whether a night can start in the image of"
         f" your CI, in {which} that changes `nightshift.yaml` or `.gitlab-ci.yml`"
+        "; it warns of the model key, which is protected and not seen there"
         f"{'; none of your own jobs runs in that pipeline' if alone else ''}"
     )
 
