@@ -39,6 +39,11 @@ class Stack:
     here: str = ""
     python: str = ""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether a night has dependencies in another place than the project's own jobs."""
+        return bool(self.fetch and (self.python or (self.folders and self.installer != "node")))
+
 
 _MAVEN = "-Dmaven.repo.local=/opt/m2"
 _VENV = ".venv/bin/python"

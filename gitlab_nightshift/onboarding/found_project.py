@@ -1,5 +1,6 @@
 """What a project's own files say of where its tests run: image, stage, what has to be fetched."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -48,8 +49,9 @@ def find_environment(
         image, stage, variables=variables, reasons=(("image", why),) if image else ()
     )
     if job.get("before_script"):
-        kept = [stack.fetch for stack in stacks if stack.folders]  # that job has it elsewhere
-        return replace(found, prepare=(f"!reference [{name}, before_script]", *kept))
+        kept = [stack.fetch for stack in stacks if stack.is_elsewhere]
+        quoted = name if re.fullmatch(r"[\w.:-]+", name) else json.dumps(name, ensure_ascii=False)
+        return replace(found, prepare=(f"!reference [{quoted}, before_script]", *kept))
     if not fetches:
         return found
     because = ("extra_before", f"because of {', '.join(fetches)}; not tried here")

@@ -56,6 +56,11 @@ def test_the_jobs_own_preparation_is_kept_beside_what_is_elsewhere() -> None:
     assert len(rest) == 1 and rest[0].startswith("go mod download")
     assert ("GOMODCACHE", "/opt/gomod") in found.variables
 
+    tested = hold({"requirements.txt": "pytest", "pnpm-lock.yaml": "", "test_a.py": ""})
+    config = {"test": {"before_script": ["pip install tox"], "script": ["pytest"]}}
+    _, *rest = find_environment(config, tested, ()).prepare
+    assert rest == ["python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"]
+
 
 LOCKED = """\
 [project]

@@ -1,5 +1,7 @@
 """Where a project's tests run: by its own jobs, else by its build files."""
 
+import yaml
+
 from gitlab_nightshift.onboarding.found_project import FoundEnvironment, find_environment
 from gitlab_nightshift.verdict.implied_commands import BuildFiles
 
@@ -23,6 +25,16 @@ def test_the_job_that_runs_the_tests_says_where() -> None:
     assert (found.image, found.stage) == ("python:3.12", "check")
     assert found.prepare == ("!reference [unit, before_script]",)
     assert found.reasons == (("image", "as your job unit"),)
+
+
+def test_any_job_can_be_referred_to() -> None:
+    job = {"script": ["make test"], "before_script": ["x"]}
+    found = find({"unit, slow: [a]": job})
+    events = yaml.parse(f"- {found.prepare[0]}", yaml.SafeLoader)
+    assert [each.value for each in events if isinstance(each, yaml.ScalarEvent)] == [
+        "unit, slow: [a]",
+        "before_script",
+    ]
 
 
 def test_without_one_defaults_and_build_files_do() -> None:
