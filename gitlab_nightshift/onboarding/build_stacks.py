@@ -178,7 +178,9 @@ def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
     """The tools of a project."""
     seen: dict[str, Stack] = {}
     for stack in STACKS:
-        if stack.file in build.files and re.search(stack.holds, build.read_text(stack.file)):
+        if stack.file not in build.files:
+            continue
+        if not stack.holds or re.search(stack.holds, build.read_text(stack.file)):
             seen.setdefault(stack.installer or stack.file, _complete_pip(stack, build))
     return tuple(seen.values())
 
