@@ -10,6 +10,7 @@ from gitlab_nightshift.onboarding.build_stacks import BUILD_FILES, find_stacks
 from gitlab_nightshift.onboarding.started_jobs import list_jobs
 from gitlab_nightshift.verdict.implied_commands import BuildFiles
 
+_OWN_IMAGE = "the one that your own jobs use"
 DEFAULT_STAGES = ("build", "test", "deploy")
 
 
@@ -79,9 +80,12 @@ def _find_image(
     ):
         if text := _read_image(image):
             return text, why
-    for stack in find_stacks(build):
+    stacks = find_stacks(build)
+    for stack in stacks:
         if stack.image:
-            return stack.image, f"because of {stack.file}; take the one that your own jobs use"
+            others = [each.file for each in stacks if each.fetch and each.image != stack.image]
+            better = f"one that has what {', '.join(others)} needs, too" if others else _OWN_IMAGE
+            return stack.image, f"because of {stack.file}; take {better}"
     return "", ""
 
 

@@ -45,5 +45,7 @@ def test_without_one_defaults_and_build_files_do() -> None:
     assert ("extra_before", "because of pom.xml; not tried here") in java.reasons
     both = find({}, "package-lock.json", "requirements.txt", "pyproject.toml")
     assert both.fetch == "npm ci && pip install -r requirements.txt"
+    needs = "because of requirements.txt; take one that has what package-lock.json needs, too"
+    assert ("image", needs) in both.reasons
     assert find({}) == FoundEnvironment()
     assert find({"test": {"image": "x\n- evil", "script": []}}).image == ""
