@@ -151,13 +151,14 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
             "tests", f"{', '.join(commands)} (by the build files), tried as a night would"
         )
     home = Path(session.env.get("HOME", "/"))
-    examined.tried = try_commands(session, commands, find_trial_place(stacks, home, examined.build))
+    place = find_trial_place(stacks, home, examined.build)
+    examined.tried = try_commands(session, commands, place)
     # This is no run: it leaves no results.
     (session.results / EVENTS).unlink(missing_ok=True)
     for each in examined.tried:
-        yield format_line(
-            "tried", f"{each.command}: {each.why or f'passed in {each.seconds:.0f} s'}"
-        )
+        here = place.move(each.command)
+        shown = each.command if here == each.command else f"{each.command} (here as {here})"
+        yield format_line("tried", f"{shown}: {each.why or f'passed in {each.seconds:.0f} s'}")
     installs = " && ".join(list_installs(stacks))
     if installs and any(each.lacks_something for each in examined.tried):
         examined.to_do = f"install what the tests need (`{installs}`), and run this command again"

@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gitlab_nightshift.verdict.implied_commands import VENVS, BuildFiles, find_test_commands
+from gitlab_nightshift.verdict.implied_commands import (
+    RUNS_PYTEST,
+    VENVS,
+    BuildFiles,
+    find_test_commands,
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Stack:
     ``night`` is the folder that ``option`` names. ``folders`` are what a person's machine has of
     all this, below HOME, and ``machine`` the variables that name it there. ``agent_env`` are
     variables that agents and commands get. ``python`` is the interpreter of the virtual environment
-    that ``fetch`` makes.
+    that ``fetch`` makes. ``because`` names the files that say so, where there are more.
     """
 
     file: str
@@ -38,6 +43,7 @@ class Stack:
     holds: str = ""
     here: str = ""
     python: str = ""
+    because: str = ""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -190,17 +196,32 @@ def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
     its interpreter; a Makefile takes the one on PATH."""
     if not stack.fetch.startswith("pip install -"):
         return stack
-    what = stack.fetch.removeprefix("pip install ")
-    if stack.file == "requirements.txt":
+    what, because = stack.fetch.removeprefix("pip install "), stack.file
+    if installs := _list_job_installs(build):
+        what, because = " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
+    elif stack.file == "requirements.txt":
         what += "".join(f" -r {each}" for each in _MORE_REQUIREMENTS if each in build.files)
     elif extra := _find_test_extra(build):
         what = f"-e '.[{extra}]'"
     if not any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
-        return replace(stack, fetch=f"pip install {what}")
+        return replace(stack, fetch=f"pip install {what}", because=because)
     python = next((p for p in (f"{each}/bin/python" for each in VENVS) if build.is_there(p)), _VENV)
     folder = python.removesuffix("/bin/python")
     fetch = f"python3 -m venv {folder} && {folder}/bin/pip install {what}"
-    return replace(stack, fetch=fetch, python=python)
+    return replace(stack, fetch=fetch, python=python, because=because)
+
+
+def _list_job_installs(build: BuildFiles) -> list[str]:
+    """What the project's own job that runs pytest installs by pip, a line each."""
+    jobs = re.split(r"(?m)^(?=[\w.])", build.read_text(".gitlab-ci.yml"))
+    tests = next((job for job in jobs if RUNS_PYTEST.search(job)), "")
+    return [line[1].strip() for line in _PIP_LINE.finditer(tests)]
+
+
+_PIP_LINE = re.compile(
+    r"(?m)^[ \t]*- (?:python3? -m )?pip3? install (?!(?:-U|--upgrade) pip\s*$)"
+    r"([^|;&$<>`\"'#\n]+)(?:\s#.*)?$"
+)
 
 
 def _find_test_extra(build: BuildFiles) -> str:

@@ -55,17 +55,44 @@ def find_environment(
         return replace(found, prepare=(f"!reference [{quoted}, before_script]", *kept))
     if not fetches:
         return found
-    because = ("extra_before", f"because of {', '.join(fetches)}; not tried here")
+    files = ", ".join(stack.because or stack.file for stack in stacks if stack.fetch)
+    because = ("extra_before", f"because of {files}; not tried here")
     return replace(found, fetch=" && ".join(fetches.values()), reasons=(*found.reasons, because))
 
 
 def _list_test_jobs(
     config: Mapping[str, Any], commands: tuple[str, ...]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Jobs that run one of the commands, then those that have a test's name."""
+    """Jobs that run one of the commands, or its runner, then those that have a test's name."""
     jobs = list(list_jobs(config))
     yield from (each for each in jobs if any(c in str(each[1].get("script")) for c in commands))
+    runners = {runner for command in commands if (runner := _read_runner(command))}
+    yield from (
+        each for each in jobs if runners & {_read_runner(line) for line in _list_lines(each[1])}
+    )
     yield from (each for each in jobs if re.search(r"(?i)(^|[-_: ])tests?([-_: ]|$)", each[0]))
+
+
+def _list_lines(job: Mapping[str, Any]) -> list[str]:
+    script = job.get("script")
+    parts = script if isinstance(script, list) else [script]
+    return [line.strip() for part in parts for line in str(part).splitlines()]
+
+
+_WRAPPERS = re.compile(
+    r"^(?:(?:poetry|uv|pdm|pipenv) run |bundle exec |npx |(?:\S+/)?(?:python3?|coverage run) -m )+"
+)
+_RUNNER = re.compile(
+    r"(?:\S*/)?(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|bats|ctest)\b"
+    r"|(npm|pnpm|yarn|bun|go|cargo|sbt|rake|rails|composer|dotnet|mix)\b.*\btest\b"
+    r"|(?:\./)?(mvn|gradle)w?\b.*\b(?:test|verify|check|build|install)\b|(make) (?:tests?|check)\b"
+)
+
+
+def _read_runner(line: str) -> str:
+    """The test runner that a command line starts, "" for none that is known."""
+    found = _RUNNER.match(_WRAPPERS.sub("", line))
+    return next(filter(None, found.groups()), "") if found else ""
 
 
 def _find_image(

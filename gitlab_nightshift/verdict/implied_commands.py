@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
+
 Read = Callable[[str], bytes | None]
 
 VENVS = (".venv", "venv")
@@ -108,7 +110,15 @@ def _find_python_runner(build: BuildFiles) -> str:
     return next(by_lock, "python3")
 
 
+RUNS_PYTEST = compile_lazily(
+    r"(?m)^[ \t]*- (?:\w+ run )?(?:coverage run -m )?(?:python3? -m )?(?:pytest|py\.test)\b"
+)
+"""A line of a job's script."""
+
+
 def _uses_pytest(build: BuildFiles) -> bool:
+    if RUNS_PYTEST.search(build.read_text(".gitlab-ci.yml")):
+        return True
     if build.any("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"):
         return True
     if "pytest" in _read_toml_text(

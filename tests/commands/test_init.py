@@ -71,9 +71,8 @@ def test_what_is_not_installed_is_named_and_a_second_run_tries_again(tmp_path: P
     install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
     with world(tmp_path, files=files, config="") as shop:
         done = shop.nightshift("init")
-        assert (
-            "-m unittest: cannot run here: the dependency prices is not installed\n" in done.stdout
-        )
+        here = ".venv/bin/python -m unittest (here as python3 -m unittest)"
+        assert f"{here}: cannot run here: the dependency prices is not installed\n" in done.stdout
         assert f"install      what the tests need (`{install}`), and run this" in done.stdout
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
         fetch = f'extra_before: "{install}" # because of requirements.txt; not tried here\n'
@@ -88,6 +87,14 @@ def test_what_is_not_installed_is_named_and_a_second_run_tries_again(tmp_path: P
         settings = (shop.checkout / "nightshift.yaml").read_text()
         assert '\nverify_commands:\n  - ".venv/bin/python -m unittest" # passed' in settings
         assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
+
+
+def test_a_command_that_finds_no_test_is_not_in_force(tmp_path: Path) -> None:
+    files = {"test_shop.py": "def test_a():\n    assert 1 + 1 == 2\n"}
+    with world(tmp_path, files=files, config="") as shop:
+        done = shop.nightshift("init")
+        assert "python3 -m unittest: found no test\n" in done.stdout
+        assert "\nverify_commands" not in (shop.checkout / "nightshift.yaml").read_text()
 
 
 def test_the_parts_of_a_monorepo_are_named(tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def hold(texts: dict[str, str], *there: str) -> BuildFiles:
     return BuildFiles(tuple(texts), lambda name: texts[name].encode(), lambda path: path in there)
 
 
+JOBS = (
+    "lint:\n  script:\n    - pip install ruff\n    - ruff check\n"
+    "unit:\n  script:\n    - pip install --upgrade pip\n"
+    "    - pip install -r requirements.txt pytest==8 # as on the laptop\n    - pytest -q\n"
+)
+
+
 @pytest.mark.parametrize(
     ("texts", "there", "command", "fetch", "here"),
     [
@@ -111,6 +118,13 @@ def hold(texts: dict[str, str], *there: str) -> BuildFiles:
             (),
             "python3 -m unittest",
             "",
+            "",
+        ),
+        (
+            {"requirements.txt": "requests", "test_a.py": "", ".gitlab-ci.yml": JOBS},
+            (),
+            ".venv/bin/python -m pytest",
+            "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt pytest==8",
             "",
         ),
         (

@@ -4,6 +4,7 @@ import yaml
 
 from gitlab_nightshift.onboarding.found_project import FoundEnvironment, find_environment
 from gitlab_nightshift.verdict.implied_commands import BuildFiles
+from tests.support.tables import each
 
 
 def find(config: dict[str, object], *files: str) -> FoundEnvironment:
@@ -25,6 +26,26 @@ def test_the_job_that_runs_the_tests_says_where() -> None:
     assert (found.image, found.stage) == ("python:3.12", "check")
     assert found.prepare == ("!reference [unit, before_script]",)
     assert found.reasons == (("image", "as your job unit"),)
+
+
+@each(
+    ("command", "line", "is_it"),
+    [
+        (".venv/bin/python -m pytest", "poetry run pytest -x --cov", True),
+        ("python3 -m pytest", "pip install pytest", False),
+        ("npm test", "npm run test:unit", True),
+        ("npm test", "npm run build", False),
+        ("mvn -B -o test", "./mvnw -B verify", True),
+        ("mvn -B -o test", "mvn deploy", False),
+        ("go test ./...", "go vet ./... && go build", False),
+        ("make test", "make build", False),
+        ("bundle exec rspec", "bundle exec rspec --format doc", True),
+    ],
+)
+def test_a_job_that_starts_the_same_runner_says_where(command: str, line: str, is_it: bool) -> None:
+    jobs = {"a": {"image": "a", "script": "true"}, "b": {"image": "b", "script": ["true", line]}}
+    found = find_environment(jobs, BuildFiles((), lambda _name: None), (command,))
+    assert found.image == ("b" if is_it else "")
 
 
 def test_any_job_can_be_referred_to() -> None:

@@ -167,7 +167,7 @@ def test_other_runners(
         ("make lint", {"Makefile": "lint:\n\t@true\ncheck:\n\t@PY -m pytest\n"}, None),
         ("PY -m pytest -q --junitxml=own.xml", {}, None),
         ("PY -m pytest -q -p no:junitxml", {}, None),
-        ("PY -m unittest -q", {}, None),
+        ("PY -m unittest -q", {}, 0),
         ("sh -c 'true'", {}, None),
         ("sh -e ci/test.sh", {"ci/test.sh": "cd .\nPY -m pytest -q\n"}, 1),
         ("sh ci/test.sh", {"ci/test.sh": "make\n", "Makefile": "all:\n\t@PY -m pytest -q\n"}, 1),

@@ -26,6 +26,7 @@ def record_unittest(folder: str) -> None:
     from unittest import TestResult
 
     path = Path(folder, f"unittest-{os.getpid()}.jsonl")
+    path.touch()  # no test is a result, too
     outcomes = {
         "addSuccess": "passed",
         "addFailure": "failed",
