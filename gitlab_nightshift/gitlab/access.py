@@ -6,7 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
@@ -176,13 +176,9 @@ def _read_level(
 
 def _read_shared_levels(client: "Client", project: str, user_id: int) -> list[int]:
     """Roles through invited groups: the project's own members do not show them."""
-    try:
-        member = _get(client, f"/projects/{_encode_project(project)}/members/all/{user_id}")
-    except ApiError as error:
-        if error.status in (403, 404):
-            return []
-        raise
-    return [member["access_level"]]
+    path = f"/projects/{_encode_project(project)}/members/all/{user_id}"
+    member = call_or_none(lambda: _get(client, path), 403, 404)
+    return [member["access_level"]] if member is not None else []
 
 
 def _get(client: "Client", path: str) -> dict[str, Any]:

@@ -45,11 +45,12 @@ def transient(error: ApiError) -> bool:
     return not_performed(error) or error.status is None or 500 <= error.status != 501
 
 
-def call_or_none(ask: Callable[[], Any]) -> Any:
-    """What GitLab answers; None where the token may not see it, or this GitLab does not have it."""
+def call_or_none(ask: Callable[[], Any], *statuses: int) -> Any:
+    """What GitLab answers; None for these statuses: unless told, those of what the token may not
+    see, or this GitLab does not have."""
     try:
         return ask()
     except ApiError as error:
-        if error.status in _UNSEEN:
+        if error.status in (statuses or _UNSEEN):
             return None
         raise

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -55,12 +55,8 @@ class Issues:
 
     def find(self, iid: int) -> KeptIssue | None:
         """The issue of this number, None where there is none."""
-        try:
-            return _read_issue(self._client.http_get(f"{self._path}/{iid}"))
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise
+        found = call_or_none(lambda: self._client.http_get(f"{self._path}/{iid}"), 404)
+        return None if found is None else _read_issue(found)
 
     def open_issue(self, title: str, description: str, *, confidential: bool) -> KeptIssue:
         """A new issue."""

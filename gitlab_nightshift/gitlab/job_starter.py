@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import call_or_none
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -44,10 +44,5 @@ def read_job_start(client: "Client", project: str, job: str) -> JobStart | None:
 
 
 def _get(client: "Client", path: str) -> dict[str, Any]:
-    try:
-        found = client.http_get(path)
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        return {}
+    found = call_or_none(lambda: client.http_get(path), 404)
     return found if isinstance(found, dict) else {}

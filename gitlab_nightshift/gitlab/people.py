@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from gitlab_nightshift.gitlab.access import find_developers
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.memory import is_bot_name
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ PAGE = 100
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 """In GitLab's own order: the first that there is counts."""
 LARGEST_OWNERS = 1_000_000
-_UNSEEN = (401, 403, 404)
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,9 @@ class People:
         query = urlencode({"ref": branch})
         for name in OWNER_FILES:
             path = f"{self._path}/repository/files/{quote(name, safe='')}/raw?{query}"
-            try:
-                return self._client.download(path, LARGEST_OWNERS).decode("utf-8", "replace")
-            except ApiError as error:
-                if error.status != 404:
-                    raise
+            found = call_or_none(partial(self._client.download, path, LARGEST_OWNERS), 404)
+            if found is not None:
+                return str(found.decode("utf-8", "replace"))
         return None
 
     def count_reviews(self) -> Mapping[int, int]:
@@ -100,12 +98,7 @@ class People:
 
     def is_busy(self, person: GitlabUser) -> bool:
         """Whether the person's status says so; False where GitLab does not tell."""
-        try:
-            status = self._client.http_get(f"/users/{person.id}/status")
-        except ApiError as error:
-            if error.status in _UNSEEN:
-                return False
-            raise
+        status = call_or_none(lambda: self._client.http_get(f"/users/{person.id}/status"))
         return isinstance(status, dict) and status.get("availability") == "busy"
 
     def _list(self, path: str) -> tuple[GitlabUser, ...] | None:
@@ -114,13 +107,8 @@ class People:
 
     def _get_page(self, path: str, **query: str) -> list[dict[str, Any]] | None:
         data = {**query, "per_page": PAGE, "page": 1}
-        try:
-            found = self._client.http_list(path, query_data=data, get_all=False)
-        except ApiError as error:
-            if error.status in _UNSEEN:
-                return None
-            raise
-        return [row for row in found if isinstance(row, dict)]
+        found = call_or_none(lambda: self._client.http_list(path, query_data=data, get_all=False))
+        return None if found is None else [row for row in found if isinstance(row, dict)]
 
 
 def _read_person(data: Mapping[str, Any]) -> GitlabUser:

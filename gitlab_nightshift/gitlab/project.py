@@ -2,13 +2,13 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
-from gitlab_nightshift.gitlab.api_error import ApiError, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.ci_settings import CiSettings
 from gitlab_nightshift.gitlab.history import HistoryRequest, list_group_projects, read_history
 from gitlab_nightshift.gitlab.issues import Issues
@@ -108,12 +108,12 @@ class Project:
 
     def find_branch_head(self, branch: str) -> str | None:
         """The full id of a branch's commit, None where there is no such branch."""
-        found = _call_or_none(lambda: self._remote.branches.get(branch))
+        found = call_or_none(lambda: self._remote.branches.get(branch), 404)
         return str(found.commit["id"]) if found else None
 
     def has_commit(self, branch: str, sha: str) -> bool | None:
         """Whether a branch has a commit in its history; None where GitLab lacks the commit."""
-        found = _call_or_none(lambda: self._remote.repository_compare(branch, sha))
+        found = call_or_none(lambda: self._remote.repository_compare(branch, sha), 404)
         return None if found is None else not found["commits"]
 
     def read_visibility(self) -> str:
@@ -161,25 +161,21 @@ class Project:
 
     def has_other_commits(self, target: str, branch: str, title: str) -> bool:
         """Whether a branch has commits beside the target's that have another title than this."""
-        found = _call_or_none(lambda: self._remote.repository_compare(target, branch))
+        found = call_or_none(lambda: self._remote.repository_compare(target, branch), 404)
         return any(each["title"] != title for each in (found or {}).get("commits", ()))
 
     def find_merge_request(self, iid: int) -> MergeRequest | None:
         """A merge request by its number, if its source branch is in this very project."""
-        found = _call_or_none(lambda: self._remote.mergerequests.get(iid))
+        found = call_or_none(lambda: self._remote.mergerequests.get(iid), 404)
         if found is None or found.attributes.get("source_project_id") != self.facts.id:
             return None
         return read_merge_request(found.attributes)
 
     def list_protected_patterns(self) -> tuple[str, ...] | None:
         """Names and wildcards of protected branches; None where the token may not know."""
-        try:
-            found = self._remote.protectedbranches.list(get_all=True, per_page=PAGE)
-        except ApiError as error:
-            if error.status in (403, 404):
-                return None
-            raise
-        return tuple(str(each.name) for each in found)
+        branches = self._remote.protectedbranches
+        found = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
+        return None if found is None else tuple(str(each.name) for each in found)
 
     def has_user(self, name: str) -> bool | None:
         """Whether GitLab knows a user of this name; None where it does not say."""
@@ -191,7 +187,7 @@ class Project:
     def find_newest_job(self, pipeline: str, name: str) -> int | None:
         """The id of a pipeline's job of this name, the last try; None where there is none."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
-        found = _call_or_none(lambda: remote.jobs.list(get_all=True, per_page=PAGE))
+        found = call_or_none(lambda: remote.jobs.list(get_all=True, per_page=PAGE), 404)
         return max((int(each.id) for each in found or () if each.name == name), default=None)
 
     def find_job_start(self, job: str) -> JobStart | None:
@@ -320,15 +316,6 @@ class Project:
         for each in itertools.islice(found, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self.facts.id:
                 yield read_merge_request(each.attributes)
-
-
-def _call_or_none(ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()
-    except ApiError as error:
-        if error.status == 404:
-            return None
-        raise
 
 
 def _branch_unseen(error: ApiError) -> bool:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.retry import Clock
 
@@ -115,12 +116,8 @@ class Reviews:
     def _read_log_tail(self, job: int) -> str:
         """The end; "" for a log that was erased, or that the token may not see."""
         path = f"{self._project}/jobs/{job}/trace"
-        try:
-            tail = self._client.read_tail(path, TAIL, LARGEST_LOG)
-        except ApiError as error:
-            if error.status in (403, 404):
-                return ""
-            raise
+        read = partial(self._client.read_tail, path, TAIL, LARGEST_LOG)
+        tail: bytes = call_or_none(read, 403, 404) or b""
         # Half a line may be half a secret, which nobody would know for one.
         whole = tail.partition(b"\n")[2] if len(tail) == TAIL else tail
         return whole.decode(errors="replace")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records import CommentAddress, Where
 
@@ -221,12 +221,7 @@ class Threads:
 
 def _call_or_empty(ask: Callable[[], Any]) -> Mapping[str, Any]:
     """What was found as an object, an empty one for a 404."""
-    try:
-        found = ask()
-    except ApiError as error:
-        if error.status == 404:
-            return {}
-        raise
+    found = call_or_none(ask, 404)
     return found if isinstance(found, dict) else {}
 
 
