@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from gitlab_nightshift.gitlab.access import find_developers
-from gitlab_nightshift.gitlab.api_error import call_or_none
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.memory import is_bot_name
 
 if TYPE_CHECKING:
@@ -52,6 +52,13 @@ class People:
         """The account of this user name, with or without ``@``."""
         found = self._client.users.list(username=name.lstrip("@"), get_all=False)
         return next((_read_person(user.attributes) for user in found), None)
+
+    def has_user(self, name: str) -> bool | None:
+        """Whether GitLab knows a user of this name; None where it does not say."""
+        try:
+            return self.find_user(name) is not None
+        except ApiError:
+            return None
 
     def list_group(self, path: str) -> tuple[GitlabUser, ...] | None:
         """The members of a group, by groups above it too; None where the token sees no such."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ class Pipelines:
         again = str(retried).lower()
         found = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
         return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in found)
+
+    def find_newest_job(self, pipeline: str, name: str) -> int | None:
+        """The id of a pipeline's job of this name, the last try; None where there is none."""
+        found = call_or_none(lambda: self.list_jobs(pipeline), 404)
+        return max((job.id for job in found or () if job.name == name), default=None)
 
     def play(self, job: int) -> None:
         """Start a manual job."""

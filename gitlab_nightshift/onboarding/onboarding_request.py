@@ -113,10 +113,10 @@ def open_onboarding(
     Raises ``E_CONFIG`` where somebody has closed it, or worked on its branch.
     """
     title, description = texts
-    target = project.read_default_branch()
+    target = project.facts.default_branch
     _check_base(project, target, base)
-    there = project.find_open_merge_request(BRANCH)
-    if there is None and (closed := project.find_closed_merge_request(BRANCH)):
+    there = project.merge_requests.find_open(BRANCH)
+    if there is None and (closed := project.merge_requests.find_closed(BRANCH)):
         text = f"{closed.web_url} was closed: reopen it there, or delete the branch {BRANCH}"
         raise NightshiftError(Code.CONFIG, text)
     if project.has_other_commits(target, BRANCH, MESSAGE.partition("\n")[0]):
@@ -127,7 +127,7 @@ def open_onboarding(
         project.setup.update_description(there.iid, description)
         return there
     head = project.find_branch_head(BRANCH) or ""
-    return project.create_merge_request(NewMergeRequest(title, description, BRANCH, target), head)
+    return project.merge_requests.create(NewMergeRequest(title, description, BRANCH, target), head)
 
 
 def _check_base(project: Project, target: str, base: str) -> None:

@@ -123,7 +123,7 @@ def _build_request(
 def _add_branch(request: TaskRequest, project: Project, settings: Settings) -> TaskRequest:
     """The request with the branch to work on. Raises ``E_CONFIG`` unless the merge request is an
     open one of this program, or ``policy.on_peoples_mrs`` allows others."""
-    found = project.find_merge_request(request.place.iid)
+    found = project.merge_requests.find(request.place.iid)
     if found is None:
         raise build_config_error("its branch is in another project")
     why, allowed = _describe_foreign(found, settings), settings.policy.on_peoples_mrs

@@ -36,7 +36,7 @@ def make_plan(
     day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
     scheduled = resolve_category(settings, day)
     categories = order_categories(scheduled)
-    public = (job.visibility or _read_visibility(project)) == "public"
+    public = (job.visibility or (project.facts.visibility if project else "")) == "public"
     out = find_left_out(categories, settings, public=public, memory=memory, day=day)
     left_out_names = {row.category for row in out}
     return Plan(
@@ -81,10 +81,6 @@ def read_earlier_nights(settings: Settings, project: Project | None) -> Memory:
         return Memory(unknown=("earlier and open merge requests: there is no GITLAB_TOKEN",))
     labels = (NIGHT_LABEL,) if settings.labels is None else settings.labels
     return project.read_memory(settings.branch_prefix, labels[0] if labels else "")
-
-
-def _read_visibility(project: Project | None) -> str:
-    return project.read_visibility() if project else ""
 
 
 def _describe_memory(memory: Memory) -> tuple[str, ...]:

@@ -56,7 +56,8 @@ def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tu
 
 def check_reviewers(settings: Settings, project: Project) -> None:
     """Raise ``E_CONFIG`` for a reviewer whom GitLab does not know."""
-    unknown = [name for name in list_named_reviewers(settings) if project.has_user(name) is False]
+    people, named = project.people, list_named_reviewers(settings)
+    unknown = [name for name in named if people.has_user(name) is False]
     if unknown:
         raise build_config_error(
             f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (without "

@@ -238,7 +238,7 @@ def _build_request(
 def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskRequest | None:
     """What a run has begun on a branch, by this program's own comments; None where it has not. The
     job that publishes believes no file of an earlier job. Raises ApiError."""
-    found = project.find_open_merge_request(branch)
+    found = project.merge_requests.find_open(branch)
     own = project.threads.read_own_id()
     threads = project.threads.list_threads("merge_requests", found.iid) if found else None
     if found is None or threads is None:

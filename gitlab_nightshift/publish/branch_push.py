@@ -35,7 +35,9 @@ def push_commit(
     for name in list_branch_names(prefix, slug):
         head = context.project.find_branch_head(name)
         if head == commit:
-            return PushResult(name, context.project.find_merge_request_from(name, commit), warnings)
+            return PushResult(
+                name, context.project.merge_requests.find_from(name, commit), warnings
+            )
         if head is None:
             _refuse_protected(name, patterns or ())
             if _push(repository, commit, name, context):

@@ -19,7 +19,7 @@ def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: 
 
     Raises ``E_PUBLISH`` where there is none.
     """
-    number = project.find_newest_job(pipeline, job)
+    number = project.pipelines.find_newest_job(pipeline, job)
     if number is None:
         raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
     files = {

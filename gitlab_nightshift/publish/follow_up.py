@@ -16,7 +16,7 @@ def add_commit(
 ) -> Publication:
     """Push a commit that was made on the branch's head. What people have pushed since stays: then
     it is ``SKIPPED``. Raises ``E_PUBLISH`` where GitLab refuses, or the merge request is closed."""
-    found = context.project.find_merge_request(request.place.iid)
+    found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.source_branch != request.branch:
         raise NightshiftError(Code.PUBLISH, "the merge request is gone")
     head = context.project.find_branch_head(request.branch)
@@ -38,7 +38,7 @@ def suggest_change(
     repository: Repository, tree: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
     """The change as the answer to the comment shall show it; nothing is pushed."""
-    found = context.project.find_merge_request(request.place.iid)
+    found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.state != "opened" or found.sha != context.base:
         return _build_skipped_publication(
             run_id, "the merge request has moved or was closed since the work began"

@@ -81,7 +81,7 @@ class PublishContext:
         return (
             self.session.settings.target_branch
             or self.session.job.default_branch
-            or self.project.read_default_branch()
+            or self.project.facts.default_branch
         )
 
     @property

@@ -79,7 +79,7 @@ def _publish_change(
         _check_token(context)
         if context.request and context.request.branch:
             return _add_follow_up(bundle, proposal, repository, context, context.request)
-        if found := context.project.find_merge_request_of_run(bundle.run_id):
+        if found := context.project.merge_requests.find_of_run(bundle.run_id):
             return build_earlier_publication(bundle.run_id, found, proposal.category)
         if why := _find_skip_reason(patch, repository, context):
             return Publication(bundle.run_id, Outcome.SKIPPED, why)
@@ -244,12 +244,12 @@ def _create_merge_request(
     new: NewMergeRequest, commit: str, context: PublishContext
 ) -> MergeRequest:
     try:
-        return context.project.create_merge_request(new, commit)
+        return context.project.merge_requests.create(new, commit)
     except ApiError as error:
         if len(new.reviewer_ids) < 2 or error.status not in (400, 403, 422):
             raise
         alone = dataclasses.replace(new, reviewer_ids=new.reviewer_ids[:1])
-        return context.project.create_merge_request(alone, commit)
+        return context.project.merge_requests.create(alone, commit)
 
 
 # --- results ----------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ def test_a_name_that_nobody_knows(time: FakeTime) -> None:
 
 
 def create(project: Project) -> str:
-    return project.create_merge_request(NEW, "abc").web_url
+    return project.merge_requests.create(NEW, "abc").web_url
 
 
 def posts(http: responses.RequestsMock) -> int:
@@ -297,7 +297,7 @@ def test_what_cannot_be_opened(server: str, name: str, token: str, words: str) -
 def test_a_gitlab_below_a_path(http: responses.RequestsMock, time: FakeTime) -> None:
     http.get("https://example.invalid/git/api/v4/projects/g%2Fp", json=PROJECT_JSON)
     project = open_project("https://example.invalid/git/", "g/p", TOKEN, clock=time.clock)
-    assert project.read_default_branch() == "main"
+    assert project.facts.default_branch == "main"
 
 
 def test_pages_are_read_from_our_server_only(

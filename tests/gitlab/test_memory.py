@@ -32,7 +32,7 @@ def opened(
     app: Project, remote: StandinProject, branch: str, **more: object
 ) -> StandinMergeRequest:
     given = {"labels": ("night-shift",), **more}
-    app.create_merge_request(new(f"night-shift/{branch}", **given), "")
+    app.merge_requests.create(new(f"night-shift/{branch}", **given), "")
     return remote.merge_requests[-1]
 
 
@@ -60,7 +60,7 @@ def test_states(asked: Standin, app: Project, remote: StandinProject) -> None:
     states: dict[str, MergeRequestState] = {"a": "closed", "b": "merged", "c": "opened"}
     for branch, state in states.items():
         opened(app, remote, branch, body=MARKED).settle(state)
-    app.create_merge_request(new("start", title="By hand"), "")
+    app.merge_requests.create(new("start", title="By hand"), "")
     memory = read(app)
     found = (memory.rejected, memory.merged, memory.opened, memory.others)
     assert [iids(each) for each in found] == [[1], [2], [3], [4]]
@@ -73,7 +73,7 @@ def test_only_those_of_nights(asked: Standin, app: Project, remote: StandinProje
     """A marker is text that anybody may copy: it counts on a night's branch of this project."""
     fork = opened(app, remote, "a", body=MARKED)
     opened(app, remote, "b", title="[night-shift/tests] by hand", labels=())
-    app.create_merge_request(new("start", title="z", body=MARKED, labels=("night-shift",)), "")
+    app.merge_requests.create(new("start", title="z", body=MARKED, labels=("night-shift",)), "")
     opened(app, remote, "c", title="[night-shift/docs] y")
     fork.source_project_id = remote.id + 1
     memory = read(app)

@@ -21,8 +21,8 @@ def test_facts(app: Project, remote: standin_state.StandinProject) -> None:
     assert app.facts.id == remote.id
     assert app.facts.path == "team/app"
     assert app.facts.http_url == remote.http_url
-    assert app.read_visibility() == "private"
-    assert app.read_default_branch() == "main"
+    assert app.facts.visibility == "private"
+    assert app.facts.default_branch == "main"
 
 
 def test_branches(app: Project, tmp_path: Path) -> None:
@@ -37,17 +37,17 @@ def test_branches(app: Project, tmp_path: Path) -> None:
 def test_create_and_find_again(app: Project, remote: standin_state.StandinProject) -> None:
     marker = Marker("4711", "tests", "0123456789abcdef")
     body = f"B\n\n{write_marker(marker)}\n"
-    made = app.create_merge_request(new(body=body, labels=("night-shift",)), "x")
+    made = app.merge_requests.create(new(body=body, labels=("night-shift",)), "x")
     assert made.marker == marker
     assert (made.iid, made.state, made.labels) == (1, "opened", ("night-shift",))
-    assert app.create_merge_request(new(), made.sha) == made
-    assert app.find_merge_request_of_run("4711") == made
-    assert app.find_merge_request_of_run("471") is None
-    assert app.find_merge_request_from("night-shift/a", made.sha) == made
-    assert app.find_merge_request_from("night-shift/a", "other") == made
+    assert app.merge_requests.create(new(), made.sha) == made
+    assert app.merge_requests.find_of_run("4711") == made
+    assert app.merge_requests.find_of_run("471") is None
+    assert app.merge_requests.find_from("night-shift/a", made.sha) == made
+    assert app.merge_requests.find_from("night-shift/a", "other") == made
     remote.merge_requests[0].settle("closed")
-    assert app.find_merge_request_from("night-shift/a", "other") is None
-    found = app.find_merge_request_of_run("4711")
+    assert app.merge_requests.find_from("night-shift/a", "other") is None
+    found = app.merge_requests.find_of_run("4711")
     assert found
     assert found.state == "closed"
     [stored] = remote.merge_requests
@@ -58,8 +58,8 @@ def test_create_and_find_again(app: Project, remote: standin_state.StandinProjec
 def test_an_open_one_to_another_target_is_found(
     app: Project, remote: standin_state.StandinProject
 ) -> None:
-    made = app.create_merge_request(new(target_branch="start"), "x")
-    assert app.find_merge_request_from("night-shift/a", made.sha) == made
+    made = app.merge_requests.create(new(target_branch="start"), "x")
+    assert app.merge_requests.find_from("night-shift/a", made.sha) == made
 
 
 def test_labels_made_once(app: Project, remote: standin_state.StandinProject) -> None:
@@ -89,9 +89,9 @@ def test_users(gitlab: Standin, app: Project) -> None:
     ada, grace = gitlab.add_user("ada", "Ada"), gitlab.add_user("grace", "Grace")
     found = [app.people.find_user(name) for name in ("ada", "nobody", "@grace", "ADA")]
     assert [each and each.id for each in found] == [ada.id, None, grace.id, ada.id]
-    assert (app.has_user("ada"), app.has_user("nobody")) == (True, False)
+    assert (app.people.has_user("ada"), app.people.has_user("nobody")) == (True, False)
     gitlab.fail_next("GET", "/users$", 403, {"message": "403 Forbidden"})
-    assert app.has_user("ada") is None
+    assert app.people.has_user("ada") is None
 
 
 def test_protected_patterns(
@@ -109,7 +109,7 @@ def test_a_lost_answer_makes_no_second_one(
     gitlab: Standin, app: Project, remote: standin_state.StandinProject, time: FakeTime
 ) -> None:
     gitlab.drop_next("POST", "/merge_requests$")
-    made = app.create_merge_request(new(), str(app.find_branch_head("night-shift/a")))
+    made = app.merge_requests.create(new(), str(app.find_branch_head("night-shift/a")))
     assert made.iid == 1
     assert len(remote.merge_requests) == 1
     assert len(time.pauses) == 1
