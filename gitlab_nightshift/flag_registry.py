@@ -3,33 +3,7 @@
 To add one: write its rule in a module there, and an entry here.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
-
-Level = Literal["fail", "warn", "off"]
-
-
-@dataclass(frozen=True)
-class FlagEntry:
-    """``level`` is that of its findings where the settings name none, ``why`` is for a reviewer,
-    ``what`` says what raises it, as docs/checks.md does,
-    ``rule`` where its function is (module:function below ``verdict/flags``), "" for one that only
-    running raises; ``levels`` are levels that differ for a category. ``asked`` is true where a
-    reviewer of a person's change would ask and not block."""
-
-    level: Level
-    why: str
-    rule: str = ""
-    what: str = field(kw_only=True)
-    levels: Mapping[str, Level] = field(default_factory=dict)
-    asked: bool = False
-
-    @property
-    def people(self) -> Level:
-        """The level in a change that no agent made."""
-        return "warn" if self.asked else self.level
-
+from gitlab_nightshift.flag_entry import FlagEntry, Level
 
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
 _DOCS: dict[str, Level] = {"docs": "fail"}
@@ -123,10 +97,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "What a linter no longer says, nobody will see.",
         "loosened_settings:find_loosened_linters",
-        what=(
-            "A rule is off, ignored, excluded, or its limit raised, in the settings of a linter "
-            "or formatter."
-        ),
+        what="A linter's or formatter's rule is off, ignored, excluded, or its limit raised.",
     ),
     "types-loosened": FlagEntry(
         "fail",
@@ -165,10 +136,7 @@ FLAGS: dict[str, FlagEntry] = {
         "The next run of the generator undoes what was changed by hand.",
         "touched_files:find_generated_files",
         asked=True,
-        what=(
-            "A generated file is changed by hand; only `warn` where what it is made of changed as"
-            " well."
-        ),
+        what="A generated file is changed by hand; `warn` where its source changed as well.",
     ),
     "vendored-file": FlagEntry(
         "fail",
@@ -198,27 +166,19 @@ FLAGS: dict[str, FlagEntry] = {
         "A reviewer has two minutes.",
         "touched_files:find_too_large_diff",
         asked=True,
-        what=(
-            "More added and deleted lines than `max_diff_lines`. A moved file counts whole, on "
-            "both sides."
-        ),
+        what="More added and deleted lines than `max_diff_lines`; a moved file counts twice.",
     ),
     "whitespace-only": FlagEntry(
         "warn",
         "Noise hides what changed, and makes conflicts for others.",
         "whitespace:find_whitespace_changes",
-        what=(
-            "Lines that differ only in white space or line ends; `fail` where a night did no more."
-        ),
+        what="Lines differ only in white space or line ends; `fail` where a night did no more.",
     ),
     "outside-selection": FlagEntry(
         "fail",
         "One merge request, one improvement: this is another one.",
         "touched_files:find_files_outside_selection",
-        what=(
-            "A file that was not selected; `warn` for tests, docs, benchmarks, manifests and "
-            "settings of tools."
-        ),
+        what="A file not selected; `warn` for tests, docs, benchmarks, manifests, tools' settings.",
     ),
     "outside-paths": FlagEntry(
         "fail",
@@ -263,10 +223,7 @@ FLAGS: dict[str, FlagEntry] = {
         "Who copies it gets an error.",
         "documentation:find_broken_examples",
         _DOCS,
-        what=(
-            "A code block in changed Markdown does not parse (Python, JSON, YAML, TOML, "
-            "JavaScript, TypeScript)."
-        ),
+        what="A code block in changed Markdown does not parse (Python, JSON, YAML, TOML, JS, TS).",
     ),
     "outdated-docs": FlagEntry(
         "warn",
@@ -295,10 +252,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-reads-source": FlagEntry(
         "fail",
         "A test that looks at the code's text notices any change and no fault.",
-        what=(
-            "Only by running: new tests fail where the code that they cover does the same, but is "
-            "written otherwise."
-        ),
+        what="Only by running: new tests fail on code that does the same, but is written otherwise.",
     ),
     "flaky-test": FlagEntry(
         "warn",

@@ -1,6 +1,6 @@
 """The records that the stages pass on: frozen, versioned, read and written as JSON."""
 
-from gitlab_nightshift.flag_registry import Level
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
 from gitlab_nightshift.records.handoffs import (
     AnalysisCandidate,

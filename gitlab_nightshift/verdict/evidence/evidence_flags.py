@@ -1,6 +1,7 @@
 """Findings of the flags that only running can raise."""
 
-from gitlab_nightshift.flag_registry import FLAGS, Level
+from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records import CommandResult, Finding
 from gitlab_nightshift.verdict.reviewed_change import Context
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from gitlab_nightshift.flag_registry import Level
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from gitlab_nightshift.flag_registry import Level
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.deleted_tests import is_commented_out
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from gitlab_nightshift.flag_registry import Level
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.flag_registry import FLAGS, FlagEntry
+from gitlab_nightshift.flag_entry import FlagEntry
+from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.verdict.flags import leaked_secrets
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from tests.support.judging import Judge

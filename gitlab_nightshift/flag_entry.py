@@ -1,0 +1,28 @@
+"""What the registry says of a red flag."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Level = Literal["fail", "warn", "off"]
+
+
+@dataclass(frozen=True)
+class FlagEntry:
+    """``level`` is that of its findings where the settings name none, ``why`` is for a reviewer,
+    ``what`` says what raises it, as docs/checks.md does,
+    ``rule`` where its function is (module:function below ``verdict/flags``), "" for one that only
+    running raises; ``levels`` are levels that differ for a category. ``asked`` is true where a
+    reviewer of a person's change would ask and not block."""
+
+    level: Level
+    why: str
+    rule: str = ""
+    what: str = field(kw_only=True)
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    asked: bool = False
+
+    @property
+    def people(self) -> Level:
+        """The level in a change that no agent made."""
+        return "warn" if self.asked else self.level
