@@ -13,14 +13,13 @@ from gitlab_nightshift.records import (
 from gitlab_nightshift.work.attempt import ProvenChange, format_step_key
 from gitlab_nightshift.work.night import (
     ANSWERS,
-    Night,
     build_stopped_ending,
     count_files_read,
     format_summary,
     implement,
     propose_change,
-    run_night_bead,
 )
+from gitlab_nightshift.work.night_bead import Night, run_night_bead
 from gitlab_nightshift.work.night_ending import CategoryResult, Ending, take_first_line
 from gitlab_nightshift.work.run_budget import Stop
 from gitlab_nightshift.work.step_input import FailedAttempt

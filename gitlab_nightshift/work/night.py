@@ -4,13 +4,10 @@ What a step returns is a record; only the end of the whole run (:class:`Stop`) i
 """
 
 import dataclasses
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Iterable
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
-from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
+from gitlab_nightshift.events import Note, StepEnded
 from gitlab_nightshift.policy import to_approve
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
 from gitlab_nightshift.records import (
@@ -20,19 +17,16 @@ from gitlab_nightshift.records import (
     Draft,
     KnownMergeRequest,
     Outcome,
-    Plan,
 )
-from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.settings import Settings
 from gitlab_nightshift.work.attempt import (
     ProvenChange,
     format_step_key,
     try_until_proven,
 )
-from gitlab_nightshift.work.bead import BeadContext, run_bead
 from gitlab_nightshift.work.citation_check import drop_unfounded
 from gitlab_nightshift.work.earlier_findings import format_earlier
 from gitlab_nightshift.work.fallback_draft import draft_from_analysis
+from gitlab_nightshift.work.night_bead import Night, run_night_bead
 from gitlab_nightshift.work.night_ending import (
     CategoryResult,
     Ending,
@@ -40,11 +34,8 @@ from gitlab_nightshift.work.night_ending import (
     format_category,
     take_first_line,
 )
-from gitlab_nightshift.work.prompt_values import build_bead_values
-from gitlab_nightshift.work.proofs import ProofContext
-from gitlab_nightshift.work.recording import Recorder
 from gitlab_nightshift.work.run_budget import Stop
-from gitlab_nightshift.work.step_input import FIRST_STEP, FailedAttempt, StepInput
+from gitlab_nightshift.work.step_input import FailedAttempt, StepInput
 from gitlab_nightshift.work.thread_answers import (
     QUESTION,
     format_answer_request,
@@ -55,29 +46,6 @@ from gitlab_nightshift.work.tool_use import FilesRead, count_files
 _BROKEN = {BeadStatus.CRASHED, BeadStatus.BAD_OUTPUT, BeadStatus.IDLE}
 FOUND, ANSWERS = "Found earlier in this run", "Answers"
 """Titles of sections below a template."""
-_TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "mr": "MR"}
-
-
-@dataclass(frozen=True)
-class Night:
-    """All that a night needs; only the checkout and the bead context's ledger change."""
-
-    plan: Plan
-    bead_context: BeadContext
-    checkout: Checkout
-    proof: ProofContext
-    values: Mapping[str, str]
-    recorder: Recorder
-
-    @property
-    def emit(self) -> Emit:
-        """Where events go."""
-        return self.bead_context.work.emit
-
-    @property
-    def settings(self) -> Settings:
-        """The run's settings."""
-        return self.bead_context.work.settings
 
 
 def try_categories(night: Night) -> Ending:
@@ -197,43 +165,6 @@ def _draft(night: Night, category: str, analysis: AnalysisResult, good: ProvenCh
         return draft
     night.emit(StepEnded(key, False, f"{why}; the texts are made from the analysis"))
     return draft_from_analysis(analysis)
-
-
-def run_night_bead(
-    night: Night,
-    bead: str,
-    category: str,
-    attempt: int = 1,
-    analysis: AnalysisResult | None = None,
-    step_input: StepInput = FIRST_STEP,
-    sections: Mapping[str, str] = MappingProxyType({}),
-) -> BeadResult:
-    """Start one bead of a night or a given task, and wait for it; ``sections`` stand below its
-    template. Raises Stop."""
-    night.emit(
-        StepStarted(
-            format_step_key(bead, category, attempt),
-            _format_step_title(night, bead, category, attempt),
-        )
-    )
-    with_recent = night.plan.recent_files_enforced or bead == "analyze"
-    values = build_bead_values(
-        night.values if with_recent else {**night.values, "recent_files": ""},
-        night.settings,
-        category,
-        left_s=night.bead_context.ledger.compute_left_s(),
-        analysis=analysis,
-        step_input=step_input,
-        context=night.plan.request.context if night.plan.request else "",
-    )
-    text = json.dumps(dataclasses.asdict(analysis), indent=2) if analysis else ""
-    patch = step_input.patch if bead == "implement" else b""
-    return run_bead(night.bead_context, bead, category, attempt, values, text, sections, patch)
-
-
-def _format_step_title(night: Night, bead: str, category: str, attempt: int) -> str:
-    again = f", attempt {attempt}" if bead in {"implement", "verify"} else ""
-    return f"{_TITLES[bead]}: {category}{again}, by {getattr(night.settings.models, bead)}"
 
 
 # --- endings ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.baseline import Baseline, run_baseline
 from gitlab_nightshift.work.command_lookup import find_missing_programs, find_unreadable_places
-from gitlab_nightshift.work.night import Night
+from gitlab_nightshift.work.night_bead import Night
 from gitlab_nightshift.work.night_ending import Ending
 from gitlab_nightshift.work.prompt_preview import load_templates, preview_prompts
 from gitlab_nightshift.work.tool_access import JobFolders, find_tool_folders

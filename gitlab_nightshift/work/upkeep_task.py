@@ -9,7 +9,7 @@ from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.baseline import Baseline, run_baseline
 from gitlab_nightshift.work.given_task import do_task
-from gitlab_nightshift.work.night import Night
+from gitlab_nightshift.work.night_bead import Night
 from gitlab_nightshift.work.night_ending import Ending
 from gitlab_nightshift.work.work_context import WorkContext
 from gitlab_nightshift.work.work_stage import NIGHT, Workflow

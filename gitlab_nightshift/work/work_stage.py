@@ -20,7 +20,8 @@ from gitlab_nightshift.work.boundary_proof import prove_boundary
 from gitlab_nightshift.work.brief.repository_brief import make_run_brief
 from gitlab_nightshift.work.given_task import do_task
 from gitlab_nightshift.work.model_access import ModelAccess, open_access
-from gitlab_nightshift.work.night import Night, try_categories
+from gitlab_nightshift.work.night import try_categories
+from gitlab_nightshift.work.night_bead import Night
 from gitlab_nightshift.work.night_bundle import build_bundle
 from gitlab_nightshift.work.night_ending import Ending, build_unscheduled_ending, run_to_ending
 from gitlab_nightshift.work.program_allowlist import restrict_programs

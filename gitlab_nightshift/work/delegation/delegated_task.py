@@ -26,7 +26,7 @@ from gitlab_nightshift.work.attempt import ProvenChange, try_until_proven
 from gitlab_nightshift.work.baseline import Baseline
 from gitlab_nightshift.work.delegation.phases import TEST_LOG, DelegationProgress, Phase, Phases
 from gitlab_nightshift.work.fallback_draft import draft_from_analysis
-from gitlab_nightshift.work.night import Night, run_night_bead
+from gitlab_nightshift.work.night_bead import Night, run_night_bead
 from gitlab_nightshift.work.night_ending import Ending
 from gitlab_nightshift.work.recording import Recorder
 from gitlab_nightshift.work.run_budget import Ledger, Stop
