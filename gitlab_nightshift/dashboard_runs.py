@@ -261,9 +261,8 @@ def _write(
     session: Session, there: _OpenDashboard, known: Memory, done: frozenset[str] | set[str]
 ) -> None:
     """Write the page; boxes that are ticked stay so, but for those that are ``done``."""
-    day, issue = _resolve_day(session), there.issue
+    day, issue, settings = _resolve_day(session), there.issue, session.settings
     public = there.project.facts.visibility == "public"
-    settings = session.settings
     pausing = find_pausing(settings, known, day)
     dashboard = Dashboard(
         there.memory,

@@ -91,9 +91,8 @@ def _publish_change(
         if there := pushed.merge_request:
             return build_earlier_publication(bundle.run_id, there, proposal.category)
     context.session.emit(Note(f"Branch {pushed.branch} is pushed ({commit[:12]})."))
-    with _explain_failure(
-        context, f"branch {pushed.branch} is pushed, the merge request is not open yet: "
-    ):
+    before = f"branch {pushed.branch} is pushed, the merge request is not open yet: "
+    with _explain_failure(context, before):
         opened, warnings = _open(bundle, proposal, written, pushed.branch, commit, context)
     return _build_publication(bundle, opened, commit, (*pushed.warnings, *warnings), context)
 

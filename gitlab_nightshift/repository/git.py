@@ -63,8 +63,7 @@ class Git:
         memory: int | None = None,
     ) -> bytes:
         """Stdout of a git command. ``env`` and ``settings`` (key=value) are added to this git's
-        own, ``memory`` bounds its data in bytes. Raises GitError.
-        """
+        own, ``memory`` bounds its data in bytes. Raises GitError."""
         options = [part for setting in (*_QUIET, *settings) for part in ("-c", setting)]
         argv = [self.program, *options, verb, *args]
         whole = {**self.env, **(env or {})}
@@ -88,7 +87,8 @@ def build_isolated_git(home: Path, path: str) -> Git:
 def with_machine_config(home: Path, path: str, real_home: Path) -> Git:
     """Git with this machine's own configuration (identity, LFS): before an agent starts only."""
     includes = (real_home / ".config/git/config", real_home / ".gitconfig")
-    text = "".join(f'[include]\n\tpath = "{_quote(path)}"\n' for path in includes)
+    quoted = (str(path).replace("\\", "\\\\").replace('"', '\\"') for path in includes)
+    text = "".join(f'[include]\n\tpath = "{path}"\n' for path in quoted)
     return _build_git(home, path, text, {})
 
 
@@ -97,10 +97,6 @@ def _build_git(home: Path, path: str, config: str, env: Mapping[str, str]) -> Gi
     (home / ".gitconfig").write_text(config + "[safe]\n\tdirectory = *\n")
     program = shutil.which("git", path=path) or "git"
     return Git(program, {**_FIXED, **env, "HOME": str(home), "PATH": path})
-
-
-def _quote(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
 
 # --- where things are -----------------------------------------------------------------------------
@@ -160,9 +156,8 @@ def _find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, s
     try:
         out = git.run("rev-parse", *asked, cwd=checkout)
     except GitError as error:
-        raise build_config_error(
-            f"{checkout} is not a git checkout that can be read: {error}"
-        ) from None
+        text = f"{checkout} is not a git checkout that can be read: {error}"
+        raise build_config_error(text) from None
     git_dir, form, *found = os.fsdecode(out).rstrip("\n").split("\n")
     index, exclude, attributes, shallow, objects = (checkout / name for name in found[:5])
     parts = RepositoryPaths(

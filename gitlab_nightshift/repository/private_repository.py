@@ -58,11 +58,7 @@ class Repository:
     folder: Path
 
     def run(
-        self,
-        *args: str,
-        stdin: bytes = b"",
-        index: Path | None = None,
-        memory: int | None = None,
+        self, *args: str, stdin: bytes = b"", index: Path | None = None, memory: int | None = None
     ) -> bytes:
         """Stdout of a git command in this repository. Raises GitError."""
         env = {"GIT_DIR": str(self.folder)}

@@ -86,7 +86,7 @@ def put_back(
     written, short = _make(root, saved, touched, repository)
     if short:  # the disk is full of what agents made of files that are to be replaced
         left = [path for path in touched if path not in written and not _is_watched(saved, path)]
-        _remove_files(root, saved.entries, left)
+        _remove_all(root, (path for path in left if _is(saved.entries, path, EntryKind.FILE)))
         written |= _make(root, saved, left, repository)[0]
     now = look_again(root, found, touched) if len(touched) < FEW else scan(root, only=folders)
     failed, unlike = _settle_folders(root, saved, now)
@@ -152,17 +152,14 @@ def _open_parent_or_top(root: Path, path: str) -> Iterator[tuple[str | Path, int
 
 
 def _remove_new(root: Path, old: Snapshot, found: Snapshot, touched: Iterable[str]) -> None:
-    for path in touched:
-        if path in found and (path not in old or old[path].kind is not found[path].kind):
-            with _tolerate_errors(), open_parent(root, path) as (fd, name):
-                remove(name, fd)
+    there = (path for path in touched if path in found)
+    _remove_all(root, (path for path in there if not _is(old, path, found[path].kind)))
 
 
-def _remove_files(root: Path, old: Snapshot, paths: Iterable[str]) -> None:
+def _remove_all(root: Path, paths: Iterable[str]) -> None:
     for path in paths:
-        if _is(old, path, EntryKind.FILE):
-            with _tolerate_errors(), open_parent(root, path) as (fd, name):
-                remove(name, fd)
+        with _tolerate_errors(), open_parent(root, path) as (fd, name):
+            remove(name, fd)
 
 
 def _remove_many_new(root: Path, old: Snapshot, folders: Iterable[str]) -> None:

@@ -17,6 +17,8 @@ _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | _OPEN
 _CHUNK = 1 << 20
 _ROUND = 100_000
+Owner = tuple[int, int]
+"""User and group."""
 
 
 class RefusedFileError(Exception):
@@ -42,10 +44,8 @@ def open_folder(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
 
 
 def grant(name: str | Path, dir_fd: int | None = None) -> None:
-    """Give the owner all rights on a folder; anything else is left alone.
-
-    A file may be a hard link to one outside.
-    """
+    """Give the owner all rights on a folder. Anything else is left alone: a file may be a hard link
+    to one outside."""
     with pin_file(name, dir_fd) as (link, mode):
         if stat.S_ISDIR(mode):
             _change_mode(link, stat.S_IMODE(mode) | stat.S_IRWXU)
@@ -53,10 +53,8 @@ def grant(name: str | Path, dir_fd: int | None = None) -> None:
 
 @contextlib.contextmanager
 def pin_file(name: str | Path, dir_fd: int | None = None) -> Iterator[tuple[str, int]]:
-    """A file held by a path descriptor: its name under ``/proc`` and its mode.
-
-    ``chmod`` has no way not to follow a link; by this name it changes this very file.
-    """
+    """A file held by a path descriptor: its name under ``/proc`` and its mode. ``chmod`` has no way
+    not to follow a link; by this name it changes this very file."""
     fd = os.open(name, os.O_PATH | _OPEN, dir_fd=dir_fd)
     try:
         yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
@@ -82,13 +80,10 @@ def _change_mode(file: int | str, mode: int) -> None:
 
 @contextlib.contextmanager
 def open_parent(
-    root: Path, path: str, *, make: bool = False, owner: tuple[int, int] | None = None
+    root: Path, path: str, *, make: bool = False, owner: Owner | None = None
 ) -> Iterator[tuple[int, str]]:
     """The folder that holds ``path`` (relative to ``root``) as a descriptor, and the last name.
-
-    With ``make`` missing folders are made, for ``owner`` (user, group), and whatever else stands in
-    their place is removed.
-    """
+    With ``make`` missing folders are made, and whatever else stands in their place is removed."""
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
         fd = stack.enter_context(open_folder(root))
@@ -99,7 +94,7 @@ def open_parent(
         yield fd, name
 
 
-def _make_folder(name: str, dir_fd: int, owner: tuple[int, int] | None) -> None:
+def _make_folder(name: str, dir_fd: int, owner: Owner | None) -> None:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
             return
@@ -170,11 +165,8 @@ def _read(fd: int, limit: int) -> bytes:
 
 
 def remove(name: str, dir_fd: int) -> None:
-    """Remove whatever stands there, however deep it is nested. Raises OSError.
-
-    Folders within folders are moved up before they are emptied: no recursion, and no more than
-    two open descriptors.
-    """
+    """Remove whatever stands there, however deep it is nested. Raises OSError. Folders within
+    folders are moved up before they are emptied: no recursion, no more than two descriptors."""
     if not stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
         os.unlink(name, dir_fd=dir_fd)
         return
@@ -207,9 +199,7 @@ def _unlink_files(fd: int) -> list[str]:
 
 def list_entries(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
     """What a folder holds, but for these names; what is yielded has to be removed or added to them.
-
-    It is read in rounds, so that millions of files are never held in memory.
-    """
+    It is read in rounds, so that millions of files are never held in memory."""
     while True:
         with os.scandir(fd) as entries:
             some = list(itertools.islice((e for e in entries if e.name not in but), _ROUND))
@@ -252,11 +242,7 @@ def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
 
 
 def put_link(
-    name: str,
-    target: str,
-    dir_fd: int,
-    mtime_ns: int | None = None,
-    owner: tuple[int, int] | None = None,
+    name: str, target: str, dir_fd: int, mtime_ns: int | None = None, owner: Owner | None = None
 ) -> None:
     """Make a symbolic link in the place of ``name``, whatever stood there."""
     part = f".nightshift-{os.urandom(8).hex()}"
@@ -270,8 +256,8 @@ def put_link(
     _put(part, name, dir_fd)
 
 
-def change_owner(file: int | str, owner: tuple[int, int]) -> None:
-    """Give an open file, or one of ``pin_file``, its owner (user, group), as far as we may and the
+def change_owner(file: int | str, owner: Owner) -> None:
+    """Give an open file, or one of ``pin_file``, its owner, as far as we may and the
     user namespace knows it (else EINVAL): a plain user can give its own to another group."""
     status = os.stat(file, follow_symlinks=True)  # noqa: PTH116
     for wanted in (owner, (status.st_uid, owner[1])):

@@ -28,6 +28,7 @@ from gitlab_nightshift.system.signals import defer_signals
 if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.launch import ProcessBoundary
 
+Process = subprocess.Popen[bytes]
 NOT_FOUND = 127
 NO_PROGRAM = compile_lazily(r"program: (?:\[Errno \d+\] )?(.*)")
 """The launcher's last step failed: all that confines was in force, but there is nothing to run."""
@@ -70,10 +71,8 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True)
 class ProgramEnd:
-    """A streamed program's end. A negative exit status is the signal that ended it.
-
-    ``refused`` is what the sandbox did not let through.
-    """
+    """A streamed program's end. A negative exit status is the signal that ended it; ``refused`` is
+    what the sandbox did not let through."""
 
     end: EndReason
     exit_status: int
@@ -171,7 +170,7 @@ def stream(
 
 
 def attend(
-    start: Callable[[], "subprocess.Popen[bytes]"],
+    start: Callable[[], Process],
     stdin: bytes,
     stdout: Sink,
     stderr: Sink,
@@ -198,11 +197,10 @@ def attend(
 
 
 def _build_left_behind_error(name: str) -> NightshiftError:
-    text = f"{name} left processes behind that cannot be ended"
-    return NightshiftError(Code.POLICY_DENY, text)
+    return NightshiftError(Code.POLICY_DENY, f"{name} left processes behind that cannot be ended")
 
 
-def _start(launch: Launch) -> "subprocess.Popen[bytes]":
+def _start(launch: Launch) -> Process:
     try:
         return launch.start()
     except OSError as error:
@@ -210,10 +208,7 @@ def _start(launch: Launch) -> "subprocess.Popen[bytes]":
 
 
 def _watch(
-    process: "subprocess.Popen[bytes]",
-    pump: Pump,
-    limits: ProcessLimits,
-    on_tick: Callable[[], bool],
+    process: Process, pump: Pump, limits: ProcessLimits, on_tick: Callable[[], bool]
 ) -> EndReason:
     """Why it is over: the process is gone, a limit is reached, or somebody wants its end."""
     began = last_output = time.monotonic()
@@ -267,9 +262,7 @@ def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
 
 
 @contextlib.contextmanager
-def start_process(
-    start: Callable[[], "subprocess.Popen[bytes]"],
-) -> Iterator["subprocess.Popen[bytes]"]:
+def start_process(start: Callable[[], Process]) -> Iterator[Process]:
     """A process that ``start`` starts, known as ours while the block runs, ended after it."""
     process = None
     try:
@@ -286,7 +279,7 @@ def start_process(
                     pipe.close()
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _end(process: Process) -> None:
     """SIGINT and SIGTERM to the group, each with a grace, then SIGKILL; the leader is reaped.
 
     On SIGINT an agent's CLI may still report what it has cost.

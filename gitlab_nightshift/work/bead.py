@@ -44,8 +44,7 @@ from gitlab_nightshift.work.tool_use import merge_calls
 from gitlab_nightshift.work.work_context import WorkContext
 
 STDERR_TAIL = 2_000
-MOST_DENIED = 100
-LONGEST_TEXT = 4_000
+MOST_DENIED, LONGEST_TEXT = 100, 4_000
 """What a result quotes of an agent: how many denied commands, how many characters of a text."""
 
 
@@ -160,8 +159,7 @@ def _run(
     left = bead_context.ledger.compute_left_tokens()
     with bead_context.access.open_bead(name, task.model, task.budget_usd, left) as access:
         task = dataclasses.replace(task, base_url=access.base_url)
-        process = _Process(bead_context, task, name, scratch, access)
-        return process.run(prompt)
+        return _Process(bead_context, task, name, scratch, access).run(prompt)
 
 
 class _Process:
@@ -183,8 +181,7 @@ class _Process:
     def run(self, prompt: BeadPrompt) -> BeadResult:
         started = read_clock()
         try:
-            ended = self._run_process(prompt)
-            return self._finish_bead(ended)
+            return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
             reason = f"the agent's CLI cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
@@ -207,22 +204,20 @@ class _Process:
 
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
         env = _build_environment(self._context, self._scratch, self._access)
-        logs = self._context.work.logs
-        with logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err):
+        work, provider, task = self._context.work, self._context.provider, self._task
+        with work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err):
             return stream(
-                self._context.provider.build_bead_args(
-                    self._task, self._context.work.env.get("PATH", "")
-                ),
-                cwd=self._task.checkout,
+                provider.build_bead_args(task, work.env.get("PATH", "")),
+                cwd=task.checkout,
                 env=env,
-                stdin=self._context.provider.build_stdin(prompt.shared, prompt.rest),
+                stdin=provider.build_stdin(prompt.shared, prompt.rest),
                 stdout=out,
                 stderr=err,
                 limits=_build_limits(self._context),
                 on_line=self._watch.handle_line,
                 on_tick=self._watch.tick,
                 confined=self._context.boundary.build_confinement(
-                    self._task.checkout, self._scratch.home.parent
+                    task.checkout, self._scratch.home.parent
                 ),
             )
 
@@ -247,23 +242,18 @@ def _build_environment(
         tmp=scratch.tmp,
         checkout=bead_context.work.checkout,
     )
-    env |= {
-        "PATH": bead_context.boundary.build_agent_path(env["PATH"]),
-        **bead_context.boundary.build_git_env(),
-    }
-    return {**env, **bead_context.provider.build_settings_env(), **access.env}
+    boundary, own = bead_context.boundary, bead_context.provider.build_settings_env()
+    path = boundary.build_agent_path(env["PATH"])
+    return {**env, "PATH": path, **boundary.build_git_env(), **own, **access.env}
 
 
 def _build_limits(bead_context: BeadContext) -> ProcessLimits:
-    times = [
-        t
-        for t in (bead_context.work.settings.bead_timeout, bead_context.ledger.compute_left_s())
-        if t is not None
-    ]
+    settings = bead_context.work.settings
+    times = (settings.bead_timeout, bead_context.ledger.compute_left_s())
     return ProcessLimits(
-        timeout_s=min(times, default=None),
-        idle_s=bead_context.work.settings.idle_timeout,
-        output_bytes=bead_context.work.settings.max_output,
+        timeout_s=min((each for each in times if each is not None), default=None),
+        idle_s=settings.idle_timeout,
+        output_bytes=settings.max_output,
     )
 
 
