@@ -12,7 +12,8 @@ from gitlab_nightshift.demo.standin_api import (
     check_filters,
 )
 from gitlab_nightshift.demo.standin_json import build_user_json
-from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, StandinAnswer, User
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, User
 
 PROJECT = "projects/{id}"
 

@@ -34,11 +34,11 @@ from gitlab_nightshift.demo.standin_repository import (
     read_heads,
     resolve,
 )
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     GUEST,
     REPORTER,
-    StandinAnswer,
     StandinLabel,
     StandinProject,
 )

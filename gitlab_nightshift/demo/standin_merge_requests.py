@@ -19,8 +19,8 @@ from gitlab_nightshift.demo.standin_json import (
 )
 from gitlab_nightshift.demo.standin_merge_state import build_merge_state, refresh
 from gitlab_nightshift.demo.standin_repository import find_merge_base, read_diffs, read_heads
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
-    StandinAnswer,
     StandinLabel,
     StandinMergeRequest,
     StandinProject,

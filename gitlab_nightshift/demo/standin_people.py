@@ -13,13 +13,8 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_json import build_project_json, build_user_json
 from gitlab_nightshift.demo.standin_repository import read_blob
-from gitlab_nightshift.demo.standin_state import (
-    DEVELOPER,
-    GUEST,
-    REPORTER,
-    StandinAnswer,
-    User,
-)
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import DEVELOPER, GUEST, REPORTER, User
 
 PROJECT = "projects/{id}"
 READ_USER = ("api", "read_api", "read_user")

@@ -19,12 +19,12 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_json import build_job_json, build_pipeline_json
 from gitlab_nightshift.demo.standin_repository import read_heads
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
     REPORTER,
     PipelineJob,
-    StandinAnswer,
     StandinProject,
     State,
     User,

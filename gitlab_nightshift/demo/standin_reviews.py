@@ -5,7 +5,8 @@ from gitlab_nightshift.demo.standin_api import WRITE, Endpoint, StandinCall
 from gitlab_nightshift.demo.standin_json import build_user_json
 from gitlab_nightshift.demo.standin_merge_state import note_commit, refresh
 from gitlab_nightshift.demo.standin_repository import read_heads, rebase
-from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, StandinAnswer
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER
 
 NO_REBASE = "Rebase failed: Rebase locally, resolve all conflicts, then push the branch."
 

@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gitlab_nightshift.demo.standin_comments import Issue, StandinNote
 from gitlab_nightshift.demo.standin_repository import Push, create_bare, read_pushes
+from gitlab_nightshift.demo.standin_requests import (
+    Credential,
+    Fault,
+    RecordedRequest,
+    StandinAnswer,
+)
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
 
@@ -64,53 +70,6 @@ class StandinToken:
     kind: Literal["personal", "job"] = "personal"
     expires_at: str | None = None
     ended: Literal["", "expired", "revoked"] = ""
-
-
-@dataclass(frozen=True)
-class Credential:
-    """A credential as it was offered, right or wrong."""
-
-    kind: Literal["basic", "private-token", "bearer", "job-token"]
-    username: str
-    secret: str
-
-
-@dataclass(frozen=True)
-class RecordedRequest:
-    """A request as it came, without its credentials, and the status of its answer."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: Any
-    status: int
-
-
-@dataclass(frozen=True)
-class StandinAnswer:
-    """A body that is a string or bytes is sent as it is, everything else as JSON."""
-
-    status: int
-    body: Any
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Fault:
-    """What goes wrong for the next ``times`` requests that match.
-
-    With an answer it is given instead of performing the request; without one the request is
-    performed and the connection closed.
-    """
-
-    method: str
-    path: re.Pattern[str]
-    times: int
-    answer: StandinAnswer | None
-
-    def matches(self, method: str, path: str) -> bool:
-        """Whether this request is one that goes wrong."""
-        return self.times > 0 and self.method == method and bool(self.path.search(path))
 
 
 @dataclass(frozen=True)
@@ -271,16 +230,8 @@ class State:
         ended: Literal["", "expired", "revoked"] = "",
     ) -> StandinToken:
         """A token of a user, with its scopes and its role on every project."""
-        made = StandinToken(
-            self.allocate_id("token"),
-            token,
-            user,
-            frozenset(scopes),
-            access_level,
-            kind,
-            expires_at,
-            ended,
-        )
+        number, rights = self.allocate_id("token"), frozenset(scopes)
+        made = StandinToken(number, token, user, rights, access_level, kind, expires_at, ended)
         self.tokens.append(made)
         return made
 

@@ -22,10 +22,10 @@ from gitlab_nightshift.demo.standin_json import (
     build_note_json,
     build_user_json,
 )
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     GUEST,
     REPORTER,
-    StandinAnswer,
     StandinProject,
     State,
     User,

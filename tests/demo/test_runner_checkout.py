@@ -7,7 +7,8 @@ import pytest
 
 from gitlab_nightshift.demo.runner_checkout import Layout, create_checkout
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import Credential, StandinProject
+from gitlab_nightshift.demo.standin_requests import Credential
+from gitlab_nightshift.demo.standin_state import StandinProject
 
 from .conftest import JOB, Git
 

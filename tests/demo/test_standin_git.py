@@ -10,7 +10,8 @@ import pytest
 import requests
 
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import Credential, StandinProject
+from gitlab_nightshift.demo.standin_requests import Credential
+from gitlab_nightshift.demo.standin_state import StandinProject
 from tests.support.trees import processes_in, wait_for
 
 from .conftest import (

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from gitlab_nightshift.demo.runner_checkout import Layout
-from gitlab_nightshift.demo.standin_state import Credential
+from gitlab_nightshift.demo.standin_requests import Credential
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab import read_marker

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_project
 from gitlab_nightshift.demo.standin_comments import StandinNote
 from gitlab_nightshift.demo.standin_merge_requests import read_merge_request_diffs
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     MAINTAINER,
-    StandinAnswer,
     StandinMergeRequest,
     StandinProject,
     User,

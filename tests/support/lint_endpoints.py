@@ -12,7 +12,8 @@ from gitlab_nightshift.demo.standin_api import (
     require_fields,
 )
 from gitlab_nightshift.demo.standin_repository import read_blob
-from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinAnswer
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import DEVELOPER
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.onboarding.ci_file import parse_config
 from gitlab_nightshift.onboarding.started_jobs import list_jobs

@@ -17,7 +17,8 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
 from gitlab_nightshift.demo.standin_repository import read_commits
-from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, StandinAnswer
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
+from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER
 
 MADE_TOKEN = "glpat-MadeByTheSetUp0001"
 PROJECT = "projects/{id}"

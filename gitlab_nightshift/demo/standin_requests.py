@@ -1,0 +1,53 @@
+"""The GitLab stand-in's requests and answers as records, and what is to go wrong with them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A credential as it was offered, right or wrong."""
+
+    kind: Literal["basic", "private-token", "bearer", "job-token"]
+    username: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A request as it came, without its credentials, and the status of its answer."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Any
+    status: int
+
+
+@dataclass(frozen=True)
+class StandinAnswer:
+    """A body that is a string or bytes is sent as it is, everything else as JSON."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Fault:
+    """What goes wrong for the next ``times`` requests that match.
+
+    With an answer it is given instead of performing the request; without one the request is
+    performed and the connection closed.
+    """
+
+    method: str
+    path: re.Pattern[str]
+    times: int
+    answer: StandinAnswer | None
+
+    def matches(self, method: str, path: str) -> bool:
+        """Whether this request is one that goes wrong."""
+        return self.times > 0 and self.method == method and bool(self.path.search(path))
