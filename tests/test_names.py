@@ -1,4 +1,5 @@
-"""The names of the package: a class name is in one module only, a function begins with a verb."""
+"""The names of the package and the sizes of its modules: a class name is in one module only, a
+function begins with a verb."""
 
 import ast
 from collections import defaultdict
@@ -11,6 +12,8 @@ from tests.support.world import ROOT
 PACKAGE = ROOT / "gitlab_nightshift"
 APART = {"recording", "sample"}
 """What the demo plays and shows."""
+LONGEST_MODULE = 300
+"""Lines."""
 TWINS = {"__init__", "inside"}
 """Parts of a kind: what initializes a package, what runs on the sandbox's far side."""
 IDIOMS = {"to", "from", "as", "with", "is", "has", "can", "main"}
@@ -105,6 +108,11 @@ def test_a_module_name_stands_once() -> None:
         where[path.stem].add(str(path))
     twice = {name: paths for name, paths in where.items() if len(paths) > 1 and name not in TWINS}
     assert twice == {}
+
+
+def test_a_module_can_be_read_at_once() -> None:
+    lines = {path: (PACKAGE / path).read_text().count("\n") for path in parsed()}
+    assert {path: count for path, count in lines.items() if count > LONGEST_MODULE} == {}
 
 
 def test_no_module_looks_like_a_test() -> None:
