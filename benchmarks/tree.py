@@ -67,7 +67,7 @@ def run(root: Path, private: Path, times: Times) -> None:
         with timed(times, "apply"):
             checkout.apply_change(captured)
         with timed(times, "put back"):
-            checkout.put_back()
+            checkout.restore()
         with timed(times, "put back, .git too"):
             stack.close()
 

@@ -35,9 +35,9 @@ from gitlab_nightshift.records import (
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
+from gitlab_nightshift.repository.prepared_checkout import refuse_changed
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.remote import GitServer, fetch
-from gitlab_nightshift.repository.taken_checkout import refuse_changed
 from gitlab_nightshift.session import Session, locate_product
 from gitlab_nightshift.settings.override import override_settings
 

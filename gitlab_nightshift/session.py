@@ -14,7 +14,7 @@ from gitlab_nightshift.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.report.job_log import JobLog
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git, GitError
-from gitlab_nightshift.repository.taken_checkout import refuse_tracked
+from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
 from gitlab_nightshift.run_context import RunContext
 from gitlab_nightshift.run_folder import (
     Invocation,

@@ -81,7 +81,7 @@ def find_tools(commands: Sequence[str], checkout: Path, env: Mapping[str, str]) 
 def _try_command(runner: Runner, checkout: Checkout, command: str, number: int) -> TriedCommand:
     name = f"try-{number}"
     read = build_text_reader(checkout.repository, checkout.base_sha)
-    (run,) = run_and_collect(runner, [command], name, checkout.put_back, read)
+    (run,) = run_and_collect(runner, [command], name, checkout.restore, read)
     return TriedCommand(command, run.result.duration_s, _find_failure(runner, run, name))
 
 

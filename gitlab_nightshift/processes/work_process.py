@@ -18,7 +18,7 @@ from gitlab_nightshift.processes.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.processes.work_data import unpack_work_place
 from gitlab_nightshift.records import BeadResult, Plan, build_adapter
 from gitlab_nightshift.records.strict_reading import make_record
-from gitlab_nightshift.repository.taken_checkout import TakenCheckout
+from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.supervised_process import serve_stage
@@ -39,8 +39,8 @@ def _work(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> dict[str, Any
 
 def _run_night(walked: SystemWalk | None, inputs: Mapping[str, Any]) -> int:
     outlet = OutputChannel(inputs["outlet"])
-    taken = TakenCheckout.from_data(inputs["taken"], moved=inputs["moved"])
-    prepared = PreparedFolders.from_data(inputs["prepared"], taken)
+    checkout = PreparedCheckout.from_data(inputs["prepared_checkout"], moved=inputs["moved"])
+    prepared = PreparedFolders.from_data(inputs["prepared"], checkout)
     tempfile.tempdir = str(prepared.temporary)
     logs = open_logs(prepared.private / "logs", outlet)
     place = unpack_work_place(inputs["place"], logs, outlet, prepared)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.apply_change import apply_captured_change
 from gitlab_nightshift.repository.capture import CapturedChange, capture_change
+from gitlab_nightshift.repository.checkout_restore import KnownTree, restore_checkout, restore_files
 from gitlab_nightshift.repository.git import (
     Git,
     RepositoryPaths,
@@ -16,16 +17,15 @@ from gitlab_nightshift.repository.git import (
 )
 from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_place, mask_git, renew
 from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
+from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
     list_diff_files,
 )
-from gitlab_nightshift.repository.put_back import KnownTree, put_back_files, restore_checkout
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.saved_state import SavedCheckout, look_again, write_saved
 from gitlab_nightshift.repository.state_folder import SAVED, StateFolder, hold, release
-from gitlab_nightshift.repository.taken_checkout import TakenCheckout, take
 from gitlab_nightshift.repository.throwaway_git import (
     FRESH_ENOUGH,
     build_throwaway,
@@ -70,7 +70,7 @@ class Checkout:
             self.output_dir,
         )
 
-    def put_back(self, *, keep_watched: bool = False) -> tuple[str, ...]:
+    def restore(self, *, keep_watched: bool = False) -> tuple[str, ...]:
         """Make the tree what it was at the start, and the throw-away ``.git`` too.
 
         Returns the paths that could not be restored, as they may be shown: ignored files that
@@ -79,7 +79,7 @@ class Checkout:
         checkout, before any agent.
         """
         with defer_signals():
-            done = put_back_files(
+            done = restore_files(
                 self._state_folder,
                 self.saved,
                 self._known,
@@ -97,9 +97,9 @@ class Checkout:
         return restore_checkout(self._state_folder, self.saved, self._known, self.repository).lines
 
     def apply_change(self, captured: CapturedChange) -> tuple[str, ...]:
-        """Put the tree back, then apply exactly that change; returns as ``put_back``."""
+        """Put the tree back, then apply exactly that change; returns as ``restore``."""
         with defer_signals():
-            failed = self.put_back()
+            failed = self.restore()
             apply_captured_change(self.path, self.saved.entries, self.repository, captured)
         return failed
 
@@ -123,12 +123,12 @@ def open_checkout(
     identity: SandboxUser | None = None,
     mounting: bool = False,
 ) -> Iterator[Checkout]:
-    """Take a checkout and mask its real ``.git`` on enter; put all back on exit, always.
+    """Prepare a checkout and mask its real ``.git`` on enter; put all back on exit, always.
 
     ``private`` is an existing folder that no agent can access (0700); ``search_path`` is that of
     ``environment.build_search_path``. With ``real_home`` the machine's own git settings judge
     whether the checkout is clean (LFS). First repairs what a killed run left. The rest is as in
-    ``open_taken`` and ``take``.
+    ``open_prepared`` and ``prepare_checkout``.
     """
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
@@ -136,9 +136,11 @@ def open_checkout(
     machine = with_machine_config(private / "machine", search_path, real_home) if real_home else git
     held = hold(checkout, private.parent)
     try:
-        taken = take(held, checkout, git=git, machine=machine, output_dir=output_dir, run_id=run_id)
-        with open_taken(
-            taken,
+        prepared = prepare_checkout(
+            held, checkout, git=git, machine=machine, output_dir=output_dir, run_id=run_id
+        )
+        with open_prepared(
+            prepared,
             private=private,
             search_path=search_path,
             warn=warn,
@@ -153,8 +155,8 @@ def open_checkout(
 
 
 @contextlib.contextmanager
-def open_taken(
-    taken: TakenCheckout,
+def open_prepared(
+    prepared: PreparedCheckout,
     *,
     private: Path,
     search_path: str,
@@ -163,58 +165,58 @@ def open_taken(
     mounting: bool = False,
     leaving: bool = False,
 ) -> Iterator[Checkout]:
-    """Mask the real ``.git`` of a checkout that was taken.
+    """Mask the real ``.git`` of a checkout that was prepared.
 
     With ``identity`` the checkout belongs to that user meanwhile. ``mounting`` says that whoever
     works in it gets the checkout's ``mounts``. Raises NightshiftError E_CONFIG, and OwnershipError
     where it cannot be that user's. With ``leaving`` all is put back on exit, which raises nothing:
-    ``warn`` gets a line for each thing that could not be. Otherwise whoever took it does that.
+    ``warn`` gets a line for each thing that could not be. Otherwise whoever prepared it does that.
     """
-    mounted = mounting and not taken.moved and _is_folder(taken.checkout / ".git")
+    mounted = mounting and not prepared.moved and _is_folder(prepared.checkout / ".git")
     user = (identity.uid, identity.gid) if identity else None
-    state = StateFolder(taken.checkout, taken.held.folder, taken.held.lock, user, mounted)
+    state = StateFolder(prepared.checkout, prepared.held.folder, prepared.held.lock, user, mounted)
     git = build_isolated_git(private / "home", search_path)
     with (
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
         give_checkout(state, identity, warn, leaving=leaving),
     ):
         if identity:
-            saved = look_again(state.checkout, taken.saved)
+            saved = look_again(state.checkout, prepared.saved)
             write_saved(state.folder / SAVED, saved)
-            taken = replace(taken, saved=saved)
-        opened = _build_checkout(taken, state, git, Path(folder), fresh=identity is not None)
+            prepared = replace(prepared, saved=saved)
+        opened = _build_checkout(prepared, state, git, Path(folder), fresh=identity is not None)
         with _keep_git_masked(state, opened, warn, leaving=leaving):
             yield opened
 
 
 def _build_checkout(
-    taken: TakenCheckout, state: StateFolder, git: Git, folder: Path, *, fresh: bool
+    prepared: PreparedCheckout, state: StateFolder, git: Git, folder: Path, *, fresh: bool
 ) -> Checkout:
     later = (
-        taken.place
+        prepared.place
         if state.mounted
-        else build_moved_place(taken.place, state.checkout, state.folder)
+        else build_moved_place(prepared.place, state.checkout, state.folder)
     )
-    here = later if taken.moved else taken.place
+    here = later if prepared.moved else prepared.place
     source = replace(here, objects=later.objects)
-    repository = create_private_repository(git, folder / "git", source, taken.config)
+    repository = create_private_repository(git, folder / "git", source, prepared.config)
     state.reserve.hold()
     sharing = plan_object_sharing(state, here, later)
     remove_path(state.own / THROWAWAY)
     with _convert_sharing_errors(state):
-        config = {**taken.config, **(FRESH_ENOUGH if fresh else {})}
-        build_throwaway(state.own / THROWAWAY, here, sharing, taken.base_sha, config)
+        config = {**prepared.config, **(FRESH_ENOUGH if fresh else {})}
+        build_throwaway(state.own / THROWAWAY, here, sharing, prepared.base_sha, config)
     return Checkout(
         path=state.checkout,
-        base_sha=taken.base_sha,
-        output_dir=taken.output_dir,
+        base_sha=prepared.base_sha,
+        output_dir=prepared.output_dir,
         repository=repository,
-        saved=taken.saved,
+        saved=prepared.saved,
         objects=sharing.readable,
         secrets=_list_secrets(later),
         mounts=(*sharing.mounts, *_build_git_mounts(state)),
         _state_folder=state,
-        _known=KnownTree(taken.saved.entries),
+        _known=KnownTree(prepared.saved.entries),
     )
 
 

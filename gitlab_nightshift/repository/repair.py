@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository.checkout_restore import KnownTree, RestoreReport, restore_checkout
 from gitlab_nightshift.repository.git import Git, RepositoryPaths, build_isolated_git
 from gitlab_nightshift.repository.git_mask import (
     build_moved_place,
@@ -14,8 +15,8 @@ from gitlab_nightshift.repository.git_mask import (
     unmask_git,
 )
 from gitlab_nightshift.repository.owners import end_left, give_back_after_kill
+from gitlab_nightshift.repository.prepared_checkout import format_some_paths
 from gitlab_nightshift.repository.private_repository import create_private_repository
-from gitlab_nightshift.repository.put_back import KnownTree, RestoreReport, restore_checkout
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
 from gitlab_nightshift.repository.shared_state import give_modes_back
 from gitlab_nightshift.repository.state_folder import (
@@ -28,7 +29,6 @@ from gitlab_nightshift.repository.state_folder import (
     release,
     take_over,
 )
-from gitlab_nightshift.repository.taken_checkout import format_some_paths
 from gitlab_nightshift.sandbox.uid_tier import remove_trial_folders
 from gitlab_nightshift.system.openat import remove_path
 from gitlab_nightshift.system.signals import defer_signals

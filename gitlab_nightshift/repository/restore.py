@@ -62,7 +62,7 @@ class RestoredTree:
     unlike: tuple[str, ...]
 
 
-def put_back(
+def restore_tree(
     root: Path,
     saved: SavedCheckout,
     known: Snapshot,

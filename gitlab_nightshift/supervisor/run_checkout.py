@@ -1,4 +1,4 @@
-"""The checkout of a run: at the commit that its work is about, and taken away from agents."""
+"""The checkout of a run: at the commit that its work is about, and prepared for agents."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
+from gitlab_nightshift.repository.prepared_checkout import prepare_checkout
 from gitlab_nightshift.repository.state_folder import LockedStateFolder
-from gitlab_nightshift.repository.taken_checkout import take
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.system.environment import build_search_path
 
@@ -28,19 +28,19 @@ def check_out_for(
         yield
 
 
-def take_checkout(
+def prepare_run_checkout(
     held: LockedStateFolder, night: Mapping[str, Any], env: Mapping[str, str], there: RunFolder
 ) -> dict[str, Any]:
-    """Take the checkout for the work of a night, as JSON for its process."""
+    """Prepare the checkout for the work of a night, as JSON for its process."""
     place, path = night["place"], build_search_path(env, there.checkout)
-    taken = take(
+    prepared = prepare_checkout(
         held,
         there.checkout.resolve(),
-        git=git_verbs.build_isolated_git(there.private / "taking-git", path),
+        git=git_verbs.build_isolated_git(there.private / "checkout-git", path),
         machine=git_verbs.with_machine_config(
             there.private / "machine-git", path, Path(place["home"])
         ),
         output_dir=place["settings"]["values"]["output_dir"],
         run_id=night["plan"]["run_id"],
     )
-    return taken.to_data()
+    return prepared.to_data()

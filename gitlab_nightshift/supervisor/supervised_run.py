@@ -40,7 +40,7 @@ from gitlab_nightshift.supervisor.failure_records import (
 )
 from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
-from gitlab_nightshift.supervisor.run_checkout import check_out_for, take_checkout
+from gitlab_nightshift.supervisor.run_checkout import check_out_for, prepare_run_checkout
 from gitlab_nightshift.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
@@ -203,8 +203,8 @@ class _Run:
             raise stopped
         inputs = {"plan": night["plan"], "place": night["place"]}
         inputs["before"] = [dataclasses.asdict(each) for each in self._before]
-        taken = take_checkout(self._held, night, self._start.env, self._there)
-        inputs |= {"prepared": self._prepared.to_data(), "taken": taken}
+        checkout = prepare_run_checkout(self._held, night, self._start.env, self._there)
+        inputs |= {"prepared": self._prepared.to_data(), "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
         with self._signals.stop_after(late, "work did not end at its deadline"):
@@ -217,7 +217,7 @@ class _Run:
         (self._there.results / "published.json").unlink(missing_ok=True)
         error = self._signals.stopped or build_killed_error("work")
         self._held.close()
-        self._put_back(error.message, night["plan"]["run_id"])
+        self._restore_checkout(error.message, night["plan"]["run_id"])
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
             return bundle
@@ -229,7 +229,7 @@ class _Run:
             return bundle
         raise build_killed_error("plan")
 
-    def _put_back(self, *why: str) -> None:
+    def _restore_checkout(self, *why: str) -> None:
         """Put the checkout back, whatever has become of work."""
         warn, there = self._warnings.append, self._there
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.repository.taken_checkout import TakenCheckout
+from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
 from gitlab_nightshift.system.file_names import choose_short_parent
 from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
 
@@ -17,12 +17,12 @@ TEMPORARY = "own"
 class PreparedFolders:
     """``private`` is work's part of the run's private folder, ``scratch`` where agents' own folders
     are made, ``spare`` the job's folder for temporary files, in which work may write nothing else.
-    ``taken`` is the checkout, once it is taken."""
+    ``checkout`` is there once it is prepared."""
 
     private: Path
     scratch: Path
     spare: Path
-    taken: TakenCheckout | None = None
+    checkout: PreparedCheckout | None = None
 
     @property
     def temporary(self) -> Path:
@@ -40,11 +40,11 @@ class PreparedFolders:
 
     @classmethod
     def from_data(
-        cls, data: Mapping[str, Any], taken: TakenCheckout | None = None
+        cls, data: Mapping[str, Any], checkout: PreparedCheckout | None = None
     ) -> "PreparedFolders":
         """The folders from that JSON."""
         private, scratch, spare = (Path(data[name]) for name in ("private", "scratch", "spare"))
-        return cls(private, scratch, spare, taken)
+        return cls(private, scratch, spare, checkout)
 
 
 @contextlib.contextmanager

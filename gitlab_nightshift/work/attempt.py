@@ -103,7 +103,7 @@ def try_until_proven(
         if isinstance(outcome, ProvenChange):
             return outcome
         outcome = _with_missing(outcome, missing)
-        checkout.put_back()
+        checkout.restore()
         failed(outcome)
         failures.append(outcome)
         if asked and outcome.unchanged:

@@ -97,7 +97,7 @@ def run_baseline(
         if wanted.implied
         else _run_all(wanted, checkout, runner)
     )
-    checkout.put_back(keep_watched=True)
+    checkout.restore(keep_watched=True)
     judged = _judge_baseline(wanted, mode, ran)
     good = sum(result.ok for result in ran.results)
     text = f"{good} of {len(wanted.commands)} commands passed"
@@ -114,7 +114,7 @@ def _run_all(wanted: Commands, checkout: Checkout, runner: Runner) -> _BaselineR
     if missing := find_missing_programs(runner, wanted.commands) if several else ():
         raise _build_unusable_error(f"not found where commands run: {', '.join(missing)}")
     read = build_text_reader(checkout.repository, checkout.base_sha)
-    runs = run_and_collect(runner, wanted.commands, "baseline", checkout.put_back, read)
+    runs = run_and_collect(runner, wanted.commands, "baseline", checkout.restore, read)
     results = tuple(run.result for run in runs)
     last = results[-1]
     if last.exit_status == NOT_FOUND and last.error:
@@ -135,7 +135,7 @@ def _run_each(wanted: Commands, checkout: Checkout, runner: Runner) -> _Baseline
     left_out: list[Check] = []
     for number, command in enumerate(wanted.commands, 1):
         name = f"baseline-{number}"
-        (run,) = run_and_collect(runner, [command], name, checkout.put_back, read)
+        (run,) = run_and_collect(runner, [command], name, checkout.restore, read)
         result = run.result
         if lacks := describe_missing(result, runner.read_tail(f"{name}-1")):
             left_out.append(_build_not_checked(f"`{command}` cannot run in this job: {lacks}"))

@@ -88,7 +88,7 @@ def _run_commands(
         return (), ()
     sandboxed.sandbox_context.work.emit(StepStarted("checks", "The project's own tests"))
     read = build_text_reader(sandboxed.checkout.repository, base)
-    runs = run_and_collect(runner, commands, "checks", sandboxed.checkout.put_back, read)
+    runs = run_and_collect(runner, commands, "checks", sandboxed.checkout.restore, read)
     results = tuple(run.result for run in runs)
     failed = format_failure(runner, results, "checks").partition("\n")[0]
     sandboxed.sandbox_context.work.emit(

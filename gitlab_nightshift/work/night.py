@@ -84,7 +84,7 @@ def _analyze(
 ) -> tuple[BeadResult, AnalysisResult | None]:
     result = run_night_bead(night, "analyze", category, sections={FOUND: format_earlier(tried)})
     key = format_step_key("analyze", category, 1)
-    night.checkout.put_back()
+    night.checkout.restore()
     analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
     if analysis is not None:
         analysis, dropped = drop_unfounded(analysis, night.checkout.path)

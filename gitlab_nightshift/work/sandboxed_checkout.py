@@ -10,7 +10,7 @@ from pathlib import Path
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.repository.adjacent_folders import list_hidden_places
-from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_taken
+from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_prepared
 from gitlab_nightshift.sandbox.visible_system import look_at_system
 from gitlab_nightshift.system.environment import build_bead_env, build_search_path
 from gitlab_nightshift.system.file_names import open_short_folder
@@ -114,8 +114,8 @@ def _build_opener(sandbox_context: SandboxContext, path: str) -> Opener:
         run_id=sandbox_context.run_id,
         real_home=work.home,
     )
-    if work.prepared and work.prepared.taken:
-        opener = functools.partial(open_taken, work.prepared.taken)
+    if work.prepared and work.prepared.checkout:
+        opener = functools.partial(open_prepared, work.prepared.checkout)
     warn = lambda line: work.emit(Note(line, warning=True))  # noqa: E731
     return functools.partial(opener, private=work.private, search_path=path, warn=warn)
 

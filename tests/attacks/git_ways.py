@@ -147,7 +147,7 @@ def noted(failures: list[str], name: str) -> Iterator[None]:
 
 
 def _attacked(checkout: Checkout, game: Game, attack: ModuleType) -> Defended:
-    checkout.put_back()
+    checkout.restore()
     game.evil.seen.clear()
     move_in(game)
     improve(game)

@@ -74,7 +74,7 @@ def test_they_are_refused_or_read_as_they_are(game: Game, tmp_path: Path) -> Non
             with noted(failures, name), contextlib.suppress(pytest.skip.Exception):
                 _assert_refused_or_read(checkout, attack_of(name), own, real)
             with noted(failures, f"{name}, put back"):
-                assert checkout.put_back() == ()
+                assert checkout.restore() == ()
                 assert bytes_of(game.checkout) == begun
     assert failures == []
     assert_same(whole_tree(game.checkout), before)

@@ -95,7 +95,7 @@ def test_a_night_opens_one_merge_request(tmp_path: Path) -> None:
         _opened(shop)
         _products(shop)
         _called(shop, endpoint)
-        shop.assert_put_back()
+        shop.assert_restored()
         [mr] = shop.merge_requests
         assert done.last_line.startswith(f"✔ MR_CREATED · {mr.web_url} · tests, ")
         log = {"stdout": done.stdout, "stderr": done.stderr}

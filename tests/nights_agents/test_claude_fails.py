@@ -36,7 +36,7 @@ def test_what_is_denied_and_the_end_of_the_budget_are_no_alarm(tmp_path: Path) -
         assert not outside.exists()
         assert "denied: Bash curl http://127.0.0.1:9/" in done.log
         _ended(shop)
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def _ended(shop: World) -> None:

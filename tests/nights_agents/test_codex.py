@@ -52,7 +52,7 @@ def assert_opened(shop: World, endpoint: ModelEndpoint, done: Done, answers: int
     log = {"stdout": done.stdout, "stderr": done.stderr}
     sent = {f"request {n}": json.dumps(r.body) for n, r in enumerate(endpoint.requests)}
     assert places_of(SECRETS, {**log, **sent, **shop.products()}) == []
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def _asked(endpoint: ModelEndpoint) -> None:
@@ -98,7 +98,7 @@ def test_an_endpoint_that_is_no_use_ends_the_run(tmp_path: Path) -> None:
         assert (result["outcome"], result["error_code"]) == ("FAILED", "E_PROVIDER_UNAVAILABLE")
         assert result["reason"].startswith("unexpected status 404 Not Found: no gpt-9")
         assert [bead["status"] for bead in result["beads"]] == ["unavailable"]
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 HOSTILE = {
@@ -210,4 +210,4 @@ def test_its_own_sandbox_without_our_wall_and_the_end_of_the_budget(tmp_path: Pa
             assert "hit-codex': Read-only file system" in said
             assert "cannot access '/tmp/.git'" in said
             assert "Operation not permitted" in said or "Network is unreachable" in said
-        shop.assert_put_back()
+        shop.assert_restored()

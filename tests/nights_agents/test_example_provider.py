@@ -71,4 +71,4 @@ def test_a_night_with_it_opens_a_merge_request(tmp_path: Path) -> None:
         assert changed == "2\t0\ttest_shop.py\n"
         assert shop.result["total_tokens"] == 4400, "counted by the gateway"
         assert "I work on it" in done.log
-        shop.assert_put_back()
+        shop.assert_restored()

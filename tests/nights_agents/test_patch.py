@@ -97,7 +97,7 @@ def test_a_night_with_a_plain_model_opens_one_merge_request(tmp_path: Path) -> N
         asked = endpoint.messages
         assert {r.headers["authorization"] for r in asked} == {f"Bearer {KEY}"}
         assert {r.model for r in asked} == {MODEL}
-        shop.assert_put_back()
+        shop.assert_restored()
         sent = {f"request {n}": json.dumps(r.body) for n, r in enumerate(asked)}
         log = {"stdout": done.stdout, "stderr": done.stderr}
         assert places_of((*SECRETS, KEY), {**sent, **log, **shop.products()}) == []
@@ -197,7 +197,7 @@ def test_answers_that_do_not_fit(tmp_path: Path) -> None:
         told = again.messages[-1]["content"]
         assert "block 1 (test_shop.py): SEARCH does not occur in the file" in told
         assert len(shop.merge_requests) == 1
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_an_endpoint_that_cannot_be_used_ends_the_night(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def worked(shop: World, tier: str, **env: str) -> Done:
     assert shop.result["outcome"] == "MR_CREATED"
     kept = ", ".join(f"{name} held" for name in ("files", "secrets", "network", "lifetime"))
     assert shop.result["isolation"] == f"{tier} ({kept})"
-    shop.assert_put_back()
+    shop.assert_restored()
     return done
 
 
@@ -84,4 +84,4 @@ def test_its_gateway_is_reached_beside_the_proxy(tmp_path: Path) -> None:
         assert result["total_tokens"] == 1100
         assert done.last_line.startswith("✘ FAILED · E_PROVIDER_UNAVAILABLE · the model endpoint")
         assert b'"text": "egress' not in shop.products()["events.jsonl"]
-        shop.assert_put_back()
+        shop.assert_restored()

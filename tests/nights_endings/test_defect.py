@@ -34,4 +34,4 @@ def test_a_defect_between_the_stages_leaves_results_and_a_last_line(tmp_path: Pa
             assert BOT_TOKEN.encode() not in traceback
 
         check()
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -68,7 +68,7 @@ def test_a_failed_analyze_is_noted_and_the_next_category_tried(tmp_path: Path) -
         rows = zip(told, verdicts, strict=True)
         assert [text for text, (_, why) in rows if not text.startswith(why)] == []
         assert shop.written == []
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def read_last_failure(shop: World, bead: str) -> str:
@@ -114,7 +114,7 @@ def assert_broken(shop: World, done: Done, why: str) -> None:
     assert result["reason"].startswith(f"{reason}{why}")
     assert "\n" not in result["reason"]
     assert shop.written == []
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_a_silent_bead_is_ended(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_what_git_does_not_see_is_no_change(tmp_path: Path) -> None:
         assert (shop.result["outcome"], shop.written) == ("NO_IMPROVEMENT", [])
         assert done.log.count("Implement changed nothing.") == 2 * len(FALLBACK_ORDER)
         assert done.log.count("The same failure again, word for word") == len(FALLBACK_ORDER)
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def _opened_by_files(shop: World) -> None:
@@ -224,7 +224,7 @@ def _opened_by_files(shop: World) -> None:
     assert mr.source_branch == "night-shift/a-test-more"
     bare = shop.project.bare_repository
     assert git(bare, "diff", "--name-status", shop.sha, mr.sha) == "M\ttest_shop.py\n"
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 LATE = sh("echo late >> test_shop.py; echo new > late.txt; rm shop.py")
@@ -250,4 +250,4 @@ def test_a_failed_mr_bead_loses_nothing(tmp_path: Path) -> None:
         assert "late" not in git(bare, "show", f"{mr.sha}:test_shop.py")
         seen = shop.agent.last("mr")
         assert (seen.git_status, seen.head) == (" M test_shop.py\n", shop.sha)
-        shop.assert_put_back()
+        shop.assert_restored()

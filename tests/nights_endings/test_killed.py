@@ -60,7 +60,7 @@ def test_the_command_is_killed(shop: World) -> None:
         assert shop.result["reason"].startswith("killed by SIGKILL, perhaps for lack of memory; ")
         beads = [each["bead"] for each in shop.result["beads"]]
         assert beads == [*GOOD][: len(beads)] and beads[-1] == bead
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_the_process_that_waits_is_killed(shop: World) -> None:
@@ -71,7 +71,7 @@ def test_the_process_that_waits_is_killed(shop: World) -> None:
     assert done.exit_status == -signal.SIGKILL
     wait_for(lambda: not processes_in(shop.folder), "the command to end")
     assert shop.result["error_code"] == "E_TERMINATED"
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_the_agent_is_killed(shop: World) -> None:
@@ -83,7 +83,7 @@ def test_the_agent_is_killed(shop: World) -> None:
     os.kill(int(agents[-1].split()[0]), signal.SIGKILL)
     done = ended(process)
     assert (done.exit_status, done.stderr) == (0, ""), done.log
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_signals_reach_the_command_once_or_twice(shop: World) -> None:
@@ -92,7 +92,7 @@ def test_signals_reach_the_command_once_or_twice(shop: World) -> None:
     process.terminate()
     assert ended(process).exit_status == 143
     assert shop.result["error_code"] == "E_TERMINATED"
-    shop.assert_put_back()
+    shop.assert_restored()
 
     argv = [sys.executable, "-m", "gitlab_nightshift", "run"]
     reached = hanging(shop, plays(GOOD, {"analyze": [MESS, hang()]}))
@@ -103,4 +103,4 @@ def test_signals_reach_the_command_once_or_twice(shop: World) -> None:
         os.killpg(group.pid, signal.SIGTERM)
         assert group.wait(300) == 143
     assert shop.result["error_code"] == "E_TERMINATED"
-    shop.assert_put_back()
+    shop.assert_restored()

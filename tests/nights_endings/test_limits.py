@@ -62,7 +62,7 @@ def test_the_budget_ends_the_night_before_the_next_bead(tmp_path: Path) -> None:
         assert result["total_cost_usd"] == pytest.approx(1.0)
         assert result["summary"].splitlines()[1].startswith("tests: analysis failed: crashed: ")
         assert shop.written == []
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_tokens_are_watched_while_a_bead_runs(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_tokens_are_watched_while_a_bead_runs(tmp_path: Path) -> None:
         assert shop.result["reason"] == "budget of 2000 tokens reached"
         assert [bead["status"] for bead in shop.result["beads"]] == ["ok", "budget"]
         assert shop.result["total_tokens"] == 2600 - 2 * 4
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_a_bead_has_a_deadline_where_one_is_set(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_bead_has_a_deadline_where_one_is_set(tmp_path: Path) -> None:
         assert shop.result["reason"].startswith("0 of 5 categories analysed, 5 failed: tests (time")
         assert [bead["status"] for bead in shop.result["beads"]] == ["timeout"] * 5
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 LATER = """
@@ -113,7 +113,7 @@ def test_the_runs_deadline_fails_the_run(tmp_path: Path) -> None:
         assert [bead["status"] for bead in result["beads"]] == ["ok", "timeout"]
         assert done.last_line.startswith("✘ FAILED · E_TIMEOUT · the run's deadline is reached")
         assert shop.written == []
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_the_seconds_of_a_run_come_from_its_job() -> None:
@@ -143,7 +143,7 @@ def test_a_deadline_during_verify_commands_is_the_runs(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, config=config) as shop:
         done = shop.nightshift("run", NIGHTSHIFT_RUN_TIMEOUT="1")
         assert (done.exit_status, shop.result["error_code"]) == (6, "E_TIMEOUT")
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 GARBAGE = (
@@ -213,7 +213,7 @@ def test_too_much_output_a_daemon_and_hostile_texts(tmp_path: Path) -> None:
         assert done.stdout.count("\x1b[0Ksection_start") == done.stdout.count("\x1b[0Ksection_end")
         assert all(isinstance(text.decode(), str) for text in products.values())
         assert "<script>" not in products["report.html"].decode()
-        shop.assert_put_back()
+        shop.assert_restored()
         assert processes_in(tmp_path) == []
 
 

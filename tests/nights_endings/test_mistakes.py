@@ -158,4 +158,4 @@ def test_an_output_folder_a_target_branch_and_a_protected_branch(tmp_path: Path)
         names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
         assert names == "test_shop.py\n"
         shutil.rmtree(shop.checkout / "night")
-        shop.assert_put_back()
+        shop.assert_restored()

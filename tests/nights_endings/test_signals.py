@@ -36,7 +36,7 @@ def tidied_up(shop: World, done: Done, status: int = 143) -> None:
     assert code in done.last_line
     assert shop.bundle["base_sha"] == shop.sha
     assert {"report.html", "junit.xml", "nightshift.env", "events.jsonl"} <= set(shop.products())
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def faulty(shop: World, method: str, path: str) -> Callable[[], bool]:
@@ -201,4 +201,4 @@ def test_a_kill_while_publishing_loses_nothing(tmp_path: Path) -> None:
         assert len(shop.agent.seen) == beads
         assert list((tmp_path / "tmp").iterdir()) == [elsewhere]
         shutil.rmtree(elsewhere)
-        shop.assert_put_back()
+        shop.assert_restored()

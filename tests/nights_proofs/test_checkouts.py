@@ -53,7 +53,7 @@ def test_a_history_that_is_too_short_is_fetched_or_told(tmp_path: Path) -> None:
         assert shop.product("plan.json")["recent_files"] == ["notes.txt"]
         shop.gitlab.fail_next("GET", "/info/refs", 500, "gone", times=9)
         assert told in shop.nightshift("plan").log
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_names_of_every_kind_in_a_checkout_of_depth_one(tmp_path: Path) -> None:
@@ -84,4 +84,4 @@ def test_names_of_every_kind_in_a_checkout_of_depth_one(tmp_path: Path) -> None:
         for name in names:
             assert git(bare, "show", f"{mr.sha}:{name}") == "old\nmore\n"
         assert "`byte\\xff.txt`" in (mr.description or "")
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -85,7 +85,7 @@ def assert_kept_and_told(kept: World) -> None:
     assert [gate["decision"] for gate in kept.bundle["proposal"]["gates"]] == ["require_approval"]
     events = (kept.checkout / "nightshift/events.jsonl").read_text()
     assert '"event": "gate_required"' in events
-    kept.assert_put_back()
+    kept.assert_restored()
 
 
 def refuse(shop: World) -> None:

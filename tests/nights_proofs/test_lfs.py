@@ -49,7 +49,7 @@ def test_a_night_beside_lfs(tmp_path: Path, state: Callable[[World], None]) -> N
         bare = shop.project.bare_repository
         assert git(bare, "rev-parse", f"{mr.sha}^{{tree}}") == expected
         assert git(bare, "show", f"{mr.sha}:logo.png") == POINTER
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def added(shop: World, twin: Path) -> str:

@@ -65,7 +65,7 @@ def test_a_category_that_fails_gives_way_to_the_next(tmp_path: Path) -> None:
         assert "NIGHT_CATEGORY=refactoring (fallback from tests)\n" in env
         assert "Category: tests\n" in shop.agent.seen[0].prompt
         assert "Category: refactoring\n" in shop.agent.last("analyze").prompt
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_all_five_exhausted(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_all_five_exhausted(tmp_path: Path) -> None:
         assert not (shop.checkout / "nightshift" / "published.json").exists()
         assert shop.bundle["outcome"] == "NO_IMPROVEMENT"
         assert "○ NO_IMPROVEMENT · All categories exhausted." in done.last_line
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> Non
         assert "- `test -e build/ok`: exit 1, " in body
         assert said in body
         assert git(shop.project.bare_repository, "show", f"{mr.sha}:made.md") == "1\n"
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_verify_gets_the_evidence_and_its_doubts_stand_in_the_merge_request(
@@ -199,7 +199,7 @@ def test_a_retry_remembers_failures_patch_and_refused_commands(tmp_path: Path) -
         file = third.prompt.partition("(nothing here: there is none): ")[2].partition("\n")[0]
         assert file.endswith("/handoff/last.patch")
         assert "docs: verify failed after retries: `make test` failed" in shop.result["summary"]
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def _commands_of(shop: World) -> list[Any]:

@@ -47,4 +47,4 @@ def test_each_breach_is_told_to_the_next_attempt(tmp_path: Path) -> None:
         [mr] = shop.merge_requests
         changed = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
         assert changed == "test_shop.py\n"
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -229,4 +229,4 @@ def test_cheats_get_nothing_and_an_honest_change_is_to_be_believed(
             killed, tried = counts.split(" of ")
             assert int(killed) * 2 >= int(tried), body
         assert "Please look at:" not in body, body
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -112,7 +112,7 @@ def test_a_hostile_agent_gets_nothing(open_folder: Path, tier: str) -> None:
         assert IN_GIT not in str(found)
         assert not (shop.checkout.parent / "planted").exists()
         assert not (shop.checkout / "alive").exists(), "what it left behind is ended"
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 @pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="needs to write in /opt")
@@ -124,7 +124,7 @@ def test_a_job_whose_home_checkout_and_files_are_below_opt(tier: str) -> None:
         opened = [name for name, text in found.items() if text.startswith("open")]
         assert set(opened) <= {"daemon", "ancestors", str(shop.checkout / ".git/config")}
         assert not any(secret in str(found) for secret in (*SECRETS, IN_GIT))
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_without_a_boundary_and_a_gate_it_gets_all_of_it(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_night_killed_within_a_bead_is_undone_by_the_next(open_folder: Path) -
 
         assert done.exit_status == 0, done.log + done.stderr
         assert owners(shop.checkout) == before
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 @NEEDS_ROOT
@@ -180,7 +180,7 @@ def test_a_checkout_that_cannot_change_its_owner_leaves_landlock(open_folder: Pa
         assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
         assert why in done.log
         assert shop.result["isolation"].startswith("landlock (")
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 @NEEDS_ROOT
@@ -197,7 +197,7 @@ def test_where_the_kernel_has_no_landlock_the_user_alone_keeps_the_secrets(
         opened = {name for name, text in found.items() if text.startswith("open")}
         assert opened <= {"daemon", "ancestors"}
         assert not any(secret in str(found) for secret in SECRETS)
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 @NEEDS_ROOT

@@ -319,7 +319,7 @@ def test_builds(tier: str, folder: Path) -> None:
         assert ("a jar" in said(shop)) == bool(own)
         assert "a secret" not in said(shop)
         assert not (cache / "new").exists()
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def furnish(home: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_guarantee_that_is_only_partly_held_stops_the_night_unless_it_is_accep
         assert chosen["hosts"] == ["registry.example:443"]
         assert chosen["places"] == [str(shop.folder / "scripted/claude")]
         assert shop.products() == before, "an earlier night's results stay as they are"
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_in_a_job_whose_pythonpath_leads_into_the_checkout_our_own_code_was_tried(

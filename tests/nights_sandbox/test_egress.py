@@ -66,7 +66,7 @@ def reached(
         **env,
     )
     assert (done.exit_status, done.stderr) == (5, ""), done.log
-    shop.assert_put_back()
+    shop.assert_restored()
     return told(shop, "logs/01-analyze-docs-1.out"), told(shop, "logs/baseline-1.out")
 
 

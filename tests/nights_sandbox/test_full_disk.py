@@ -88,7 +88,7 @@ def test_a_night_goes_on_after_every_disk_was_full(tmp_path: Path) -> None:
         assert shop.result["outcome"] == "MR_CREATED"
         assert len(shop.merge_requests) == 1
         assert done.last_line.startswith("⚠ MR_CREATED")
-        shop.assert_put_back()
+        shop.assert_restored()
         assert list(Path(tmp).iterdir()) == []
 
 
@@ -100,7 +100,7 @@ def test_a_disk_that_is_full_in_every_bead_is_told_as_that(tmp_path: Path) -> No
         assert (shop.result["outcome"], shop.result["error_code"]) == ("FAILED", "E_CONFIG")
         assert shop.result["reason"].startswith("in every bead (5) the disk of ")
         assert "Traceback" not in done.stdout + done.stderr
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_a_disk_that_is_full_before_the_night_is_one_line(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_disk_that_is_full_before_the_night_is_one_line(tmp_path: Path) -> Non
             assert "Traceback" not in done.stdout + done.stderr
             assert shop.agent.seen == []
             filling.unlink()
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 IN_A_TIER = (
@@ -146,5 +146,5 @@ def test_what_fills_a_disk_from_a_sandbox_is_removed(tier: str, open_folder: Pat
         assert statuses == ["disk_full", "disk_full"]
         assert "was full" in shop.result["reason"]
         assert shop.result["isolation"].startswith(tier)
-        shop.assert_put_back()
+        shop.assert_restored()
         assert list(tmp.iterdir()) == []

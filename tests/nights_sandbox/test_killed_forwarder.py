@@ -54,4 +54,4 @@ def test_the_forwarder_is_killed() -> None:
         assert (failed["bead"], failed["attempt"], failed["status"]) == ("implement", 1, "crashed")
         assert "API Error: Connection re" in failed["error"]
         assert processes_in(folder) == []
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -45,4 +45,4 @@ def test_the_monitor_is_killed() -> None:
         assert (failed["bead"], failed["attempt"], failed["status"]) == ("implement", 1, "crashed")
         assert failed["error"] == "the CLI ended with SIGKILL (perhaps memory ran out)"
         assert processes_in(folder) == []
-        shop.assert_put_back()
+        shop.assert_restored()

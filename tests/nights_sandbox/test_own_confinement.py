@@ -65,7 +65,7 @@ def test_a_night_is_confined(
     assert row["attempts"] > 10
     assert (row["state"], row["how"][: len(way)]) == ("held", way)
     assert TOKEN not in str(shop.products())
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_the_doctor_tries_the_same(shop: World, python: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_doctor_tries_the_same(shop: World, python: Path) -> None:
     [line] = [line for line in done.log.splitlines() if line.startswith(CONFINED.title)]
     assert line.split() == [*CONFINED.title.split(), "held:", "namespaces"]
     assert done.exit_status == 0
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def hanging(shop: World) -> Any:
@@ -94,7 +94,7 @@ def test_a_signal_reaches_work_in_its_namespaces(shop: World) -> None:
     done = ended(night)
     assert shop.result["error_code"] == "E_TERMINATED", done.log
     assert "stopped by a signal" in done.log
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_work_that_is_killed_leaves_nothing(shop: World) -> None:
@@ -103,4 +103,4 @@ def test_work_that_is_killed_leaves_nothing(shop: World) -> None:
     [command] = Path(f"/proc/{night.pid}/task/{night.pid}/children").read_text().split()
     os.kill(int(command), signal.SIGKILL)
     ended(night)
-    shop.assert_put_back()
+    shop.assert_restored()

@@ -125,7 +125,7 @@ def test_a_night_as_a_plain_user(open_folder: Path, python: Path) -> None:
         assert shop.agent.names == [f"{bead}-tests-1" for bead in GOOD]
         assert {path.stat().st_uid for path in shop.checkout.rglob("*")} == {PLAIN}
         assert places_of(SECRETS, shop.agent.texts) == []
-        shop.assert_put_back()
+        shop.assert_restored()
         assert set(found_in(open_folder)) == {"False"}
         as_plain_user([python, "-c", f"import os; os.system({shown!r})"], shop.env)
         assert "True" in found_in(open_folder)
@@ -175,7 +175,7 @@ def test_a_night_in_a_tree_of_root_that_everybody_may_write(
         assert "test_shop.py" in warning
         assert shop.agent.seen[0].git_status == "", "no dubious ownership"
         assert shop.bundle["proposal"]["notes"] == [], "nobody is said to have done that"
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_publish_in_a_folder_that_a_runner_has_unpacked(open_folder: Path, python: Path) -> None:
@@ -218,4 +218,4 @@ def test_a_tier_of_a_plain_user_in_that_tree(open_folder: Path, python: Path, ti
         assert shop.result["outcome"] == "MR_CREATED", done.log
         assert shop.result["isolation"].startswith(f"{tier} (")
         assert "owner or times" in done.log
-        shop.assert_put_back()
+        shop.assert_restored()

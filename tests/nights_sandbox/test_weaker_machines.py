@@ -85,7 +85,7 @@ def test_where_no_sandbox_starts_within_another_work_keeps_its_files(shop: World
     assert "isolation: namespaces" in done.log
     row = read_row(shop, CONFINED)
     assert (row["state"], "scopes: " in row["how"]) == ("partial", True)
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_where_landlock_is_older_agents_get_a_tier_that_mounts_nothing(shop: World) -> None:
@@ -97,7 +97,7 @@ def test_where_landlock_is_older_agents_get_a_tier_that_mounts_nothing(shop: Wor
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
     assert shop.result["isolation"].split()[0] == "uid"
     assert "landlock" in read_row(shop, CONFINED)["how"]
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_where_nothing_confines_it_the_night_does_not_begin(shop: World) -> None:
@@ -111,4 +111,4 @@ def test_where_nothing_confines_it_the_night_does_not_begin(shop: World) -> None
     assert why in shop.result["reason"]
     assert "accept it with accept_partial: [" in shop.result["reason"]
     assert shop.result["beads"] == []
-    shop.assert_put_back()
+    shop.assert_restored()

@@ -49,4 +49,4 @@ def test_an_agent_cannot_exchange_what_publish_trusts(tmp_path: Path) -> None:
         given = shop.agent.last("implement").env
         assert given["SSL_CERT_FILE"] == "build/ca.pem"
         assert "REQUESTS_CA_BUNDLE" not in given
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -59,7 +59,7 @@ def test_the_newest_try_of_this_pipelines_job_is_published(shop: World) -> None:
     assert [bead["logs"] for bead in shop.result["beads"]] == [[]] * 4
     assert {"bundle/bundle.json", "bundle/change.patch"} <= set(shop.products())
     assert not any(name.startswith("logs/") for name in shop.products())
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_artifacts_that_cannot_be_published(shop: World) -> None:

@@ -23,7 +23,7 @@ def rehearsed(shop: World, **env: str) -> Done:
     assert shop.written == []
     assert shop.result["beads"] == []
     assert (shop.result["total_cost_usd"], shop.merge_requests) == (0, [])
-    shop.assert_put_back()
+    shop.assert_restored()
     return done
 
 

@@ -82,10 +82,10 @@ def test_a_replay_gives_the_same_change(tmp_path: Path) -> None:
         assert shop.result["total_cost_usd"] == pytest.approx(0.25 + 6 * 0.01)
         assert shop.result["total_tokens"] == 1234 + 6 * 100
         assert len(shop.merge_requests) == 1
-        shop.assert_put_back()
+        shop.assert_restored()
 
         other = {**replay, "NIGHTSHIFT_REPLAY_DIR": str(tmp_path), "CI_PIPELINE_ID": "4712"}
         none = shop.nightshift("run", **other)
         assert none.exit_status == 2
         assert "no recorded night" in none.last_line
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -50,7 +50,7 @@ def test_a_merge_request_of_this_run_ends_it(shop: World) -> None:
         assert shop.result["reason"].startswith(f"published before: merge request !{mr.iid} ")
     assert len(shop.agent.seen) == beads
     assert len(shop.merge_requests) == 1
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_a_saved_change_is_published(shop: World) -> None:
@@ -68,7 +68,7 @@ def test_a_saved_change_is_published(shop: World) -> None:
     assert (shop.result["outcome"], shop.result["mr_url"]) == ("MR_CREATED", mr.web_url)
     assert (shop.result["total_cost_usd"], len(shop.agent.seen)) == (spent, beads)
     assert len(shop.result["beads"]) == 4
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def test_a_dry_run_stays_one(shop: World) -> None:

@@ -55,7 +55,7 @@ def test_three_jobs(tmp_path: Path) -> None:
         assert work.last_line.startswith("✔ MR_READY · ")
         assert len(shop.gitlab.requests) == asked
         assert "plan.json" in shop.products()
-        shop.assert_put_back()
+        shop.assert_restored()
         handed_on(shop, "work")
 
         shop.env |= kept
@@ -68,7 +68,7 @@ def test_three_jobs(tmp_path: Path) -> None:
         assert [bead["status"] for bead in shop.result["beads"]] == ["ok"] * 4
         assert {"bundle/bundle.json", "published.json", "plan.json"} <= set(shop.products())
         opened_once(shop)
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_one_bundle_is_published_once(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_one_bundle_is_published_once(tmp_path: Path) -> None:
         assert DRAFT["title"] in done.log
         assert shop.written == []
         assert not [r for r in shop.gitlab.requests if r.path.startswith("/api/")]
-        shop.assert_put_back()
+        shop.assert_restored()
         assert_what_is_refused(shop)
         assert_a_failed_publish_goes_on(shop)
         assert_published_once(shop)
@@ -151,7 +151,7 @@ def assert_a_failed_publish_goes_on(shop: World) -> None:
     assert "branch night-shift/test-discount is pushed" in done.last_line
     assert "Go on with: nightshift publish nightshift/bundle" in done.last_line
     assert shop.merge_requests == []
-    shop.assert_put_back()
+    shop.assert_restored()
 
     for method_path in (("POST", "/merge_requests$"), ("GET", "/branches/main$")):
         shop.gitlab.fail_next(*method_path, 502, "<html><title>502</title></html>", times=1)

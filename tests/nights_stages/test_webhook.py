@@ -74,7 +74,7 @@ def declined(shop: World, done: Done, on: Any, why: str) -> None:
     assert answer.startswith("The night shift does not take this up: ")
     assert why in answer
     assert [path.rpartition("/")[2] for _, path in shop.written] == ["notes"]
-    shop.assert_put_back()
+    shop.assert_restored()
 
 
 def heard(

@@ -260,7 +260,7 @@ def test_it_is_what_git_makes_of_it(furnished: Box, tmp_path: Path) -> None:
                         entries(furnished.root),
                         checked_out(twin, captured, tmp_path / "beside/fresh"),
                     ),
-                    "not put back": (checkout.put_back(), ()),
+                    "not put back": (checkout.restore(), ()),
                 }
                 failures += [
                     (names, what, *both) for what, both in found.items() if both[0] != both[1]
@@ -456,7 +456,7 @@ def test_what_cannot_be_published_is_refused_by_name(
             nothing = CapturedChange("", (), b"", captured.refusals)
             if not told or captured != nothing or captured.empty or "s3cret" in str(captured):
                 failures.append((name, captured))
-            checkout.put_back()
+            checkout.restore()
             if {**listing(furnished.root), b"": before[b""]} != before:
                 failures.append((name, "not put back"))
         assert checkout.capture().empty
@@ -549,7 +549,7 @@ def test_lay_follows_no_link_and_takes_the_place_of_files(furnished: Box) -> Non
         assert (furnished.root / "build/file").read_text() == "x"
         assert (furnished.root / "data/file").read_text() == "x"
         assert not any(outside.iterdir())
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert (furnished.root / "build").readlink() == outside
     assert (furnished.root / "data").read_text() == "an untracked file"
 

@@ -13,8 +13,8 @@ import pytest
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.repository import checkout as checkout_module
+from gitlab_nightshift.repository import checkout_restore, prepared_checkout, saved_state
 from gitlab_nightshift.repository import git as git_module
-from gitlab_nightshift.repository import put_back, saved_state, taken_checkout
 from gitlab_nightshift.repository.git_mask import unmask_git
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.system import process
@@ -155,7 +155,7 @@ def test_where_git_is_no_folder(box: Box, tmp_path: Path, kind: str) -> None:
         (outer / "src/app.py").unlink()
         captured = checkout.capture()
         assert [file.path for file in captured.files] == ["README.md", "src/app.py"]
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
         shutil.rmtree(outer / ".git")
     assert listing(outer, git_too=True) == before
     assert git(outer, "status", "--porcelain") == ""
@@ -173,7 +173,7 @@ def test_relative_alternates_stay_reachable(box: Box, tmp_path: Path) -> None:
         assert git(box.root, "log", "--oneline")
         write(box.root, "README.md", "agent\n")
         assert checkout.capture().files
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
 
 
 def test_the_next_agent_finds_it_as_the_first_did(box: Box) -> None:
@@ -183,7 +183,7 @@ def test_the_next_agent_finds_it_as_the_first_did(box: Box) -> None:
         commit(box.root)
         git(box.root, "config", "core.fsmonitor", "/bin/evil")
         write(box.root, ".git/hooks/pre-commit", "evil", 0o755)
-        checkout.put_back()
+        checkout.restore()
         assert git(box.root, "status", "--porcelain") == ""
         assert {**timeless(box.root), b".git/index": 0} == {**first, b".git/index": 0}
         write(box.root, "README.md", "agent\n")
@@ -254,7 +254,7 @@ def test_nothing_that_was_planted_runs_on_our_side(box: Box, tmp_path: Path) -> 
         captured = checkout.capture()
         assert {file.path for file in captured.files} == {".gitattributes", "README.md", "attr"}
         checkout.apply_change(captured)
-        checkout.put_back()
+        checkout.restore()
     assert not canary.exists()
 
 
@@ -272,7 +272,7 @@ def test_no_git_ever_runs_in_the_agents_tree(box: Box, monkeypatch: pytest.Monke
         write(box.root, "README.md", "agent\n")
         gone(box.root, "src/app.py")
         checkout.apply_change(checkout.capture())
-        checkout.put_back()
+        checkout.restore()
     assert len(calls) > 8
     for cwd, env in calls:
         for place in (cwd, Path(env["GIT_DIR"]), Path(env.get("GIT_WORK_TREE", env["GIT_DIR"]))):
@@ -324,7 +324,7 @@ def test_the_real_git_is_never_removed_with_what_is_beside(
 
     before = listing(box.root, git_too=True)
     with monkeypatch.context() as patch, box.open():
-        patch.setattr(put_back, "unmask_git", fails)
+        patch.setattr(checkout_restore, "unmask_git", fails)
     [told] = box.warnings
     assert told.startswith(f"the real .git is still in {box.root}.nightshift: ") and "busy" in told
     assert (box.root.parent / "shop.nightshift/git/HEAD").exists()
@@ -340,7 +340,7 @@ def test_an_error_on_the_way_in_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     before = listing(box.root, git_too=True)
-    module = taken_checkout if step in ("save", "write_saved") else checkout_module
+    module = prepared_checkout if step in ("save", "write_saved") else checkout_module
     monkeypatch.setattr(module, step, fails)
     with pytest.raises((OSError, NightshiftError), match="No space left"), box.open():
         pass
@@ -355,7 +355,7 @@ def test_signals_wait_for_the_tidying(box: Box, monkeypatch: pytest.MonkeyPatch)
         time.sleep(0.05)
         unmask_git(state)
 
-    monkeypatch.setattr(put_back, "unmask_git", uncover_slowly)
+    monkeypatch.setattr(checkout_restore, "unmask_git", uncover_slowly)
     with pytest.raises(Interruption), enable_cancellation(), box.open():
         write(box.root, "README.md", "agent\n")
     assert listing(box.root, git_too=True) == before and not box.beside
@@ -385,12 +385,12 @@ def night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "rename", rename)
         if when == "saving":
-            patch.setattr(taken_checkout, "write_saved", die)
+            patch.setattr(prepared_checkout, "write_saved", die)
         if when == "releasing":
             patch.setattr(checkout_module, "release", die)
         with box.open() as checkout:
             if when == "renewing":
-                checkout.put_back()
+                checkout.restore()
             if when == "covered":
                 write(box.root, "README.md", "agent\n")
                 write(box.root, "untracked", "agent\n")

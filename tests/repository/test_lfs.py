@@ -99,7 +99,7 @@ def test_an_honest_change_beside_lfs_is_what_git_add_makes_of_it(
         changed = listing(box.root)
         assert checkout.apply_change(captured) == ()
         assert bytes_of(box.root) == {path: row[2] for path, row in changed.items()}
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert listing(box.root) == before
 
 
@@ -117,5 +117,5 @@ def test_a_change_of_an_lfs_file_is_refused_by_name(lfs: tuple[Box, Path], name:
         edit(box.root)
         (refusal,) = checkout.capture().refusals
         assert str(refusal) == f"{path}: Git LFS keeps its content, which is not uploaded from here"
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert listing(box.root) == before

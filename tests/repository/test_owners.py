@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from gitlab_nightshift.repository import checkout as checkout_module
-from gitlab_nightshift.repository import put_back
+from gitlab_nightshift.repository import checkout_restore
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier as uid
@@ -117,7 +117,7 @@ def test_the_user_works_as_in_its_own_and_all_comes_back(box: Box, user: Sandbox
         said = as_user(user, "/bin/sh", "-c", script, cwd=box.root)
         assert len(said.splitlines()) == 2, said
         assert not checkout.capture().empty
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
         assert {uid for uid, _, _ in owners(box.root).values()} - {0} == {user.uid}
         again = as_user(user, "/bin/sh", "-c", "echo x >> src/lib/util.py", cwd=box.root)
         assert again == ""
@@ -156,7 +156,7 @@ def test_the_user_cannot_reach_the_real_repository(box: Box, user: SandboxUser) 
         as_user(user, "/bin/sh", "-c", script, cwd=box.root)
         script = "rm -rf .git; mkdir .git; echo planted > .git/config"
         as_user(user, "/bin/sh", "-c", script, cwd=box.root)
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
         assert "first" in as_user(user, "git", "log", "--oneline", cwd=box.root)
     git(box.root, "fsck", "--full")
     assert git(box.root, "status", "--porcelain") == ""
@@ -182,7 +182,7 @@ def test_a_hard_link_to_a_file_outside_leaves_that_alone(box: Box, user: Sandbox
         os.link(victim, box.root / "README.md")
         shutil.rmtree(box.root / "src")
         os.link(victim, box.root / "src")
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
         os.link(victim, box.root / "planted")
     assert (victim.stat().st_uid, victim.stat().st_mode, victim.read_text()) == before
     assert git(box.root, "status", "--porcelain") == ""
@@ -246,7 +246,7 @@ def night(box: Box, when: str) -> None:
         if when == "saving":
             patch.setattr(checkout_module, "write_saved", die)
         if when == "uncovered":
-            patch.setattr(put_back, "settle", die)
+            patch.setattr(checkout_restore, "settle", die)
         with given(box, user):
             script = "echo x > README.md; echo x > new; rm src/app.py build/theirs build/link; "
             script += "mkdir /dev/shm/nightshift-test-$$; " * (when == "working")

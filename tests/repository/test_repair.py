@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.repository import put_back, taken_checkout, throwaway_git
+from gitlab_nightshift.repository import checkout_restore, prepared_checkout, throwaway_git
 from gitlab_nightshift.sandbox import uid_tier
 from tests.repository.conftest import Box, new_repository
 from tests.repository.test_git_mask import commit_often, die, night
@@ -67,13 +67,13 @@ def killed(box: Box, when: str) -> None:
         return
     with pytest.MonkeyPatch.context() as patch:
         if when.endswith("saving"):
-            patch.setattr(taken_checkout, "write_saved", die)
+            patch.setattr(prepared_checkout, "write_saved", die)
         with box.open(mounting=True):
             write(box.root, "README.md", "agent\n")
             write(box.root, "new", "agent")
             if when.endswith("working"):
                 die()
-            patch.setattr(put_back, "settle", die)
+            patch.setattr(checkout_restore, "settle", die)
 
 
 def assert_fetched(box: Box, sha: str) -> None:

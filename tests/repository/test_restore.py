@@ -136,7 +136,7 @@ def test_put_back_is_exact(box: Box) -> None:
         before = {**listing(box.root), **top}
         for name, edit in EDITS.items():
             edit(box.root)
-            if (told := checkout.put_back()) or {**listing(box.root), **top} != before:
+            if (told := checkout.restore()) or {**listing(box.root), **top} != before:
                 failures.append((name, told))
             if name == "link for folder":
                 outside = box.root.parent / "outside"
@@ -183,8 +183,8 @@ def test_large_ignored_folders_are_watched(box: Box, monkeypatch: pytest.MonkeyP
         (box.root / "node_modules/b.js").unlink()
         write(box.root, "node_modules/new.js", "agent")
         named = ("node_modules/a.js", "node_modules/b.js")
-        assert checkout.put_back() == named
-        assert checkout.put_back() == named, "it is told again each time"
+        assert checkout.restore() == named
+        assert checkout.restore() == named, "it is told again each time"
         after = listing(box.root)
         assert after.keys() == before.keys() - {b"node_modules/b.js"}
         assert after[b"build/small.o"] == before[b"build/small.o"]
@@ -206,7 +206,7 @@ def test_many_untracked_files_are_watched(box: Box, monkeypatch: pytest.MonkeyPa
         (box.root / "vendor/b.js").unlink()
         write(box.root, "vendor/new.js", "agent")
         assert checkout.capture().build_summary().files == ("vendor/new.js",)
-        assert checkout.put_back() == ("vendor/a.js", "vendor/b.js")
+        assert checkout.restore() == ("vendor/a.js", "vendor/b.js")
         after = listing(box.root)
         assert after.keys() == before.keys() - {b"vendor/b.js"}
         changed = {path for path in before if path and after.get(path) != before[path]}
@@ -226,8 +226,8 @@ def test_tracked_files_have_a_limit_of_their_own(box: Box, monkeypatch: pytest.M
     with box.open() as checkout:
         for path in ("small.txt", "large.txt", "README.md"):
             write(box.root, path, "agent\r\n")
-        assert checkout.put_back() == ("large.txt",)
-        assert checkout.put_back() == ("large.txt",)
+        assert checkout.restore() == ("large.txt",)
+        assert checkout.restore() == ("large.txt",)
         after = listing(box.root)
         assert {path for path in before if path and after[path] != before[path]} == {b"large.txt"}
         assert checkout.capture().build_summary().files == ("large.txt",)
@@ -241,7 +241,7 @@ def test_copies_leave_most_of_the_disk_free(box: Box, monkeypatch: pytest.Monkey
     with box.open() as checkout:
         for path in ("a", "b", "build/a", "build/b"):
             write(box.root, path, "agent")
-        assert checkout.put_back() == ("b", "build/a", "build/b")
+        assert checkout.restore() == ("b", "build/a", "build/b")
 
 
 def test_a_full_disk_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,11 +266,11 @@ def test_what_trusted_commands_do_to_watched_files_stays(
     with box.open() as checkout:
         write(box.root, "node_modules/a.js", "baseline")
         (box.root / "node_modules/b.js").unlink()
-        assert checkout.put_back(keep_watched=True) == ()
-        assert checkout.put_back() == ()
+        assert checkout.restore(keep_watched=True) == ()
+        assert checkout.restore() == ()
         assert (box.root / "node_modules/a.js").read_text() == "baseline"
         write(box.root, "node_modules/a.js", "agent")
-        assert checkout.put_back() == ("node_modules/a.js",)
+        assert checkout.restore() == ("node_modules/a.js",)
 
 
 def test_a_damaged_object_is_never_written(box: Box) -> None:
@@ -280,7 +280,7 @@ def test_a_damaged_object_is_never_written(box: Box) -> None:
         stored.chmod(0o644)
         stored.write_bytes(stored.read_bytes()[:-4] + b"\0\0\0\0")
         write(box.root, "README.md", "agent")
-        assert checkout.put_back() == ("README.md",)
+        assert checkout.restore() == ("README.md",)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_converted_files_come_back_byte_for_byte(box: Box, attributes: str) -> N
     with box.open() as checkout:
         for path in ("a.txt", "README.md"):
             write(box.root, path, "agent")
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert listing(box.root) == before
 
 
@@ -321,7 +321,7 @@ def test_files_behind_a_filter_of_the_machine_come_back(box: Box, tmp_path: Path
         write(box.root, "large.up", "agent\n")
         (refusal,) = checkout.capture().refusals
         assert str(refusal) == "large.up: it needs the filter up"
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert listing(box.root) == before
 
 
@@ -334,7 +334,7 @@ def test_files_that_git_status_hides_come_back(box: Box) -> None:
     with box.open() as checkout:
         write(box.root, "README.md", "agent\n")
         (box.root / "src/app.py").unlink()
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert listing(box.root) == before
 
 
@@ -346,7 +346,7 @@ def test_nested_repositories_are_like_ignored_files(box: Box) -> None:
         write(box.root, "nested/.git/config", "agent")
         write(box.root, "nested/new", "agent")
         assert checkout.capture().empty
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert listing(box.root) == before
 
 
@@ -427,7 +427,7 @@ def test_any_edit_is_undone(
                 for during in rounds:
                     for action in during:
                         _act(box.root, action)
-                    assert checkout.put_back() == ()
+                    assert checkout.restore() == ()
                     assert {**listing(box.root), b"": 0} == {**start, b"": 0}
                 assert checkout.capture().empty
                 for action in last:
@@ -450,5 +450,5 @@ def test_files_without_number_are_removed_without_a_list_of_them(
                 write(box.root, f"{folder}folder-{number}/file")
         link(box.root, "src/link", "/nowhere")
         gone(box.root, "README.md")
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
     assert listing(box.root) == before

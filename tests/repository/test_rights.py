@@ -159,7 +159,7 @@ def night(box: Box, *, mounting: bool) -> None:
             assert (box.root / "README.md").read_text().endswith("in place\n")
             assert not (box.root / "src/app.py").exists()
             assert (box.root / "build/cache").read_text() == "by before_script"
-            assert checkout.put_back() == ()
+            assert checkout.restore() == ()
             assert checkout.capture().empty, "nothing that was put back is taken for a change"
         mess(box.root)
     (box.private / "warnings").write_text("\n".join(box.warnings))

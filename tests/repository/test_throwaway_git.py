@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.repository import put_back, taken_checkout
+from gitlab_nightshift.repository import checkout_restore, prepared_checkout
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.probes import ProbeTargets
@@ -69,7 +69,7 @@ def test_git_works_inside_and_the_real_one_stays(
             if path.startswith(b".git/") and path != b".git/"
         } | {b"": before[b".git/"]}
         assert [file.path for file in checkout.capture().files] == ["README.md"]
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
         again = inside(checkout, line="git status --porcelain; git log --oneline; ls .git/hooks")
         assert len(again.stdout.splitlines()) == 1, "a throw-away as the first one had it"
         gone_too = inside(checkout, line="rm -rf .git; mv .git x; echo bad > README.md; ls .git")
@@ -122,14 +122,14 @@ def killed(box: Box, when: str) -> None:
     """A night of which the tree is changed, killed there; in a process of its own."""
     with pytest.MonkeyPatch.context() as patch:
         if when == "saving":
-            patch.setattr(taken_checkout, "write_saved", die)
+            patch.setattr(prepared_checkout, "write_saved", die)
         with box.open(mounting=True):
             write(box.root, "README.md", "agent\n")
             write(box.root, "new", "agent")
             gone(box.root, "src/app.py")
             if when == "working":
                 die()
-            patch.setattr(put_back, "settle", die)
+            patch.setattr(checkout_restore, "settle", die)
 
 
 def test_the_next_start_puts_the_tree_of_a_killed_night_back(box: Box) -> None:

@@ -46,7 +46,7 @@ def test_forged_events_records_logs_and_usage(tmp_path: Path) -> None:
         assert done.last_line.startswith("✔ MR_CREATED · http://127.0.0.1:")
         assert "$0.25" in done.last_line
         assert list(victim.iterdir()) == [victim / "kept"]
-        shop.assert_put_back()
+        shop.assert_restored()
         events = [json.loads(line) for line in shop.products()["events.jsonl"].splitlines()]
         names = [event["event"] for event in events]
         assert (names.count("run_started"), names.count("run_ended")) == (1, 1)
@@ -70,7 +70,7 @@ def test_a_secret_in_the_patch_stays_here(tmp_path: Path) -> None:
         assert "bundle/change.patch" not in shop.products()
         assert places_of(SECRETS, {**shop.products(), "log": done.stdout}) == []
         assert shop.merge_requests == []
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_a_bundle_of_another_run(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_bundle_of_another_run(tmp_path: Path) -> None:
             assert result["reason"] == f"work gave a bundle that cannot be its own: {name}"
             assert (result["run_id"], result["total_cost_usd"]) == ("4711", PAID)
             assert shop.merge_requests == []
-            shop.assert_put_back()
+            shop.assert_restored()
 
 
 def test_a_budget_of_a_thousand_dollars(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_message_that_breaks_the_rules_cuts_work_off(tmp_path: Path) -> None:
         assert "work: it is not listened to any more: " in done.log
         assert result["total_cost_usd"] == PAID
         assert shop.merge_requests == []
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 QUICK = "from gitlab_nightshift.supervisor import stop_signals; stop_signals.GRACE_S = 0.1\n"
@@ -124,7 +124,7 @@ def test_work_that_does_not_end(tmp_path: Path) -> None:
         done = ended(process)
         assert (done.exit_status, shop.result["error_code"]) == (143, "E_TERMINATED"), done
         assert shop.result["total_cost_usd"] == PAID
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 @pytest.mark.parametrize("way", ["leave", "chatter"])
@@ -137,4 +137,4 @@ def test_work_that_gives_no_answer(tmp_path: Path, way: str) -> None:
         if way == "leave":
             with pytest.raises(ProcessLookupError):
                 os.kill(int(marker.read_text()), 0)
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -105,7 +105,7 @@ def run(folder: Path, process: str, case: Case) -> None:
         done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
         judge(shop, done, case)
         assert killing.alive(folder) == []
-        shop.assert_put_back()
+        shop.assert_restored()
         assert len(shop.merge_requests) == (case.said == PUBLISHED)
         if case is CASES[process][-1]:
             next_night(shop)
@@ -167,5 +167,5 @@ def test_one_of_the_first_two_is_killed(tmp_path: Path, process: str) -> None:
             done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
             wait_for(lambda: killing.alive(folder) == [], "the others to end")  # noqa: B023
             judge(shop, done, case)
-            shop.assert_put_back()
+            shop.assert_restored()
             assert len(shop.merge_requests) == (case.said == PUBLISHED)

@@ -181,7 +181,7 @@ class World:
         """Take the checkout as it is now for the one that has to be left."""
         self.before = self.tree()
 
-    def assert_put_back(self) -> None:
+    def assert_restored(self) -> None:
         """The checkout is as before, no process of the night is alive, nothing is left over."""
         assert_same(self.tree(), self.before)
         assert self.left_over() == []
@@ -196,7 +196,7 @@ class World:
         assert self.agent.seen == []
         assert self.written == []
         assert "Traceback" not in done.stdout + done.stderr
-        self.assert_put_back()
+        self.assert_restored()
 
     def left_over(self) -> list[str]:
         """What the night left outside the checkout."""

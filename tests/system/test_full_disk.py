@@ -91,7 +91,7 @@ def test_a_full_checkout_is_put_back(filled: Callable[[Path], None], disk: Path)
     with opened(disk) as checkout:
         root = checkout.path
         filled(root)
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
         assert sorted(path.name for path in root.iterdir()) == [".git", "tracked", "untracked"]
         assert (root / "tracked").read_bytes() == (root / "untracked").read_bytes() == BIG
         assert git(root, "status", "--porcelain", "-uno") == ""
@@ -107,7 +107,7 @@ def test_without_a_look_at_the_disk_it_would_not_be(
         filled(checkout.path)
         patch.setattr(Disks, "find_full", lambda _: None)
         patch.setattr(restore, "is_disk_full", lambda _: False)
-        assert checkout.put_back() == ("tracked",)
+        assert checkout.restore() == ("tracked",)
 
 
 def test_a_change_that_cannot_be_stored_is_told_as_that(disk: Path, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_checkout_is_put_back_where_its_quota_is_used_up(
         (root / "untracked").write_bytes(b"")
         shutil.rmtree(root / "src")
         fill(root, name)
-        assert checkout.put_back() == ()
+        assert checkout.restore() == ()
         names = [".git", "src", "tracked", "untracked"]
         assert sorted(path.name for path in root.iterdir()) == names
         assert (root / "src/deep/a").read_text() == "a"

@@ -75,7 +75,7 @@ def do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Endin
     if isinstance(outcome, FailedAttempt):
         code = _find_error_code(outcome, night.bead_context.ledger)
         return _build_failed_ending(outcome.why, code)
-    night.checkout.put_back()
+    night.checkout.restore()
     return _build_proven_ending(analysis, outcome)
 
 

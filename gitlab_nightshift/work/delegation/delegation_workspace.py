@@ -7,8 +7,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.prepared_checkout import refuse_changed, refuse_tracked
 from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
-from gitlab_nightshift.repository.taken_checkout import refuse_changed, refuse_tracked
 
 
 @dataclass(frozen=True)

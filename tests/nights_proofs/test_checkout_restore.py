@@ -12,7 +12,7 @@ from tests.support.world import World, git, world
 
 UNCOVER_FAILS = """
 import pathlib, shutil
-from gitlab_nightshift.repository import put_back
+from gitlab_nightshift.repository import checkout_restore
 from tests.support.trees import wait_for
 
 def fails(aside):
@@ -23,7 +23,7 @@ def fails(aside):
     shutil.copytree(written()[0].parent, "{kept}")
     raise PermissionError(13, "Permission denied", str(aside.real_git))
 
-put_back.unmask_git = fails
+checkout_restore.unmask_git = fails
 """
 """What a test changes of the program."""
 MESSES = {
@@ -108,7 +108,7 @@ def test_each_bead_starts_from_the_same_tree(tmp_path: Path) -> None:
         [mr] = shop.merge_requests
         bare = shop.project.bare_repository
         assert git(bare, "diff", "--name-status", shop.sha, mr.sha) == "M\ttest_shop.py\n"
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def changes_the_test(bead: Seen) -> bool:
@@ -167,7 +167,7 @@ def test_the_throw_away_git_is_each_beads_own(tmp_path: Path) -> None:
         [mr] = shop.merge_requests
         names = git(shop.project.bare_repository, "diff", "--name-only", shop.sha, mr.sha)
         assert names == "test_shop.py\n"
-        shop.assert_put_back()
+        shop.assert_restored()
 
 
 def test_a_checkout_that_cannot_be_put_back_costs_no_night(tmp_path: Path) -> None:
@@ -187,4 +187,4 @@ def test_a_checkout_that_cannot_be_put_back_costs_no_night(tmp_path: Path) -> No
         assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
         assert shop.result["outcome"] == "MR_CREATED"
         assert len(shop.merge_requests) == 1
-        shop.assert_put_back()
+        shop.assert_restored()

@@ -1,4 +1,4 @@
-"""A checkout that one process takes and another opens: the second has no say in its end."""
+"""A checkout that one process prepares and another opens: the second has no say in its end."""
 
 import json
 import os
@@ -7,25 +7,25 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.repository.checkout import open_taken
+from gitlab_nightshift.repository.checkout import open_prepared
 from gitlab_nightshift.repository.git_mask import move_git
+from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import LockedStateFolder, hold
-from gitlab_nightshift.repository.taken_checkout import TakenCheckout, take
 from tests.repository.conftest import Box
 from tests.repository.tools import git, gone, listing, write
 
 
-def taken(box: Box) -> tuple[LockedStateFolder, TakenCheckout]:
+def prepared(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
     held = hold(box.root, box.private.parent)
-    made = take(
+    made = prepare_checkout(
         held, box.root, git=box.git, machine=box.git, output_dir="nightshift", run_id="4711"
     )
     return held, made
 
 
-def put_back(box: Box, held: LockedStateFolder) -> list[str]:
-    """What whoever has taken it does, and what that reports."""
+def restore(box: Box, held: LockedStateFolder) -> list[str]:
+    """What whoever has prepared it does, and what that reports."""
     told: list[str] = []
     held.close()
     repair(
@@ -43,15 +43,15 @@ def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
     write(box.root, "build/kept", "ignored")
     write(box.root, "mine", "untracked")
     before = listing(box.root, git_too=True)
-    held, made = taken(box)
+    held, made = prepared(box)
     if way == "moved before":
         move_git(box.root, held.folder)
     data = json.loads(json.dumps(made.to_data()))
-    again = TakenCheckout.from_data(data, moved=way == "moved before")
+    again = PreparedCheckout.from_data(data, moved=way == "moved before")
     assert again.saved == made.saved
     assert (again.place, again.config, again.base_sha) == (made.place, made.config, box.base)
 
-    with open_taken(
+    with open_prepared(
         again,
         private=box.private,
         search_path=os.environ["PATH"],
@@ -68,7 +68,7 @@ def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
         assert (held.folder / "git/HEAD").exists() == (way != "mounted")
         write(box.root, "new", "left behind")
     assert (box.root / "new").exists(), "who opens it puts nothing back"
-    assert box.warnings == put_back(box, held) == []
+    assert box.warnings == restore(box, held) == []
     assert listing(box.root, git_too=True) == before
     assert box.beside == set()
 
@@ -76,12 +76,12 @@ def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
 def test_what_cannot_be_put_back_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitlab_nightshift.repository.saved_state.COPIED_BYTES", 10)
     write(box.root, "build/large", "x" * 100)
-    held, made = taken(box)
-    with open_taken(
+    held, made = prepared(box)
+    with open_prepared(
         made, private=box.private, search_path=os.environ["PATH"], warn=box.warnings.append
     ):
         write(box.root, "build/large", "agent")
-    assert put_back(box, held) == ["could not be put back: build/large"]
+    assert restore(box, held) == ["could not be put back: build/large"]
     assert git(box.root, "status", "--porcelain") == ""
     assert box.beside == set()
 
@@ -90,7 +90,9 @@ def test_only_a_clean_checkout_is_taken(box: Box) -> None:
     write(box.root, "README.md", "mine\n")
     held = hold(box.root, box.private.parent)
     with pytest.raises(NightshiftError, match="local changes") as caught:
-        take(held, box.root, git=box.git, machine=box.git, output_dir="nightshift", run_id="1")
+        prepare_checkout(
+            held, box.root, git=box.git, machine=box.git, output_dir="nightshift", run_id="1"
+        )
     assert caught.value.code is Code.WORKSPACE_DIRTY
     held.close()
     assert box.beside == set()
@@ -98,7 +100,7 @@ def test_only_a_clean_checkout_is_taken(box: Box) -> None:
 
 def test_what_nobody_has_opened_is_let_go(box: Box, tmp_path: Path) -> None:
     before = listing(box.root, git_too=True)
-    held, _ = taken(box)
+    held, _ = prepared(box)
     held.close()
     held.close()
     assert box.beside == set()

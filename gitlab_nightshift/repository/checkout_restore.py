@@ -1,15 +1,15 @@
-"""Put a checkout back for good, each part whatever becomes of the others."""
+"""Restore a checkout for good, each part whatever becomes of the others."""
 
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.repository.git_mask import discard, unmask_git
+from gitlab_nightshift.repository.prepared_checkout import format_some_paths
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.restore import RestoredTree, put_back, settle
+from gitlab_nightshift.repository.restore import RestoredTree, restore_tree, settle
 from gitlab_nightshift.repository.saved_state import SavedCheckout
 from gitlab_nightshift.repository.state_folder import StateFolder
-from gitlab_nightshift.repository.taken_checkout import format_some_paths
 from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
 from gitlab_nightshift.system.disk_space import Disks
 from gitlab_nightshift.system.file_names import format_path
@@ -39,7 +39,7 @@ class RestoreReport:
         return (*self.trouble, *self.unlike)
 
 
-def put_back_files(
+def restore_files(
     state: StateFolder,
     saved: SavedCheckout,
     known: KnownTree,
@@ -51,7 +51,7 @@ def put_back_files(
     if Disks((state.checkout,)).find_full():  # perhaps with what an agent put below .git
         state.reserve.release()
         discard(state)
-    return put_back(state.checkout, saved, known.entries, repository, keep_watched=keep_watched)
+    return restore_tree(state.checkout, saved, known.entries, repository, keep_watched=keep_watched)
 
 
 def restore_checkout(
@@ -60,7 +60,7 @@ def restore_checkout(
     """Put all back: files, the real ``.git``, the folder itself."""
     left = RestoreReport()
     with _record_errors(left, "the checkout could not be put back"):
-        done = put_back_files(state, saved, known, repository)
+        done = restore_files(state, saved, known, repository)
         known.unlike.update(done.unlike)
         left.failed = tuple(map(format_path, done.failed))
     if left.failed:

@@ -1,6 +1,6 @@
-"""Take a checkout before agents work in it: check it, and save it so that it can be put back.
+"""Prepare a checkout before agents work in it: check it, and save it so that it can be restored.
 
-One process may take it and another one open it: what that has to know is passed as JSON.
+One process may prepare it and another one open it: what that has to know is passed as JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ NAMED = 10
 
 
 @dataclass(frozen=True)
-class TakenCheckout:
+class PreparedCheckout:
     """``place`` is where the parts of its repository were; ``moved``: the real ``.git`` is in the
     folder of ``held`` already. ``config`` are ``git.read_conversion_config``."""
 
@@ -53,7 +53,7 @@ class TakenCheckout:
         }
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any], *, moved: bool) -> "TakenCheckout":
+    def from_data(cls, data: Mapping[str, Any], *, moved: bool) -> "PreparedCheckout":
         """The checkout from that JSON. Raises OSError, ValueError."""
         folder, lock = Path(data["held"][0]), data["held"][1]
         return cls(
@@ -68,10 +68,10 @@ class TakenCheckout:
         )
 
 
-def take(
+def prepare_checkout(
     held: LockedStateFolder, checkout: Path, *, git: Git, machine: Git, output_dir: str, run_id: str
-) -> TakenCheckout:
-    """Take a clean checkout. ``machine`` is a git with this machine's own settings (LFS),
+) -> PreparedCheckout:
+    """Check and save a clean checkout. ``machine`` is a git with this machine's own settings (LFS),
     ``output_dir`` (relative) is never part of a change.
 
     Raises NightshiftError E_CONFIG, E_WORKSPACE_DIRTY.
@@ -83,7 +83,7 @@ def take(
     saved = save(git, checkout, held.folder / COPIES)
     write_saved(held.folder / SAVED, saved)
     config = read_conversion_config(git, checkout)
-    return TakenCheckout(checkout, held, place, base_sha, output_dir, config, saved)
+    return PreparedCheckout(checkout, held, place, base_sha, output_dir, config, saved)
 
 
 def refuse_changed(git: Git, checkout: Path) -> None:
