@@ -4,8 +4,9 @@ The record takes long to load: a process that needs one small module of this pac
 it.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gitlab_nightshift.lazy_names import load_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
@@ -19,17 +20,11 @@ __all__ = [
     "load_notification_settings",
     "load_settings",
 ]
-_MODULES = {
-    "FILE_NAME": "config_file",
-    "ConfigFile": "config_file",
-    "load_notification_settings": "load",
-    "load_settings": "load",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(name)
-    made = getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'model')}"), name)
-    globals()[name] = made
-    return made
+__getattr__ = load_lazily(
+    __name__,
+    {
+        "config_file": "FILE_NAME ConfigFile",
+        "load": "load_notification_settings load_settings",
+        "model": "Settings",
+    },
+)
