@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.commands.allowed_findings import (
     Allowance,
@@ -14,8 +15,7 @@ from gitlab_nightshift.commands.allowed_findings import (
     read_description,
 )
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.job import read_secrets
-from gitlab_nightshift.records import Check, CommandResult, Finding
+from gitlab_nightshift.records import Check, Finding
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import resolve_tree
@@ -35,6 +35,9 @@ from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_set
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.records import CommandResult
 
 _BASE_OF_MERGE_REQUEST = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 _MERGED = ("merged_result", "merge_train")
@@ -70,7 +73,7 @@ class Judgement:
     tree: str
     context: Context
     ran: bool = False
-    commands: tuple[CommandResult, ...] = ()
+    commands: "tuple[CommandResult, ...]" = ()
     checks: tuple[Check, ...] = ()
     incomplete: str = ""
 
@@ -121,7 +124,7 @@ def _list_allowances(
 ) -> Iterator[Allowance]:
     """What the merge request and the commits of the change say to its findings."""
     yield from read_description(asked.env, settings)
-    newest = commit or find_commit(worktree, "HEAD")
+    newest = commit or worktree.head
     if newest and base not in (newest, worktree.empty_tree):
         for name, text in read_messages_between(worktree, base, newest):
             yield from read_allowances(text, f"commit {name[:12]}")
@@ -131,7 +134,8 @@ def _redact_findings(findings: Sequence[Finding], env: Mapping[str, str]) -> Ite
     """Details quote code and commands."""
     if not findings:
         return iter(())
-    from gitlab_nightshift.redaction import Redactor  # its import takes longer than a small look
+    from gitlab_nightshift.job import read_secrets  # these take longer than a small look
+    from gitlab_nightshift.redaction import Redactor
 
     redact = Redactor(read_secrets(env).values)
     return (Finding(f.name, f.level, f.file, f.line, redact(f.detail)) for f in findings)
@@ -147,13 +151,13 @@ def _find_new_side(worktree: Worktree, asked: CheckRequest) -> tuple[str, str | 
 
 def _find_base(worktree: Worktree, asked: CheckRequest, new: str, commit: str | None) -> str:
     """What the change is held against: a commit, or the empty tree for a first commit."""
-    here = commit or find_commit(worktree, "HEAD")
+    here = commit or worktree.head
     if asked.base:
         base = resolve_commit(worktree, asked.base)
         return find_common_base(worktree, base, here) if here else base
     if commit:
         return resolve_parent(worktree, commit)
-    if here is None:
+    if not here:
         return worktree.empty_tree
     if asked.staged:
         return here

@@ -32,6 +32,8 @@ _QUIET = (
     "maintenance.auto=false",
     "submodule.recurse=false",
 )
+CONVERSION_KEYS = "core.autocrlf core.eol core.fileMode core.symlinks core.ignoreCase".split()
+"""Settings that decide how a file's bytes and mode become a blob."""
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
@@ -136,18 +138,19 @@ def unpack_repository_paths(data: Mapping[str, Any]) -> RepositoryPaths:
 
 def find_repository_paths(git: Git, checkout: Path) -> RepositoryPaths:
     """Find the parts of ``checkout``'s repository. Raises NightshiftError E_CONFIG."""
-    return _find_paths_and_commit(git, checkout)[0]
+    return find_paths_and_commit(git, checkout)[0]
 
 
 def find_paths_and_head(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
     """The same and ``head``, by one process."""
-    found, commit = _find_paths_and_commit(git, checkout)
+    found, commit = find_paths_and_commit(git, checkout)
     if not commit:
         raise _build_no_commit_error(checkout)
     return found, commit
 
 
-def _find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
+def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
+    """The same; the commit is "" before the first."""
     if not os.path.lexists(checkout / ".git"):
         raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
     names = ("index", "info/exclude", "info/attributes", "shallow")
@@ -253,14 +256,13 @@ class CommitIdentity:
 
 def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
     """``user.name`` and ``user.email`` as configured; None unless both are."""
-    name, email = "user.name", "user.email"
-    found = _read_settings(git, checkout, name, email)
-    return CommitIdentity(found[name], found[email]) if len(found) == 2 else None
+    found = read_settings(git, checkout, "user.name", "user.email")
+    return CommitIdentity(found["user.name"], found["user.email"]) if len(found) == 2 else None
 
 
 def read_origin(git: Git, checkout: Path) -> str:
     """The address of the remote ``origin``; "" where there is none."""
-    return _read_settings(git, checkout, "remote.origin.url").get("remote.origin.url", "")
+    return read_settings(git, checkout, "remote.origin.url").get("remote.origin.url", "")
 
 
 def read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
@@ -276,12 +278,11 @@ def read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
 
 
 def read_conversion_config(git: Git, checkout: Path) -> dict[str, str]:
-    """The checkout's settings that decide how a file's bytes and mode become a blob."""
-    keys = ("core.autocrlf", "core.eol", "core.fileMode", "core.symlinks", "core.ignoreCase")
-    return _read_settings(git, checkout, *keys)
+    """What the checkout sets of ``CONVERSION_KEYS``."""
+    return read_settings(git, checkout, *CONVERSION_KEYS)
 
 
-def _read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
+def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
     """Those of the keys that have a value, each with its last one."""
     names = {key.lower(): key for key in keys}  # git prints them in lower case
     wanted = "|".join(names).replace(".", r"\.")

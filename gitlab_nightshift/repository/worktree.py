@@ -20,15 +20,18 @@ from gitlab_nightshift.repository.private_repository import (
 from gitlab_nightshift.system.environment import build_search_path
 
 _HOOK_ENTRY = "GIT_INDEX_FILE"
+_EXCLUDES = "core.excludesFile"
 _MOST_MESSAGES = 200
 
 
 @dataclass(frozen=True)
 class Worktree:
-    """A checkout and the private repository in which its trees are made."""
+    """A checkout and the private repository in which its trees are made. ``head`` is the commit
+    that is checked out, "" before the first."""
 
     top: Path
     place: RepositoryPaths
+    head: str
     repository: Repository
     ignores: str
     lfs: tuple[str, ...]
@@ -51,11 +54,12 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     top = _find_top(machine, folder)
     path = build_search_path(env, top)
     git = git_verbs.build_isolated_git(private / "home", path)
-    found = git_verbs.find_repository_paths(git, top)
-    config = git_verbs.read_conversion_config(machine, top)
+    found, head = git_verbs.find_paths_and_commit(git, top)
+    config = git_verbs.read_settings(machine, top, *git_verbs.CONVERSION_KEYS, _EXCLUDES)
+    excludes = _read_excludes_path(machine, top) if config.pop(_EXCLUDES, "") else ""
     repository = create_private_repository(git, private / "git", found, config)
-    ignores = _read_excludes_path(machine, top) or str(_find_default_ignores(env, home))
-    return Worktree(top, found, repository, ignores, _build_lfs_settings(path), env)
+    ignores = excludes or str(_find_default_ignores(env, home))
+    return Worktree(top, found, head, repository, ignores, _build_lfs_settings(path), env)
 
 
 def _find_top(git: Git, folder: Path) -> Path:
@@ -70,7 +74,7 @@ def _find_top(git: Git, folder: Path) -> Path:
 
 def _read_excludes_path(git: Git, top: Path) -> str:
     try:
-        out = git.run("config", "--path", "--get", "core.excludesFile", cwd=top)
+        out = git.run("config", "--path", "--get", _EXCLUDES, cwd=top)
     except GitError:
         return ""
     return os.fsdecode(out).strip()
@@ -97,8 +101,8 @@ def write_working_tree(worktree: Worktree) -> str:
     index = _copy_index(worktree, worktree.place.index)
     _run_git(worktree, index, "add", "--update", "--ignore-errors", "--", ".")
     listed = _run_git(worktree, index, "ls-files", "--others", "--exclude-standard", "-z")
-    # A repository inside is listed as a folder, which update-index passes over.
-    _run_git(worktree, index, "update-index", "--add", "-z", "--stdin", stdin=listed)
+    if listed:  # a repository inside is listed as a folder, which update-index passes over
+        _run_git(worktree, index, "update-index", "--add", "-z", "--stdin", stdin=listed)
     return write_tree(worktree.repository, index)
 
 
