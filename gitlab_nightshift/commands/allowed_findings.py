@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.job import read_job, read_secrets
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.records import Finding
@@ -57,6 +56,8 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
     if is_of_night(branch, settings) or not _LINE.search(said[:_LONGEST_TEXT]):
         return
     place = "the merge request's description"
+    from gitlab_nightshift.job import read_secrets  # only for such a line
+
     token = read_secrets(env).gitlab_token
     confirmed = _read_confirmed(env, token, settings) if token else ""
     yield from read_allowances(confirmed or said, place, bool(confirmed))
@@ -65,6 +66,7 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
 def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> str:
     """The description as GitLab has it now, "" where no Developer's."""
     from gitlab_nightshift.gitlab import DEVELOPER, open_project
+    from gitlab_nightshift.job import read_job
     from gitlab_nightshift.records import CommentAddress
 
     job, number = read_job(env, settings.repo_url), env.get("CI_MERGE_REQUEST_IID", "")
