@@ -112,9 +112,8 @@ def find_developers(client: "Client", project: str, users: Iterable[int]) -> fro
     asked = sorted(set(users) - {0})[:PAGE]
     if not asked:
         return frozenset()
-    query = {"user_ids[]": asked, "per_page": PAGE, "page": 1}
     path = f"/projects/{_encode_project(project)}/members/all"
-    found = client.http_list(path, query_data=query, get_all=False)
+    found = client.read_rows(path, **{"user_ids[]": asked})
     return frozenset(
         int(each["id"])
         for each in found
@@ -124,7 +123,7 @@ def find_developers(client: "Client", project: str, users: Iterable[int]) -> fro
 
 def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str, Any]:
     try:
-        return _get(client, "/user")
+        return client.read_object("/user")
     except ApiError as error:
         if error.status == 403:
             raise _build_scope_error(client, _build_access(token, {})) from None
@@ -141,7 +140,7 @@ def _parse_day(text: object) -> date | None:
 def _read_token(client: "Client") -> Mapping[str, Any] | None:
     """What the token says of itself; None where GitLab does not tell."""
     try:
-        return _get(client, "/personal_access_tokens/self")
+        return client.read_object("/personal_access_tokens/self")
     except ApiError as error:
         if error.status in (400, 403, 404):
             return None
@@ -177,13 +176,8 @@ def _read_level(
 def _read_shared_levels(client: "Client", project: str, user_id: int) -> list[int]:
     """Roles through invited groups: the project's own members do not show them."""
     path = f"/projects/{_encode_project(project)}/members/all/{user_id}"
-    member = call_or_none(lambda: _get(client, path), 403, 404)
+    member = call_or_none(lambda: client.read_object(path), 403, 404)
     return [member["access_level"]] if member is not None else []
-
-
-def _get(client: "Client", path: str) -> dict[str, Any]:
-    found = client.http_get(path)
-    return found if isinstance(found, dict) else {}
 
 
 def _encode_project(project: str) -> str:

@@ -1,11 +1,12 @@
 """What can go wrong between this program and GitLab, as one kind of error."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.retry import RemoteFailure
 
+Answer = TypeVar("Answer")
 _UNSEEN = (401, 403, 404)
 
 
@@ -45,7 +46,7 @@ def transient(error: ApiError) -> bool:
     return not_performed(error) or error.status is None or 500 <= error.status != 501
 
 
-def call_or_none(ask: Callable[[], Any], *statuses: int) -> Any:
+def call_or_none(ask: Callable[[], Answer], *statuses: int) -> Answer | None:
     """What GitLab answers; None for these statuses: unless told, those of what the token may not
     see, or this GitLab does not have."""
     try:

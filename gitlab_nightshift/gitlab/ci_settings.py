@@ -11,7 +11,6 @@ from gitlab_nightshift.printable_text import make_printable
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-PAGE = 100
 LONGEST_ERROR = 300
 _INHERITED = """
 query($project: ID!) { project(fullPath: $project) { inheritedCiVariables(first: 100) { nodes {
@@ -153,9 +152,7 @@ class CiSettings:
         return call_or_none(lambda: self._client.http_get(f"{self._path}/{name}"))
 
     def _list(self, name: str) -> list[dict[str, Any]] | None:
-        path, query = f"{self._path}/{name}", {"per_page": PAGE}
-        found = call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
-        return None if found is None else [row for row in found if isinstance(row, dict)]
+        return call_or_none(lambda: self._client.read_all_rows(f"{self._path}/{name}"))
 
 
 def _read_pipeline_file(found: object) -> PipelineFile | None:

@@ -19,6 +19,7 @@ from gitlab_nightshift.retry import RetryPolicy, parse_retry_after
 
 LONGEST_REASON = 300
 CHUNK = 64 * 1024
+PAGE = 100
 NO_CONTENT = 204
 """The answer to a deletion."""
 
@@ -52,6 +53,21 @@ class Client(gitlab.Gitlab):
     def has_token_prefix(self, prefix: str) -> bool:
         """Whether the token is of the kind that GitLab marks so; the token stays in here."""
         return self._secret.startswith(prefix)
+
+    def read_object(self, path: str, **query: Any) -> dict[str, Any]:
+        """What is at a path, empty where that is no object."""
+        found = self.http_get(path, query_data=query)
+        return found if isinstance(found, dict) else {}
+
+    def read_rows(self, path: str, **query: Any) -> list[dict[str, Any]]:
+        """The objects on the first page of a list."""
+        rows = self.http_list(path, query_data={"per_page": PAGE, **query}, get_all=False)
+        return [row for row in rows if isinstance(row, dict)]
+
+    def read_all_rows(self, path: str) -> list[dict[str, Any]]:
+        """The objects of a whole list."""
+        rows = self.http_list(path, query_data={"per_page": PAGE}, get_all=True)
+        return [row for row in rows if isinstance(row, dict)]
 
     def http_request(self, verb: str, path: str, *args: Any, **kwargs: Any) -> requests.Response:
         """One request of python-gitlab, with our own retry in place of the library's."""

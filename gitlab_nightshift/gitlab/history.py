@@ -124,9 +124,7 @@ def _read_night(
 ) -> PastNight | None:
     """A night; None for a pipeline of another schedule."""
     path = f"/projects/{project.id}"
-    jobs = client.http_list(
-        f"{path}/pipelines/{pipeline['id']}/jobs", query_data={"per_page": PAGE}, get_all=False
-    )
+    jobs = client.read_rows(f"{path}/pipelines/{pipeline['id']}/jobs")
     ended = ("success", "failed")
     own = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
     if not own:

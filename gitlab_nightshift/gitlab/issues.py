@@ -1,6 +1,6 @@
 """Issues that this program keeps: found, opened, edited, and who changed what in them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,9 +9,6 @@ from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
-
-PAGE = 100
-"""Issues of the token's user that are looked through, and system notes of one."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,7 @@ class Issues:
     def find_own(self, author: int, marker: str) -> KeptIssue | None:
         """The issue of this author with the marker in its description, an open one first, then the
         oldest: an outsider's marker, and a copy, count for nothing."""
-        query = {"author_id": author, "per_page": PAGE, "page": 1, "sort": "asc"}
-        found = self._client.http_list(self._path, query_data=query, get_all=False)
+        found = self._client.read_rows(self._path, author_id=author, sort="asc")
         own = [
             each
             for each in found
@@ -74,10 +70,8 @@ class Issues:
 
     def list_system_notes(self, iid: int) -> tuple[SystemNote, ...]:
         """The newest of them, at most a page with comments."""
-        query = {"sort": "desc", "order_by": "created_at", "per_page": PAGE, "page": 1}
-        found: Iterable[Mapping[str, Any]] = self._client.http_list(
-            f"{self._path}/{iid}/notes", query_data=query, get_all=False
-        )
+        path = f"{self._path}/{iid}/notes"
+        found = self._client.read_rows(path, sort="desc", order_by="created_at")
         return tuple(_read_note(each) for each in found if each.get("system"))
 
 

@@ -44,5 +44,4 @@ def read_job_start(client: "Client", project: str, job: str) -> JobStart | None:
 
 
 def _get(client: "Client", path: str) -> dict[str, Any]:
-    found = call_or_none(lambda: client.http_get(path), 404)
-    return found if isinstance(found, dict) else {}
+    return call_or_none(lambda: client.read_object(path), 404) or {}

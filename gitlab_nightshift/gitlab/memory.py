@@ -128,11 +128,9 @@ def is_bot_name(username: str) -> bool:
 
 
 def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[Mapping[str, Any]]:
-    query = {**filters, "order_by": "updated_at", "per_page": PAGE, "page": 1}
-    found = client.http_list(
-        f"/projects/{project.id}/merge_requests", query_data=query, get_all=False
-    )
-    return [row for row in found if isinstance(row, dict) and "iid" in row]
+    path = f"/projects/{project.id}/merge_requests"
+    found = client.read_rows(path, order_by="updated_at", **filters)
+    return [row for row in found if "iid" in row]
 
 
 def is_of_night(row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str) -> bool:
@@ -236,14 +234,10 @@ def _read_global_id(note: Mapping[str, Any]) -> int:
 
 
 def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
-    at, page = f"/projects/{project.id}/merge_requests/{iid}", {"per_page": 30, "page": 1}
-    notes = client.http_list(f"{at}/notes", query_data={**page, "sort": "desc"}, get_all=False)
-    diffs = client.http_list(
-        f"{at}/diffs", query_data={**page, "per_page": MOST_FILES}, get_all=False
-    )
-    pairs = (
-        (note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(list(notes))
-    )
+    at = f"/projects/{project.id}/merge_requests/{iid}"
+    notes = client.read_rows(f"{at}/notes", per_page=30, sort="desc")
+    diffs = client.read_rows(f"{at}/diffs", per_page=MOST_FILES)
+    pairs = ((note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(notes))
     return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
 
 

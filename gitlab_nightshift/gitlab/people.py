@@ -14,8 +14,6 @@ from gitlab_nightshift.gitlab.memory import is_bot_name
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-PAGE = 100
-"""People of a group, rules, and open merge requests that are looked at: one page of each."""
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 """In GitLab's own order: the first that there is counts."""
 LARGEST_OWNERS = 1_000_000
@@ -105,17 +103,15 @@ class People:
 
     def is_busy(self, person: GitlabUser) -> bool:
         """Whether the person's status says so; False where GitLab does not tell."""
-        status = call_or_none(lambda: self._client.http_get(f"/users/{person.id}/status"))
-        return isinstance(status, dict) and status.get("availability") == "busy"
+        status = call_or_none(lambda: self._client.read_object(f"/users/{person.id}/status")) or {}
+        return status.get("availability") == "busy"
 
     def _list(self, path: str) -> tuple[GitlabUser, ...] | None:
         found = self._get_page(path)
         return None if found is None else tuple(map(_read_person, found))
 
     def _get_page(self, path: str, **query: str) -> list[dict[str, Any]] | None:
-        data = {**query, "per_page": PAGE, "page": 1}
-        found = call_or_none(lambda: self._client.http_list(path, query_data=data, get_all=False))
-        return None if found is None else [row for row in found if isinstance(row, dict)]
+        return call_or_none(lambda: self._client.read_rows(path, **query))
 
 
 def _read_person(data: Mapping[str, Any]) -> GitlabUser:

@@ -104,8 +104,8 @@ class Project:
 
     def has_commit(self, branch: str, sha: str) -> bool | None:
         """Whether a branch has a commit in its history; None where GitLab lacks the commit."""
-        found = call_or_none(lambda: self._remote.repository_compare(branch, sha), 404)
-        return None if found is None else not found["commits"]
+        commits = self._list_commits_between(branch, sha)
+        return None if commits is None else not commits
 
     def read_memory(self, branch_prefix: str, label: str) -> Memory:
         """What became of earlier nights' merge requests, and what people work on."""
@@ -121,8 +121,12 @@ class Project:
 
     def has_other_commits(self, target: str, branch: str, title: str) -> bool:
         """Whether a branch has commits beside the target's that have another title than this."""
-        found = call_or_none(lambda: self._remote.repository_compare(target, branch), 404)
-        return any(each["title"] != title for each in (found or {}).get("commits", ()))
+        commits = self._list_commits_between(target, branch) or ()
+        return any(each["title"] != title for each in commits)
+
+    def _list_commits_between(self, base: str, head: str) -> Any:
+        found: Any = call_or_none(lambda: self._remote.repository_compare(base, head), 404)
+        return found and found["commits"]
 
     def list_protected_patterns(self) -> tuple[str, ...] | None:
         """Names and wildcards of protected branches; None where the token may not know."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 DEVELOPER = 30
 TOKEN_SCOPES = ("api", "write_repository")
-PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,7 @@ class ProjectSetup:
         )
 
     def _list_allowed(self, path: str) -> list[dict[str, Any]] | None:
-        query = {"per_page": PAGE}
-        found = call_or_none(lambda: self._client.http_list(path, query_data=query, get_all=True))
-        return None if found is None else [row for row in found if isinstance(row, dict)]
+        return call_or_none(lambda: self._client.read_all_rows(path))
 
     def allow_job_token(self, source: str, project: int) -> None:
         """Let jobs of the project with this id read ``source`` by their own token."""
@@ -124,9 +121,8 @@ class ProjectSetup:
 
     def list_labels(self) -> frozenset[str]:
         """The names of the project's labels, and of its groups'."""
-        query = {"per_page": PAGE}
-        rows = self._client.http_list(f"{self._path}/labels", query_data=query, get_all=True)
-        return frozenset(str(row.get("name")) for row in rows if isinstance(row, dict))
+        rows = self._client.read_all_rows(f"{self._path}/labels")
+        return frozenset(str(row.get("name")) for row in rows)
 
     def commit_files(
         self, branch: str, start: str, message: str, files: Mapping[str, tuple[str, bool]]

@@ -13,7 +13,6 @@ from gitlab_nightshift.retry import Clock
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-PAGE = 100
 MOST_JOBS, MOST_FILES = 3, 30
 TAIL, LARGEST_LOG = 3_000, 20_000_000
 """Bytes of a job's log: what is kept of its end, and what is read at most."""
@@ -68,8 +67,7 @@ class Reviews:
     def read_failed_jobs(self, pipeline: int) -> tuple[FailedJob, ...]:
         """The first failed jobs of a pipeline that a commit may repair."""
         at = f"{self._project}/pipelines/{pipeline}/jobs"
-        rows = self._client.http_list(at, query_data={"per_page": PAGE}, get_all=False)
-        failed = [row for row in rows if isinstance(row, dict) and _is_own_failure(row)]
+        failed = filter(_is_own_failure, self._client.read_rows(at))
         return tuple(
             FailedJob(str(row.get("name")), self._read_log_tail(row["id"]))
             for row in sorted(failed, key=lambda row: int(row["id"]))[:MOST_JOBS]
@@ -94,8 +92,7 @@ class Reviews:
 
     def _list_diffs(self, iid: int) -> list[dict[str, Any]]:
         at = f"{self._project}/merge_requests/{iid}/diffs"
-        rows = self._client.http_list(at, query_data={"per_page": MOST_FILES}, get_all=False)
-        return [row for row in rows if isinstance(row, dict)]
+        return self._client.read_rows(at, per_page=MOST_FILES)
 
     def rebase(self, iid: int) -> str:
         """Have GitLab put the branch onto its target; why it could not, "" where it did."""
@@ -123,8 +120,7 @@ class Reviews:
         return whole.decode(errors="replace")
 
     def _get(self, path: str, **query: str) -> Mapping[str, Any]:
-        found = self._client.http_get(f"{self._project}{path}", query_data=query)
-        return found if isinstance(found, dict) else {}
+        return self._client.read_object(f"{self._project}{path}", **query)
 
 
 def _read_state(data: Mapping[str, Any]) -> ReviewState:

@@ -1,7 +1,7 @@
 """Comments: reads one again, with its author and place, and answers in its thread."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -170,10 +170,7 @@ class Threads:
 
     def list_newest(self, place: CommentAddress) -> tuple[Comment, ...]:
         """The newest hundred comments on an issue or merge request."""
-        query = {"order_by": "created_at", "sort": "desc", "per_page": PAGE, "page": 1}
-        at = f"{self._build_noteable_path(place)}/notes"
-        listed = self._client.http_list(at, query_data=query, get_all=False)
-        return tuple(_read_comment(each) for each in listed)
+        return tuple(map(_read_comment, self._list_newest(self._build_noteable_path(place))))
 
     def edit_comment(self, place: CommentAddress, note: int, body: str) -> None:
         """Give a comment of this token's user another text."""
@@ -206,9 +203,7 @@ class Threads:
 
     def add_comment_once(self, where: Where, iid: int, body: str, mark: str) -> None:
         """Add a comment unless one of the last hundred has ``mark`` in it."""
-        query = {"order_by": "created_at", "sort": "desc", "per_page": PAGE, "page": 1}
-        at = f"{self._project}/{where}/{iid}/notes"
-        listed = self._client.http_list(at, query_data=query, get_all=False)
+        listed = self._list_newest(f"{self._project}/{where}/{iid}")
         if not any(mark in str(note.get("body")) for note in listed):
             self.add_comment(where, iid, f"{body}\n\n{mark}")
 
@@ -216,13 +211,10 @@ class Threads:
         return f"{self._project}/{place.where}/{place.iid}"
 
     def _read(self, path: str) -> Mapping[str, Any]:
-        return _call_or_empty(lambda: self._client.http_get(path))
+        return call_or_none(lambda: self._client.read_object(path), 404) or {}
 
-
-def _call_or_empty(ask: Callable[[], Any]) -> Mapping[str, Any]:
-    """What was found as an object, an empty one for a 404."""
-    found = call_or_none(ask, 404)
-    return found if isinstance(found, dict) else {}
+    def _list_newest(self, path: str) -> list[dict[str, Any]]:
+        return self._client.read_rows(f"{path}/notes", order_by="created_at", sort="desc")
 
 
 def _read_thread(data: Mapping[str, Any]) -> Thread | None:
