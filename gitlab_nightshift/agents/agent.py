@@ -1,12 +1,14 @@
 """The interface of every agent, whichever CLI it is: what it is asked and what it answers."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records import BeadStatus, ToolCall, Usage
-from gitlab_nightshift.system.process import ProgramEnd
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
 
 TOOLS: dict[str, tuple[str, ...]] = {
     "analyze": ("Bash", "Read", "Write"),
@@ -15,6 +17,15 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "mr": ("Bash", "Read"),
 }
 """The tools of each bead (contract, "Beads"); Write of Analyze and Verify is the hand-off's."""
+
+STATUS_OF_END = {
+    EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
+    EndReason.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
+    EndReason.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
+}
+"""What is reported of a process that this program has ended."""
+UNUSABLE_STATUSES = (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
+"""A model endpoint that answers so would not serve another bead either."""
 
 
 @dataclass(frozen=True)
@@ -148,3 +159,19 @@ class Provider(Protocol):
     def build_reader(self) -> OutputReader:
         """A fresh reader for one bead's output."""
         ...
+
+
+def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
+    """Raise ``E_PROVIDER_UNAVAILABLE`` where an agent's CLI is not on PATH."""
+    if shutil.which(name, path=env.get("PATH")) is None:
+        text = f"no agent CLI: {name} is not on PATH; install {package} by npm, or set"
+        raise NightshiftError(Code.PROVIDER_UNAVAILABLE, f"{text} agent_executable")
+
+
+def report_missing_end(ended: ProgramEnd, usage: Usage, stderr: bytes, *, no_json: bool) -> Report:
+    """What became of a CLI that did not say so itself."""
+    last = (stderr.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
+    if ended.exit_status == 0 or no_json:
+        error = f"the CLI printed no result (exit status {ended.exit_status}) {last}"
+        return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
+    return Report(BeadStatus.CRASHED, usage, f"the CLI ended with {ended.how} {last}".strip())

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import TOOLS, BeadTask, ProviderInfo
+from gitlab_nightshift.agents.agent import TOOLS, BeadTask, ProviderInfo, check_program
 from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.settings import Settings
@@ -38,13 +38,7 @@ class ClaudeCode:
 
     def check(self, env: Mapping[str, str]) -> None:
         """The CLI is there, and a key for it."""
-        executable = self._settings.agent_executable or "claude"
-        if shutil.which(executable, path=env.get("PATH")) is None:
-            raise NightshiftError(
-                Code.PROVIDER_UNAVAILABLE,
-                f"no agent CLI: {executable} is not on PATH; install "
-                "@anthropic-ai/claude-code by npm, or set agent_executable",
-            )
+        check_program(self._settings.agent_executable or "claude", "@anthropic-ai/claude-code", env)
         if not self.find_cloud_variables(env) and not any(env.get(key) for key in KEYS):
             raise NightshiftError(
                 Code.PROVIDER_UNAVAILABLE,

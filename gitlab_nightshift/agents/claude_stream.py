@@ -7,11 +7,17 @@ import dataclasses
 import json
 from typing import Any
 
-from gitlab_nightshift.agents.agent import AgentProgress, Report
+from gitlab_nightshift.agents.agent import (
+    STATUS_OF_END,
+    UNUSABLE_STATUSES,
+    AgentProgress,
+    Report,
+    report_missing_end,
+)
 from gitlab_nightshift.agents.reported_calls import ReportedCalls
 from gitlab_nightshift.events import format_elapsed, read_clock
 from gitlab_nightshift.records import BeadStatus, Usage
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.system.process import ProgramEnd
 
 MOST = 10**12
 """Larger figures cannot be a bead's."""
@@ -25,12 +31,6 @@ UNUSABLE_ERRORS = {
     "model_not_found",
     "rate_limit",
     "server_error",
-}
-UNUSABLE_STATUSES = {401, 402, 403, 404, 429, 500, 502, 503, 504, 529}
-_STATUS_OF_END = {
-    EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
-    EndReason.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
-    EndReason.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
 }
 
 
@@ -90,13 +90,14 @@ class ClaudeStreamReader:
         denied = _list_denials(result)
         if self._unusable:
             return Report(BeadStatus.UNAVAILABLE, usage, self._unusable, denied=denied)
-        if ended.end in _STATUS_OF_END:
-            status, error = _STATUS_OF_END[ended.end]
+        if ended.end in STATUS_OF_END:
+            status, error = STATUS_OF_END[ended.end]
             if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
                 status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
             return Report(status, usage, error, denied=denied)
         if not result:
-            return self._report_missing_result(ended, usage, stderr)
+            no_json = bool(self._other_lines) and not self._json_lines
+            return report_missing_end(ended, usage, stderr, no_json=no_json)
         if result.get("is_error") or ended.exit_status != 0:
             status, error = _classify_failure(result, self._api_error, ended.exit_status)
             return Report(status, usage, error, denied=denied)
@@ -161,14 +162,6 @@ class ClaudeStreamReader:
         return Usage(
             _read_usd(result.get("total_cost_usd")), max(_count_model_tokens(result), seen)
         )
-
-    def _report_missing_result(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
-        last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
-        if ended.exit_status == 0 or (self._other_lines and not self._json_lines):
-            error = f"the CLI printed no result (exit status {ended.exit_status}) {last[0]}"
-            return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
-        error = f"the CLI ended with {ended.how} {last[0]}".strip()
-        return Report(BeadStatus.CRASHED, usage, error)
 
 
 class Tally:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import BeadTask, ProviderInfo
+from gitlab_nightshift.agents.agent import BeadTask, ProviderInfo, check_program
 from gitlab_nightshift.agents.codex_schema import restrict_schema
 from gitlab_nightshift.agents.codex_stream import CodexStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -68,13 +68,7 @@ class Codex:
 
     def check(self, env: Mapping[str, str]) -> None:
         """The CLI is there, and a key for it."""
-        executable = self._settings.agent_executable or "codex"
-        if shutil.which(executable, path=env.get("PATH")) is None:
-            raise NightshiftError(
-                Code.PROVIDER_UNAVAILABLE,
-                f"no agent CLI: {executable} is not on PATH; install "
-                "@openai/codex by npm, or set agent_executable",
-            )
+        check_program(self._settings.agent_executable or "codex", "@openai/codex", env)
         if not env.get(KEY):
             raise NightshiftError(
                 Code.PROVIDER_UNAVAILABLE, f"no model key: set {KEY} as a masked CI variable"

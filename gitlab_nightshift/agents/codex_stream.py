@@ -8,17 +8,22 @@ import json
 import re
 from typing import Any
 
-from gitlab_nightshift.agents.agent import AgentProgress, Report
+from gitlab_nightshift.agents.agent import (
+    STATUS_OF_END,
+    UNUSABLE_STATUSES,
+    AgentProgress,
+    Report,
+    report_missing_end,
+)
 from gitlab_nightshift.agents.reported_calls import ReportedCalls
 from gitlab_nightshift.events import format_elapsed, read_clock
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records import BeadStatus, Usage, unwrap_command
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.system.process import ProgramEnd
 
 MOST = 10**12
 """Larger figures are none of a bead."""
 LONGEST = 500
-UNUSABLE_STATUSES = {401, 402, 403, 404, 429, 500, 502, 503, 504, 529}
 UNUSABLE_CODES = {
     "billing_hard_limit_reached",
     "insufficient_quota",
@@ -37,11 +42,6 @@ _NOT_STARTED = compile_lazily(
     r"bwrap: |error building bubblewrap command|codex-linux-sandbox|Failed to create unified exec"
 )
 """The CLI's own sandbox, or the system, did not let a command begin."""
-_STATUS_OF_END = {
-    EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
-    EndReason.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
-    EndReason.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
-}
 
 
 class CodexStreamReader:
@@ -98,15 +98,16 @@ class CodexStreamReader:
         usage = self._read_usage()
         if self._unusable:
             return Report(BeadStatus.UNAVAILABLE, usage, self._unusable)
-        if ended.end in _STATUS_OF_END:
-            status, error = _STATUS_OF_END[ended.end]
+        if ended.end in STATUS_OF_END:
+            status, error = STATUS_OF_END[ended.end]
             if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
                 status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
             return Report(status, usage, error)
         if self._failure:
             return Report(_classify_failure(self._failure), usage, _describe_failure(self._failure))
         if not self._ended or ended.exit_status != 0:
-            return self._report_missing_end(ended, usage, stderr)
+            no_json = bool(self._other_lines) and not self._json_lines
+            return report_missing_end(ended, usage, stderr, no_json=no_json)
         if self._commands and self._not_started == self._commands:
             error = f"no command could be started: {self._why_not_started}"
             return Report(BeadStatus.CRASHED, usage, error)
@@ -165,14 +166,6 @@ class CodexStreamReader:
         if not self._asked:
             return Usage()
         return Usage(None, self._tokens if self._ended else None)
-
-    def _report_missing_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
-        last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
-        if ended.exit_status == 0 or (self._other_lines and not self._json_lines):
-            error = f"the CLI printed no result (exit status {ended.exit_status}) {last[0]}"
-            return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
-        error = f"the CLI ended with {ended.how} {last[0]}".strip()
-        return Report(BeadStatus.CRASHED, usage, error)
 
 
 def _classify_failure(failure: str) -> BeadStatus:

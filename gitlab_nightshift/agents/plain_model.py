@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents.agent import AgentProgress, BeadTask, ProviderInfo, Report
+from gitlab_nightshift.agents.agent import (
+    STATUS_OF_END,
+    UNUSABLE_STATUSES,
+    AgentProgress,
+    BeadTask,
+    ProviderInfo,
+    Report,
+)
 from gitlab_nightshift.agents.reported_calls import ReportedCalls
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.patching import inside
@@ -18,19 +25,13 @@ from gitlab_nightshift.patching.model_context import CONTEXT_TOKENS
 from gitlab_nightshift.records import BeadStatus, Usage
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
 from gitlab_nightshift.settings import Settings
-from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.system.process import ProgramEnd
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 SPEC = "bead.json"
 PROGRAM = Path(inside.__file__)
 PACKAGE = PROGRAM.parents[1]
-UNUSABLE = (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
-_STATUS_OF_END = {
-    EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
-    EndReason.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
-    EndReason.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
-}
 
 
 class Patch:
@@ -144,8 +145,8 @@ class LineReader:
 
     def _build_plain_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
         usage = Usage(None, 0)
-        if ended.end in _STATUS_OF_END:
-            return Report(_STATUS_OF_END[ended.end][0], usage, _STATUS_OF_END[ended.end][1])
+        if ended.end in STATUS_OF_END:
+            return Report(STATUS_OF_END[ended.end][0], usage, STATUS_OF_END[ended.end][1])
         if not self._result:
             last = stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
             error = f"it ended with {ended.how} {last[0]}".strip()
@@ -172,5 +173,5 @@ def _describe_event(event: Mapping[str, Any]) -> str:
 def _classify_failure(result: Mapping[str, Any]) -> BeadStatus:
     if result.get("what") == "answer":
         return BeadStatus.BAD_OUTPUT
-    unusable = result.get("what") == "endpoint" and result.get("status") in UNUSABLE
+    unusable = result.get("what") == "endpoint" and result.get("status") in UNUSABLE_STATUSES
     return BeadStatus.UNAVAILABLE if unusable else BeadStatus.CRASHED
