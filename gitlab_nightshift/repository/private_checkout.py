@@ -12,9 +12,10 @@ from pathlib import Path
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
 from gitlab_nightshift.repository.git_folder import borrow, copy_if_there, write_git_folder
+from gitlab_nightshift.repository.saved_state import copy_file
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot, TreeEntry, scan
 from gitlab_nightshift.system.file_names import format_path, within
-from gitlab_nightshift.system.openat import RefusedFileError, copy_all, open_parent, open_regular
+from gitlab_nightshift.system.openat import RefusedFileError
 
 PERSON = {
     f"GIT_{role}_{what}": text
@@ -100,7 +101,7 @@ def _copy(tree: Path, folder: Path, path: str, entry: TreeEntry) -> None:
         target.symlink_to(entry.target)
     elif entry.kind is EntryKind.FILE:
         try:
-            _copy_file(tree, path, target)
+            copy_file(tree, path, target)
         except (OSError, RefusedFileError) as error:
             why = getattr(error, "strerror", None) or error
             raise build_config_error(f"{format_path(path)} cannot be copied: {why}") from None
@@ -114,12 +115,3 @@ def _close_again(tree: Path, entries: Snapshot) -> None:
     for path in sorted(shut, reverse=True):
         with contextlib.suppress(PermissionError):  # another user's, and so never changed
             (tree / path).chmod(entries[path].mode)
-
-
-def _copy_file(tree: Path, path: str, target: Path) -> None:
-    with (
-        open_parent(tree, path) as (fd, name),
-        open_regular(name, fd) as source,
-        target.open("xb", buffering=0) as file,
-    ):
-        copy_all(source, file.fileno())

@@ -93,17 +93,14 @@ def restore_tree(
     failed |= now.keys() - saved.entries.keys()
     state, doubtful = _build_known_state(saved, known, now, touched, written)
     old = saved.entries
-    unlike |= {p for p in touched if p in old and p in state and not _has_owner(old[p], state[p])}
+    both = [(p, old[p], state[p]) for p in touched if p in old and p in state]
+    unlike |= {path for path, was, made in both if read_owner(was) != read_owner(made)}
     if keep_watched:
         watched = {path for path in doubtful if _is_watched(saved, path)}
         doubtful -= watched
         state = {path: entry for path, entry in state.items() if path not in watched}
         state |= {path: now[path] for path in watched if path in now}
     return RestoredTree(state, tuple(sorted(failed | doubtful)), tuple(sorted(unlike - failed)))
-
-
-def _has_owner(old: TreeEntry, new: TreeEntry) -> bool:
-    return read_owner(old) == read_owner(new)
 
 
 def _build_known_state(

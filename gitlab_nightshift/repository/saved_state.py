@@ -182,12 +182,13 @@ def _copy(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
     copies: dict[str, str] = {}
     for number, path in enumerate(paths):
         with contextlib.suppress(PermissionError, RefusedFileError):
-            _copy_one(checkout, path, folder / str(number))
+            copy_file(checkout, path, folder / str(number))
             copies[path] = str(number)
     return copies
 
 
-def _copy_one(checkout: Path, path: str, copy: Path) -> None:
+def copy_file(checkout: Path, path: str, copy: Path) -> None:
+    """Copy a regular file, also if nobody may read it. Raises OSError, RefusedFileError."""
     with (
         open_parent(checkout, path) as (fd, name),
         open_regular(name, fd) as source,

@@ -33,7 +33,7 @@ from gitlab_nightshift.sandbox.proof_rows import (
 )
 from gitlab_nightshift.sandbox.tiers import Confinement
 from gitlab_nightshift.system.descendants import list_ancestors
-from gitlab_nightshift.system.file_names import open_short_folder
+from gitlab_nightshift.system.file_names import is_there, open_short_folder
 
 NOWHERE = "192.0.2.1"
 """An address that belongs to nobody (RFC 5737, TEST-NET-1)."""
@@ -118,7 +118,7 @@ def _add_file_probes(
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nightshift-proof-")))
     _plant(probes, folder)
     private = [Path(path) for path in PRIVATE_FILES]
-    for path in (*targets.secrets, *(path for path in private if _is_there(path))):
+    for path in (*targets.secrets, *(path for path in private if is_there(path))):
         probes.add(SECRET_FILES, f"read {path}", *_choose_read_probe(path, confinement))
     for name in SYSTEM_FILES:
         probes.add(WRITING, f"write to {name}", "open_to_write", name)
@@ -160,12 +160,6 @@ def _add_change_probes(probes: ProbeSet, canary: Path) -> None:
     with contextlib.suppress(OSError):  # a file system without attributes has none to change
         os.setxattr(canary, "user.before", b"x")
         probes.add(MODES, "give a file elsewhere an attribute", "change_attribute", str(canary))
-
-
-def _is_there(path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return path.exists()
-    return False
 
 
 def _add_network_probes(

@@ -16,6 +16,7 @@ from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_SECRETS
 from gitlab_nightshift.system.descendants import list_ancestors
 from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import is_there
 
 START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")
 SYSTEM_START_FILES = ("/etc/profile", "/etc/bash.bashrc", "/etc/environment", "/etc/zsh/zshenv")
@@ -72,20 +73,14 @@ def _find_sockets(env: Mapping[str, str], home: Path) -> list[Path]:
             path = Path(f"/{line.partition(' /')[2]}")
             own = home.name != "" and home in path.parents
             lasting = own or not any(each in path.parents for each in _TEMPORARY)
-            if (lasting or str(path) in named) and _is_there(path) and path.is_socket():
+            if (lasting or str(path) in named) and is_there(path) and path.is_socket():
                 found.append(path)
     return found
 
 
 def _resolve_existing(paths: Iterable[Path]) -> tuple[str, ...]:
     """The paths that exist, links resolved."""
-    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if _is_there(path)))
-
-
-def _is_there(path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return path.exists()
-    return False
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if is_there(path)))
 
 
 def _write_shown_config(env: Mapping[str, str], there: RunFolder) -> Path:
@@ -107,13 +102,13 @@ def _open_probe_socket() -> Iterator[str]:
 
 def _build_probes(secret: list[Path], home: Path, there: RunFolder, name: str) -> dict[str, Any]:
     """What ``sandbox/self_confinement.py`` tries; files by name, processes by pid and start."""
-    installed = {path for path in map(Path, sys.path) if _is_there(path) and path.is_dir()}
+    installed = {path for path in map(Path, sys.path) if is_there(path) and path.is_dir()}
     beside = {there.checkout.parent} - {there.private}
     files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
     return {
-        "read": [str(path) for path in (*secret, there.results, there.logs) if _is_there(path)],
+        "read": [str(path) for path in (*secret, there.results, there.logs) if is_there(path)],
         "write": sorted(map(str, {home, *beside, there.results, *installed})),
-        "change": [str(path) for path in files if _is_there(path)],
+        "change": [str(path) for path in files if is_there(path)],
         "same": [],
         "processes": list_ancestors(),
         "socket": name,

@@ -34,6 +34,11 @@ def _part_is_dot_git(part: str) -> bool:
     return name in (".git", "git~1")
 
 
+def is_there(path: Path) -> bool:
+    """Whether something is at a path, as far as this user can see."""
+    return os.path.exists(path)  # noqa: PTH110 - that of pathlib may raise
+
+
 def within(path: str, folder: str) -> bool:
     """True where ``path`` is ``folder`` or lies below it."""
     return path == folder or path.startswith(folder + "/")

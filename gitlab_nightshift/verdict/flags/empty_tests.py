@@ -118,7 +118,7 @@ def _find_nearby_helpers(change: Changeset, extensions: tuple[str, ...]) -> froz
     changed = {file.path for file in change.files}
     near = [
         path
-        for path in sorted(change.paths(), key=lambda each: (_is_test_named(each), each))
+        for path in sorted(change.paths(), key=lambda each: (is_test_file(each), each))
         if path.endswith(extensions) and path not in changed and not is_product(path)
     ]
     found: set[str] = set()
@@ -127,7 +127,3 @@ def _find_nearby_helpers(change: Changeset, extensions: tuple[str, ...]) -> froz
         if source and len(source) < _LARGEST_HELPER and find_language(path):
             found |= set(find_helpers([Side(path, source)]))
     return frozenset(found)
-
-
-def _is_test_named(path: str) -> bool:
-    return is_test_file(path)

@@ -161,11 +161,6 @@ def _describe_narrowing(before: CiJob, after: CiJob, path: str) -> str:
     return ""
 
 
-def _replace_triggers(triggers: list[str]) -> list[str]:
-    """A pull request starts both kinds."""
-    return [each.replace("pull_request_target", "pull_request") for each in triggers]
-
-
 def _is_review(condition: str) -> bool:
     return bool(re.search(r"merge_request", condition, re.IGNORECASE))
 

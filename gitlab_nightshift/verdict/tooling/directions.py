@@ -1,5 +1,6 @@
 """In which direction a setting is looser: each says what changed for the worse, or ""."""
 
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -67,10 +68,6 @@ def _make_loss(holds: _Holds, *, gone: bool = True) -> Worse:
     return describe_loss
 
 
-def _holds_item(items: Collection[str], item: str) -> bool:
-    return item in items
-
-
 def _holds_code(codes: Collection[str], code: str) -> bool:
     """E501 is nothing new where E5 or ALL was in the list."""
     return any(code.startswith(each) or each.upper() == "ALL" for each in codes)
@@ -102,7 +99,7 @@ _describe_growth = _make_growth(lambda had, item: item in had or bool(_OUTPUT.ma
 _describe_line_growth = _make_growth(
     lambda had, item: item in had or bool(_OUTPUT.match(item) or _UNREACHABLE.search(item))
 )
-_describe_loss = _make_loss(_holds_item)
+_describe_loss = _make_loss(operator.contains)
 _describe_glob_loss = _make_loss(_holds_glob, gone=False)
 
 

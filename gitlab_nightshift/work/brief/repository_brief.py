@@ -77,7 +77,7 @@ def make_brief(sources: BriefSources) -> str:
             Section("Conventions", _quote_conventions(sources.checkout, facts), 0.22),
             Section("Functions that no test reaches", _list_uncovered(sources, facts), 0.12),
             Section("Last commits", _list_subjects(facts), 0.1, describe_depth(facts)),
-            Section("Recently changed files", _list_recent(sources.plan), 0.06),
+            Section("Recently changed files", _list_entries(sources.plan.recent_files), 0.06),
             Section("Most changed files", _list_most_changed(facts), 0.05),
             Section("Largest files", _list_entries(list_largest(facts.files, _LARGEST)), 0.05),
             Section("Open merge requests and rejected ideas", _list_ideas(sources.plan), 0.07),
@@ -125,10 +125,6 @@ def _list_uncovered(sources: BriefSources, facts: RepositoryFacts) -> list[str]:
 
 def _list_subjects(facts: RepositoryFacts) -> list[str]:
     return [f"- | {clean_line(commit.subject, 90)}" for commit in facts.commits[:_SUBJECTS]]
-
-
-def _list_recent(plan: Plan) -> list[str]:
-    return _list_entries(plan.recent_files)
 
 
 def _list_most_changed(facts: RepositoryFacts) -> list[str]:
