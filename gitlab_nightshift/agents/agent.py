@@ -166,12 +166,3 @@ def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
     if shutil.which(name, path=env.get("PATH")) is None:
         text = f"no agent CLI: {name} is not on PATH; install {package} by npm, or set"
         raise NightshiftError(Code.PROVIDER_UNAVAILABLE, f"{text} agent_executable")
-
-
-def report_missing_end(ended: ProgramEnd, usage: Usage, stderr: bytes, *, no_json: bool) -> Report:
-    """What became of a CLI that did not say so itself."""
-    last = (stderr.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
-    if ended.exit_status == 0 or no_json:
-        error = f"the CLI printed no result (exit status {ended.exit_status}) {last}"
-        return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
-    return Report(BeadStatus.CRASHED, usage, f"the CLI ended with {ended.how} {last}".strip())

@@ -4,18 +4,11 @@ Every line is hostile data: of any shape, of any size, perhaps no JSON at all.
 """
 
 import dataclasses
-import json
 from typing import Any
 
-from gitlab_nightshift.agents.agent import (
-    STATUS_OF_END,
-    UNUSABLE_STATUSES,
-    AgentProgress,
-    Report,
-    report_missing_end,
-)
-from gitlab_nightshift.agents.reported_calls import ReportedCalls
-from gitlab_nightshift.events import format_elapsed, read_clock
+from gitlab_nightshift.agents.agent import UNUSABLE_STATUSES, AgentProgress, Report
+from gitlab_nightshift.agents.json_stream import JsonStreamReader
+from gitlab_nightshift.events import format_elapsed
 from gitlab_nightshift.records import BeadStatus, Usage
 from gitlab_nightshift.system.process import ProgramEnd
 
@@ -34,34 +27,21 @@ UNUSABLE_ERRORS = {
 }
 
 
-class ClaudeStreamReader:
-    """Reads one bead's stream and keeps of it only what the report needs.
-
-    ``patience_s``: seconds for which the endpoint may fail without a break. The CLI itself waits
-    for an overloaded one without end.
-    """
+class ClaudeStreamReader(JsonStreamReader):
+    """The reader of one bead's stream. The CLI itself waits for an overloaded endpoint without
+    end."""
 
     def __init__(self, patience_s: float) -> None:
-        self._patience_s, self._failing_since = patience_s, 0.0
-        self._result: dict[str, Any] | None = None
+        super().__init__(patience_s)
+        self._result: dict[str, Any] = {}
         self._tokens = Tally()
         self._current = ""
-        self._unusable, self._api_error, self._refusals = "", "", 0
-        self._json_lines = self._other_lines = 0
-        self._calls = ReportedCalls()
+        self._api_error, self._refusals = "", 0
 
-    def read_line(self, raw: bytes) -> AgentProgress | None:
-        """One JSON line; a line that is not JSON is counted."""
-        try:
-            event = json.loads(raw)
-        except (ValueError, RecursionError):
-            event = None
-        if not isinstance(event, dict):
-            self._other_lines += bool(raw.strip())
-            return None
-        self._json_lines += 1
+    def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
         if event.get("type") == "result":
-            self._result = event
+            self._result, said = event, event.get("result")
+            self._said = said if isinstance(said, str) else ""
             return None
         if event.get("type") == "system" and event.get("subtype") == "api_retry":
             return self._handle_retry(event)
@@ -72,42 +52,23 @@ class ClaudeStreamReader:
         return self._handle_message(event) if event.get("type") == "assistant" else None
 
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        """The status: what this program did to the process first, then what the CLI says."""
-        result = self._result or {}
-        said = result.get("result")
-        return dataclasses.replace(
-            self._build_plain_report(result, ended, stderr),
-            said=said if isinstance(said, str) else "",
-            calls=self._calls.list_calls(),
-            refused=self._calls.list_refused(),
-            missing=self._calls.missing.names,
-        )
+        """The same, with the commands that the CLI did not allow."""
+        report = super().build_report(ended, stderr)
+        return dataclasses.replace(report, denied=_list_denials(self._result))
 
-    def _build_plain_report(
-        self, result: dict[str, Any], ended: ProgramEnd, stderr: bytes
-    ) -> Report:
-        usage = self._read_usage(result)
-        denied = _list_denials(result)
-        if self._unusable:
-            return Report(BeadStatus.UNAVAILABLE, usage, self._unusable, denied=denied)
-        if ended.end in STATUS_OF_END:
-            status, error = STATUS_OF_END[ended.end]
-            if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
-                status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
-            return Report(status, usage, error, denied=denied)
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+        result = self._result
         if not result:
-            no_json = bool(self._other_lines) and not self._json_lines
-            return report_missing_end(ended, usage, stderr, no_json=no_json)
+            return self._report_missing_end(ended, usage, stderr)
         if result.get("is_error") or ended.exit_status != 0:
             status, error = _classify_failure(result, self._api_error, ended.exit_status)
-            return Report(status, usage, error, denied=denied)
-        return Report(BeadStatus.OK, usage, "", result.get("structured_output"), denied)
+            return Report(status, usage, error)
+        return Report(BeadStatus.OK, usage, "", result.get("structured_output"))
 
     def _handle_retry(self, event: dict[str, Any]) -> AgentProgress:
         status = _read_number(event.get("error_status"))
         self._refusals += status in REFUSED_STATUSES
-        self._failing_since = self._failing_since or read_clock()
-        failing_s = read_clock() - self._failing_since
+        failing_s = self._measure_failing()
         if self._refusals >= REFUSALS_TO_BELIEVE:
             self._unusable = f"the model endpoint refuses the key (HTTP {status})"
         elif failing_s >= self._patience_s:
@@ -155,8 +116,8 @@ class ClaudeStreamReader:
                 call = part.get("tool_use_id")
                 self._calls.finish(call, result, part.get("content"), failed=failed)
 
-    def _read_usage(self, result: dict[str, Any]) -> Usage:
-        seen = self._tokens.total
+    def _read_usage(self) -> Usage:
+        result, seen = self._result, self._tokens.total
         if not result:
             return Usage(None if seen else 0.0, seen)
         return Usage(

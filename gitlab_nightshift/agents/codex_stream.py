@@ -3,20 +3,13 @@
 Every line is hostile data: of any shape, of any size, perhaps no JSON at all.
 """
 
-import dataclasses
 import json
 import re
 from typing import Any
 
-from gitlab_nightshift.agents.agent import (
-    STATUS_OF_END,
-    UNUSABLE_STATUSES,
-    AgentProgress,
-    Report,
-    report_missing_end,
-)
-from gitlab_nightshift.agents.reported_calls import ReportedCalls
-from gitlab_nightshift.events import format_elapsed, read_clock
+from gitlab_nightshift.agents.agent import UNUSABLE_STATUSES, AgentProgress, Report
+from gitlab_nightshift.agents.json_stream import JsonStreamReader
+from gitlab_nightshift.events import format_elapsed
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records import BeadStatus, Usage, unwrap_command
 from gitlab_nightshift.system.process import ProgramEnd
@@ -44,32 +37,18 @@ _NOT_STARTED = compile_lazily(
 """The CLI's own sandbox, or the system, did not let a command begin."""
 
 
-class CodexStreamReader:
-    """Reads one bead's events and keeps of them only what the report needs.
-
-    ``patience_s``: seconds for which the endpoint may fail without a break.
-    """
+class CodexStreamReader(JsonStreamReader):
+    """The reader of one bead's events."""
 
     def __init__(self, patience_s: float) -> None:
-        self._patience_s, self._failing_since = patience_s, 0.0
+        super().__init__(patience_s)
         self._asked = self._ended = False
-        self._failure, self._unusable, self._last = "", "", ""
+        self._failure = ""
         self._tokens = 0
         self._commands = self._not_started = 0
         self._why_not_started = ""
-        self._json_lines = self._other_lines = 0
-        self._calls = ReportedCalls()
 
-    def read_line(self, raw: bytes) -> AgentProgress | None:
-        """One JSON line; a line that is not JSON is counted."""
-        try:
-            event = json.loads(raw)
-        except (ValueError, RecursionError):
-            event = None
-        if not isinstance(event, dict):
-            self._other_lines += bool(raw.strip())
-            return None
-        self._json_lines += 1
+    def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
         kind, item = event.get("type"), event.get("item")
         if kind == "turn.started":
             self._asked = True
@@ -83,42 +62,21 @@ class CodexStreamReader:
             return self._handle_item(item, done=kind == "item.completed")
         return None
 
-    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        """The status: what this program did to the process first, then what the CLI says."""
-        report = self._build_plain_report(ended, stderr)
-        return dataclasses.replace(
-            report,
-            said=self._last,
-            calls=self._calls.list_calls(),
-            refused=self._calls.list_refused(),
-            missing=self._calls.missing.names,
-        )
-
-    def _build_plain_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        usage = self._read_usage()
-        if self._unusable:
-            return Report(BeadStatus.UNAVAILABLE, usage, self._unusable)
-        if ended.end in STATUS_OF_END:
-            status, error = STATUS_OF_END[ended.end]
-            if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
-                status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
-            return Report(status, usage, error)
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
         if self._failure:
             return Report(_classify_failure(self._failure), usage, _describe_failure(self._failure))
         if not self._ended or ended.exit_status != 0:
-            no_json = bool(self._other_lines) and not self._json_lines
-            return report_missing_end(ended, usage, stderr, no_json=no_json)
+            return self._report_missing_end(ended, usage, stderr)
         if self._commands and self._not_started == self._commands:
             error = f"no command could be started: {self._why_not_started}"
             return Report(BeadStatus.CRASHED, usage, error)
-        return Report(BeadStatus.OK, usage, "", _parse_structured(self._last))
+        return Report(BeadStatus.OK, usage, "", _parse_structured(self._said))
 
     def _handle_retry(self, message: str) -> AgentProgress | None:
         """The CLI tries again, or gives up: then ``turn.failed`` follows with the same text."""
         if not message.startswith("Reconnecting"):
             return None
-        self._failing_since = self._failing_since or read_clock()
-        failing_s = read_clock() - self._failing_since
+        failing_s = self._measure_failing()
         status = _find_http_status(message)
         answer = f"answers {status}" if status else "does not answer"
         if failing_s >= self._patience_s:
@@ -141,7 +99,7 @@ class CodexStreamReader:
         if kind != "error":
             self._failing_since = 0.0
         if kind == "agent_message" and done:
-            self._last = _read_text(item.get("text"))
+            self._said = _read_text(item.get("text"))
         if done and kind in ("command_execution", "file_change"):
             if kind == "command_execution":
                 self._count(item)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents import claude_stream
+from gitlab_nightshift.agents import claude_stream, json_stream
 from gitlab_nightshift.agents.agent import AgentProgress, Report
 from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
 from gitlab_nightshift.records import BeadStatus, Usage
@@ -136,7 +136,7 @@ def test_patience_with_a_failing_endpoint_ends(
     monkeypatch: pytest.MonkeyPatch, status: object, text: str
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(claude_stream, "read_clock", lambda: now[0])
+    monkeypatch.setattr(json_stream, "read_clock", lambda: now[0])
     reader = ClaudeStreamReader(600)
 
     def at(seconds: float) -> AgentProgress:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents import codex_stream
+from gitlab_nightshift.agents import json_stream
 from gitlab_nightshift.agents.agent import Report
 from gitlab_nightshift.agents.codex_stream import CodexStreamReader
 from gitlab_nightshift.records import BeadStatus, Usage
@@ -113,7 +113,7 @@ def retry(text: str = "unexpected status 529 <unknown>: busy") -> bytes:
 
 def test_patience_with_a_failing_endpoint_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(codex_stream, "read_clock", lambda: now[0])
+    monkeypatch.setattr(json_stream, "read_clock", lambda: now[0])
     reader = CodexStreamReader(600)
 
     def at(seconds: float, text: str = "unexpected status 529 <unknown>: busy") -> str:
