@@ -85,11 +85,8 @@ class Client(gitlab.Gitlab):
         """The bytes of a file, at most ``most`` of them; a longer one is an error."""
 
         def download_once() -> bytes:
-            with self._convert_errors("get", path):
-                options: dict[str, Any] = {"obey_rate_limit": False, "max_retries": 0}
-                response = super(Client, self).http_request("get", path, streamed=True, **options)
-                with contextlib.closing(response):
-                    return self._read_bounded(response, path, most)
+            with self._open_stream(path) as response:
+                return self._read_bounded(response, path, most)
 
         return self.patience.call_with_retries(download_once, transient)
 
@@ -97,18 +94,23 @@ class Client(gitlab.Gitlab):
         """The last ``size`` bytes of what may be a long text; no more than ``most`` are read."""
 
         def read_once() -> bytes:
-            with self._convert_errors("get", path):
-                options: dict[str, Any] = {"obey_rate_limit": False, "max_retries": 0}
-                response = super(Client, self).http_request("get", path, streamed=True, **options)
-                tail, seen = b"", 0
-                with contextlib.closing(response):
-                    for chunk in response.iter_content(CHUNK):
-                        tail, seen = (tail + chunk)[-size:], seen + len(chunk)
-                        if seen > most:
-                            break
-                return tail
+            tail, seen = b"", 0
+            with self._open_stream(path) as response:
+                for chunk in response.iter_content(CHUNK):
+                    tail, seen = (tail + chunk)[-size:], seen + len(chunk)
+                    if seen > most:
+                        break
+            return tail
 
         return self.patience.call_with_retries(read_once, transient)
+
+    @contextlib.contextmanager
+    def _open_stream(self, path: str) -> Iterator[requests.Response]:
+        with self._convert_errors("get", path):
+            options: dict[str, Any] = {"obey_rate_limit": False, "max_retries": 0}
+            response = super().http_request("get", path, streamed=True, **options)
+            with contextlib.closing(response):
+                yield response
 
     def send_query(self, text: str, values: Mapping[str, Any]) -> Any:
         """What GraphQL answers to a query; its errors are an :class:`ApiError` that lasts.

@@ -27,13 +27,19 @@ class Marker:
 
 
 def write_marker(marker: Marker) -> str:
-    """The comment; its JSON cannot end the comment early. Symbols that do not fit are left out."""
-    text = json.dumps(asdict(marker))
-    for mark in ("<", ">", "--"):
-        text = text.replace(mark, "".join(f"\\u{ord(char):04x}" for char in mark))
+    """The comment. Symbols that do not fit are left out."""
+    text = encode_for_comment(asdict(marker))
     if len(text) > LONGEST_JSON and marker.symbols:
         return write_marker(replace(marker, symbols=marker.symbols[:-1]))
     return f"<!-- nightshift: {text} -->"
+
+
+def encode_for_comment(data: object) -> str:
+    """JSON that cannot end an HTML comment early."""
+    text = json.dumps(data)
+    for mark in ("<", ">", "--"):
+        text = text.replace(mark, "".join(f"\\u{ord(char):04x}" for char in mark))
+    return text
 
 
 def read_marker(description: str | None) -> Marker | None:

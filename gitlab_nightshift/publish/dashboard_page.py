@@ -7,11 +7,11 @@ only makes it unreadable.
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
+from gitlab_nightshift.gitlab.marker import encode_for_comment
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.dashboard_ticks import build_approve_box, build_retry_box
 from gitlab_nightshift.publish.escaping import to_markdown_line
@@ -74,9 +74,7 @@ def list_ticked(description: str) -> frozenset[str]:
 
 
 def _sign_memory(memory: DashboardMemory, key: bytes) -> str:
-    text = json.dumps(asdict(memory))
-    for mark in ("<", ">", "--"):
-        text = text.replace(mark, "".join(f"\\u{ord(char):04x}" for char in mark))
+    text = encode_for_comment(asdict(memory))
     return f"<!-- nightshift-data: {_compute_signature(text, key)} {text} -->"
 
 

@@ -14,8 +14,9 @@ from gitlab_nightshift.job import read_job
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.supervisor.failure_records import write_failed, write_result
-from gitlab_nightshift.supervisor.notifying import Forward, end_late, notify
+from gitlab_nightshift.supervisor.notifying import LONGEST_S, Forward, notify
 from gitlab_nightshift.supervisor.output_pipes import Pipes, read_secret_values
+from gitlab_nightshift.system.signals import call_late
 from gitlab_nightshift.system.supervised_process import StageProcess
 
 MODULE = "gitlab_nightshift.processes.addresses_process"
@@ -58,7 +59,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
     own_names = (name for name in call.env if name.startswith("NIGHTSHIFT_"))
     seen = {name: call.env[name] for name in ("PATH", *own_names) if name in call.env}
     process = StageProcess(MODULE, own, quiet=True)
-    with contextlib.closing(process), end_late(process):
+    with contextlib.closing(process), call_late(LONGEST_S, process.kill):
         process.tell(
             {
                 "env": {**seen, "GITLAB_CI": "true"},

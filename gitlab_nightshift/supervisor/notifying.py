@@ -2,13 +2,12 @@
 
 import contextlib
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import call_late
 from gitlab_nightshift.system.supervised_process import StageProcess
 
 MODULE = "gitlab_nightshift.processes.notify_process"
@@ -38,7 +37,7 @@ def notify(
     if not (addresses or access) or not (results / "result.json").exists():
         return missing
     process = StageProcess(MODULE, own, quiet=True)
-    with contextlib.closing(process), end_late(process), forward(process):
+    with contextlib.closing(process), call_late(LONGEST_S, process.kill), forward(process):
         found = {"addresses": addresses, "confluence": access, "results": str(results)}
         process.tell({**request, **found})
         answer = process.read_answer()
@@ -74,15 +73,3 @@ def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], 
         if not given[key]
     )
     return ({} if missing else {"page": page, **given}), missing
-
-
-@contextlib.contextmanager
-def end_late(process: StageProcess) -> Iterator[None]:
-    """End the process where it does not within its time."""
-    timer = threading.Timer(LONGEST_S, process.kill)
-    timer.daemon = True
-    start_deaf(timer)
-    try:
-        yield
-    finally:
-        timer.cancel()

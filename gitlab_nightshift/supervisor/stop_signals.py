@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import call_late, start_deaf
 from gitlab_nightshift.system.supervised_process import StageProcess
 
 GRACE_S = 300.0
@@ -53,13 +53,8 @@ class Signals:
         if seconds is None:
             yield
             return
-        timer = threading.Timer(seconds, self.stop, [NightshiftError(Code.TIMEOUT, why)])
-        timer.daemon = True
-        start_deaf(timer)
-        try:
+        with call_late(seconds, lambda: self.stop(NightshiftError(Code.TIMEOUT, why))):
             yield
-        finally:
-            timer.cancel()
 
     @contextlib.contextmanager
     def forward_to(self, stage: StageProcess) -> Iterator[None]:

@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from gitlab_nightshift.errors import Code, Interruption
@@ -76,3 +76,15 @@ def start_deaf(thread: threading.Thread) -> None:
         thread.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+@contextlib.contextmanager
+def call_late(seconds: float, call: Callable[[], object]) -> Iterator[None]:
+    """Call it so long from now, unless the block has been left."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    start_deaf(timer)
+    try:
+        yield
+    finally:
+        timer.cancel()
