@@ -6,13 +6,10 @@ from gitlab_nightshift.demo import standin_state
 from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.gitlab import (
     Label,
-    Marker,
     Project,
-    write_marker,
 )
-from tests.support.clock import FakeTime
 
-from .conftest import git, new
+from .conftest import git
 
 LABELS = (Label("night-shift", "#6666c4", "About"), Label("tests", "#428fdc", "Tests"))
 
@@ -32,34 +29,6 @@ def test_branches(app: Project, tmp_path: Path) -> None:
     assert app.has_commit("night-shift/a", git(tmp_path / "work", "rev-parse", "main")) is True
     assert app.has_commit("main", head) is False
     assert app.has_commit("main", "0" * 40) is None
-
-
-def test_create_and_find_again(app: Project, remote: standin_state.StandinProject) -> None:
-    marker = Marker("4711", "tests", "0123456789abcdef")
-    body = f"B\n\n{write_marker(marker)}\n"
-    made = app.merge_requests.create(new(body=body, labels=("night-shift",)), "x")
-    assert made.marker == marker
-    assert (made.iid, made.state, made.labels) == (1, "opened", ("night-shift",))
-    assert app.merge_requests.create(new(), made.sha) == made
-    assert app.merge_requests.find_of_run("4711") == made
-    assert app.merge_requests.find_of_run("471") is None
-    assert app.merge_requests.find_from("night-shift/a", made.sha) == made
-    assert app.merge_requests.find_from("night-shift/a", "other") == made
-    remote.merge_requests[0].settle("closed")
-    assert app.merge_requests.find_from("night-shift/a", "other") is None
-    found = app.merge_requests.find_of_run("4711")
-    assert found
-    assert found.state == "closed"
-    [stored] = remote.merge_requests
-    assert stored.remove_source_branch is True
-    assert stored.squash is False
-
-
-def test_an_open_one_to_another_target_is_found(
-    app: Project, remote: standin_state.StandinProject
-) -> None:
-    made = app.merge_requests.create(new(target_branch="start"), "x")
-    assert app.merge_requests.find_from("night-shift/a", made.sha) == made
 
 
 def test_labels_made_once(app: Project, remote: standin_state.StandinProject) -> None:
@@ -103,18 +72,6 @@ def test_protected_patterns(
     for status in (403, 404):
         gitlab.fail_next("GET", "/protected_branches$", status, {"message": "no"})
         assert app.list_protected_patterns() is None
-
-
-def test_a_lost_answer_makes_no_second_one(
-    gitlab: Standin, app: Project, remote: standin_state.StandinProject, time: FakeTime
-) -> None:
-    gitlab.drop_next("POST", "/merge_requests$")
-    made = app.merge_requests.create(new(), str(app.find_branch_head("night-shift/a")))
-    assert made.iid == 1
-    assert len(remote.merge_requests) == 1
-    assert len(time.pauses) == 1
-    posts = [each for each in gitlab.requests if each.method == "POST"]
-    assert len(posts) == 1
 
 
 def test_nothing_is_asked_before_it_is_needed(gitlab: Standin, app: Project) -> None:

@@ -462,3 +462,7 @@ def test_what_may_be_partial_comes_by_every_way_and_by_known_names_only() -> Non
     assert said == (
         "nightshift.yaml:3: accept_partial.1: should be 'files', 'secrets', 'network' or 'lifetime'"
     )
+
+
+def test_where_nothing_is_set_the_defaults_are_as_validated() -> None:
+    assert load_settings({}) == Settings.model_validate(Settings().model_dump())
