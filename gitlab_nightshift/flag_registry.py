@@ -252,7 +252,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-reads-source": FlagEntry(
         "fail",
         "A test that looks at the code's text notices any change and no fault.",
-        what="Only by running: new tests fail on code that does the same, but is written otherwise.",
+        what="Only by running: new tests fail on code that does the same, written otherwise.",
     ),
     "flaky-test": FlagEntry(
         "warn",

@@ -86,6 +86,9 @@ def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> list[
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:
+    words, text = side.language.error_words if side.language else (), side.source.lower()
+    if words and not any(word.encode() in text for word in words):
+        return
     query = load_query(side.language, "swallowed") if side.language else None
     if query is None or side.root is None:
         return

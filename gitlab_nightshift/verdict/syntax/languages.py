@@ -30,7 +30,8 @@ class Language:
     (``it("adds", () => …)``), ``named`` matches the name of a function that is a test by its name
     alone, ``marked`` the annotation or attribute that makes a function a test. ``idle`` is a
     statement that does nothing and may begin a function, "" where compilers would refuse it.
-    ``public`` says what of a file others may use (``flags/public_names.py``).
+    ``public`` says what of a file others may use (``flags/public_names.py``). A file without any
+    of ``error_words`` holds no error back; there are none where any code may.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Language:
     marked: re.Pattern[str] | None
     idle: str
     public: Mapping[str, str] = field(hash=False, compare=False)
+    error_words: tuple[str, ...]
 
 
 @cache
@@ -68,6 +70,7 @@ def _read_language(folder: Path) -> Language:
         marked,
         table.entries.get("idle", ""),
         table.entries.get("public", {}),
+        tuple(table.entries.get("error_words", "").split()),
     )
 
 
