@@ -28,7 +28,15 @@ from gitlab_nightshift.verdict.syntax.assertion_words import (
 )
 from gitlab_nightshift.verdict.syntax.languages import Language
 from gitlab_nightshift.verdict.syntax.matchers import read_hamcrest
-from gitlab_nightshift.verdict.syntax.nodes import LAMBDAS, Link, find_field, list_tokens, read_text
+from gitlab_nightshift.verdict.syntax.nodes import (
+    LAMBDAS,
+    STRINGS,
+    Link,
+    find_field,
+    list_tokens,
+    read_text,
+    split_binary,
+)
 
 _TABLE = RuleTable(__file__)
 _RAISERS = _TABLE.get_words("raisers")
@@ -83,13 +91,13 @@ def read_assertion_call(
 ) -> Iterator[Assertion]:
     """``assertEquals(a, b)``, ``assert.equal(a, b)``, ``assert(a == b)``, ``assertRaises(X)``."""
     link = links[at]
-    args = (
-        _drop_test_argument(list(link.args or ()))
-        if language.name == "go"
-        else list(link.args or ())
-    )
     word, rank, negated = parse_assertion_name(link.name)
     name = normalize_name(link.name)
+    args = list(link.args or ())
+    if language.name == "go":
+        args = _drop_test_argument(args)
+    elif language.name in ("java", "kotlin"):
+        args = _drop_message(args, 1 if word in _OF_ONE else 2)
     if rank is None and word and word not in RAISES | _GROUPING and name not in _PLAIN:
         yield build_assertion(node, "helper", helpers.get(link.name, EXACT), read_texts(args), ())
     elif at and word.startswith(("called", "awaited", "hascalls")) and "assert" in name:
@@ -110,6 +118,7 @@ def read_assertion_call(
 
 
 _TRUE, _FALSE = frozenset(("true", "truthy", "ok", "")), frozenset(("false", "falsy", "falsey"))
+_OF_ONE = _TRUE | _FALSE | {"null"}
 
 
 def _drop_test_argument(args: list[Node]) -> list[Node]:
@@ -118,6 +127,19 @@ def _drop_test_argument(args: list[Node]) -> list[Node]:
         read_text(args[0]) if len(args) > 1 and args[0].end_byte - args[0].start_byte < 12 else ""
     )
     return args[1:] if first in ("t", "b", "tb", "f", "c") or first.endswith(".T()") else args
+
+
+def _drop_message(args: list[Node], needed: int) -> list[Node]:
+    """JUnit 4's assertions get a text first, where the newer ones and TestNG have it at the end."""
+    said = len(args) > needed and _is_text(args[0]) and not _is_text(args[-1])
+    return args[1:] if said and args[-1].type not in LAMBDAS else args
+
+
+def _is_text(node: Node) -> bool:
+    """A text, or a sum that begins with one."""
+    while (pair := split_binary(node)) and pair[0] == "+":
+        node = pair[1]
+    return node.type in STRINGS
 
 
 def _read_comparison(
