@@ -36,8 +36,9 @@ class CommandLine:
 
     @cached_property
     def bare(self) -> str:
-        """Without what only wraps it: environment, runners, ``@`` of make."""
-        return _PREFIX.sub("", self.text.strip()) or self.text.strip()
+        """Without what only wraps it: environment, runners, ``@`` of make, cargo's toolchain."""
+        bare = _PREFIX.sub("", self.text.strip()) or self.text.strip()
+        return re.sub(r"^(cargo) \+(\$\{\{.*?\}\}|\S+)", r"\1", bare)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -119,6 +120,13 @@ def parse_commands(script: object) -> list[CommandLine]:
         return [command for part in script for command in parse_commands(part)]
     if not isinstance(script, str):
         return []
-    joined = re.sub(r"\\\n\s*", " ", script)
-    parts = (part.strip() for line in joined.split("\n") for part in re.split(r"\s&&\s", line))
+    lines = re.sub(r"\\\n\s*", " ", script).split("\n")
+    parts = (part.strip() for line in lines for part in _split_line(line))
     return [CommandLine(part) for part in parts if part and part[0] != "#"]
+
+
+def _split_line(line: str) -> list[str]:
+    """``a && b || c`` does ``c`` if any of them fails."""
+    parts = re.split(r"\s&&\s", line)
+    _, anyway, rest = parts[-1].partition(" || ")
+    return [*(part + anyway + rest for part in parts[:-1]), parts[-1]]

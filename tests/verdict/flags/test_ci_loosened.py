@@ -135,6 +135,8 @@ WEAKER = [
         "jest --ci --passWithNoTests",
         "test gained --passWithNoTests",
     ),
+    ("Makefile", "t:\n\txo && tsd\n", "tsd", "tsd || true", "t passes whatever happens"),
+    ("Makefile", "t:\n\tmeson test -C out\n", "out", "out || true", "passes whatever happens"),
     ("scripts/test.sh", "set -e\ngo test ./...\n", "./...", "./api/...", "looks at ./api/... only"),
     ("scripts/test.sh", "set -e\ngo test -race ./...\n", "-race ", "", "lost -race"),
     (
@@ -242,6 +244,8 @@ def test_warnings_of_a_compiler(raised: Judge) -> None:
     [found] = raised(old, {"Makefile": old["Makefile"].replace(" -Werror", "")})
     assert (found.name, found.level) == ("linter-loosened", "fail")
     assert raised(old, {"Makefile": old["Makefile"].replace("-Wall", "-Wall -Wno-unused")}) != []
+    both = {"Makefile": old["Makefile"].replace("all:", "CXXFLAGS = -Wall\nall:")}
+    assert raised(both, {"Makefile": both["Makefile"].replace("-O2 -Wall", "-O2")}) != []
     assert raised(old, {"Makefile": old["Makefile"].replace("-Wall", "-Wall -Wextra")}) == []
 
 
