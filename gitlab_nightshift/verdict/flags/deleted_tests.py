@@ -166,9 +166,15 @@ def list_called_names(test: Test) -> frozenset[str]:
 
 def _has_twin(version: TestVersion, change: Changeset) -> bool:
     """Another test of the file that lives on has the same body."""
+    said = _list_body_words(version)
     return any(
-        new.file is version.file and new.bag == version.bag for _, new in match_tests(change).pairs
+        new.file is version.file and _list_body_words(new) == said
+        for _, new in match_tests(change).pairs
     )
+
+
+def _list_body_words(version: TestVersion) -> tuple[str, ...]:
+    return list_tokens(version.test.body) if version.test.body else ()
 
 
 def _merged(version: TestVersion, change: Changeset) -> bool:

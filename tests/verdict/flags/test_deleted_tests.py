@@ -1054,6 +1054,12 @@ func TestTotal(t *testing.T) {
 		c.Assert(v, qt.Equals, c.out)
 	}
 }
+=== test-deleted a.test.ts | ts: the same words in another order
+--- a.test.ts
+it("first", () => { expect(merge(a, { b: 1 })).toEqual({ b: 1 }); });
+it("second", () => { expect(merge({ b: 1 }, a)).toEqual({ b: 1 }); });
++++ a.test.ts
+it("first", () => { expect(merge(a, { b: 1 })).toEqual({ b: 1 }); });
 """
 
 
