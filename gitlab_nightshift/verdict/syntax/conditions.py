@@ -75,9 +75,10 @@ def list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[Dem
         if (operator in _AND) != flip:
             yield from both
         elif both:
+            decided = {read_text(unwrap_node(side)).lower() for side in (left, right)}
             yield (
                 min(both, key=lambda demand: demand.rank)
-                if all(demand.rank for demand in both)
+                if all(demand.rank for demand in both) and str(not flip).lower() not in decided
                 else Demand("always", 0, False, node, ())
             )
     else:

@@ -1296,6 +1296,19 @@ def test_total():
     Cart = mock.Mock()
     cart = Cart([1, 2])
     assert cart.total() == 3
+=== test-loosened src/a.rs,test-cannot-fail src/a.rs | rust: or true
+--- src/a.rs
+#[test]
+fn open() {
+    assert!(order.is_open);
+    assert!(order.total > 3 || order.free);
+}
++++ src/a.rs
+#[test]
+fn open() {
+    assert!(order.is_open || true);
+    assert!(order.total > 3 || order.free);
+}
 """
 
 
