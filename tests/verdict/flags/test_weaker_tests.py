@@ -1309,6 +1309,39 @@ fn open() {
     assert!(order.is_open || true);
     assert!(order.total > 3 || order.free);
 }
+=== assertion-removed a_test.go | go: one of many errors is only logged
+--- a_test.go
+func TestScan(t *testing.T) {
+	err := u.Scan("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = u.Scan("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range u {
+		if v != 0 {
+			t.Error(v)
+		}
+	}
+}
++++ a_test.go
+func TestScan(t *testing.T) {
+	err := u.Scan("a")
+	if err != nil {
+		t.Log(err)
+	}
+	err = u.Scan("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range u {
+		if v != 0 {
+			t.Error(v)
+		}
+	}
+}
 """
 
 
