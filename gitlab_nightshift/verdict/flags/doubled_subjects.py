@@ -42,42 +42,49 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
             yield RuleViolation(
                 new.file.path,
                 new.test.line,
-                f"{new.name} puts a double in place of {shadowed}, which its file imports.",
+                f"{new.name} puts a double in place of {shadowed}, which its file holds.",
             )
-        if replaced := _find_replaced_variable(old, new):
+        if (replaced := _find_replaced_variable(old, new))[0]:
             yield RuleViolation(
                 new.file.path,
                 new.test.line,
-                f"{new.name} looks at a double now: {format_excerpt(replaced)}",
+                f"{new.name} looks at a double now: {format_excerpt(replaced[0])}",
+                replaced[1],
             )
     yield from _find_mocked_modules(change)
 
 
 def _find_shadowed_import(old: TestVersion, new: TestVersion) -> str:
-    """Python: an imported name that stands for a double now, "" where there is none."""
+    """Python: a name of the file that stands for a double now, "" where there is none."""
     if new.test.language.name != "python" or new.side.root is None:
         return ""
     lines = (read_text(node) for node in new.side.root.named_children if "import" in node.type)
     imported = {word for line in lines for word in re.findall(r"\w+", line)}
+    imported |= {function.name for function in new.side.functions}
     before, after = _collect_assignments(old.test.node), _collect_assignments(new.test.node)
     doubles = (name for name, value in after.items() if name not in before and _MOCK.match(value))
     return next((name for name in doubles if name in imported), "")
 
 
-def _find_replaced_variable(old: TestVersion, new: TestVersion) -> str:
-    """A variable that is asserted and holds a double now, empty where there is none."""
+def _find_replaced_variable(old: TestVersion, new: TestVersion) -> tuple[str, Level | None]:
+    """A variable that holds a double now, empty where there is none: of what the file is named
+    after, or asserted. Any other may be a collaborator that was expensive to build."""
     before, after = _collect_assignments(old.test.node), _collect_assignments(new.test.node)
     roots = {found[0] for a in new.assertions if (found := re.search(r"\w+", a.subject))}
     for pair in [read_assignment(node) for node in walk(new.test.node)]:
         if pair and roots & set(re.findall(r"\w+", read_text(pair[0])[:200])):
             roots |= set(re.findall(r"\w+", read_text(pair[1])[:200]))
+    file = new.file.path.rpartition("/")[2].lower()
+    others = ""
     for name, value in after.items():
         was = before.get(name, value)
-        if name.lstrip("$@") not in roots or not _FAKE.search(value) or _FAKE.search(was):
+        if not _FAKE.search(value) or _FAKE.search(was) or _is_library_type(value, new):
             continue
-        if not _is_library_type(value, new):
-            return f"{name} = {value}"
-    return ""
+        built = re.match(r"new\s+([A-Z]\w+)", was)
+        if name.lstrip("$@") in roots or (built and file.startswith(f"{built[1].lower()}test")):
+            return f"{name} = {value}", None
+        others = others or f"{name} = {value}"
+    return others, "warn"
 
 
 def _is_library_type(value: str, version: TestVersion) -> bool:

@@ -1342,6 +1342,45 @@ func TestScan(t *testing.T) {
 		}
 	}
 }
+=== test-loosened tests/test_a.py | py: a class of the test's file stands for a double
+--- tests/test_a.py
+class Broken:
+    def total(self):
+        raise ValueError
+
+def test_total():
+    with pytest.raises(ValueError):
+        price(Broken())
++++ tests/test_a.py
+class Broken:
+    def total(self):
+        raise ValueError
+
+def test_total():
+    Broken = mock.Mock()
+    with pytest.raises(ValueError):
+        price(Broken())
+=== test-loosened src/test/java/PrinterTest.java | java: the class that the file is named after
+--- src/test/java/PrinterTest.java
+class PrinterTest {
+    @Test
+    void prints() {
+        Printer printer = new Printer();
+        StringWriter out = new StringWriter();
+        printer.print(out);
+        assertEquals("a", out.toString());
+    }
+}
++++ src/test/java/PrinterTest.java
+class PrinterTest {
+    @Test
+    void prints() {
+        Printer printer = mock(Printer.class);
+        StringWriter out = new StringWriter();
+        printer.print(out);
+        assertEquals("a", out.toString());
+    }
+}
 """
 
 
