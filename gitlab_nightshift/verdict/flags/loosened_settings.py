@@ -28,7 +28,7 @@ def build_loosened_rule(flag: str, also: Rule | None = None) -> Rule:
 
 @lru_cache(maxsize=1)
 def _list_loosened(change: Changeset) -> tuple[Flagged, ...]:
-    return (*find_loosened_settings(change.files), *find_loosened_pipelines(change.files))
+    return (*find_loosened_settings(change.files), *find_loosened_pipelines(change))
 
 
 find_skipped = build_loosened_rule("test-skipped", find_skipped_tests)

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitlab_nightshift.repository.difference import ChangedFile
-from gitlab_nightshift.verdict.reviewed_change import RuleViolation
+from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.tooling.ci_jobs import CiJob
+from gitlab_nightshift.verdict.tooling.command_lines import CommandLine
 from gitlab_nightshift.verdict.tooling.directions import format_items
 from gitlab_nightshift.verdict.tooling.looser_settings import Flagged
 from gitlab_nightshift.verdict.tooling.pipeline_jobs import (
@@ -24,6 +25,7 @@ from gitlab_nightshift.verdict.tooling.weaker_commands import find_lost_checks
 _TABLE = RuleTable(__file__)
 
 _DOCS_ONLY = _TABLE.get_pattern("docs_only")
+_DEFAULT_BRANCH = _TABLE.get_pattern("default_branch")
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,12 @@ class _FileJob:
     file: ChangedFile
 
 
-def find_loosened_pipelines(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
-    """What CI checks less; jobs are compared by name, commands over all files of the change."""
+def find_loosened_pipelines(change: Changeset) -> Iterator[Flagged]:
+    """What CI checks less; jobs are compared by name, commands over all files of the change and
+    the workflows that it leaves alone."""
     old: dict[str, _FileJob] = {}
     new: dict[str, _FileJob] = {}
-    for file in files:
+    for file in change.files:
         if is_ci(file.path) and not file.binary:
             usual = b"" if OPTIONS.search(file.path) else None
             before = read_jobs(file.path, usual if file.status == "A" else file.old)
@@ -48,7 +51,7 @@ def find_loosened_pipelines(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]
                 new |= {
                     _build_key(file.path, name): _FileJob(job, file) for name, job in after.items()
                 }
-    yield from _find_weaker_commands(old, new)
+    yield from _find_weaker_commands(old, new, _list_other_commands(change))
     checking = {
         _get_group(key)
         for side in (old, new)
@@ -75,10 +78,23 @@ def _get_name(key: str) -> str:
     return key.partition(" ")[2]
 
 
+def _list_other_commands(change: Changeset) -> list[CommandLine]:
+    """What workflows run that the change leaves alone and that each proposal starts."""
+    changed = {file.path for file in change.files}
+    if not any(map(GITHUB.search, changed)):
+        return []
+    others = (path for path in sorted(change.paths() - changed) if GITHUB.search(path))
+    jobs = (read_jobs(path, change.read(path)) or {} for path in others)
+    starting = (each for each in jobs if "" in each and _starts_for_reviews(each[""].always))
+    return [command for each in starting for job in each.values() for command in job.commands]
+
+
 def _find_weaker_commands(
-    old: Mapping[str, _FileJob], new: Mapping[str, _FileJob]
+    old: Mapping[str, _FileJob], new: Mapping[str, _FileJob], others: list[CommandLine]
 ) -> Iterator[Flagged]:
     commands = [{k: p.job.commands for k, p in side.items()} for side in (old, new)]
+    for side in commands:
+        side[""] = others
     for key, text in find_lost_checks(*commands):
         placed = new.get(key) or old[key]
         options = key.endswith((" pytest", " rspec"))
@@ -111,7 +127,9 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
         for how, value in after.lenient.items()
         if how not in before.lenient
     ]
-    gained = [item for item in after.never if item not in before.never and not _harmless(item)]
+    came = [item for item in after.never if item not in before.never and not _harmless(item)]
+    heads = {_get_condition_head(item) for item in before.never if item not in after.never}
+    gained = [item for item in came if _get_condition_head(item) not in heads]
     texts += [f"runs less often: {format_items(gained)}"] if gained else []
     texts += [text for text in (_describe_narrowing(before, after, placed.file.path),) if text]
     if after.limits.get("retry", 0) > before.limits.get("retry", 0):
@@ -121,11 +139,26 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
     lost = [
         item for item in before.always if item.startswith("matrix") and item not in after.always
     ]
+    asked = [f"runs on another condition: {item}" for item in came if item not in gained]
     if lost and not any(
         item.startswith("matrix") and item not in before.always for item in after.always
     ):
-        found = _build_violation(placed, key, f"no longer runs for {format_items(lost)}")
-        yield CI, RuleViolation(found.file, found.line, found.detail, "warn")
+        asked.append(f"no longer runs for {format_items(lost)}")
+    branches = [i for i in before.always if _is_default(i) and i not in after.always]
+    if branches and any(map(_is_default, after.always)):
+        asked.append(f"runs for other branches: {format_items(branches)} is gone")
+    for text in asked:
+        yield CI, replace(_build_violation(placed, key, text), level="warn")
+
+
+def _get_condition_head(condition: str) -> str:
+    """Whose condition it is."""
+    return condition.partition("if: ")[0]
+
+
+def _is_default(trigger: str) -> bool:
+    """A name that only the default branch has: which of them it is reading cannot know."""
+    return bool(_DEFAULT_BRANCH.search(trigger))
 
 
 def _checks(job: CiJob, name: str) -> bool:
@@ -171,7 +204,14 @@ def _describe_lost_triggers(old: list[str], new: list[str]) -> str:
         for i in old
         if i not in new and re.match(r"on (push|pull_request|merge_group|schedule)\b", i)
     ]
-    lost = [i for i in lost if not _unfiltered(i, new)]
+    names = {i.partition(": ")[0] for i in new if _is_default(i)}
+    lost = [
+        i
+        for i in lost
+        if not _unfiltered(i, new)
+        and not (_is_default(i) and i.partition(": ")[0] in names)
+        and not (i.startswith("on push.") and _starts_for_reviews(new))
+    ]
     if lost:
         return f"runs less often: {format_items(lost)} is gone"
     for item in new:
@@ -181,6 +221,12 @@ def _describe_lost_triggers(old: list[str], new: list[str]) -> str:
         if filtered and trigger in old and "types" not in item and not still:
             return f"runs less often: {item}"
     return ""
+
+
+def _starts_for_reviews(triggers: list[str]) -> bool:
+    """Whatever is proposed is checked, before it is pushed."""
+    filters = ("on pull_request.branches", "on pull_request.paths")
+    return "on pull_request" in triggers and not any(i.startswith(filters) for i in triggers)
 
 
 def _unfiltered(item: str, new: list[str]) -> bool:

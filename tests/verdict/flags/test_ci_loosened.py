@@ -174,6 +174,7 @@ KEPT = [
     (GITLAB, "=80", "=90", {}),
     (GITLAB, "deploy:", "types:\n  script: [mypy .]\ndeploy:", {}),
     (GITLAB, "stages: [test]", "stages: [test, ship]", {}),
+    (GITLAB.replace("pytest", "cargo +stable test"), "+stable ", "", {}),
 ]
 
 
@@ -222,6 +223,41 @@ def test_a_wider_pattern_of_branches_runs_no_less(raised: Judge) -> None:
     assert raised({path: text}, {path: text.replace("*", "**")}) == []
     [found] = raised({path: text}, {path: text.replace("*", "main")})
     assert found.name == "ci-loosened"
+
+
+def test_branches_that_are_pushed_matter_less_than_what_is_proposed(raised: Judge) -> None:
+    path, job = ".github/workflows/t.yml", "jobs: {t: {steps: [{run: pytest}]}}\n"
+    text = f"on:\n  push:\n    branches: [main, v1]\n  pull_request:\n{job}"
+    assert raised({path: text}, {path: text.replace("v1", "stable")}) == []
+    alone = text.replace("  pull_request:\n", "")
+    [found] = raised({path: alone}, {path: alone.replace("v1", "stable")})
+    assert (found.name, found.level) == ("ci-loosened", "fail")
+
+
+def test_another_default_branch_is_asked_about(raised: Judge) -> None:
+    path = ".github/workflows/t.yml"
+    text = "on:\n  pull_request:\n    branches: [main]\njobs: {t: {steps: [{run: pytest}]}}\n"
+    [found] = raised({path: text}, {path: text.replace("main", "master")})
+    assert (found.name, found.level) == ("ci-loosened", "warn")
+
+
+def test_another_condition_is_asked_about_and_a_new_one_fails(raised: Judge) -> None:
+    path = ".github/workflows/t.yml"
+    text = "on: push\njobs: {t: {if: inputs.nyc, steps: [{run: pytest}]}}\n"
+    [found] = raised({path: text}, {path: text.replace("nyc", "c8")})
+    assert (found.name, found.level) == ("ci-loosened", "warn")
+    [found] = raised({path: text.replace("if: inputs.nyc, ", "")}, {path: text})
+    assert (found.name, found.level) == ("ci-loosened", "fail")
+
+
+def test_a_workflow_may_go_where_another_one_does_the_same(raised: Judge) -> None:
+    old, kept = ".github/workflows/old.yml", ".github/workflows/test.yml"
+    text = "on: [push, pull_request]\njobs: {t: {steps: [{run: pytest}]}}\n"
+    assert raised({old: text, kept: text}, {old: None}) == []
+    nightly = text.replace("[push, pull_request]", "schedule")
+    for other in (nightly, text.replace("pytest", "ruff check")):
+        [found] = raised({old: text, kept: other}, {old: None})
+        assert (found.name, found.level) == ("ci-loosened", "fail")
 
 
 def test_what_starts_a_pipeline_that_checks_nothing_does_not_matter(raised: Judge) -> None:
