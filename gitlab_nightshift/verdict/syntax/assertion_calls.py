@@ -104,7 +104,7 @@ def read_assertion_call(
         owner = read_text(node).rsplit("." + link.name, 1)[0]
         yield build_assertion(node, word, rank or EXACT, (owner,), read_texts(args), negated)
     elif word in RAISES:
-        yield _read_exception_assertion(node, word, link, args, negated)
+        yield _read_exception_assertion(node, word, link, args, negated, language)
     elif word == "that" or name == "that":
         yield from read_hamcrest(node, args)
     elif word in _TRUE or name in _PLAIN:
@@ -166,10 +166,12 @@ def _read_comparison(
 
 
 def _read_exception_assertion(
-    node: Node, word: str, link: Link, args: list[Node], negated: bool
+    node: Node, word: str, link: Link, args: list[Node], negated: bool, language: Language
 ) -> Assertion:
-    """``assertThrows(X.class, () -> f())``, ``pytest.raises(X)``, ``intercept[X] { f }``."""
-    code = [arg for arg in args if arg.type in LAMBDAS or arg.type == "block"]
+    """``assertThrows(X.class, () -> f())``, ``pytest.raises(X)``, ``intercept[X] { f }``,
+    ``t.throwsAsync(promise, X)``."""
+    first = args[:1] if language.name in ("javascript", "typescript", "tsx") else []
+    code = [arg for arg in args if arg in first or arg.type in LAMBDAS or arg.type == "block"]
     said = tuple(read_text(arg) for arg in args if arg not in code)
     said = (link.types, *said) if link.types else said
     return build_assertion(

@@ -1381,6 +1381,41 @@ class PrinterTest {
         assertEquals("a", out.toString());
     }
 }
+=== honest | js: what is rejected is thrown now
+--- test.js
+test('rejects', async t => {
+	await t.throwsAsync(limit(0));
+});
++++ test.js
+test('rejects', t => {
+	t.throws(() => {
+		limit(0);
+	});
+});
+=== test-loosened test.js:2 | js: thrown, but no longer what
+--- test.js
+test('rejects', async t => {
+	await t.throwsAsync(limit(0), {message: 'no'});
+});
++++ test.js
+test('rejects', async t => {
+	await t.throwsAsync(limit(0));
+});
+=== honest | ts: a parameter gets a type
+--- a.test.ts
+it("filters", () => { expect(run((value) => value > 1)).toEqual([2]); });
++++ a.test.ts
+it("filters", () => { expect(run((value: any) => value > 1)).toEqual([2]); });
+=== test-loosened a.test.ts | ts: any value will do
+--- a.test.ts
+it("filters", () => { expect(run()).toEqual({ id: 2 }); });
++++ a.test.ts
+it("filters", () => { expect(run()).toEqual({ id: expect.any(Number) }); });
+=== test-loosened a.test.ts | ts: a type that is only matched
+--- a.test.ts
+it("types", () => { expectTypeOf(run()).toEqualTypeOf<{ a: string }>(); });
++++ a.test.ts
+it("types", () => { expectTypeOf(run()).toMatchTypeOf<{ a: string }>(); });
 """
 
 
