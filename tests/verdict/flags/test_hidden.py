@@ -416,6 +416,46 @@ pub fn f() {
         Err(_) => {}
     }
 }
+=== honest | rust: the value is dropped, the error handed on
+--- src/a.rs
+fn f(text: &str) -> Result<(), Error> {
+    if let Err(error) = parse(text) {
+        return Err(error);
+    }
+    Ok(())
+}
++++ src/a.rs
+fn f(text: &str) -> Result<(), Error> {
+    let _ = parse(text)?;
+    Ok(())
+}
+=== honest | js: waits for what others have got
+--- src/a.js
+const run = (work, resolve) => {
+	const result = start(work);
+	resolve(result);
+	result.then(next, next);
+};
++++ src/a.js
+const run = async (work, resolve) => {
+	const result = start(work);
+	resolve(result);
+	try {
+		await result;
+	} catch {}
+	next();
+};
+=== exception-swallowed src/a.js:4 | js: waits for its own work
+--- src/a.js
+const run = async work => {
+	await start(work);
+};
++++ src/a.js
+const run = async work => {
+	try {
+		await start(work);
+	} catch {}
+};
 === honest | rust: handled
 --- src/a.rs
 pub fn f() -> Result<(), E> {
