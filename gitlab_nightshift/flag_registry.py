@@ -208,7 +208,7 @@ FLAGS: dict[str, FlagEntry] = {
         what=(
             "A dangerous call is added, outside tests: a shell with variables, `eval`, unsafe "
             "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "
-            "mode lets others do more."
+            "mode lets others do more, or a file has one more `unsafe`."
         ),
     ),
     "broken-link": FlagEntry(

@@ -23,7 +23,8 @@ from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, FUNCTIONS, STRINGS
 class Danger:
     """``languages`` is empty where any may hold it; ``unless`` is what makes it harmless, ``where``
     what the file must hold, ``purpose`` what makes it harmless from the function's head, too.
-    ``text`` is true where it may begin within a text."""
+    ``text`` is true where it may begin within a text, ``usual`` where a file that holds it already
+    is only asked about."""
 
     languages: frozenset[str]
     pattern: re.Pattern[str]
@@ -32,6 +33,7 @@ class Danger:
     where: re.Pattern[str] | None
     purpose: re.Pattern[str] | None
     text: bool
+    usual: bool
 
 
 _COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
@@ -95,9 +97,9 @@ def _find_first(
         if not _counts(danger, file, number):
             continue
         if not _is_said(file, number, found.start(), danger.text):
-            yield RuleViolation(
-                file.path, number, f"`{_format_excerpt(found[0])}`: {danger.detail}."
-            )
+            known = danger.usual and danger.pattern.search("\n".join(file.old_lines))
+            detail = f"`{_format_excerpt(found[0])}`: {danger.detail}."
+            yield RuleViolation(file.path, number, detail, "warn" if known else None)
             return
 
 
@@ -199,6 +201,7 @@ def _read_dangers() -> list[Danger]:
             compile_optional(row, "where"),
             compile_optional(row, "purpose"),
             row.get("text", False),
+            row.get("usual", False),
         )
         for row in table["danger"]
     ]

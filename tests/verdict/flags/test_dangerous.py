@@ -35,6 +35,8 @@ DANGEROUS = [
     ("A.java", "Object o = new ObjectInputStream(in).readObject();"),
     ("A.java", "String token = Long.toHexString(new Random().nextLong());"),
     ("a.rb", 'system("convert #{path}")'),
+    ("a.rb", "out = `#{CC} -o x #{path}`"),
+    ("a.rs", "let b = unsafe { *p };"),
     ("a.rb", "User.where(\"name = '#{params[:name]}'\")"),
     ("a.rb", "data = Marshal.load(body)"),
     ("a.rb", "http.verify_mode = OpenSSL::SSL::VERIFY_NONE"),
@@ -80,6 +82,7 @@ def test_a_dangerous_call(raised: Judge, path: str, code: str) -> None:
         ("A.java", 'MessageDigest.getInstance("SHA-256");'),
         ("A.java", 'ps = c.prepareStatement("SELECT a FROM b WHERE c = ?");'),
         ("a.rb", 'system("convert", path)'),
+        ("a.rb", "out = `#{CC} #{C_FLAGS} -o x`"),
         ("a.rb", 'User.where("name = ?", params[:name])'),
         ("a.rs", 'let q = sqlx::query("SELECT a FROM b WHERE c = $1").bind(name);'),
         ("A.scala", 'val q = sql"SELECT a FROM b WHERE c = $name"'),
@@ -95,3 +98,9 @@ def test_a_call_that_only_moved(raised: Judge) -> None:
     before = {"a.py": "def f(x):\n    return eval(x)\n\n\ny = 1\n"}
     after = {"a.py": "y = 1\n", "b.py": "def g(x):\n    if x:\n        return eval(x)\n"}
     assert raised(before, after, "dangerous-call") == []
+
+
+def test_one_more_unsafe_block_is_asked_about(raised: Judge) -> None:
+    text = "fn f() { unsafe { a() } }\n"
+    [found] = raised({"a.rs": text}, {"a.rs": text + "fn g() { unsafe { b() } }\n"})
+    assert (found.name, found.level) == ("dangerous-call", "warn")
