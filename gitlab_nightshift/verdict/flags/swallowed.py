@@ -79,10 +79,15 @@ def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> list[
     found = {node.id: node for node in _find_nodes(side)}
     found |= {node.id: node for node in walk(side.root) if passed_on and _drops(node, passed_on)}
     return [
-        Swallow(list_tokens(node), read_line_number(node), " ".join(read_text(node).split()))
+        Swallow(_build_key(node), read_line_number(node), " ".join(read_text(node).split()))
         for node in sorted(found.values(), key=lambda node: node.start_byte)
         if not any(node.start_byte in test for test in tests)
     ]
+
+
+def _build_key(node: Node) -> tuple[str, ...]:
+    """Its words; one type for all errors is as wide as another."""
+    return tuple("Exception" if _BROAD.match(word) else word for word in list_tokens(node))
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:

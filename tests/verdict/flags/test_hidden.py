@@ -456,6 +456,25 @@ const run = async work => {
 		await start(work);
 	} catch {}
 };
+=== honest | java: hidden as before, for more types
+--- src/A.java
+class A {
+    void f() {
+        try {
+            g();
+        } catch (Exception ignore) {
+        }
+    }
+}
++++ src/A.java
+class A {
+    void f() {
+        try {
+            g();
+        } catch (Throwable ignore) {
+        }
+    }
+}
 === honest | rust: handled
 --- src/a.rs
 pub fn f() -> Result<(), E> {
