@@ -38,7 +38,7 @@ class CommandLine:
     def bare(self) -> str:
         """Without what only wraps it: environment, runners, ``@`` of make, cargo's toolchain."""
         bare = _PREFIX.sub("", self.text.strip()) or self.text.strip()
-        return re.sub(r"^(cargo) \+(\$\{\{.*?\}\}|\S+)", r"\1", bare)
+        return re.sub(r"^(go) tool(?= vet\b)|^(cargo) \+(\$\{\{.*?\}\}|\S+)", r"\1\2", bare)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -127,6 +127,6 @@ def parse_commands(script: object) -> list[CommandLine]:
 
 def _split_line(line: str) -> list[str]:
     """``a && b || c`` does ``c`` if any of them fails."""
-    parts = re.split(r"\s&&\s", line)
+    parts = re.split(r"\s&&\s|;\s*(?:then|fi)\b", line)
     _, anyway, rest = parts[-1].partition(" || ")
     return [*(part + anyway + rest for part in parts[:-1]), parts[-1]]

@@ -41,9 +41,9 @@ def read_line_facts(file: str, text: str) -> dict[str, tuple[Fact, str, Worse]]:
 
 
 def marks_itself(file: str) -> bool:
-    """True for a source file, which holds settings about itself only."""
+    """True for a source file, or a compiler's recipe: its settings are about itself only."""
     settings = _find_settings(file)
-    return bool(settings) and all("raw" in each.how for each in settings)
+    return bool(settings) and all({"raw", "own"} & each.how for each in settings)
 
 
 def _find_settings(file: str) -> tuple[_LineSetting, ...]:

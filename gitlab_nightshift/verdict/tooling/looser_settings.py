@@ -86,6 +86,8 @@ def _describe_loosening(
         return ""
     if re.search(r"ruff\.(extend-)?ignore$|ruff\.(extend-)?per-file-ignores\.", key):
         values = (values[0], _filter_checked_codes(key, values[1], old))
+    if key.endswith("rubocop.require") and (moved := new.get(f"{key[:-7]}plugins")):
+        values = (values[0], [*list_items(values[1]), *list_items(moved.fact.value)])
     return known.worse(*values)
 
 

@@ -175,6 +175,8 @@ KEPT = [
     (GITLAB, "deploy:", "types:\n  script: [mypy .]\ndeploy:", {}),
     (GITLAB, "stages: [test]", "stages: [test, ship]", {}),
     (GITLAB.replace("pytest", "cargo +stable test"), "+stable ", "", {}),
+    (GITLAB.replace("ruff check .", "go tool vet ."), "go tool vet .", "go vet ./...", {}),
+    (GITLAB, "ruff check .", "if $FULL; then ruff check -v .; fi", {}),
 ]
 
 
@@ -283,6 +285,22 @@ def test_warnings_of_a_compiler(raised: Judge) -> None:
     both = {"Makefile": old["Makefile"].replace("all:", "CXXFLAGS = -Wall\nall:")}
     assert raised(both, {"Makefile": both["Makefile"].replace("-O2 -Wall", "-O2")}) != []
     assert raised(old, {"Makefile": old["Makefile"].replace("-Wall", "-Wall -Wextra")}) == []
+
+
+def test_warnings_of_what_others_wrote(raised: Judge) -> None:
+    path, flags = "CMakeLists.txt", "set(CMAKE_CXX_FLAGS -Wall)\n"
+    off = "set_property(TARGET %s APPEND PROPERTY COMPILE_OPTIONS -Wno-unused)\n"
+    probe = "check_cxx_compiler_flag(-Wno-unused HAVE_NO_UNUSED)\n"
+    assert raised({path: flags}, {path: flags + probe + off % "gtest"}) == []
+    assert raised({path: flags}, {path: flags + off % "shop"}) != []
+    assert raised({"a.c": "\n"}, {path: flags + off % "shop"}) == []
+
+
+def test_plugins_of_rubocop(raised: Judge) -> None:
+    path, both = ".rubocop.yml", "require:\n  - rubocop-rake\n  - rubocop-rspec\n"
+    plugins = both.replace("require", "plugins")
+    assert raised({path: both}, {path: plugins}) == []
+    assert raised({path: both}, {path: plugins.replace("  - rubocop-rake\n", "")}) != []
 
 
 def test_options_that_move_to_another_file_are_no_loss(raised: Judge) -> None:
