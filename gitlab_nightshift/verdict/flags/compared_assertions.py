@@ -175,9 +175,16 @@ def _is_covered(
 
 
 def _stands_twice(old: Assertion, subject: AssertingCode) -> bool:
-    """The same assertion a line or two away: nothing can have changed between."""
+    """The same assertion a line or two away, and nothing is assigned between."""
+    lines = subject.file.old_lines
     return any(
-        other is not old and other.key == old.key and abs(other.line - old.line) <= 2
+        other is not old
+        and other.key == old.key
+        and abs(other.line - old.line) <= 2
+        and not any(
+            re.search(r"[^=!<>]=[^=]", line)
+            for line in lines[min(other.line, old.line) : max(other.line, old.line) - 1]
+        )
         for other in subject.old
     )
 

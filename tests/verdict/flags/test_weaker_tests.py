@@ -1416,6 +1416,36 @@ it("filters", () => { expect(run()).toEqual({ id: expect.any(Number) }); });
 it("types", () => { expectTypeOf(run()).toEqualTypeOf<{ a: string }>(); });
 +++ a.test.ts
 it("types", () => { expectTypeOf(run()).toMatchTypeOf<{ a: string }>(); });
+=== assertion-removed src/a.rs | rust: one of many that look alike, of another value
+--- src/a.rs
+#[test]
+fn reads() {
+    let x = read_u64(&xs);
+    assert_eq!(x, 0);
+    let x = read_u128(&xs);
+    assert_eq!(x, 0);
+}
++++ src/a.rs
+#[test]
+fn reads() {
+    let x = read_u64(&xs);
+    let x = read_u128(&xs);
+    assert_eq!(x, 0);
+}
+=== honest | rust: twice in a row
+--- src/a.rs
+#[test]
+fn reads() {
+    let x = read_u64(&xs);
+    assert_eq!(x, 0);
+    assert_eq!(x, 0);
+}
++++ src/a.rs
+#[test]
+fn reads() {
+    let x = read_u64(&xs);
+    assert_eq!(x, 0);
+}
 """
 
 
