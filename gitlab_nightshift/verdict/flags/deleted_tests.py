@@ -165,16 +165,18 @@ def list_called_names(test: Test) -> frozenset[str]:
 
 
 def _has_twin(version: TestVersion, change: Changeset) -> bool:
-    """Another test of the file that lives on has the same body."""
-    said = _list_body_words(version)
+    """Another test of the file and group that lives on has the same body."""
+    said = _list_own_words(version)
     return any(
-        new.file is version.file and _list_body_words(new) == said
+        new.file is version.file and _list_own_words(new) == said
         for _, new in match_tests(change).pairs
     )
 
 
-def _list_body_words(version: TestVersion) -> tuple[str, ...]:
-    return list_tokens(version.test.body) if version.test.body else ()
+def _list_own_words(version: TestVersion) -> tuple[str, ...]:
+    """The names of its groups, and its body."""
+    body = version.test.body
+    return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
 
 
 def _merged(version: TestVersion, change: Changeset) -> bool:

@@ -152,9 +152,8 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
         if before[what]:
             before[what] -= 1
             continue
-        yield RuleViolation(
-            version.file.path, at, f"{version.name} does not run to its end: {format_excerpt(what)}"
-        )
+        detail = f"{version.name} does not run to its end: {format_excerpt(what)}"
+        yield RuleViolation(version.file.path, at, detail, _choose_level(reason, False))
 
 
 def _list_stops(version: TestVersion) -> list[tuple[str, int, str]]:

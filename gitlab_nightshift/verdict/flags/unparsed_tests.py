@@ -1,4 +1,4 @@
-"""Tests without a syntax tree: of other languages, too large, or mostly unreadable.
+"""Tests without a syntax tree: of other languages, too large, mostly unreadable, or in a macro.
 
 They are read by lines: ``unparsed_tests.toml`` says how a test begins in each language. Not found
 here: doubles, tests that cannot fail. What a changed expectation demands is not known, and said.
@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_product
+from gitlab_nightshift.verdict.syntax.nodes import read_line_number, read_text, walk
 
 _TABLE = RuleTable(__file__)
 _OTHER_TEST = _TABLE.get_pattern("other_test")
@@ -25,7 +27,12 @@ _COMMENTED = _TABLE.get_pattern("commented")
 _ANYWAY = _TABLE.get_pattern("anyway")
 _DATA = _TABLE.get_pattern("data")
 _CALLED = _TABLE.get_pattern("called")
+_MACRO_TEST = compile_lazily(
+    r"((?:#\[[^\]]*\]\s*)*#\[(?:\w+::)*test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*)"
+    r"(?:async\s+)?fn\s+(\$?\w+)((?:(?!#\[(?:\w+::)*test\b)[^\0])*)"
+)
 _LONGEST = 2000
+_LONGEST_MACRO = 20_000
 _STILL_THERE = 0.7
 
 
@@ -44,6 +51,7 @@ class _LineTest:
     name: str
     line: int
     body: tuple[str, ...]
+    marks: str = ""
 
 
 def find_skipping_lines(change: Changeset) -> Iterator[RuleViolation]:
@@ -56,6 +64,11 @@ def find_skipping_lines(change: Changeset) -> Iterator[RuleViolation]:
                 detail = f"A test is skipped now: {format_excerpt(said.strip())}"
                 level: Level | None = "warn" if _is_conditional(file, added.number) else None
                 yield RuleViolation(file.path, added.number, detail, level)
+    for file, old, new in _list_macro_tests(change):
+        was, now = ([test for test in side if "ignore" in test.marks] for side in (old, new))
+        if len(now) > len(was):
+            detail = f"{now[-1].name} is skipped now wherever its macro is used."
+            yield RuleViolation(file.path, now[-1].line, detail)
 
 
 def _is_conditional(file: ChangedFile, number: int) -> bool:
@@ -142,6 +155,12 @@ def find_deleted_line_tests(change: Changeset) -> Iterator[RuleViolation]:
         if left < _STILL_THERE and not called & vanished:
             detail = f"{format_excerpt(test.name)} is gone, though what it tests is still there."
             yield RuleViolation(file.path, test.line, detail)
+    for file, old, new in _list_macro_tests(change):
+        names = {test.name for test in new}
+        lost = [test for test in old if test.name not in names] or old[:1]
+        if len(new) < len(old) and not set(lost[0].body) & vanished:
+            detail = f"{lost[0].name} is no test of its macro any more."
+            yield RuleViolation(file.path, lost[0].line, detail)
 
 
 def find_line_tests_renamed_away(change: Changeset) -> Iterator[RuleViolation]:
@@ -196,6 +215,26 @@ def _list_body(lines: list[str], at: int) -> Iterator[str]:
             return
         if len(said) > 1 and not _COMMENTED.match(said):
             yield said
+
+
+def _list_macro_tests(
+    change: Changeset,
+) -> Iterator[tuple[ChangedFile, list[_LineTest], list[_LineTest]]]:
+    """Rust's tests in macros, which are no more than words to the grammar, on both sides."""
+    for file in change.files:
+        if file.path.endswith(".rs") and not file.binary and file.status != "D":
+            old, new = ([*_read_macro_tests(side)] for side in read_sides(file))
+            yield file, old, new
+
+
+def _read_macro_tests(side: Side) -> Iterator[_LineTest]:
+    if side.root is None or b"macro_rules!" not in side.source:
+        return
+    for macro in (node for node in walk(side.root) if node.type == "macro_definition"):
+        text, first = read_text(macro)[:_LONGEST_MACRO], read_line_number(macro)
+        for marks, name, body in _MACRO_TEST.findall(text):
+            line = first + text[: text.find(name)].count("\n")
+            yield _LineTest(name, line, tuple(re.findall(r"\w+", body)), marks)
 
 
 def _find_vanished_calls(change: Changeset) -> frozenset[str]:

@@ -1060,6 +1060,160 @@ it("first", () => { expect(merge(a, { b: 1 })).toEqual({ b: 1 }); });
 it("second", () => { expect(merge({ b: 1 }, a)).toEqual({ b: 1 }); });
 +++ a.test.ts
 it("first", () => { expect(merge(a, { b: 1 })).toEqual({ b: 1 }); });
+=== test-deleted src/a.rs:10 | rust: a test of a macro
+--- src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[test]
+            #[should_panic]
+            fn too_short() {
+                Big::$read(&[0; 1]);
+            }
+            #[test]
+            fn enough() {
+                Big::$read(&[0; 8]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
++++ src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[test]
+            #[should_panic]
+            fn too_short() {
+                Big::$read(&[0; 1]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
+=== test-deleted src/a.rs:6 | rust: no test of a macro any more
+--- src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[test]
+            #[should_panic]
+            fn too_short() {
+                Big::$read(&[0; 1]);
+            }
+            #[test]
+            fn enough() {
+                Big::$read(&[0; 8]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
++++ src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[should_panic]
+            fn too_short() {
+                Big::$read(&[0; 1]);
+            }
+            #[test]
+            fn enough() {
+                Big::$read(&[0; 8]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
+=== test-skipped src/a.rs:7 | rust: a test of a macro is ignored
+--- src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[test]
+            #[should_panic]
+            fn too_short() {
+                Big::$read(&[0; 1]);
+            }
+            #[test]
+            fn enough() {
+                Big::$read(&[0; 8]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
++++ src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[test]
+            #[ignore]
+            #[should_panic]
+            fn too_short() {
+                Big::$read(&[0; 1]);
+            }
+            #[test]
+            fn enough() {
+                Big::$read(&[0; 8]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
+=== honest | rust: a test of a macro under another name, and one more
+--- src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[test]
+            #[should_panic]
+            fn too_short() {
+                Big::$read(&[0; 1]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
++++ src/a.rs
+macro_rules! reads {
+    ($which:ident, $read:ident) => {
+        mod $which {
+            #[test]
+            #[should_panic]
+            fn short() {
+                Big::$read(&[0; 1]);
+            }
+            #[test]
+            fn enough() {
+                Big::$read(&[0; 8]);
+            }
+        }
+    };
+}
+reads!(u64s, read_u64);
+=== test-deleted spec/a_spec.rb | ruby: the same words in another group
+--- spec/a_spec.rb
+describe "blocked" do
+  before { block("1.2.3.4") }
+  it "answers" do
+    get "/", {}, "1.2.3.4"
+    assert_equal 200, last_response.status
+  end
+end
+describe "safe" do
+  it "answers" do
+    get "/", {}, "1.2.3.4"
+    assert_equal 200, last_response.status
+  end
+end
++++ spec/a_spec.rb
+describe "safe" do
+  it "answers" do
+    get "/", {}, "1.2.3.4"
+    assert_equal 200, last_response.status
+  end
+end
 """
 
 
@@ -1107,4 +1261,5 @@ def test_a_test_that_cannot_run_elsewhere_is_asked_about() -> None:
     assert rate_skip("os.geteuid() == 0, reason='root'") == "warn"
     assert rate_skip('sys.platform != "win32"') == "fail"
     assert rate_skip("os.environ.get('CI')") == "fail"
+    assert rate_skip("mypy_api is None") == "warn"
     assert rate_skip("True") == "fail"

@@ -203,6 +203,29 @@ EOS
   run total
   assert_output
 }
+=== honest | Unity: the runner calls its tests in its newer way
+--- test/runner.c
+int main(void)
+{
+  RUN_TEST(test_adds);
+}
++++ test/runner.c
+int main(void)
+{
+  run_test(test_adds, "test_adds", 20);
+}
+=== test-deleted test/runner.c | Unity: the runner calls a test no more
+--- test/runner.c
+int main(void)
+{
+  run_test(test_adds, "test_adds", 20);
+  run_test(test_sums, "test_sums", 30);
+}
++++ test/runner.c
+int main(void)
+{
+  run_test(test_adds, "test_adds", 20);
+}
 """
 
 
