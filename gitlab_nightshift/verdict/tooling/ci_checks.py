@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.records import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -25,6 +27,7 @@ from gitlab_nightshift.verdict.tooling.weaker_commands import find_lost_checks
 _TABLE = RuleTable(__file__)
 
 _DOCS_ONLY = _TABLE.get_pattern("docs_only")
+_WORKFLOW = compile_lazily(r"\.ya?ml$")
 _DEFAULT_BRANCH = _TABLE.get_pattern("default_branch")
 
 
@@ -95,10 +98,15 @@ def _find_weaker_commands(
     commands = [{k: p.job.commands for k, p in side.items()} for side in (old, new)]
     for side in commands:
         side[""] = others
+    known = {item for each in old.values() for item in each.job.uses}
+    called = [u for each in new.values() for u in each.job.uses if _WORKFLOW.search(u)]
+    moved = any(CHECKING.search(item) and item not in known for item in called)
     for key, text in find_lost_checks(*commands):
         placed = new.get(key) or old[key]
         options = key.endswith((" pytest", " rspec"))
-        yield _choose_flag(text, options), _build_violation(placed, key, text)
+        level: Level | None = "warn" if moved and text.startswith("no longer runs") else None
+        found = replace(_build_violation(placed, key, text), level=level)
+        yield _choose_flag(text, options), found
 
 
 def _choose_flag(text: str, options: bool) -> str:
@@ -127,9 +135,7 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
         for how, value in after.lenient.items()
         if how not in before.lenient
     ]
-    came = [item for item in after.never if item not in before.never and not _harmless(item)]
-    heads = {_get_condition_head(item) for item in before.never if item not in after.never}
-    gained = [item for item in came if _get_condition_head(item) not in heads]
+    gained, unsure = _compare_conditions(before, after)
     texts += [f"runs less often: {format_items(gained)}"] if gained else []
     texts += [text for text in (_describe_narrowing(before, after, placed.file.path),) if text]
     if after.limits.get("retry", 0) > before.limits.get("retry", 0):
@@ -139,7 +145,7 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
     lost = [
         item for item in before.always if item.startswith("matrix") and item not in after.always
     ]
-    asked = [f"runs on another condition: {item}" for item in came if item not in gained]
+    asked = [f"runs on another condition: {item}" for item in unsure]
     if lost and not any(
         item.startswith("matrix") and item not in before.always for item in after.always
     ):
@@ -151,9 +157,20 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
         yield CI, replace(_build_violation(placed, key, text), level="warn")
 
 
-def _get_condition_head(condition: str) -> str:
-    """Whose condition it is."""
-    return condition.partition("if: ")[0]
+def _compare_conditions(before: CiJob, after: CiJob) -> tuple[list[str], list[str]]:
+    """The conditions that came; apart from them those that took the place of another one, or stand
+    at a step that may have come with them, where as many others run without any."""
+    gone = [item.partition("if: ") for item in before.never if item not in after.never]
+    heads, said = {head for head, *_ in gone}, {text for _, mark, text in gone if mark}
+    free = after.limits.get("free steps", 0) >= before.limits.get("free steps", 0)
+    gained: list[str] = []
+    unsure: list[str] = []
+    for item in after.never:
+        head, mark, text = item.partition("if: ")
+        if item in before.never or _harmless(item) or (mark and text in said):
+            continue
+        (unsure if head in heads or (mark and head and free) else gained).append(item)
+    return gained, unsure
 
 
 def _is_default(trigger: str) -> bool:

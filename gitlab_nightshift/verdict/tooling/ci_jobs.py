@@ -11,7 +11,8 @@ class CiJob:
     """What a job runs (``commands``, ``uses``), and what makes it count less.
 
     ``lenient`` names switches that let it fail, ``never`` conditions under which it does not run
-    and ``always`` those under which it does; ``limits`` are numbers such as retries.
+    and ``always`` those under which it does; ``limits`` are numbers such as retries,
+    and of steps that check something on no condition.
     """
 
     commands: list[CommandLine] = field(default_factory=list)

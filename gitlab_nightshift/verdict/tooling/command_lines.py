@@ -20,6 +20,7 @@ _SAME = {
     **dict.fromkeys("eslint biome oxlint tslint xo standard prettier".split(), "script linter"),
     **dict.fromkeys("jest vitest mocha ava".split(), "script tests"),
     **dict.fromkeys("nyc c8".split(), "script coverage"),
+    **dict.fromkeys("pre-commit prek".split(), "hooks"),
     **dict.fromkeys("pytest py.test unittest nose2 tox nox".split(), "python tests"),
     **dict.fromkeys("go:test gotestsum ginkgo".split(), "go tests"),
     **dict.fromkeys("go:vet golangci-lint staticcheck revive".split(), "go linter"),

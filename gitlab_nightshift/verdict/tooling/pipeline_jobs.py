@@ -180,6 +180,7 @@ def _read_github_job(body: Mapping[str, Any]) -> CiJob:
             said = f"{step.get('name', '')} {step.get('uses', '')}"
             if CHECKING.search(said) or any(command.checks for command in commands):
                 _add_conditions(job, step, f"{name}: ")
+                job.limits["free steps"] = job.limits.get("free steps", 0) + ("if" not in step)
             job.commands += commands
             job.uses += [str(step["uses"]).partition("@")[0]] if step.get("uses") else []
     return job

@@ -176,6 +176,7 @@ KEPT = [
     (GITLAB, "stages: [test]", "stages: [test, ship]", {}),
     (GITLAB.replace("pytest", "cargo +stable test"), "+stable ", "", {}),
     (GITLAB.replace("ruff check .", "go tool vet ."), "go tool vet .", "go vet ./...", {}),
+    (GITLAB.replace("ruff check .", "pre-commit run -a"), "pre-commit", "prek", {}),
     (GITLAB, "ruff check .", "if $FULL; then ruff check -v .; fi", {}),
 ]
 
@@ -250,6 +251,41 @@ def test_another_condition_is_asked_about_and_a_new_one_fails(raised: Judge) -> 
     assert (found.name, found.level) == ("ci-loosened", "warn")
     [found] = raised({path: text.replace("if: inputs.nyc, ", "")}, {path: text})
     assert (found.name, found.level) == ("ci-loosened", "fail")
+
+
+def test_the_condition_of_a_step_that_came_is_asked_about(raised: Judge) -> None:
+    path, step = ".github/workflows/t.yml", "{name: %s, if: matrix.py == '%s', run: pytest}"
+    text = "on: push\njobs: {t: {steps: [{name: lint, run: ruff check}, %s]}}\n"
+    old, more = step % ("old", 3), step % ("new", 4)
+    assert raised({path: text % old}, {path: text % old.replace("old", "three")}) == []
+    [found] = raised({path: text % old}, {path: text % f"{old}, {more}"})
+    assert (found.name, found.level) == ("ci-loosened", "warn")
+    seldom = (text % old).replace("name: lint", "name: lint, if: github.actor == 'x'")
+    [found] = raised({path: text % old}, {path: seldom})
+    assert (found.name, found.level) == ("ci-loosened", "fail")
+
+
+def test_a_workflow_of_others_that_tests_is_asked_about(raised: Judge) -> None:
+    path = ".github/workflows/t.yml"
+    text = "on: push\njobs: {t: {%s}}\n"
+    shared = "uses: shop/.github/.github/workflows/test.yml@v1"
+    [found] = raised({path: text % "steps: [{run: npm test}]"}, {path: text % shared})
+    assert (found.name, found.level) == ("ci-loosened", "warn")
+    ship = shared.replace("test.yml", "publish.yml")
+    [found] = raised({path: text % "steps: [{run: npm test}]"}, {path: text % ship})
+    assert (found.name, found.level) == ("ci-loosened", "fail")
+
+
+def test_a_phase_that_never_comes(raised: Judge) -> None:
+    plugin = "<plugin><artifactId>%s-maven-plugin</artifactId><phase>none</phase></plugin>"
+    [found] = raised(
+        {"pom.xml": "<x></x>"}, {"pom.xml": f"<x>{plugin % 'jacoco'}</x>"}, "ci-loosened"
+    )
+    assert found.level == "fail"
+    assert (
+        raised({"pom.xml": "<x></x>"}, {"pom.xml": f"<x>{plugin % 'moditect'}</x>"}, "ci-loosened")
+        == []
+    )
 
 
 def test_a_workflow_may_go_where_another_one_does_the_same(raised: Judge) -> None:
