@@ -226,6 +226,31 @@ int main(void)
 {
   run_test(test_adds, "test_adds", 20);
 }
+=== honest | C: a macro before a test
+--- test/cart.c
+void test_ends(void)
+{
+  TEST_PASS();
+}
++++ test/cart.c
+ATTR(noreturn) void test_ends(void)
+{
+  TEST_PASS();
+}
+=== assertion-removed test/cart.c | Unity: one case less
+--- test/cart.c
+TEST_CASE(1, 3)
+TEST_CASE(2, 4)
+void test_adds(int number, int sum)
+{
+  TEST_ASSERT_EQUAL(sum, add(number));
+}
++++ test/cart.c
+TEST_CASE(1, 3)
+void test_adds(int number, int sum)
+{
+  TEST_ASSERT_EQUAL(sum, add(number));
+}
 """
 
 
