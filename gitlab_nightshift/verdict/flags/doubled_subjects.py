@@ -78,9 +78,14 @@ def _find_replaced_variable(old: TestVersion, new: TestVersion) -> tuple[str, Le
     others = ""
     for name, value in after.items():
         was = before.get(name, value)
-        if not _FAKE.search(value) or _FAKE.search(was) or _is_library_type(value, new):
-            continue
         built = re.match(r"new\s+([A-Z]\w+)", was)
+        own = built and re.search(rf"\bmock\(\s*{built[1]}\.class", value)
+        if (
+            not _FAKE.search(value)
+            or _FAKE.search(was)
+            or (_is_library_type(value, new) and not own)
+        ):
+            continue
         if name.lstrip("$@") in roots or (built and file.startswith(f"{built[1].lower()}test")):
             return f"{name} = {value}", None
         others = others or f"{name} = {value}"

@@ -55,8 +55,10 @@ def _find_unchecked_errors(change: Changeset) -> Iterator[RuleViolation]:
         if not code.file.path.endswith((".go", ".rs")) or _has_helper(code.new):
             continue
         was, now = (sum(map(_asks_for_success, side)) for side in (code.old, code.new))
+        fails = [len({a.line for a in side}) for side in (code.old, code.new)]
         about = [len({a.line for a in side if _is_about_error(a)}) for side in (code.old, code.new)]
-        ignored = 0 < code.errors[0] <= code.errors[1] and about[1] < about[0]
+        fewer = about[1] < about[0] and fails[1] < fails[0]
+        ignored = fewer and 0 < code.errors[0] <= code.errors[1]
         if now < was and (ignored or not code.table):
             detail = f"{code.name} asks of {now} calls whether they succeed, of {was} before."
             level: Level | None = None if ignored else "warn"

@@ -1446,6 +1446,54 @@ fn reads() {
     let x = read_u64(&xs);
     assert_eq!(x, 0);
 }
+=== honest | go: errors are asked for in another order
+--- a_test.go
+func TestText(t *testing.T) {
+	for _, tc := range cases {
+		err := parse(tc.text)
+		if err != nil && tc.success {
+			t.Errorf("got %v", err)
+		} else if err == nil && !tc.success {
+			t.Errorf("no error")
+		}
+	}
+}
++++ a_test.go
+func TestText(t *testing.T) {
+	for _, tc := range cases {
+		err := parse(tc.text)
+		if err != nil {
+			if tc.success {
+				t.Errorf("got %v", err)
+			}
+			continue
+		}
+		if !tc.success {
+			t.Errorf("no error")
+		}
+	}
+}
+=== test-loosened src/test/java/ATest.java | java: a real object of Java's own is its own double now
+--- src/test/java/ATest.java
+import java.io.ByteArrayOutputStream;
+class ATest {
+    @Test
+    void prints() {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        print(out);
+        assertEquals("a", read(out));
+    }
+}
++++ src/test/java/ATest.java
+import java.io.ByteArrayOutputStream;
+class ATest {
+    @Test
+    void prints() {
+        ByteArrayOutputStream out = mock(ByteArrayOutputStream.class);
+        print(out);
+        assertEquals("a", read(out));
+    }
+}
 """
 
 
