@@ -47,7 +47,7 @@ def find_loosened_pipelines(change: Changeset) -> Iterator[Flagged]:
             usual = b"" if OPTIONS.search(file.path) else None
             before = read_jobs(file.path, usual if file.status == "A" else file.old)
             after = read_jobs(file.path, file.new)
-            if before is not None and after is not None:
+            if before is not None and after is not None and not _is_by_hand(before):
                 old |= {
                     _build_key(file.path, name): _FileJob(job, file) for name, job in before.items()
                 }
@@ -66,6 +66,11 @@ def find_loosened_pipelines(change: Changeset) -> Iterator[Flagged]:
         if (after_ := new.get(key)) and _get_group(key) in checking:
             yield from _find_loosened_switches(key, before_.job, after_)
         yield from _find_lost_uses(key, before_, new)
+
+
+def _is_by_hand(jobs: Mapping[str, CiJob]) -> bool:
+    """A workflow that starts where somebody says so, and stops no change."""
+    return "" in jobs and jobs[""].always == ["on workflow_dispatch"]
 
 
 def _build_key(path: str, name: str) -> str:
@@ -130,11 +135,8 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
     name = _get_name(key)
     if not (name == "" or _checks(before, name) or _checks(after, name)):
         return
-    texts = [
-        f"may fail: {how} {value}"
-        for how, value in after.lenient.items()
-        if how not in before.lenient
-    ]
+    came = {how: value for how, value in after.lenient.items() if how not in before.lenient}
+    texts = [f"may fail: {how} {value}" for how, value in came.items() if "matrix." not in value]
     gained, unsure = _compare_conditions(before, after)
     texts += [f"runs less often: {format_items(gained)}"] if gained else []
     texts += [text for text in (_describe_narrowing(before, after, placed.file.path),) if text]
@@ -145,7 +147,8 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
     lost = [
         item for item in before.always if item.startswith("matrix") and item not in after.always
     ]
-    asked = [f"runs on another condition: {item}" for item in unsure]
+    asked = [f"may fail: {how} {value}" for how, value in came.items() if "matrix." in value]
+    asked += [f"runs on another condition: {item}" for item in unsure]
     if lost and not any(
         item.startswith("matrix") and item not in before.always for item in after.always
     ):

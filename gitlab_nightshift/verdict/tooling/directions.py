@@ -4,6 +4,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -48,11 +49,18 @@ def _make_growth(holds: _Holds) -> Worse:
     """A list of what is left out: looser where it gains what the old one does not hold."""
 
     def describe_growth(old: Any, new: Any) -> str:
-        had = list_items(old)
-        gained = [item for item in list_items(new) if not holds(had, item)]
+        had, has = list_items(old), list_items(new)
+        gone = [item for item in had if item not in has]
+        came = [item for item in has if not holds(had, item)]
+        gained = [item for item in came if not _is_reworded(item, gone)]
         return f"gained {format_items(gained)}" if gained else ""
 
     return describe_growth
+
+
+def _is_reworded(item: str, gone: list[str]) -> bool:
+    """The text of an error that a tool says in other words now."""
+    return " " in item and bool(get_close_matches(item[:200], [g[:200] for g in gone], cutoff=0.8))
 
 
 def _make_loss(holds: _Holds, *, gone: bool = True) -> Worse:
@@ -95,7 +103,9 @@ def _expand_braces(glob: str) -> list[str]:
     return [each for part in match[1].split(",") for each in _expand_braces(start + part + end)]
 
 
-_describe_growth = _make_growth(lambda had, item: item in had or bool(_OUTPUT.match(item)))
+_describe_growth = _make_growth(
+    lambda had, item: item in had or f"**/{item}" in had or bool(_OUTPUT.match(item))
+)
 _describe_line_growth = _make_growth(
     lambda had, item: item in had or bool(_OUTPUT.match(item) or _UNREACHABLE.search(item))
 )

@@ -22,7 +22,7 @@ _SUCCESSORS = (
     frozenset("ruff flake8 pylint pycodestyle pydocstyle isort black bandit autopep8 yapf".split()),
     frozenset("eslint tslint biome oxlint".split()),
     frozenset("mypy pyright ty pyre".split()),
-    frozenset("nyc jest vitest".split()),
+    frozenset("nyc c8 jest vitest".split()),
 )
 _CALLED = compile_lazily(r"(eslint|jest|vitest|biome|scalafix)[\w.]*$", re.IGNORECASE)
 
@@ -82,7 +82,7 @@ def _describe_loosening(
     values = tuple(each.fact.value if each else None for each in (before, after))
     if values[0] == values[1]:
         return ""
-    if after is None and known.flag == TYPES and _strict(key, new):
+    if after is None and (known.flag == TYPES or "xfail" in key) and _strict(key, new):
         return ""
     if re.search(r"ruff\.(extend-)?ignore$|ruff\.(extend-)?per-file-ignores\.", key):
         values = (values[0], _filter_checked_codes(key, values[1], old))

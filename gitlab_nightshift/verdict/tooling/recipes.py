@@ -55,7 +55,8 @@ def read_script_jobs(path: str, data: bytes) -> dict[str, CiJob] | None:
     for section, values in read.items():
         if section == "tox":
             environments = values.get("env_list") or values.get("envlist") or ""
-            jobs[section] = CiJob(uses=re.findall(r"[\w.-]+", environments))
+            whichever = re.sub(r"(?<![\w.])(?:py(?:py)?)?\d[\d.]*t?-", "", environments)
+            jobs[section] = CiJob(uses=re.findall(r"[\w.-]+", whichever))
         if section.startswith("testenv"):
             jobs[section] = CiJob(
                 parse_commands([values.get("commands_pre", ""), values.get("commands", "")])
@@ -75,7 +76,8 @@ def _read_pyproject_jobs(read: Mapping[str, Any]) -> dict[str, CiJob]:
     pytest = as_mapping(tool.get("pytest"))
     options = as_mapping(pytest.get("ini_options", pytest)).get("addopts", "")
     text = " ".join(list_items(options)) if isinstance(options, list) else str(options)
-    jobs["pytest"] = CiJob(parse_commands(f"pytest {text}".replace("\n", " ")))
+    strict = " --strict-markers --strict-config" if pytest.get("strict") is True else ""
+    jobs["pytest"] = CiJob(parse_commands(f"pytest {text}{strict}".replace("\n", " ")))
     for owner, key in (("poe", "tasks"), ("taskipy", "tasks"), ("pdm", "scripts")):
         for name, body in as_mapping(as_mapping(tool.get(owner)).get(key)).items():
             jobs[f"{owner}:{name}"] = _build_script_job(

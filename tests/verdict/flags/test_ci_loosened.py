@@ -176,6 +176,7 @@ KEPT = [
     (GITLAB, "stages: [test]", "stages: [test, ship]", {}),
     (GITLAB.replace("pytest", "cargo +stable test"), "+stable ", "", {}),
     (GITLAB.replace("ruff check .", "go tool vet ."), "go tool vet .", "go vet ./...", {}),
+    (GITLAB.replace("pytest", 'FLAGS="-a -b" pytest'), 'FLAGS="-a -b" ', "", {}),
     (GITLAB.replace("ruff check .", "pre-commit run -a"), "pre-commit", "prek", {}),
     (GITLAB, "ruff check .", "if $FULL; then ruff check -v .; fi", {}),
 ]
@@ -274,6 +275,47 @@ def test_a_workflow_of_others_that_tests_is_asked_about(raised: Judge) -> None:
     ship = shared.replace("test.yml", "publish.yml")
     [found] = raised({path: text % "steps: [{run: npm test}]"}, {path: text % ship})
     assert (found.name, found.level) == ("ci-loosened", "fail")
+
+
+def test_a_workflow_that_only_people_start_may_go(raised: Judge) -> None:
+    path, text = ".github/workflows/t.yml", "on: %s\njobs: {t: {steps: [{run: pytest}]}}\n"
+    assert raised({path: text % "workflow_dispatch"}, {path: None}) == []
+    assert raised({path: text % "[workflow_dispatch, push]"}, {path: None}) != []
+
+
+def test_a_job_of_an_experiment_may_fail(raised: Judge) -> None:
+    path, text = ".github/workflows/t.yml", "on: push\njobs: {t: {%s steps: [{run: pytest}]}}\n"
+    for value, level in (("${{matrix.next}}", "warn"), ("true", "fail")):
+        [found] = raised({path: text % ""}, {path: text % f"continue-on-error: '{value}',"})
+        assert (found.name, found.level) == ("ci-loosened", level)
+
+
+def test_an_environment_of_tox_for_another_version_may_go(raised: Judge) -> None:
+    text = "[tox]\nenv_list =\n    3.14-tests\n    pypy3.11-tests\n    lint\n"
+    assert raised({"tox.ini": text}, {"tox.ini": text.replace("    pypy3.11-tests\n", "")}) == []
+    assert raised({"tox.ini": text}, {"tox.ini": text.replace("    lint\n", "")}) != []
+
+
+def test_pytest_has_one_switch_for_all_that_is_strict(raised: Judge) -> None:
+    path, section = "pyproject.toml", "[tool.pytest.ini_options]\n"
+    old = f'{section}addopts = "-ra --strict-markers"\nxfail_strict = true\n'
+    new = '[tool.pytest]\nstrict = %s\naddopts = ["-ra"]\n'
+    assert raised({path: old}, {path: new % "true"}) == []
+    assert raised({path: old}, {path: new % "false"}) != []
+
+
+def test_coverage_by_another_tool(raised: Judge) -> None:
+    old = {"package.json": '{"nyc": {"exclude": ["**/test/**"]}}'}
+    for path, count in (("test", 0), ("src", 1)):
+        new = {"package.json": old["package.json"].replace("nyc", "c8").replace("**/test", path)}
+        assert len(raised(old, new, "coverage-loosened")) == count
+
+
+def test_errors_that_a_tool_words_anew(raised: Judge) -> None:
+    path, text = "phpstan.neon", "parameters:\n  ignoreErrors:\n    - '#no %s specified#'\n"
+    old = {path: text % "return typehint"}
+    assert raised(old, {path: text % "return type"}) == []
+    assert raised(old, {path: text % "cast at all or a type which is"}) != []
 
 
 def test_a_phase_that_never_comes(raised: Judge) -> None:
