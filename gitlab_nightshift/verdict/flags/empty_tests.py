@@ -55,6 +55,8 @@ def demands(version: TestVersion) -> bool:
     if any(_EXPECTS.search(mark) for mark in test.marks):
         return True
     code, language = read_text(test.node), test.language.name
+    if language == "php" and "@expectedException" in read_text(test.node.prev_named_sibling):
+        return True
     if language == "go" and test.name.startswith(("Benchmark", "Fuzz", "Example")):
         return not test.name.startswith("Example") or bool(_OUTPUT.search(code))
     if language in _SCRIPTS and ("@ts-expect-error" in code or _hands_done_on(test.body)):

@@ -27,6 +27,7 @@ _COMMENTED = _TABLE.get_pattern("commented")
 _ANYWAY = _TABLE.get_pattern("anyway")
 _DATA = _TABLE.get_pattern("data")
 _CALLED = _TABLE.get_pattern("called")
+_CONDITION = compile_lazily(r"(^|\s)(then|else)\s*$|^\s*if\s*\((?!\s*(true|1)\s*\)).*[){]\s*$")
 _MACRO_TEST = compile_lazily(
     r"((?:#\[[^\]]*\]\s*)*#\[(?:\w+::)*test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*)"
     r"(?:async\s+)?fn\s+(\$?\w+)((?:(?!#\[(?:\w+::)*test\b)[^\0])*)"
@@ -72,9 +73,9 @@ def find_skipping_lines(change: Changeset) -> Iterator[RuleViolation]:
 
 
 def _is_conditional(file: ChangedFile, number: int) -> bool:
-    """A shell's skip under a condition: where that is true nobody knows here."""
+    """A skip under a condition, of a shell or C: where that is true nobody knows here."""
     above = next((each for each in file.new_lines[number - 2 :: -1] if each.strip()), "")
-    return bool(re.search(r"(^|\s)(then|else)\s*$", above))
+    return bool(_CONDITION.search(above[:_LONGEST]))
 
 
 def find_removed_assertion_lines(change: Changeset) -> Iterator[RuleViolation]:

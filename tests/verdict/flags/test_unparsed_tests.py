@@ -1,6 +1,9 @@
 """Tests of languages without a grammar, which are read by lines."""
 
-from tests.support.pairs import Pair, read_pairs, wrong
+from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.reviewed_change import Context
+from tests.support.pairs import Pair, change_of, read_pairs, wrong
 from tests.support.tables import each
 
 FLAGS = frozenset(
@@ -257,3 +260,13 @@ void test_adds(int number, int sum)
 @each("pair", read_pairs(BATS) + read_pairs(OTHERS))
 def test_a_test_without_a_grammar(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)
+
+
+def test_a_skip_on_a_condition_is_asked_about() -> None:
+    text = "TEST(Table, Packed) {\n%s  EXPECT_EQ(3, Size());\n}\n"
+    levels = {"if (!HasPacking())": "warn", "if (true)": "fail", "": "fail"}
+    for condition, level in levels.items():
+        skip = f"  {condition}\n    GTEST_SKIP();\n"
+        change = change_of({"table_test.cc": text % ""}, {"table_test.cc": text % skip})
+        found = judge(change, Context(Settings()))
+        assert [(each.name, each.level) for each in found] == [("test-skipped", level)]

@@ -1494,6 +1494,24 @@ class ATest {
         assertEquals("a", read(out));
     }
 }
+=== honest | php: an error that the comment demands
+--- tests/LinesTest.php
+<?php
+class LinesTest extends TestCase
+{
+}
++++ tests/LinesTest.php
+<?php
+class LinesTest extends TestCase
+{
+    /**
+     * @expectedException \\Shop\\Broken
+     */
+    public function testBroken()
+    {
+        Lines::split('"');
+    }
+}
 """
 
 
