@@ -1,6 +1,7 @@
 """Which commands check less than those that stood in their place."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -107,9 +108,10 @@ def find_lost_checks(old: Jobs, new: Jobs) -> Iterator[tuple[str, str]]:
     fresh = [command for command in everywhere if command.text not in had]
     for job, commands in old.items():
         own = [c for c in new.get(job, ()) if c in fresh]
+        left = Counter(_strip_version(c.text) for c in new.get(job, ()))
         for command in commands:
-            left = {_strip_version(c.text) for c in new.get(job, ())}
-            if not command.checks or _strip_version(command.text) in left:
+            left[stays := _strip_version(command.text)] -= 1
+            if not command.checks or left[stays] >= 0:
                 continue
             if text := _describe_replacement(command, own, fresh, everywhere):
                 yield job, text

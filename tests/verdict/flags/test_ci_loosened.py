@@ -135,6 +135,7 @@ WEAKER = [
         "jest --ci --passWithNoTests",
         "test gained --passWithNoTests",
     ),
+    ("Makefile", "t:\n\tpytest\n\tpytest\n", "\n\tpytest\n\t", "\n\tpytest || true\n\t", "passes"),
     ("Makefile", "t:\n\txo && tsd\n", "tsd", "tsd || true", "t passes whatever happens"),
     ("Makefile", "t:\n\tmeson test -C out\n", "out", "out || true", "passes whatever happens"),
     ("scripts/test.sh", "set -e\ngo test ./...\n", "./...", "./api/...", "looks at ./api/... only"),
@@ -177,6 +178,7 @@ KEPT = [
     (GITLAB.replace("pytest", "cargo +stable test"), "+stable ", "", {}),
     (GITLAB.replace("ruff check .", "go tool vet ."), "go tool vet .", "go vet ./...", {}),
     (GITLAB.replace("pytest", 'FLAGS="-a -b" pytest'), 'FLAGS="-a -b" ', "", {}),
+    (GITLAB.replace("ruff check .", "git clone x/bats-tests"), "git clone x/bats-tests", "ls", {}),
     (GITLAB.replace("ruff check .", "pre-commit run -a"), "pre-commit", "prek", {}),
     (GITLAB, "ruff check .", "if $FULL; then ruff check -v .; fi", {}),
 ]
@@ -316,6 +318,13 @@ def test_errors_that_a_tool_words_anew(raised: Judge) -> None:
     old = {path: text % "return typehint"}
     assert raised(old, {path: text % "return type"}) == []
     assert raised(old, {path: text % "cast at all or a type which is"}) != []
+
+
+def test_coverage_of_all_files_is_wider_than_of_some(raised: Judge) -> None:
+    old = {"setup.cfg": "[coverage:run]\ninclude =\n    a.py\n    b.py\n"}
+    assert raised(old, {"setup.cfg": "[coverage:run]\n"}, "coverage-loosened") == []
+    fewer = {"setup.cfg": old["setup.cfg"].replace("    b.py\n", "")}
+    assert raised(old, fewer, "coverage-loosened") != []
 
 
 def test_a_phase_that_never_comes(raised: Judge) -> None:
