@@ -116,7 +116,7 @@ def _find_mixed_word(text: str) -> str:
         return ""
     for match in _MIXED.finditer(text):
         foreign = {each for each in match[0] if not each.isascii() and each.isalpha()}
-        if all(each in _LOOK_ALIKES or _is_plain_in_disguise(each) for each in foreign):
+        if foreign and all(each in _LOOK_ALIKES or _is_plain_in_disguise(each) for each in foreign):
             return match[0]
     return ""
 

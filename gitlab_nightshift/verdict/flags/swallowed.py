@@ -86,8 +86,12 @@ def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> list[
 
 
 def _build_key(node: Node) -> tuple[str, ...]:
-    """Its words; one type for all errors is as wide as another."""
-    return tuple("Exception" if _BROAD.match(word) else word for word in list_tokens(node))
+    """Its words, of a call those before its arguments; one type for all errors is as wide as
+    another."""
+    words = list_tokens(node)
+    if node.type.startswith(("let_", "assignment", "short_var")) and "(" in words:
+        words = words[: words.index("(")]
+    return tuple("Exception" if _BROAD.match(word) else word for word in words)
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:

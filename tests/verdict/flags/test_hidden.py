@@ -475,6 +475,25 @@ class A {
         }
     }
 }
+=== honest | rust: dropped as before, of another argument
+--- src/a.rs
+fn f(guard: &Guard) {
+    let _ = read(&guard.end);
+}
++++ src/a.rs
+fn f(guard: &Guard) {
+    let _ = read(&raw const guard.end);
+}
+=== exception-swallowed src/a.rs:3 | rust: one more is dropped
+--- src/a.rs
+fn f(guard: &Guard) {
+    let _ = read(&guard.end);
+}
++++ src/a.rs
+fn f(guard: &Guard) {
+    let _ = read(&guard.end);
+    let _ = read(&guard.start);
+}
 === honest | rust: handled
 --- src/a.rs
 pub fn f() -> Result<(), E> {

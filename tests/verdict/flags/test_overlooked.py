@@ -38,7 +38,7 @@ GREETING = "hello"
 GREETING = "привет, это SQLы"
 Δx = 2
 λ_max = "5 µm"
-PLACE = "1ª, nº 5, naïve, Zoë"
+PLACE = "1ª, nº 5, naïve, Zoë, m²"
 === honest | a test of look-alikes
 --- tests/test_text.py
 def test_it():
