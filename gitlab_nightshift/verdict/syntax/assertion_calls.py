@@ -33,6 +33,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     STRINGS,
     Link,
     find_field,
+    list_children,
     list_tokens,
     read_text,
     split_binary,
@@ -180,7 +181,7 @@ def _read_exception_assertion(
 
 
 def read_go_failure(node: Node) -> Iterator[Assertion]:
-    """``if got != want { t.Errorf(…) }`` demands the opposite of its condition."""
+    """``if got != want { t.Errorf(…) }`` demands the opposite of its condition, a case as well."""
     current: Node | None = node.parent
     child: Node = node
     for _ in range(12):
@@ -190,6 +191,10 @@ def read_go_failure(node: Node) -> Iterator[Assertion]:
             yield from _read_guarded_condition(
                 node, current, in_else=find_field(current, "alternative") == child
             )
+            return
+        said = find_field(current, "value") if current.type == "expression_case" else None
+        if said is not None and find_field(current.parent or current, "value") is None:
+            yield from read_condition(node, list_children(said), flip=True)
             return
         child = current
         current = current.parent

@@ -1512,6 +1512,61 @@ class LinesTest extends TestCase
         Lines::split('"');
     }
 }
+=== honest | go: a chain becomes a switch
+--- a_test.go
+func TestGet(t *testing.T) {
+	for _, request := range requests {
+		handler := tree.get(request.path)
+		if handler == nil {
+			if !request.none {
+				t.Errorf("no handler")
+			}
+		} else if request.none {
+			t.Errorf("a handler")
+		}
+	}
+}
++++ a_test.go
+func TestGet(t *testing.T) {
+	for _, request := range requests {
+		handler := tree.get(request.path)
+		switch {
+		case handler == nil:
+			if !request.none {
+				t.Errorf("no handler")
+			}
+		case request.none:
+			t.Errorf("a handler")
+		}
+	}
+}
+=== assertion-removed a_test.go | go: a case less
+--- a_test.go
+func TestGet(t *testing.T) {
+	for _, request := range requests {
+		handler := tree.get(request.path)
+		switch {
+		case handler == nil:
+			if !request.none {
+				t.Errorf("no handler")
+			}
+		case request.none:
+			t.Errorf("a handler")
+		}
+	}
+}
++++ a_test.go
+func TestGet(t *testing.T) {
+	for _, request := range requests {
+		handler := tree.get(request.path)
+		switch {
+		case handler == nil:
+			if !request.none {
+				t.Errorf("no handler")
+			}
+		}
+	}
+}
 """
 
 
