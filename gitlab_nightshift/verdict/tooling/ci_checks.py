@@ -18,6 +18,7 @@ from gitlab_nightshift.verdict.tooling.pipeline_jobs import (
     GITHUB,
     GITLAB,
     OPTIONS,
+    OTHERS,
     is_ci,
     read_jobs,
 )
@@ -89,7 +90,7 @@ def _get_name(key: str) -> str:
 def _list_other_commands(change: Changeset) -> list[CommandLine]:
     """What workflows run that the change leaves alone and that each proposal starts."""
     changed = {file.path for file in change.files}
-    if not any(map(GITHUB.search, changed)):
+    if not any(GITHUB.search(path) or OTHERS.search(path) for path in changed):
         return []
     others = (path for path in sorted(change.paths() - changed) if GITHUB.search(path))
     jobs = (read_jobs(path, change.read(path)) or {} for path in others)
@@ -109,7 +110,9 @@ def _find_weaker_commands(
     for key, text in find_lost_checks(*commands):
         placed = new.get(key) or old[key]
         options = key.endswith((" pytest", " rspec"))
-        level: Level | None = "warn" if moved and text.startswith("no longer runs") else None
+        other = placed.file.status == "D" and OTHERS.search(placed.file.path)
+        elsewhere = moved or (other and any(command.checks for command in others))
+        level: Level | None = "warn" if elsewhere and text.startswith("no longer runs") else None
         found = replace(_build_violation(placed, key, text), level=level)
         yield _choose_flag(text, options), found
 

@@ -327,6 +327,14 @@ def test_coverage_of_all_files_is_wider_than_of_some(raised: Judge) -> None:
     assert raised(old, fewer, "coverage-loosened") != []
 
 
+def test_a_service_of_before_is_asked_about(raised: Judge) -> None:
+    old, path = {".travis.yml": "script: tox -e py\n"}, ".github/workflows/t.yml"
+    text = "on: pull_request\njobs: {t: {steps: [{run: pytest}]}}\n"
+    for workflow, level in ((text, "warn"), (text.replace("pytest", "twine upload"), "fail")):
+        [found] = raised({**old, path: workflow}, {".travis.yml": None})
+        assert (found.name, found.level) == ("ci-loosened", level)
+
+
 def test_a_phase_that_never_comes(raised: Judge) -> None:
     plugin = "<plugin><artifactId>%s-maven-plugin</artifactId><phase>none</phase></plugin>"
     [found] = raised(
