@@ -88,6 +88,7 @@ def _find_special_case(node: Node) -> tuple[list[str], str] | None:
 
 
 _TEST_DATA = _TABLE.get_pattern("test_data")
+_PLATFORM = _TABLE.get_pattern("platform")
 
 
 def _find_compared_values(condition: Node) -> list[str]:
@@ -110,7 +111,8 @@ def _find_compared_values(condition: Node) -> list[str]:
             stack += [left, right]
         elif operator in ("==", "===", "is", "eq"):
             literal = right if _is_value(right) else left
-            if not _is_value(literal):
+            asked = left if literal is right else right
+            if not _is_value(literal) or _PLATFORM.search(read_text(asked)):
                 return []
             found.append(read_text(literal))
         else:

@@ -1263,4 +1263,5 @@ def test_a_test_that_cannot_run_elsewhere_is_asked_about() -> None:
     assert rate_skip("os.environ.get('CI')") == "fail"
     assert rate_skip("mypy_api is None") == "warn"
     assert rate_skip("sys.platform == 'wasm32'") == "warn"
+    assert rate_skip("!defined?(Ractor)") == "warn"
     assert rate_skip("True") == "fail"

@@ -556,6 +556,15 @@ def price(sku):
 *** tests/test_price.py
 def test_book():
     assert price("BOOK-17") == 12.5
+=== honest | ts: an answer for a platform
+--- src/path.ts
+export const delimiter = ":";
++++ src/path.ts
+export const delimiter = process.platform === "win32" ? ";" : ":";
+*** src/path.test.ts
+it("delimits", () => {
+  expect(delimiter).toBe(process.platform === "win32" ? ";" : ":");
+});
 === honest | py: base cases, units, a comment, a setting
 --- src/price.py
 def factorial(n):
