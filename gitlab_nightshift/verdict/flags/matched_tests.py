@@ -128,13 +128,22 @@ def _list_helper_candidates(side: Side) -> list[tuple[str, int, frozenset[str]]]
     """The functions beside the tests: name, rank of the strongest assertion, names in it."""
     if side not in _ASSERTING:
         tests = {test.node.id for test in side.tests}
+        homes = {test.qualified.rpartition(".")[0] for test in side.tests}
         _ASSERTING[side] = [
             (function.name, _rank_function(function, side.language), list_names(function.body))
             for function in (side.functions if _may_help(side) else ())
             if not function.is_class and function.node.id not in tests
             if function.body is not None and side.language is not None
+            if not side.is_product or _stands_in(function, homes)
         ]
     return _ASSERTING[side]
+
+
+def _stands_in(function: Function, homes: set[str]) -> bool:
+    """Rust: beside the tests of a file of product code, whose own functions may assert, too."""
+    return any(
+        function.qualified.startswith(f"{home}." if home else function.name) for home in homes
+    )
 
 
 def _may_help(side: Side) -> bool:

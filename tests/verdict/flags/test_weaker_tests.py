@@ -1567,6 +1567,37 @@ func TestGet(t *testing.T) {
 		}
 	}
 }
+=== honest | rust: a method of the product that asserts is no helper
+--- src/a.rs
+impl Set {
+    pub fn is_empty(&self) -> bool {
+        debug_assert_eq!(self.len == 0, self.first.is_none());
+        self.len == 0
+    }
+}
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn drains() {
+        if !set.is_empty() {
+            panic!("not empty");
+        }
+    }
+}
++++ src/a.rs
+impl Set {
+    pub fn is_empty(&self) -> bool {
+        debug_assert_eq!(self.len == 0, self.first.is_none());
+        self.len == 0
+    }
+}
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn drains() {
+        assert!(set.is_empty(), "not empty");
+    }
+}
 """
 
 
