@@ -56,11 +56,16 @@ def compare(
         if sum(a.rank for a in came) < sum(a.rank for a in gone):
             yield WeakerAssertion(subject, gone[0], came[0] if came else None)
         return
-    for old in sorted(gone, key=lambda a: -a.rank):
+    for old in sorted(gone, key=lambda a: (not _is_still_asked(a, came), -a.rank)):
         if moved[old.key]:
             moved[old.key] -= 1
             continue
         yield from _compare_assertion(subject, old, came, free)
+
+
+def _is_still_asked(old: Assertion, came: list[Assertion]) -> bool:
+    """One that came asks the same of the same thing: it takes no other's place."""
+    return any(_compute_nearness(old, new) == _SAME for new in came)
 
 
 def _list_unmatched(
@@ -122,10 +127,14 @@ def _is_in_table(old: Assertion, best: Assertion, subject: AssertingCode) -> boo
     return all(value in subject.table for value in values)
 
 
+_SAME = 4
+
+
 def _compute_nearness(old: Assertion, new: Assertion) -> int:
-    """3 for the same subject, 2 where one is part of the other, 1 where they share a name."""
+    """4 for the same subject and word, 3 for the same subject, 2 where one is part of the other,
+    1 where they share a name."""
     if old.subject == new.subject:
-        return 4 if old.word == new.word else 3
+        return _SAME if old.word == new.word else 3
     if (old.word in RAISES) and (new.word in RAISES):
         return 3
     if old.subject and new.subject and (old.subject in new.subject or new.subject in old.subject):

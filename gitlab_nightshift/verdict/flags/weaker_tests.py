@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gitlab_nightshift.flag_registry import Level
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.verdict.flags import doubled_subjects, fewer_cases
 from gitlab_nightshift.verdict.flags.compared_assertions import (
     AssertingCode,

@@ -696,3 +696,22 @@ def test_a_file_without_such_a_word_is_not_searched(
     )
     raised({}, {"a.py": "x = 1\n", "A.java": "class A { }\n", "a.go": "package a\n"})
     assert asked == ["go"]
+
+
+@each(
+    ("condition", "level"),
+    [
+        ("not shutil.which(name)", "warn"),
+        ("sys.version_info < (3, 12)", "warn"),
+        ("True", "fail"),
+        ('os.environ.get("CI")', "fail"),
+    ],
+)
+def test_another_condition_of_a_skip_is_asked_about(
+    raised: Judge, condition: str, level: str
+) -> None:
+    body = "def test_a():\n    if {}:\n        pytest.skip({})\n    assert f() == 1\n"
+    before = {"tests/test_a.py": body.format('shutil.which("less") is None', '"no less"')}
+    after = {"tests/test_a.py": body.format(condition, '"another"')}
+    [found] = raised(before, after, "test-skipped")
+    assert found.level == level

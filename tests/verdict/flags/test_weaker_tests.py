@@ -73,6 +73,13 @@ def test_one():
 def test_one():
     with pytest.raises(ValueError):
         parse("")
+=== assertion-removed tests/test_a.py | py: what stays takes no other's place
+--- tests/test_a.py
+def test_one():
+    assert a == 16 and b == 16
++++ tests/test_a.py
+def test_one():
+    assert b == 16
 === honest | py: one more thing is equal
 --- tests/test_a.py
 def test_one():
