@@ -204,10 +204,13 @@ def _find_condition(node: Node, body: Node) -> str:
             return ""
         if current.type in _IFS:
             return read_text(find_field(current, "condition"))
+        if current.type in _HANDLERS:
+            return read_text(current).partition("\n")[0]
         current = current.parent
     return ""
 
 
+_HANDLERS = frozenset(("except_clause", "rescue"))
 _IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
 
 

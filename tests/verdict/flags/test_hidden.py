@@ -735,3 +735,25 @@ def test_a_limit_that_the_code_is_given_is_asked_about(
         {"a.test.js": body.format(before)}, {"a.test.js": body.format(after)}, "test-loosened"
     )
     assert (found.level, "more patience" in found.detail) == (level, True)
+
+
+@each(
+    ("path", "skip", "level"),
+    [
+        ("test_a.py", "try:\n        import lz4\n    except ImportError:\n        {}", "warn"),
+        ("test_a.py", "try:\n        f()\n    except Exception:\n        {}", "fail"),
+        ("a_test.rb", "begin\n    Ractor\n  rescue NameError\n    {}\n  end", "warn"),
+        ("a_test.rb", "begin\n    Ractor\n  rescue\n    {}\n  end", "fail"),
+    ],
+)
+def test_a_skip_where_something_cannot_be_loaded_is_asked_about(
+    raised: Judge, path: str, skip: str, level: str
+) -> None:
+    body = "def test_a():\n    {}\n    assert f() == 1\n"
+    call = 'pytest.skip("not here")'
+    if path.endswith(".rb"):
+        body = "class A < Minitest::Test\n  def test_a\n  {}\n  assert_equal 1, f\n  end\nend\n"
+        call = 'skip("not here")'
+    after = body.format(skip.format(call))
+    [found] = raised({path: body.format("g()")}, {path: after}, "test-skipped")
+    assert found.level == level
