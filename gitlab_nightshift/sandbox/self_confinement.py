@@ -4,6 +4,7 @@
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
 KEPT = (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, SETFCAP)
 """What root needs to give a checkout to agents' user, to become that, and to end what is left of
 it; the last for a user namespace in which root stays root."""
+LOOKS, PAUSE_S = 1_000, 0.005
 _KERNEL = "/proc/sys/kernel/core_pattern"
 
 
@@ -74,7 +76,7 @@ def leave_checkout(checkout: Path, objects: Iterable[Path], private: Path) -> bo
 
 def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence[str]) -> None:
     """All may be read but what is hidden: Landlock knows no exceptions, so what lies around it."""
-    if len(list(Path("/proc/self/task").iterdir())) > 1:
+    if not _is_alone():
         raise RuntimeError("threads are running that cannot be confined")
     around, listable = list[str](), list[str]()
     for entry in Path("/").iterdir():
@@ -85,6 +87,16 @@ def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence
         [*around, *readable], listable, [*writable, *shared], list(DEVICES)
     )
     landlock.restrict(min(landlock.read_abi(), landlock.LATEST), paths, None)
+
+
+def _is_alone() -> bool:
+    """Whether this process has one thread. One that was joined is known to the kernel a moment
+    longer: Python's part of it has ended then, not all of it."""
+    for _ in range(LOOKS):
+        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - no object for each
+            return True
+        time.sleep(PAUSE_S)
+    return False
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
