@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 NODE_TOOLS := tests/node/node_modules/.package-lock.json
 # `make test PART=verdict` runs the tests of one part: a folder below tests/, or a file there.
 PART :=
-# More than cores, as tests wait for other processes; each costs its own start and collection.
-WORKERS := $(shell expr 3 \* $$(nproc) / 2)
+# Two for each core: a test waits for other processes half of its time.
+WORKERS := $(shell expr 2 \* $$(nproc))
 PARTS := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py)))))
 # The parts that run the agents' CLIs or a pipeline; without PART all of them are run.
 NODE_PARTS := agents ci delegation demo gateway nights_agents report sandbox work
