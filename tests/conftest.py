@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -28,6 +29,16 @@ if not (shutil.which("python3") or "").startswith((sys.base_prefix, sys.prefix))
     # A version manager's python3 on PATH is a shell script that takes longer than Python itself.
     os.environ["PATH"] = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 gc.disable()  # until all is collected: it lives as long as the process
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each run a folder of its own: pytest's numbered ones are removed by the next run on this
+    machine, and tests that look for processes by their folder would find those of the other."""
+    if config.option.basetemp is None:
+        folder = tempfile.mkdtemp(prefix="tests-")
+        config.option.basetemp = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.fixture(scope="session", autouse=True)
