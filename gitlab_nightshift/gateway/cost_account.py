@@ -47,9 +47,9 @@ class Budget:
             None if self.tokens is None else self.tokens - tokens,
         )
 
-    def has_requests(self) -> bool:
-        """True where a request is on its way."""
-        return any(account.reserved for account in self.accounts)
+    def can_be_exceeded(self) -> bool:
+        """True where an answer on its way can cost more than what is set aside for it."""
+        return any(one.held != one.worst for a in self.accounts for one in a.reserved)
 
 
 class Account:
@@ -102,15 +102,15 @@ class Account:
     def reserve(self, model: str, asked: InputTokens, wanted: int | None) -> Reservation:
         """Set aside the worst case of a request.
 
-        Its input is what such text usually has, and what it can have at most where another request
-        is on its way: however dense the text is, only one answer at a time can cost more than was
-        set aside for it. The limit of its answer is lowered to what is left, so that the budget can
+        Its input is what such text usually has, and what it can have at most where another answer
+        can already cost more than was set aside for it: however dense the texts are, only one does
+        at a time. The limit of its answer is lowered to what is left, so that the budget can
         be used up to its end. Raises RequestRefusal where less than a short answer would be left,
         and where no budget could hold.
         """
         if self._unbounded(model):
             raise RequestRefusal(f"no price is known for {model}: set `prices` or max_tokens")
-        count = asked.most if self._purses[1].has_requests() else asked.usual
+        count = asked.most if self._purses[1].can_be_exceeded() else asked.usual
         sent = self._find_dearest(model, count, asked.hour)
         remaining = self._compute_remaining_output(model, sent)
         if remaining is not None and remaining < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
@@ -134,6 +134,15 @@ class Account:
         self.reserved.append(again)
         self._purses[1].changed()
         return again
+
+    def replace(self, reserved: Reservation, cost: Tokens) -> Reservation:
+        """Set what an answer costs aside in the place of what it could have cost."""
+        usd = self._compute_cost(reserved.model, cost)
+        known = replace(reserved, held=cost, worst=cost, usd=usd)
+        with contextlib.suppress(ValueError):  # its bead was closed: all of it is billed already
+            self.reserved[self.reserved.index(reserved)] = known
+            self._purses[1].changed()
+        return known
 
     def settle(self, reserved: Reservation, reported: Tokens, assumed: Tokens = NOTHING) -> None:
         """Put what an answer has used in the place of what was reserved, once.

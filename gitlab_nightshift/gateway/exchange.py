@@ -136,18 +136,24 @@ class Exchange:
         calls = CallReader(bill.account.log)
         meter = Meter(self.upstream.api, stream, self.limits.metered_bytes, sent.hour, calls)
         bill.meter = meter
-        guard, total = _SecretGuard(self.upstream.secrets), 0
+        most = self.limits.answer_bytes if stream else self.limits.metered_bytes
+        guard, total, kept = _SecretGuard(self.upstream.secrets), 0, bytearray()
         await receiver.begin(pick_agent_headers(response.headers))
         async for chunk in response.content.iter_any():
             total += len(chunk)
             meter.feed(chunk)
-            if total > self.limits.answer_bytes:
+            if total > most:
                 raise BrokenAnswer("it is too large")
             guard.check(chunk)
-            await receiver.take(chunk)
+            if stream:
+                bill.reserve_cost()
+                await receiver.take(chunk)
+            else:
+                kept += chunk  # nobody knows its cost before its end
             if receiver.gone.is_set() and meter.final:
                 break
         bill.settle()
+        await receiver.take(bytes(kept))
         return await receiver.end()
 
     async def _relay_error(self, response: aiohttp.ClientResponse) -> web.Response:

@@ -34,6 +34,13 @@ class Bill:
         """The try has cost nothing: it was not sent, or the endpoint refused it."""
         self._owed = False
 
+    def reserve_cost(self) -> None:
+        """Hold what an answer costs once it has told its end: the agent that reads this may ask
+        again while the endpoint still keeps the connection."""
+        if self.reserved and self.meter and self.meter.ended:
+            billed = compute_billed_tokens(self.reserved.worst, self.meter.read_usage())
+            self.reserved = self.account.replace(self.reserved, sum(billed, NOTHING))
+
     def settle(self) -> None:
         """Once; before the agent sees the end of its answer."""
         if self.reserved is None:

@@ -9,8 +9,10 @@ from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import Tokens
 
 MOST_TOKENS = 10**9
-_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
-"""The last events of a stream of Responses."""
+_ENDS = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "message_stop", "error"}
+)
+"""The last events of a stream; that of Chat Completions has no type."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Meter:
 
     ``longest`` is the size in bytes beyond which a line, or a whole answer, is not read. ``hour``:
     the request wrote into the cache for an hour, as all that it wrote is then taken to be where an
-    endpoint does not tell the two kinds apart.
+    endpoint does not tell the two kinds apart. ``ended``: an agent that has read this far has all
+    of the answer.
     """
 
     api: Api
@@ -39,11 +42,11 @@ class Meter:
     hour: bool = False
     calls: CallReader | None = None
     final: bool = False
+    ended: bool = False
     _tokens: Tokens = field(default_factory=Tokens)
     _line: bytearray = field(default_factory=bytearray)
     _skip: bool = False
     _split: bool = False
-    _ended: bool = False
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of the answer."""
@@ -61,6 +64,10 @@ class Meter:
         self._finish_line()
         if self.calls:
             self.calls.end()
+        return self.read_usage()
+
+    def read_usage(self) -> MeteredUsage:
+        """What is reported so far."""
         tokens, long = self._tokens, self._tokens.written_1h
         if self.hour and not self._split:
             long = tokens.written
@@ -90,7 +97,7 @@ class Meter:
     def _read(self, event: dict[str, Any]) -> None:
         if self.calls:
             self.calls.read(event)
-        self._ended = self._ended or not self.stream or _ends(event)
+        self.ended = self.ended or not self.stream or _ends(event)
         inner = [event.get(name) for name in ("message", "response")]
         for part in (event, *(x for x in inner if isinstance(x, dict))):
             if isinstance(usage := part.get("usage"), dict):
@@ -101,7 +108,7 @@ class Meter:
                 )
                 self._tokens = _merge_tokens(self._tokens, used)
                 self._split = self._split or isinstance(usage.get("cache_creation"), dict)
-                self.final = self.final or (self._ended and used.output > 0)
+                self.final = self.final or (self.ended and used.output > 0)
 
 
 def _ends(event: dict[str, Any]) -> bool:

@@ -93,7 +93,7 @@ def request_bytes(agent: Client, **body: object) -> bytes:
 HangUp = Callable[[socket.socket], None]
 
 
-def _reads(connection: socket.socket, until: bytes) -> None:
+def read_until_seen(connection: socket.socket, until: bytes) -> None:
     found = b""
     while until not in found:
         chunk = connection.recv(65536)
@@ -106,17 +106,17 @@ def at_once(connection: socket.socket) -> None:
 
 
 def after_the_head(connection: socket.socket) -> None:
-    _reads(connection, b"200 OK")
+    read_until_seen(connection, b"200 OK")
     connection.close()
 
 
 def in_the_stream(connection: socket.socket) -> None:
-    _reads(connection, b"Well")
+    read_until_seen(connection, b"Well")
     connection.close()
 
 
 def by_a_reset(connection: socket.socket) -> None:
-    _reads(connection, b"Well")
+    read_until_seen(connection, b"Well")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 

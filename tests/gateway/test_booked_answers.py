@@ -1,0 +1,128 @@
+"""What an answer costs is counted before the agent can have read its end, and ask again."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gateway.counting import read_until_seen, request_bytes
+from tests.gateway.tools import (
+    STREAM,
+    Client,
+    RawEndpoint,
+    client,
+    ended,
+    events,
+    head,
+    message,
+    started,
+)
+from tests.support.turns import JsonObject
+
+BUDGET = 10_000
+"""Tokens; an answer has used 9,500 of them, and a further one may be no shorter than 1,024."""
+HELLO = [{"role": "user", "content": "Hello"}]
+MESSAGES = ("ANTHROPIC_API_KEY", "/v1/messages", message())
+CHAT = ("OPENAI_API_KEY", "/v1/chat/completions", message(messages=HELLO))
+ASKED = {"model": message()["model"], "input": "Hello", "max_output_tokens": 2000}
+RESPONSES = ("OPENAI_API_KEY", "/v1/responses", ASKED)
+USED = {"input_tokens": 9000, "output_tokens": 500}
+USED_IN_CHAT = {"prompt_tokens": 9000, "completion_tokens": 500}
+COMPLETED: JsonObject = {"type": "response.completed", "response": {"usage": USED}}
+PLAIN = head(200, "application/json")
+
+
+def write_chunks(*rows: JsonObject) -> bytes:
+    return b"".join(b"data: %s\n\n" % json.dumps(row).encode() for row in rows)
+
+
+STREAMS = {
+    "messages": (MESSAGES, events(started(9000), ended(500)), b"message_delta"),
+    "responses": (RESPONSES, events(COMPLETED), b"response.completed"),
+    "chat": (
+        CHAT,
+        write_chunks(
+            {"choices": [{"finish_reason": "stop"}]}, {"choices": [], "usage": USED_IN_CHAT}
+        ),
+        b"prompt_tokens",
+    ),
+}
+PLAINS = {
+    "messages": (MESSAGES, {"type": "message", "usage": USED}),
+    "responses": (RESPONSES, {"object": "response", "usage": USED}),
+    "chat": (CHAT, {"choices": [{"finish_reason": "stop"}], "usage": USED_IN_CHAT}),
+}
+
+
+@contextlib.contextmanager
+def read_until(agent: Client, path: str, body: JsonObject, last: bytes) -> Iterator[socket.socket]:
+    """Ask, read until ``last`` has come, and keep the connection."""
+    raw = request_bytes(agent, **body).replace(b"/v1/messages", path.encode(), 1)
+    with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
+        connection.sendall(raw)
+        read_until_seen(connection, last)
+        yield connection
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_counted_while_the_endpoint_keeps_its_connection(name: str) -> None:
+    (variable, path, body), answer, last = STREAMS[name]
+    asked_again = threading.Event()
+
+    def play(connection: socket.socket, number: int) -> None:
+        connection.sendall(STREAM + answer)
+        asked_again.wait(60)
+
+    with (
+        RawEndpoint(play) as endpoint,
+        client(endpoint.url, variable=variable, budget_usd=None, budget_tokens=BUDGET) as agent,
+    ):
+        with read_until(agent, path, {**body, "stream": True}, last):
+            status, said = agent.ask(body, path)
+        asked_again.set()
+    assert (status, "budget is reached" in said["error"]["message"]) == (400, True)
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize("name", PLAINS)
+def test_an_answer_without_a_stream_comes_once_it_is_counted(name: str) -> None:
+    (variable, path, body), answer = PLAINS[name]
+    asked_again = threading.Event()
+
+    def play(connection: socket.socket, number: int) -> None:
+        if number > 1:
+            asked_again.set()
+        connection.sendall(PLAIN + json.dumps(answer).encode())
+        asked_again.wait(2)
+
+    with (
+        RawEndpoint(play) as endpoint,
+        client(endpoint.url, variable=variable, budget_usd=None, budget_tokens=BUDGET) as agent,
+        read_until(agent, path, body, b"}}"),
+    ):
+        status, _ = agent.ask(body, path)
+    assert (status, len(endpoint.requests)) == (400, 1)
+
+
+def test_an_answer_that_breaks_is_counted_before_the_agent_sees_it() -> None:
+    longer = STREAM.replace(b"Connection: close", b"Content-Length: 1000000")
+    seen = threading.Event()
+
+    def play(connection: socket.socket, number: int) -> None:
+        connection.sendall(longer + events(started(9000)))
+        assert seen.wait(60)
+
+    with (
+        RawEndpoint(play) as endpoint,
+        client(endpoint.url, budget_usd=None, budget_tokens=BUDGET) as agent,
+        read_until(agent, "/v1/messages", message(stream=True), b"message_start") as connection,
+    ):
+        seen.set()
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(65536):
+                continue
+        assert agent.ask()[0] == 400
+    assert len(endpoint.requests) == 1
