@@ -50,11 +50,11 @@ def main(runs: int) -> None:
     """Print a row for each tier that works here."""
     with tempfile.TemporaryDirectory(prefix="ns-") as folder:
         private = Path(folder)
-        scratch = private / "scratch"
-        scratch.mkdir()
         private.chmod(0o711)
         tiers = [row for row in probe_tiers(private) if isinstance(row, Sandbox)]
         for sandbox in tiers:
+            scratch = private / f"scratch-{sandbox.tier}"
+            scratch.mkdir()
             if sandbox.identity:
                 give(scratch, (sandbox.identity.uid, sandbox.identity.gid))
             confined = ProcessBoundary(sandbox, Confinement(scratch, (scratch,)))

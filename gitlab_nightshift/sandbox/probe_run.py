@@ -58,10 +58,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """Whether an attempt got through, and how it ended."""
+    """Whether an attempt got through (None: it could not be tried), and how it ended."""
 
     name: str
-    open: bool
+    open: bool | None
     how: str
 
 
@@ -121,7 +121,7 @@ def _end(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:
 
 def _parse_outcomes(out: bytes) -> list[ProbeOutcome]:
     try:
-        return [ProbeOutcome(name, bool(is_open), how) for name, is_open, how in json.loads(out)]
+        return [ProbeOutcome(name, is_open, how) for name, is_open, how in json.loads(out)]
     except ValueError:
         return []
 

@@ -104,7 +104,7 @@ def _run_proof(
 
 
 def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees) -> ProbeFinding:
-    """The gateway is the one thing that has to be accessible."""
+    """The gateway is the one thing that has to be accessible; what was not tried proves nothing."""
     passed = outcome.open is not (row is GATEWAY)
     return ProbeFinding(row, outcome.name, passed, guarantees.closes(row), outcome.how)
 
@@ -134,6 +134,8 @@ def _probe_own_code(targets: ProbeTargets) -> Iterator[ProbeFinding]:
 
 def _verify_outside(outcome: ProbeOutcome, planned: ProbeSet, ending_s: float) -> ProbeOutcome:
     """Some attempts only seem to succeed inside: another /tmp, a daemon that was ended."""
+    if outcome.open is None:
+        return outcome
     if planned.rows[outcome.name] is LIVING:
         survivor = outcome.open and not _ended(planned.lock, ending_s)
         return ProbeOutcome(outcome.name, survivor, "a daemon lives on" if survivor else "ended")

@@ -119,8 +119,9 @@ def try_places(own: OwnConfinement) -> Iterator[ProbeFinding]:
         is_open, how = attacks.run_probe(verb, arguments)
         if verb == "write" and is_open:
             Path(str(arguments[0])).unlink(missing_ok=True)
-        way = f"{own.way}: {how}" if is_open else own.way
-        yield ProbeFinding(CONFINED, name, is_open, kind in closed, way)
+        through = is_open is not False  # what could not be tried is not proven
+        way = f"{own.way}: {how}" if through else own.way
+        yield ProbeFinding(CONFINED, name, through, kind in closed, way)
 
 
 def _list_closed_kinds(own: OwnConfinement) -> Iterator[str]:

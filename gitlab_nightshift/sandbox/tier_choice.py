@@ -239,7 +239,7 @@ def _find_failure(sandbox: Sandbox, trial: _TrialContext) -> str:
     if tried.trouble:
         return tried.trouble
     refused = [o for o in tried.outcomes[: len(must)] if not o.open]
-    passed = [o for o in tried.outcomes[len(must) :] if o.open]
+    passed = [o for o in tried.outcomes[len(must) :] if o.open is not False]
     if refused:
         return f"an agent could not {refused[0].name}: {refused[0].how}"
     return (

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.sandbox import proof as proofs
+from gitlab_nightshift.sandbox.probe_run import ProbeOutcome
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import BoundaryProof, ProbeFinding, prove
-from gitlab_nightshift.sandbox.proof_rows import ROWS
+from gitlab_nightshift.sandbox.proof_rows import GATEWAY, LIVING, ROWS, WRITING
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tier_guarantees import build_guarantees
 from gitlab_nightshift.sandbox.tiers import Confinement, Features, Tier
@@ -159,6 +160,65 @@ def test_a_broken_promise_is_a_hole_with_a_name(
     assert any(hole.startswith("read the environment of this process (") for hole in proof.holes)
     assert any(hole.startswith("outlive the bead (") for hole in proof.holes)
     assert GuaranteeState.BROKEN in {row.state for row in proof.rows}
+
+
+def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None:
+    """It has nowhere to hold its lock; the other attempts are made once, and all the same."""
+    closed = any_room.root / "closed"
+    closed.mkdir(mode=0o555)
+    confinement = replace(any_room.confinement, writable=(any_room.checkout, closed))
+    proof = prove(any_room.sandbox, confinement, ProbeTargets())
+    assert (proof.trouble, len(proof.findings) > 40) == ("", True)
+    [hole] = proof.holes
+    assert hole.startswith("outlive the bead (not tried: ")
+    [row] = [row for row in proof.rows if row.title == LIVING.title]
+    assert row.state is GuaranteeState.BROKEN
+
+
+def try_lacking(lack: str, *attempts: list[str]) -> list[tuple[object, str]]:
+    """What the attempts say where the machine lacks something."""
+    bare = HERE.parents[1] / "gitlab_nightshift/sandbox/inside/bare.py"
+    package, _, main = bare.read_text().rpartition("__import__")
+    code = f"__file__ = {str(bare)!r}\n{package}\nimport inside.attacks\n{lack}\n__import__{main}"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code],
+        input=json.dumps({"attempts": [["name", *attempt] for attempt in attempts]}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [(is_open, how) for _, is_open, how in json.loads(done.stdout)]
+
+
+FORKS_ONCE = """
+import os
+real, left = os.fork, [1]
+def fork():
+    if not left:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    left.pop()
+    return real()
+os.fork = fork
+"""
+NO_DESCRIPTORS = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))"
+
+
+def test_a_child_that_cannot_fork_never_runs_on(tmp_path: Path) -> None:
+    outlive = ["outlive", str(tmp_path / "lock")]
+    first, again, other = try_lacking(FORKS_ONCE, outlive, outlive, ["usable", "/bin/sh"])
+    why = "not tried: [Errno 11] Resource temporarily unavailable"
+    assert (first, again) == ((None, why), (None, "not tried: Resource temporarily unavailable"))
+    assert other[0] is True
+
+
+def test_what_the_machine_lacks_proves_nothing() -> None:
+    assert try_lacking(NO_DESCRIPTORS, ["read", "/etc/passwd"]) == [
+        (None, "not tried: Too many open files")
+    ]
+    guarantees = build_guarantees(Tier.LANDLOCK, Features(landlock=6, notify=True))
+    untried = ProbeOutcome("try", None, "not tried: Too many open files")
+    for row in (GATEWAY, LIVING, WRITING):
+        assert proofs._build_finding(row, untried, guarantees).hole
 
 
 def test_a_gateway_that_cannot_be_reached_is_no_proof(any_room: Room) -> None:

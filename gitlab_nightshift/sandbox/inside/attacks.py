@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _socket
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -22,7 +23,6 @@ from .kernel import call_prctl, make_syscall
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
 
 PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 SESSION_KEYRING, GET_KEYRING_ID = -3, 0
@@ -31,6 +31,9 @@ GET_NO_NEW_PRIVS = 39
 IP_RECVERR = 11
 WORD = 8
 LIVING_S = 30
+HELD = b"held"
+LACKING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+"""The machine had no process, memory or descriptor left: no boundary has said no."""
 
 
 def main(task: dict[str, object]) -> None:
@@ -46,9 +49,10 @@ def run_probe(verb: str, arguments: list[object]) -> Outcome:
     try:
         return VERBS[verb](*arguments)
     except OSError as error:
-        return False, os.strerror(error.errno) if error.errno else str(error)
+        how = os.strerror(error.errno) if error.errno else str(error)
+        return (None, f"not tried: {how}") if error.errno in LACKING else (False, how)
     except Exception as error:
-        return True, f"the attempt itself failed: {error!r}"  # not proven, so not held
+        return None, f"not tried: {error!r}"
 
 
 # --- processes --------------------------------------------------------------------------------
@@ -209,22 +213,33 @@ def _list_inherited() -> Outcome:
 
 def _outlive(path: str) -> Outcome:
     """Leave a daemon behind that holds a lock; the parent looks for the lock afterwards."""
+    hearing, telling = os.pipe()
     if (first := os.fork()) == 0:
-        os.setsid()
-        if os.fork() == 0:
-            _live(path)
-        os._exit(0)
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                _live(path, telling)
+        except OSError as error:
+            os.write(telling, str(error).encode())
+        finally:
+            os._exit(0)  # whatever happens: its parent tries the rest
+    os.close(telling)
     os.waitpid(first, 0)
+    heard = os.read(hearing, 200)
+    os.close(hearing)
+    if heard != HELD:
+        return None, f"not tried: {heard.decode(errors='replace') or 'no daemon came up'}"
     return True, "a daemon lives on"
 
 
-def _live(path: str) -> NoReturn:
+def _live(path: str, telling: int) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
     os.write(fd, b"%d" % os.getpid())
     os.closerange(0, 3)
+    os.write(telling, HELD)
+    os.close(telling)
     time.sleep(LIVING_S)
-    os._exit(0)
 
 
 VERBS: dict[str, Callable[..., Outcome]] = {

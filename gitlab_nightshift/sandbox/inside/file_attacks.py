@@ -9,7 +9,8 @@ TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Outcome = tuple[bool, str]
+Outcome = tuple[bool | None, str]
+"""None: it could not be tried."""
 ATTRIBUTE = "user.nightshift"
 
 
