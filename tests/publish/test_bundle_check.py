@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+import mmap
 import os
 import resource
 import string
@@ -190,6 +191,13 @@ def test_a_patch_that_grows_without_end(night: Night) -> None:
     refused(night, Code.PUBLISH, "does not apply")
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     assert after <= max(before, 450_000), "kilobytes; a fork of this process counts as its child"
+
+
+def test_a_bundle_is_read_whatever_the_tests_hold(night: Night) -> None:
+    """The limit of memory is the reader's own."""
+    night.patch.write_bytes(b"no patch\n" * 300_000)
+    with mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE):
+        refused(night, Code.PUBLISH, "does not apply")
 
 
 @pytest.mark.parametrize("sizes", [(5_000_001,), (4_000_000,) * 6])

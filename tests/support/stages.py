@@ -21,6 +21,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, NoReturn
 
 from gitlab_nightshift import sealed_entry
+from gitlab_nightshift.publish import rebuilt_bundle
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.system import process as processes
 from gitlab_nightshift.system import signals, stage_process
@@ -39,14 +40,15 @@ def fork_stage(
     streams: tuple[Stream, Stream, Stream] = (PIPE, PIPE, PIPE),
     prefix: Sequence[str] = (),
 ) -> Popen[bytes]:
-    """The same by a fork."""
+    """The same by a fork; by an exec where a limit would count the memory of the tests."""
+    if module == rebuilt_bundle.MODULE:
+        return real_start(module, data, env, descriptors, streams, prefix)
     assert not prefix, "a fork cannot be taken into other namespaces"
     pairs = [_open(number, kind) for number, kind in enumerate(streams)]
     parent = os.getpid()
     if (pid := os.fork()) == 0:
-        _become([its for its, _ in pairs], env, descriptors, parent)
-        plain = json.loads(json.dumps({**data, "stage": module}))
-        _leave(lambda: importlib.import_module(module).main(plain))
+        own = [its for its, _ in pairs]
+        _leave(lambda: _run(module, data, lambda: _become(own, env, descriptors, parent)))
     for number, (its, _) in enumerate(pairs):
         if its != number:
             os.close(its)
@@ -64,6 +66,13 @@ def start_by_forks() -> None:
         confinement.ConfinementMode.NONE, confinement.NO_ISOLATION
     )
     confinement.choose = lambda *_, **__: nothing
+
+
+def _run(module: str, data: Mapping[str, Any], become: Callable[[], None]) -> int:
+    become()
+    plain = json.loads(json.dumps({**data, "stage": module}))
+    status: int = importlib.import_module(module).main(plain)
+    return status
 
 
 def _leave(run: Callable[[], int]) -> NoReturn:
