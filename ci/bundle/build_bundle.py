@@ -24,7 +24,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 LOADER = "ld-linux-x86-64.so.2"
-VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+BASE = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
+"""The interpreter behind the virtual environment."""
 UNUSED = shutil.ignore_patterns(
     *("__pycache__", "test", "tests", "idlelib", "turtledemo", "tkinter", "lib2to3", "ensurepip"),
     *("config-*", "pydoc_data", "site-packages", "dist-packages", "venv", "_test*"),
@@ -35,6 +36,14 @@ UNUSED = shutil.ignore_patterns(
 GIT_NAMES = ("git", "git-upload-pack", "git-receive-pack", "git-upload-archive")
 REMOTE_NAMES = ("git-remote-http", "git-remote-https")
 LARGEST_ARCHIVE = 60_000_000
+TRIAL = """
+git init -q project && cd project
+git config user.name Tester && git config user.email tester@example.com
+echo one >notes.txt && git add . && git commit -qm Begin
+echo two >>notes.txt && git commit -qam "Go on"
+"$0" check HEAD~1
+"""
+"""A change that is judged; ``$0`` is the program."""
 
 
 def build(wheel: Path, lock: Path, archive: Path) -> None:
@@ -54,24 +63,32 @@ def build(wheel: Path, lock: Path, archive: Path) -> None:
         make_launchers(root)
         finish(root, version, unlicensed)
         write_archive(root, archive)
+    if fault := find_fault(archive):
+        archive.unlink()
+        sys.exit(f"make bundle: what was built does not work: {fault}")
     if archive.stat().st_size > LARGEST_ARCHIVE:
         sys.exit(f"make bundle: {archive} has more than {LARGEST_ARCHIVE // 1_000_000} MB")
 
 
 def copy_interpreter(root: Path) -> None:
-    """The interpreter that runs this, and its standard library."""
+    """The interpreter that runs this, and its standard library, where it looks for it."""
     (root / "libexec").mkdir(parents=True)
-    base = Path(sys.base_prefix)
-    shutil.copy(Path(sys._base_executable).resolve(), root / "libexec/python3")  # type: ignore[attr-defined]
-    library = Path(sysconfig.get_path("stdlib", vars={"installed_base": str(base)}))
-    shutil.copytree(library, root / "lib" / VERSION, ignore=UNUSED)
-    (root / "lib" / VERSION / "site-packages").mkdir()
+    shutil.copy(BASE, root / "libexec/python3")
+    library = Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
+    shutil.copytree(library, root / library.relative_to(sys.base_prefix), ignore=UNUSED)
+    find_packages(root).mkdir(parents=True, exist_ok=True)
+
+
+def find_packages(root: Path) -> Path:
+    """Where the interpreter looks for packages below ``root``: Debian's has places of its own."""
+    ask = "import site, sys; print(site.getsitepackages(sys.argv[1:])[-1])"
+    return Path(run(str(BASE), "-I", "-c", ask, str(root)).strip())
 
 
 def install_packages(root: Path, wheel: Path, lock: Path) -> None:
     """What the lock names, by hash, and the wheel; as wheels alone, so that nothing is run."""
     pip = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    packages = root / "lib" / VERSION / "site-packages"
+    packages = find_packages(root)
     target = ["--no-deps", "--no-compile", "--target", str(packages)]
     only = ["--only-binary", ":all:", "--require-hashes", "-r", str(lock)]
     run(*pip, *target, *only)
@@ -95,6 +112,7 @@ def copy_git(root: Path) -> list[Path]:
 def copy_libraries(root: Path) -> list[Path]:
     """The shared libraries that anything in the bundle asks for, and the loader; all stripped.
     Says where they were."""
+    packages = find_packages(root)
     programs = [path for path in list_files(root) if is_elf(path)]
     needed = {name: place for path in programs for name, place in find_libraries(path)}
     copied: list[Path] = []
@@ -104,7 +122,7 @@ def copy_libraries(root: Path) -> list[Path]:
             shutil.copy(copied[-1], root / "lib" / name)
     for path in [path for path in list_files(root) if is_elf(path)]:
         path.chmod(0o755)
-        if "site-packages" not in path.parts:  # a wheel stays as its hash says
+        if not path.is_relative_to(packages):  # a wheel stays as its hash says
             run("strip", "--strip-unneeded", str(path))
     return copied
 
@@ -163,11 +181,10 @@ def make_launchers(root: Path) -> None:
 def finish(root: Path, version: str, unlicensed: list[str]) -> None:
     """Compiled once, by content and not by time; and a list of what is inside."""
     checked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    library = root / "lib" / VERSION
-    for stale in library.rglob("__pycache__"):
+    for stale in [*root.rglob("__pycache__")]:
         shutil.rmtree(stale)
     if not compileall.compile_dir(
-        library, quiet=1, workers=0, invalidation_mode=checked, stripdir=str(root)
+        root, quiet=1, workers=0, invalidation_mode=checked, stripdir=str(root)
     ):
         sys.exit("make bundle: a module cannot be compiled")
     inside = {
@@ -192,6 +209,25 @@ def write_archive(root: Path, archive: Path) -> None:
         tar.add(root, root.name, filter=forget_origin, recursive=False)
         for path in sorted(root.rglob("*")):
             tar.add(path, str(path.relative_to(root.parent)), filter=forget_origin, recursive=False)
+
+
+def find_fault(archive: Path) -> str:
+    """What goes wrong where the archive is unpacked and used, "" where nothing does."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run("tar", "-xzf", str(archive), "-C", scratch)
+        [program] = Path(scratch).glob("*/bin/nightshift")
+        for command in ([str(program), "--version"], ["sh", "-ec", TRIAL, str(program)]):
+            done = subprocess.run(
+                command,
+                cwd=scratch,
+                env={"PATH": os.environ["PATH"], "HOME": scratch},
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            if done.returncode:
+                return f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()}"
+    return ""
 
 
 def forget_origin(entry: tarfile.TarInfo) -> tarfile.TarInfo:
