@@ -3,6 +3,7 @@
 Imports aiohttp: only the gateway's own process reads this module.
 """
 
+import asyncio
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ class Exchange:
         most = self.limits.answer_bytes if stream else self.limits.metered_bytes
         guard, total, kept = _SecretGuard(self.upstream.secrets), 0, bytearray()
         await receiver.begin(pick_agent_headers(response.headers))
-        async for chunk in response.content.iter_any():
+        while chunk := await _read_chunk(response, self.limits.silent_s):
             total += len(chunk)
             meter.feed(chunk)
             if total > most:
@@ -225,6 +226,13 @@ def _build_forwarded_request(
         light=request.headers.get(LIGHT) == "true",
         hour=question.seen.hour,
     )
+
+
+async def _read_chunk(response: aiohttp.ClientResponse, silent_s: float) -> bytes:
+    """What has come, b"" at the end. aiohttp's own limit is gone with a connection that it closes
+    for a broken chunk."""
+    async with asyncio.timeout(silent_s):
+        return await response.content.readany()
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitlab_nightshift.gateway.limits import GatewayLimits
 from tests.gateway.counting import read_until_seen, request_bytes
 from tests.gateway.tools import (
     STREAM,
@@ -107,17 +108,20 @@ def test_an_answer_without_a_stream_comes_once_it_is_counted(name: str) -> None:
     assert (status, len(endpoint.requests)) == (400, 1)
 
 
-def test_an_answer_that_breaks_is_counted_before_the_agent_sees_it() -> None:
-    longer = STREAM.replace(b"Connection: close", b"Content-Length: 1000000")
-    seen = threading.Event()
+@pytest.mark.parametrize("rest", [b"", b"no chunk\r\n"])
+def test_an_answer_that_breaks_is_counted_before_the_agent_sees_it(rest: bytes) -> None:
+    chunked = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
+    start, seen = events(started(9000)), threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
-        connection.sendall(longer + events(started(9000)))
+        connection.sendall(chunked + b"%x\r\n%s\r\n" % (len(start), start))
         assert seen.wait(60)
+        connection.sendall(rest)
 
+    limits = GatewayLimits(silent_s=2)
     with (
         RawEndpoint(play) as endpoint,
-        client(endpoint.url, budget_usd=None, budget_tokens=BUDGET) as agent,
+        client(endpoint.url, budget_usd=None, budget_tokens=BUDGET, limits=limits) as agent,
         read_until(agent, "/v1/messages", message(stream=True), b"message_start") as connection,
     ):
         seen.set()
