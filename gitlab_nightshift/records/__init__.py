@@ -58,9 +58,11 @@ if TYPE_CHECKING:
         build_adapter,
         build_record,
         build_record_error,
+        fit_record,
         map_texts,
         read_own,
         read_record,
+        replace_surrogates,
         to_json,
         write_record,
     )
@@ -135,9 +137,11 @@ __all__ = [
     "build_record_error",
     "build_tool_call",
     "clean_line",
+    "fit_record",
     "map_texts",
     "read_own",
     "read_record",
+    "replace_surrogates",
     "to_json",
     "unwrap_command",
     "write_record",
@@ -159,7 +163,7 @@ __getattr__ = load_lazily(
         ),
         "storage": (
             "LARGEST_BUNDLE LARGEST_PATCH build_adapter build_record build_record_error "
-            "map_texts read_own read_record to_json write_record"
+            "fit_record map_texts read_own read_record replace_surrogates to_json write_record"
         ),
         "tool_calls": "MOST_CALLS ToolCall ToolUse build_tool_call clean_line unwrap_command",
         "verdicts": "Check CheckOutcome Decision Finding GatedFile",

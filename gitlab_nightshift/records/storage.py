@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,7 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
+from gitlab_nightshift.records.strict_reading import (
+    LARGEST_FLOAT,
+    LARGEST_INT,
+    LONGEST_TEXT,
+    MOST_MEMBERS,
+    InvalidRecordError,
+    decode_record,
+)
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -37,6 +45,29 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
         changed = {name: map_texts(getattr(value, name), change) for name in names}
         return dataclasses.replace(value, **changed)
     return value
+
+
+def fit_record(value: Any) -> Any:
+    """A record with its texts, numbers and tuples within what ``strict_reading.py`` takes: what an
+    agent says too much of is cut, and its work is not lost."""
+    if type(value) is str:
+        return replace_surrogates(value[:LONGEST_TEXT])
+    if type(value) is int:
+        return max(-LARGEST_INT, min(value, LARGEST_INT))
+    if type(value) is float:
+        return max(-LARGEST_FLOAT, min(value, LARGEST_FLOAT)) if not math.isnan(value) else 0.0
+    if isinstance(value, tuple):
+        return tuple(map(fit_record, value[:MOST_MEMBERS]))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        fitted = {name: fit_record(part) for name, part in fields.items()}
+        return dataclasses.replace(value, **fitted)
+    return value
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with a ``?`` for each half of a character, which UTF-8 does not have."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def write_record(path: Path, record: Any) -> None:

@@ -31,7 +31,7 @@ from gitlab_nightshift.supervisor.delegation_folder import (
     DelegationFolder,
     open_delegation_folder,
 )
-from gitlab_nightshift.supervisor.failure_records import build_killed_error
+from gitlab_nightshift.supervisor.failure_records import build_killed_error, build_lost_error
 from gitlab_nightshift.supervisor.output_pipes import (
     OF_DELEGATION,
     Pipes,
@@ -118,6 +118,7 @@ class _Delegation:
     ) -> None:
         self._call, self._job, self._there, self._kept = call, job, there, kept
         self._signals, self._began = signals, read_clock()
+        self._finished: dict[str, Any] = {}
         self._own = build_own_environment(call.env, find_checkouts(call.folder, call.env))
         self._own |= copy_certificates(call.env, call.folder, there.private)
 
@@ -223,7 +224,7 @@ class _Delegation:
         # Where nothing confines work it could have written this in the name of finish.
         (self._there.results / "result.json").unlink(missing_ok=True)
         with self._stages.open_stage("finish") as finish:
-            finish.run(inputs, forwarding=self._signals.stopped is None)
+            self._finished = finish.run(inputs, forwarding=self._signals.stopped is None)
 
     def _place_result(self) -> DelegationResult:
         """The result as it was kept; the files that were kept are put in their place."""
@@ -232,7 +233,7 @@ class _Delegation:
             with (results / "result.json").open("rb") as file:
                 result = decode_record(DelegationResult, file.read(LARGEST_RESULT))
         except (OSError, InvalidRecordError):
-            error = self._signals.stopped or build_killed_error("finish")
+            error = self._signals.stopped or build_lost_error("finish", self._finished)
             result = build_refused_result(error.code, error.message)
         self._kept.put(results)
         return result

@@ -25,6 +25,15 @@ def build_killed_error(process: str) -> NightshiftError:
     return NightshiftError(Code.INTERNAL, text)
 
 
+def build_lost_error(process: str, answer: object) -> NightshiftError:
+    """The error for a result that is not there: its process was killed, or, where that gave an
+    ``answer``, its record was refused."""
+    if not answer:
+        return build_killed_error(process)
+    text = f"the process of {process} left no result that can be used: see the log above"
+    return NightshiftError(Code.INTERNAL, text)
+
+
 def read_bundle(results: Path) -> Bundle | None:
     """The bundle as the redactor has written it, None where there is none that can be read."""
     return read_kept(Bundle, results / _NAME)
@@ -60,9 +69,9 @@ def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any])
     write_record(results / _NAME, made)
 
 
-def write_unpublished(results: Path, bundle: Bundle) -> None:
-    """Write the publication where its process is dead."""
-    text = build_killed_error("publish").message
+def write_unpublished(results: Path, bundle: Bundle, answer: object) -> None:
+    """Write the publication where its process has left none; ``answer`` is what that said."""
+    text = build_lost_error("publish", answer).message
     made = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
     write_record(results / _PUBLISHED, made)
 

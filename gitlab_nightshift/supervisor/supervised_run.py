@@ -31,6 +31,7 @@ from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, predict_isolation
 from gitlab_nightshift.supervisor.failure_records import (
     build_killed_error,
+    build_lost_error,
     read_bundle,
     read_own_bundle,
     tell,
@@ -215,7 +216,7 @@ class _Run:
         self._usage = build_usage(self._figures) if self._figures else None
         # Where nothing confines work it could have written this in the name of publish.
         (self._there.results / "published.json").unlink(missing_ok=True)
-        error = self._signals.stopped or build_killed_error("work")
+        error = self._signals.stopped or build_lost_error("work", answer)
         self._held.close()
         self._restore_checkout(error.message, night["plan"]["run_id"])
         bundle = read_own_bundle(self._there.results, night["plan"])
@@ -227,7 +228,7 @@ class _Run:
         """The bundle of an earlier try of this run, which plan has fetched."""
         if bundle := read_own_bundle(self._there.results, night["plan"]):
             return bundle
-        raise build_killed_error("plan")
+        raise build_lost_error("plan", night)
 
     def _restore_checkout(self, *why: str) -> None:
         """Put the checkout back, whatever has become of work."""
@@ -257,10 +258,11 @@ class _Run:
         }
         sender = self._sender.replace("work", "publish")
         with self._stages.open_stage(sender, module="publish") as publish:
-            publish.run(config, forwarding=ready)  # who asked is told of a run that was stopped
+            # Who asked is told of a run that was stopped, too.
+            answer = publish.run(config, forwarding=ready)
         self._pipes.wait(sender)
         if ready and not (self._there.results / "published.json").exists():
-            write_unpublished(self._there.results, bundle)
+            write_unpublished(self._there.results, bundle, answer)
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.events import BeadEnded, Note, read_clock
 from gitlab_nightshift.policy.night_gates import any_command
-from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome
+from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome, fit_record
 from gitlab_nightshift.system.disk_space import Disks, report_full_disk
 from gitlab_nightshift.system.environment import build_bead_env
 from gitlab_nightshift.system.openat import remove_tree
@@ -103,7 +103,7 @@ def run_bead(
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
             bead_context.boundary.hand_over(folder)
             prompt = _render_prompt(bead_context, task, scratch, values, sections)
-            result = _run(bead_context, task, name, scratch, prompt)
+            result = fit_record(_run(bead_context, task, name, scratch, prompt))
     finally:
         remove_tree(folder)
     bead_context.ledger.results.append(result)

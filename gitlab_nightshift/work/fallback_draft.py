@@ -3,6 +3,8 @@
 from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult, Draft
 
 LONGEST_TITLE = 72
+LONGEST_REJECTED = 4_000
+"""Characters of a rejected alternative."""
 
 
 def draft_from_analysis(analysis: AnalysisResult) -> Draft:
@@ -10,7 +12,7 @@ def draft_from_analysis(analysis: AnalysisResult) -> Draft:
     selected = analysis.selected
     assert selected is not None, "only a selected candidate is ever proposed"
     return Draft(
-        title=_format_title(selected.description),
+        title=_format_title(selected.description) or f"Improve {selected.files[0][:200]}",
         summary=selected.description,
         commit_message="",
         reasoning=selected.rationale,
@@ -21,7 +23,8 @@ def draft_from_analysis(analysis: AnalysisResult) -> Draft:
 
 
 def _format_rejected(candidate: AnalysisCandidate) -> str:
-    return ": ".join(part for part in (candidate.description, candidate.rationale) if part)
+    parts = (candidate.description, candidate.rationale)
+    return ": ".join(part for part in parts if part)[:LONGEST_REJECTED]
 
 
 def _format_title(text: str) -> str:

@@ -1,14 +1,25 @@
 """The hand-off of a bead: its schema, the stub that the agent replaces, and how it is read.
 
-What an agent wrote is hostile data: bounded, validated, and never a pass when in doubt.
+What an agent wrote is hostile data: bounded, validated, and never a pass when in doubt. One that
+says too much is no failed bead: texts and lists are cut, what is no value of a key that is not
+required is left out.
 """
 
+import functools
 import json
-from functools import cache
+import operator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.records import AnalysisResult, Draft, Handoff, Verdict, build_adapter
+from gitlab_nightshift.records import (
+    AnalysisResult,
+    Draft,
+    Handoff,
+    Verdict,
+    build_adapter,
+    replace_surrogates,
+)
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
@@ -22,14 +33,18 @@ STUBS: dict[str, dict[str, Any]] = {
     "verify": {"passed": False, "error_details": "pending"},
     "mr": {},
 }
-LARGEST = 512 * 1024
+LARGEST = 2 * 1024 * 1024
+LONGEST_NUMBER = 300
+"""Digits; more are no number that anybody counted."""
+_TOO_LONG = ("string_too_long", "too_long")
+Place = tuple[str | int, ...]
 
 
 class HandoffError(Exception):
     """Why a hand-off cannot be used, as a text for the log and the next attempt."""
 
 
-@cache
+@functools.cache
 def build_schema(bead: str) -> dict[str, Any] | None:
     """The JSON Schema of a bead's hand-off; None for a bead without one."""
     kind = KINDS.get(bead)
@@ -59,11 +74,15 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
 
 def _from_file(file: Path) -> object:
     try:
-        return json.loads(read_regular(file.parent, file.name, LARGEST))
+        return json.loads(read_regular(file.parent, file.name, LARGEST), parse_int=_parse_int)
     except RefusedFileError as refused:
         raise HandoffError(f"the hand-off file cannot be read: {refused}") from None
     except (ValueError, RecursionError) as error:
         raise HandoffError(f"the hand-off is not JSON: {error}") from None
+
+
+def _parse_int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= LONGEST_NUMBER else None
 
 
 def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
@@ -72,14 +91,45 @@ def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
     if bead == "verify" and not isinstance(data.get("passed"), bool):
         raise HandoffError("passed: true or false is expected")
     try:
-        made: Handoff = build_adapter(KINDS[bead]).validate_python(data)
-        return made
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise HandoffError(f"{place}: {first['msg']}") from None
+        data = json.loads(replace_surrogates(json.dumps(data, ensure_ascii=False)))
+        while True:
+            try:
+                made: Handoff = build_adapter(KINDS[bead]).validate_python(data)
+                return made
+            except ValidationError as error:
+                problems = error.errors(include_url=False, include_input=False)
+                _refuse_breach(bead, problems)
+                _fit(data, problems)
     except RecursionError:
         raise HandoffError("the hand-off is nested too deeply") from None
+
+
+def _refuse_breach(bead: str, problems: Iterable[Mapping[str, Any]]) -> None:
+    """Raise HandoffError for a required key that is missing or has another type."""
+    schema = build_schema(bead) or {}
+    for problem in problems:
+        name, *inner = problem["loc"]
+        if name in schema["required"] and not inner and problem["type"] not in _TOO_LONG:
+            raise HandoffError(f"{name}: {problem['msg']}")
+
+
+def _fit(data: Any, problems: Iterable[Mapping[str, Any]]) -> None:
+    """Cut what is too long; take out what is wrong, or the whole of which a part is missing."""
+    most_of: dict[Place, int] = {}
+    for problem in problems:
+        place = problem["loc"][:-1] if problem["type"] == "missing" else problem["loc"]
+        most_of[place] = problem["ctx"]["max_length"] if problem["type"] in _TOO_LONG else 0
+    for place, most in reversed(
+        most_of.items()
+    ):  # from the end: the places before stay what they are
+        if any(place[:depth] in most_of for depth in range(1, len(place))):
+            continue
+        *above, last = place
+        holder = functools.reduce(operator.getitem, above, data)
+        if most:
+            holder[last] = holder[last][:most]
+        else:
+            del holder[last]
 
 
 def _check_selected(handoff: Handoff) -> Handoff:

@@ -1,8 +1,9 @@
 """Builds the bundle of a night."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from gitlab_nightshift.records import Bundle, Plan
+from gitlab_nightshift.records import LARGEST_BUNDLE, Bundle, Plan, to_json
 from gitlab_nightshift.work.night_ending import Ending, describe_repeated_skip
 from gitlab_nightshift.work.run_budget import Ledger
 
@@ -32,3 +33,13 @@ def build_bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) 
         answers=ending.answers,
         incomplete=ending.incomplete or describe_repeated_skip(plan, ending),
     )
+
+
+def encode_bundle(bundle: Bundle) -> bytes:
+    """The bundle as it is kept. Of one that is too large the beads lose their hand-offs: what is
+    proposed has its own."""
+    data = to_json(bundle).encode()
+    if len(data) <= LARGEST_BUNDLE:
+        return data
+    beads = tuple(replace(bead, handoff=None) for bead in bundle.beads)
+    return to_json(replace(bundle, beads=beads)).encode()

@@ -8,7 +8,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Plan, to_json
+from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.system.environment import build_search_path
@@ -22,7 +22,7 @@ from gitlab_nightshift.work.given_task import do_task
 from gitlab_nightshift.work.model_access import ModelAccess, open_access
 from gitlab_nightshift.work.night import try_categories
 from gitlab_nightshift.work.night_bead import Night
-from gitlab_nightshift.work.night_bundle import build_bundle
+from gitlab_nightshift.work.night_bundle import build_bundle, encode_bundle
 from gitlab_nightshift.work.night_ending import Ending, build_unscheduled_ending, run_to_ending
 from gitlab_nightshift.work.program_allowlist import restrict_programs
 from gitlab_nightshift.work.prompt_values import build_run_values
@@ -93,7 +93,7 @@ def work(
         bundle = build_bundle(plan, ending, ledger, read_clock() - started)
         patch = ending.captured.patch if ending.captured else b""
         keep("bundle/change.patch", patch)
-        keep("bundle/bundle.json", to_json(bundle).encode())
+        keep("bundle/bundle.json", encode_bundle(bundle))
         return bundle
 
     return write(_run_plan(plan, place, gateway, ledger, workflow, write))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.support.shop import GOOD
 from tests.support.tables import each
 from tests.support.world import BOT_TOKEN, world
 
@@ -34,4 +35,20 @@ def test_a_defect_between_the_stages_leaves_results_and_a_last_line(tmp_path: Pa
             assert BOT_TOKEN.encode() not in traceback
 
         check()
+        shop.assert_restored()
+
+
+REFUSED = """
+from gitlab_nightshift.work import work_stage
+
+work_stage.encode_bundle = lambda bundle: b'{"no": "bundle"}'
+"""
+
+
+def test_a_result_that_is_refused_is_not_told_as_a_killed_process(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        shop.patch = REFUSED
+        shop.nightshift("run")
+        assert shop.result["error_code"] == "E_INTERNAL"
+        assert shop.result["reason"].startswith("the process of work left no result that can be")
         shop.assert_restored()

@@ -69,20 +69,14 @@ BAD: list[tuple[str, Any, str]] = [
     ("verify", {}, "passed: true or false"),
     ("verify", [True], "not a JSON object"),
     ("verify", "passed", "not a JSON object"),
-    ("verify", {"passed": True, "commands_run": "make"}, "commands_run: "),
-    ("verify", {"passed": True, "error_details": "x" * 20_001}, "error_details: "),
     ("analyze", {"result": "FOUND"}, "result: "),
     ("analyze", {"selected": SELECTED}, "result: "),
     ("analyze", {"result": "IMPROVEMENT_FOUND"}, "selected: files and description"),
-    ("analyze", {**FOUND, "selected": {"description": "x"}}, "selected.files: "),
+    ("analyze", {**FOUND, "selected": {"description": "x"}}, "selected: files and"),
     ("analyze", {**FOUND, "selected": {"files": [], "description": "x"}}, "selected: files and"),
-    ("analyze", {**FOUND, "selected": {"files": ["a"], "description": ""}}, "selected.descr"),
-    ("analyze", {**FOUND, "candidates": [SELECTED] * 6}, "candidates: "),
-    ("analyze", {**FOUND, "files_scanned": "many"}, "files_scanned: "),
-    ("analyze", {**FOUND, "selected": {**SELECTED, "files": ["\ud800"]}}, "selected.files.0: "),
+    ("analyze", {**FOUND, "selected": {"files": ["a"], "description": ""}}, "selected: files"),
     ("mr", {"title": "T"}, "summary: "),
     ("mr", {"title": "", "summary": "S"}, "title: "),
-    ("mr", {"title": "T" * 501, "summary": "S"}, "title: "),
 ]
 
 
@@ -90,6 +84,52 @@ BAD: list[tuple[str, Any, str]] = [
 def test_a_breach_of_the_schema(bead: str, data: Any, text: str) -> None:
     with pytest.raises(HandoffError, match=text.replace(".", r"\.")):
         read_handoff(bead, data, NOWHERE)
+
+
+NEEDLESS = {"title": "T", "summary": "S"}
+TOO_MUCH: list[tuple[str, Any, Any]] = [
+    ("verify", {"passed": True, "commands_run": "make"}, Verdict(passed=True)),
+    ("verify", {"passed": True, "doubts": None, "checked": {"a": 1}}, Verdict(passed=True)),
+    (
+        "verify",
+        {"passed": True, "error_details": "x" * 20_001, "checked": ["y" * 600, 5] * 100},
+        Verdict(passed=True, error_details="x" * 20_000, checked=("y" * 500,) * 50),
+    ),
+    ("verify", {"passed": False, "doubts": ["a\ud800b"]}, Verdict(passed=False, doubts=("a?b",))),
+    ("mr", {"title": "T" * 501, "summary": "S"}, Draft(title="T" * 500, summary="S")),
+    ("mr", {**NEEDLESS, "answers": [{"thread": 10**30, "text": "x"}]}, Draft("T", "S")),
+    (
+        "mr",
+        {**NEEDLESS, "rejected_alternatives": [None, "a", {}]},
+        Draft("T", "S", "", "", "", "", ("a",)),
+    ),
+    ("analyze", {"result": "NO_IMPROVEMENT", "selected": 5}, AnalysisResult("NO_IMPROVEMENT")),
+]
+UNCOUNTED = ("many", -1.5, float("nan"), float("inf"), None, [], 10**4000)
+MEMBERS = ({"files": []}, 5, None, {**SELECTED, "rank": None}, *[SELECTED] * 50)
+
+
+@pytest.mark.parametrize(("bead", "data", "fitted"), TOO_MUCH)
+def test_an_agent_that_says_too_much_loses_only_that(bead: str, data: Any, fitted: Any) -> None:
+    assert read_handoff(bead, data, NOWHERE) == fitted
+
+
+@pytest.mark.parametrize("count", UNCOUNTED)
+def test_a_number_that_is_none_is_left_out(tmp_path: Path, count: Any) -> None:
+    file = tmp_path / "handoff.json"
+    file.write_text(json.dumps({**FOUND, "files_scanned": 0}).replace(": 0", ": 9" + "9" * 5000))
+    least = read_handoff("analyze", FOUND, NOWHERE)
+    assert read_handoff("analyze", None, file) == least
+    if count != 10**4000:
+        assert read_handoff("analyze", {**FOUND, "files_scanned": count}, NOWHERE) == least
+
+
+def test_members_of_a_list_that_are_none_are_left_out() -> None:
+    made = read_handoff("analyze", {**FOUND, "candidates": list(MEMBERS)}, NOWHERE)
+    candidate = AnalysisCandidate(("a.py",), "Do it.")
+    assert made == AnalysisResult(
+        "IMPROVEMENT_FOUND", candidates=(candidate,) * 2, selected=candidate
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.records import Plan, to_json
+from gitlab_nightshift.records import Plan
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
@@ -18,7 +18,7 @@ from gitlab_nightshift.work.delegation.delegation_workspace import (
     make_workspace,
 )
 from gitlab_nightshift.work.delegation.phases import DelegationProgress, Phase, Phases
-from gitlab_nightshift.work.night_bundle import build_bundle
+from gitlab_nightshift.work.night_bundle import build_bundle, encode_bundle
 from gitlab_nightshift.work.night_ending import Ending, run_to_ending
 from gitlab_nightshift.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.work.work_context import WorkContext
@@ -62,7 +62,7 @@ def do_work(task: DelegationTask, gateway: RemoteGateway | None, keep: Keep) -> 
     if ending.captured and not ending.error_code:
         bundle = build_bundle(task.plan, ending, known.ledger, read_clock() - started)
         keep("bundle/change.patch", ending.captured.patch)
-        keep("bundle/bundle.json", to_json(bundle).encode())
+        keep("bundle/bundle.json", encode_bundle(bundle))
     elif (change := known.progress.change) and change.patch:
         keep("failed.patch", change.patch)
     return _build_result(known, ending)
