@@ -14,7 +14,7 @@ from dataclasses import asdict
 from gitlab_nightshift.gitlab.marker import encode_for_comment
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.dashboard_ticks import build_approve_box, build_retry_box
-from gitlab_nightshift.publish.escaping import to_markdown_line
+from gitlab_nightshift.publish.escaping import to_markdown_line, to_table_cell
 from gitlab_nightshift.records import KnownMergeRequest
 from gitlab_nightshift.records.dashboard_records import (
     CategoryOutlook,
@@ -122,11 +122,11 @@ def _render_nights(dashboard: Dashboard, ticked: frozenset[str]) -> Iterator[str
 
 def _render_night(night: DashboardNight) -> str:
     cost = "not known" if night.cost_usd is None else f"${night.cost_usd:.2f}"
-    text = to_markdown_line(night.text, 200)
+    text = to_table_cell(night.text, 200)
     cells = (
         _link(night.day, night.pipeline_url),
         night.outcome.value,
-        to_markdown_line(night.category, 100),
+        to_table_cell(night.category, 100),
         _link(text, night.mr_url),
         cost,
         format_duration(night.duration_s),

@@ -80,6 +80,13 @@ def to_markdown_line(text: str, limit: int = 500) -> str:
     return _escape_line(cut(" ".join(clean(text).split()), limit))
 
 
+def to_table_cell(text: str, limit: int) -> str:
+    """The same in a table, which is cut at a ``|`` before code spans are looked for: none are made
+    of a text that has one."""
+    line = cut(" ".join(clean(text).split()), limit)
+    return _escape_text(line) if "|" in line else _escape_line(line)
+
+
 def to_plain_text(text: str) -> str:
     """Several lines that are not Markdown (a commit message): nothing acts or refers."""
     lines = clean(text).split("\n")

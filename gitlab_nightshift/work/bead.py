@@ -103,7 +103,7 @@ def run_bead(
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
             bead_context.boundary.hand_over(folder)
             prompt = _render_prompt(bead_context, task, scratch, values, sections)
-            result = fit_record(_run(bead_context, task, name, scratch, prompt))
+            result: BeadResult = fit_record(_run(bead_context, task, name, scratch, prompt))
     finally:
         remove_tree(folder)
     bead_context.ledger.results.append(result)

@@ -82,6 +82,12 @@ def test_hostile_words_only_stand_there() -> None:
     assert len({line.count(" | ") for line in lines if line.startswith("| ")}) == 1
 
 
+def test_a_title_stays_in_its_cell() -> None:
+    night = replace(NIGHT, text="Use `a|b` | c", mr_url="https://gitlab.example/1")
+    page = render_page(Dashboard(DashboardMemory((night,))), KEY, "", frozenset())
+    assert r"| [Use \`a\|b\` \| c](https://gitlab.example/1) |" in page
+
+
 def test_boxes_stay_ticked_and_peoples_words_stay_above() -> None:
     page = render(f"Ours.\n\n{render()}\nbelow", DOCS, "no such box")
     assert page.startswith(f"Ours.\n\n{START}")

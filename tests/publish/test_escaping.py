@@ -18,6 +18,7 @@ from gitlab_nightshift.publish.escaping import (
     to_markdown_line,
     to_plain_line,
     to_plain_text,
+    to_table_cell,
 )
 
 WORDS = """/merge / @all @ #1 # !1 ! ![x](https://e.invalid/x.png) [a](b) <b> <!-- --> ` `` ``` ~~~
@@ -201,3 +202,16 @@ def test_closing_patterns_do_not_hide_in_code() -> None:
 def test_cut_says_so() -> None:
     assert cut("abcdef", 6) == "abcdef"
     assert cut("abcdef", 4) == "abc…"
+
+
+@given(ANYTHING)
+@example("`a | b`")
+@example("`a\\|b` \\| c")
+@example("](https://e.invalid) | `")
+def test_a_cell_of_a_table_stays_one(text: str) -> None:
+    row = f"| [{to_table_cell(text, 200)}](https://gitlab.example/1) | last |"
+    found = list(tokens(f"| a | b |\n|---|---|\n{row}\n"))
+    assert [each.type for each in found].count("td_open") == 2
+    links = [each.attrs["href"] for each in found if each.type == "link_open"]
+    assert links == ["https://gitlab.example/1"]
+    assert [each.content for each in found if each.type == "inline"][-1] == "last"

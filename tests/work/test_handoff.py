@@ -105,8 +105,8 @@ TOO_MUCH: list[tuple[str, Any, Any]] = [
     ),
     ("analyze", {"result": "NO_IMPROVEMENT", "selected": 5}, AnalysisResult("NO_IMPROVEMENT")),
 ]
-UNCOUNTED = ("many", -1.5, float("nan"), float("inf"), None, [], 10**4000)
-MEMBERS = ({"files": []}, 5, None, {**SELECTED, "rank": None}, *[SELECTED] * 50)
+UNCOUNTED: tuple[Any, ...] = ("many", -1.5, float("nan"), float("inf"), None, [], 10**4000)
+MEMBERS: tuple[Any, ...] = ({"files": []}, 5, None, {**SELECTED, "rank": None}, *[SELECTED] * 50)
 
 
 @pytest.mark.parametrize(("bead", "data", "fitted"), TOO_MUCH)
