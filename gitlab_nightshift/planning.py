@@ -28,7 +28,7 @@ from gitlab_nightshift.events import (
 )
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, deepen_facts
+from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
 from gitlab_nightshift.plan.comment_check import find_other_run
 from gitlab_nightshift.plan.earlier_nights import find_skips
 from gitlab_nightshift.plan.earlier_run import EarlierRun, find_earlier_run
@@ -36,7 +36,9 @@ from gitlab_nightshift.plan.plan_stage import add_findings, make_plan, read_earl
 from gitlab_nightshift.plan.preflight import check_with_gitlab
 from gitlab_nightshift.plan.schedule import find_pausing, resolve_category, resolve_run_day
 from gitlab_nightshift.policy.night_gates import describe_closed_gates
+from gitlab_nightshift.prompts import BEADS, load_bead_prompt
 from gitlab_nightshift.publish.merge_request import check_templates
+from gitlab_nightshift.publish.publish_context import choose_author
 from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.records import (
     Plan,
@@ -93,7 +95,10 @@ def _begin(session: Session) -> _PlanInputs:
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.env).settings
     check_bounds(settings, build_provider(settings), session.env)
+    for bead in BEADS:
+        load_bead_prompt(bead, session.settings, session.config_folder)
     facts, begun = read_checkout_facts(session), start(session)
+    check_paths(session.settings, facts)
     memory = read_earlier_nights(session.settings, begun.project)
     if begun.heard or begun.edited or not begun.project or not _allows_upkeep(session, memory):
         return _PlanInputs(facts, begun, memory)
@@ -163,6 +168,8 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
         made = replace(made, skip=earlier.why)
     elif project and (session.settings.rehearse or (made.scheduled and not made.skip)):
         notes = check_with_gitlab(session.settings, project, _estimate_end(session))
+        identity = git_verbs.read_identity(session.machine_git, session.checkout)
+        choose_author(session, project, identity)
         if not (request and request.head):  # its own branch is no part of the target's history
             facts = _deepen_history(session, facts)
     made = add_findings(made, session.settings, facts, notes)

@@ -19,9 +19,9 @@ from gitlab_nightshift.plan.preflight import (
 )
 from gitlab_nightshift.plan.push_rules import ANY_TITLE, list_refusals
 from gitlab_nightshift.publish.merge_request import apply_commit_template
+from gitlab_nightshift.publish.publish_context import choose_author
 from gitlab_nightshift.publishing import build_missing_token_error
 from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.git import CommitIdentity
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 
@@ -114,26 +114,22 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
         return
     settings, access = session.settings, project.check_access()
     message = apply_commit_template(settings, "tests", ANY_TITLE, ANY_TITLE, session.job.run_id)
-    author = _choose_author(session, project)
+    identity = git_verbs.read_identity(session.machine_git, session.checkout)
     try:
+        author = choose_author(session, project, identity)
         refusals = list(
             list_refusals(rule, settings, author, access, message, session.job.user_email)
         )
     except re.error:
         yield DoctorRow("push rule", "not known", "its pattern is one that only GitLab can read")
         return
+    except NightshiftError as error:
+        yield refuse("commit author", error)
+        return
     for text in refusals:
         yield refuse("push rule", build_config_error(f"would refuse the night's push: {text}"))
     if not refusals:
         yield DoctorRow("push rule", "ok", "nothing in it refuses what a night pushes")
-
-
-def _choose_author(session: Session, project: Project) -> CommitIdentity:
-    if session.settings.commit_author == "token":
-        access = project.check_access()
-        return CommitIdentity(access.name, access.email)
-    found = git_verbs.read_identity(session.machine_git, session.checkout)
-    return found or CommitIdentity(session.job.user_name, session.job.user_email)
 
 
 def _describe_schedules(project: Project) -> Iterator[DoctorRow]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.policy import within
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git, RepositoryPaths
 from gitlab_nightshift.repository.private_repository import create_private_repository
@@ -56,6 +57,17 @@ def read_facts(git: Git, checkout: Path, settings: Settings, job: JobFacts) -> C
         recent_files=tuple(sorted(map(format_path, recent))),
         unknown_commits=count - known,
     )
+
+
+def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
+    """Raise ``E_CONFIG`` where ``paths`` and ``exclude_paths`` leave no file."""
+    if facts.files and not any(within(path, settings) for path in facts.files):
+        keys = [key for key in ("paths", "exclude_paths") if getattr(settings, key)]
+        places = ", ".join(f"{key} ({settings.find_source(key)})" for key in keys)
+        raise build_config_error(
+            f"{places}: none of the repository's {len(facts.files)} files is left to look at: "
+            "correct the patterns, which are relative to its top"
+        )
 
 
 def deepen_facts(

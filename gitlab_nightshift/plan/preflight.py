@@ -17,10 +17,12 @@ def check_with_gitlab(settings: Settings, project: Project, until: datetime) -> 
     """Notes for the plan. ``until`` is when the night ends at the latest.
 
     Raises ``E_CONFIG`` for an archived project or one without merge requests, a branch that would
-    be protected, a reviewer whom GitLab does not know, and a token that ends before the night.
+    be protected or that git cannot make, a reviewer whom GitLab does not know, and a token that
+    ends before the night.
     """
     check_usable(project)
     check_reviewers(settings, project)
+    _check_branch_place(settings, project)
     protection = check_protection(settings, project.list_protected_patterns())
     return (*protection, *check_expiry(project, until))
 
@@ -52,6 +54,18 @@ def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tu
             "variables: set another branch_prefix, or narrow the protection"
         )
     return ()
+
+
+def _check_branch_place(settings: Settings, project: Project) -> None:
+    """Raise ``E_CONFIG`` where a branch stands in the place of the folder of the night's: git keeps
+    either."""
+    parts = settings.branch_prefix.split("/")[:-1]
+    for depth in range(1, len(parts) + 1):
+        if project.find_branch_head(parent := "/".join(parts[:depth])):
+            raise build_config_error(
+                f"branch_prefix: there is a branch {parent}, so git can have none below {parent}/: "
+                "set another branch_prefix, or delete that branch"
+            )
 
 
 def check_reviewers(settings: Settings, project: Project) -> None:

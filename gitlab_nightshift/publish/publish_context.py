@@ -97,16 +97,17 @@ class PublishContext:
         return GitServer(url, self.session.secrets.gitlab_token, env=self.session.network)
 
 
-def choose_author(context: PublishContext) -> CommitIdentity:
-    """The commit's author, by ``commit_author``. Raises ``E_CONFIG`` where there is none."""
-    if context.session.settings.commit_author == "token":
-        access = context.project.check_access()
+def choose_author(
+    session: "Session", project: Project, identity: CommitIdentity | None
+) -> CommitIdentity:
+    """The commit's author, by ``commit_author``; ``identity`` is the machine's. Raises ``E_CONFIG``
+    where there is none."""
+    if session.settings.commit_author == "token":
+        access = project.check_access()
         name, email = access.name, access.email
         missing = "GitLab tells no e-mail address of the token's user: set commit_author: host"
     else:
-        known = context.source.identity or CommitIdentity(
-            context.session.job.user_name, context.session.job.user_email
-        )
+        known = identity or CommitIdentity(session.job.user_name, session.job.user_email)
         name, email = known.name, known.email
         missing = (
             "no name and e-mail for the commit: set git's user.name and user.email on this "

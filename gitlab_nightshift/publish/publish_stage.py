@@ -197,7 +197,7 @@ def _create_commit(
     context: PublishContext,
 ) -> str:
     """Make the commit; made again from the same bundle it has the same id."""
-    person = choose_author(context)
+    person = choose_author(context.session, context.project, context.source.identity)
     return commit_tree(
         repository,
         proposal.change.tree_id,

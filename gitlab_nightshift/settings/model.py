@@ -28,6 +28,7 @@ from gitlab_nightshift.settings.notations import (
     check_new_category,
     check_notification_url,
     check_passed_variable,
+    check_task_test,
     check_time_zone,
     check_variable_name,
     check_web_address,
@@ -39,8 +40,10 @@ from gitlab_nightshift.settings.notations import (
 )
 from gitlab_nightshift.settings.reviewer_notation import check_reviewer
 from gitlab_nightshift.settings.setting_groups import (
+    MOST,
     AgentName,
     Glob,
+    Label,
     LogIssue,
     MaxOpenMrs,
     Models,
@@ -48,6 +51,7 @@ from gitlab_nightshift.settings.setting_groups import (
     Policy,
     Price,
     Prompts,
+    TextTemplate,
 )
 
 MAX_IMPLEMENT_RETRIES = 2
@@ -57,7 +61,9 @@ Seconds = Annotated[
     BeforeValidator(parse_duration, json_schema_input_type=float | str),
     Field(gt=0, le=7 * 24 * 3600),
 ]
-Bytes = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | str), Field(gt=0)]
+Bytes = Annotated[
+    int, BeforeValidator(parse_size, json_schema_input_type=int | str), Field(gt=0, le=1000 * MOST)
+]
 LONGEST_TASK = 20_000
 """Characters; a longer one is a document, not a task."""
 Task = Annotated[str, Field(max_length=LONGEST_TASK), AfterValidator(str.strip)]
@@ -105,7 +111,7 @@ class Settings(Part):
     """Look for security findings in a public project too: their fix publishes them."""
     task: Task | None = None
     """One given task instead of a category."""
-    task_test: str | None = None
+    task_test: Annotated[str, AfterValidator(check_task_test)] | None = None
     """The id of a test of `policy.test_commands` that the task's change must pass, and further
     arguments from that test's list."""
     dry_run: bool = False
@@ -154,13 +160,13 @@ class Settings(Part):
     or `approval_rules`."""
     reviewers: list[Reviewer] = []
     """The same for several reviewers (a paid tier of GitLab)."""
-    labels: list[str] | None = None
+    labels: list[Label] | None = None
     """Labels of the merge request. Default: night-shift and the category."""
     branch_prefix: BranchPrefix = "night-shift/"
     """Prefix of branch names."""
-    title_template: str = "[night-shift/{{category}}] {{title}}"
+    title_template: TextTemplate = "[night-shift/{{category}}] {{title}}"
     """Title of the merge request; {{category}}, {{title}}."""
-    commit_template: str | None = None
+    commit_template: TextTemplate | None = None
     """Commit message; {{category}}, {{title}}, {{message}}. Default: the drafted message."""
     commit_author: Literal["host", "token"] = "host"
     """`host`: the machine's git identity, else the pipeline's user; `token`: the token's user."""
@@ -169,15 +175,15 @@ class Settings(Part):
     draft: bool = False
     """Open merge requests as drafts."""
 
-    max_diff_lines: int = Field(default=100, ge=1)
+    max_diff_lines: int = Field(default=100, ge=1, le=MOST)
     """Added plus deleted lines of a change, at most."""
     avoid_recent_commits: int = Field(default=10, ge=0, le=1000)
     """Files touched by the last N commits are left alone."""
     max_open_mrs: MaxOpenMrs = MaxOpenMrs.model_construct()
     """How many night-shift merge requests may be open."""
-    max_budget_usd: float = Field(default=10.0, gt=0)
+    max_budget_usd: float = Field(default=10.0, gt=0, le=MOST)
     """USD for the whole run: all beads and retries, failed calls too."""
-    max_tokens: int | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0, le=MOST)
     """Tokens for the whole run."""
     bead_timeout: Seconds | None = None
     """Seconds a bead may take."""
@@ -189,7 +195,7 @@ class Settings(Part):
     """Further attempts after a failed one."""
     max_output: Bytes = 2 * 10**9
     """Bytes a bead may print."""
-    output_dir: str = Field(default="nightshift", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    output_dir: str = Field(default="nightshift", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     """Folder in the checkout for results and logs."""
     repo_url: ProjectAddress | None = None
     """Web address of the project, or the one for SSH. Default: from CI."""
@@ -249,7 +255,7 @@ class Settings(Part):
     def with_agent(self, agent: str) -> Self:
         """These settings with this agent: models that nobody has set are its own defaults, or that
         of Implement where it has none."""
-        own = Models(**AGENTS[agent].models)
+        own = Models().model_copy(update=dict(AGENTS[agent].models))
         beads = [
             b for b in Models.model_fields if self.find_source(f"models.{b}").startswith("default")
         ]

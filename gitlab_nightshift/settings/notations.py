@@ -168,10 +168,40 @@ def check_relative_glob(value: Any) -> Any:
 
 def check_branch_prefix(value: str) -> str:
     """The beginning of a branch's name, as git allows it (git-check-ref-format)."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]*", value):
-        raise ValueError("letters, digits and . _ / - are expected")
-    if re.search(r"\.\.|//|/\.|\./|\.lock/", value):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}", value):
+        raise ValueError("letters, digits and . _ / - are expected, at most 100 of them")
+    if re.search(r"^refs/|\.\.|//|/\.|\./|\.lock/", value):
         raise ValueError("git allows no branch that begins so")
+    return value
+
+
+def check_task_test(value: str, info: ValidationInfo) -> str:
+    """The test of a given task."""
+    if value.strip() and "task" in info.data and not info.data["task"]:
+        raise ValueError("it is for a task, and there is none: set task, too, or leave this out")
+    return value
+
+
+def check_text_template(value: str) -> str:
+    """The template of a title or a message, of which something is left."""
+    if not value.strip():
+        raise ValueError("it is empty: leave the key out, or write a text with {{title}} in it")
+    if re.search(r"[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]", value.replace("\r\n", "\n")):
+        raise ValueError("no tabs and no control characters")
+    return value
+
+
+def check_label(value: str) -> str:
+    """The name of a label, as GitLab takes it."""
+    if not value.strip() or len(value) > 255 or "," in value or not value.isprintable():
+        raise ValueError("1 to 255 characters on one line without a comma are expected")
+    return value.strip()
+
+
+def check_model_id(value: str) -> str:
+    """A model's id: one word."""
+    if not re.fullmatch(r"[!-~]{1,200}", value):
+        raise ValueError("the id of a model, without spaces, is expected")
     return value
 
 

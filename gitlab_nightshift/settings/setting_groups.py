@@ -17,7 +17,10 @@ from gitlab_nightshift.agent_registry import list_agent_names
 from gitlab_nightshift.settings.notations import (
     check_agent_name,
     check_flag_name,
+    check_label,
+    check_model_id,
     check_relative_glob,
+    check_text_template,
     parse_flag_level,
     parse_open_host,
 )
@@ -35,7 +38,12 @@ FlagLevel = Annotated[
     BeforeValidator(parse_flag_level, json_schema_input_type=Literal["fail", "warn", "off", False]),
 ]
 OpenHost = Annotated[str, BeforeValidator(parse_open_host)]
-LogIssue = Literal["auto", "off"] | Annotated[int, Field(ge=1)]
+MOST = 10**12
+"""Larger numbers are mistakes, and no reader of JSON takes them."""
+LogIssue = Literal["auto", "off"] | Annotated[int, Field(ge=1, le=MOST)]
+Label = Annotated[str, AfterValidator(check_label)]
+TextTemplate = Annotated[str, AfterValidator(check_text_template)]
+ModelId = Annotated[str, AfterValidator(check_model_id)]
 
 
 class Part(BaseModel):
@@ -54,17 +62,26 @@ class Part(BaseModel):
             raise ValueError("another value than true or false is expected")
         return value
 
+    @field_validator("*")
+    @classmethod
+    def _refuse_nul(cls, value: Any) -> Any:
+        """No program, file or request takes one."""
+        parts = value if isinstance(value, list) else [value]
+        if any("\0" in part for part in parts if isinstance(part, str)):
+            raise ValueError("a NUL character")
+        return value
+
 
 class Models(Part):
     """The model of each bead, by its full id. Each agent has defaults of its own."""
 
-    analyze: str = "claude-opus-4-6"
+    analyze: ModelId = "claude-opus-4-6"
     """Finds the improvement."""
-    implement: str = "claude-opus-4-6"
+    implement: ModelId = "claude-opus-4-6"
     """Makes it."""
-    verify: str = "claude-sonnet-4-6"
+    verify: ModelId = "claude-sonnet-4-6"
     """Judges it."""
-    mr: str = "claude-sonnet-4-6"
+    mr: ModelId = "claude-sonnet-4-6"
     """Describes it."""
 
 
@@ -84,29 +101,29 @@ class Prompts(Part):
 class MaxOpenMrs(Part):
     """How many night-shift merge requests may be open before a night is left out."""
 
-    per_category: int = Field(default=1, ge=0)
+    per_category: int = Field(default=1, ge=0, le=MOST)
     """A category with as many is left out."""
-    total: int = Field(default=3, ge=0)
+    total: int = Field(default=3, ge=0, le=MOST)
     """With as many the night is left out."""
 
 
 class LongPrice(Part):
     """USD per million tokens of a request with a long input, all of it."""
 
-    above: int = Field(ge=1)
+    above: int = Field(ge=1, le=MOST)
     """Tokens of input above which it applies."""
-    input: float = Field(ge=0)
+    input: float = Field(ge=0, le=MOST)
     """Tokens that are sent."""
-    output: float = Field(ge=0)
+    output: float = Field(ge=0, le=MOST)
     """Tokens that come back."""
 
 
 class Price(Part):
     """USD per million tokens."""
 
-    input: float = Field(ge=0)
+    input: float = Field(ge=0, le=MOST)
     """Tokens that are sent."""
-    output: float = Field(ge=0)
+    output: float = Field(ge=0, le=MOST)
     """Tokens that come back."""
     long: LongPrice | None = None
     """The price of requests with a long input, where it is another one."""

@@ -25,11 +25,16 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
     ({"GITLAB_TOKEN": "glpat-today"}, 2, "00:00 UTC, before the night can end: rotate it"),
     ({"NIGHTSHIFT_REVIEWERS": "rita,rito,@ritu"}, 2, "GitLab knows no user rito, @ritu: correct"),
     ({"NIGHTSHIFT_BRANCH_PREFIX": "main"}, 2, "branches main… would be protected by main*"),
+    ({"NIGHTSHIFT_BRANCH_PREFIX": "main/x/"}, 2, "there is a branch main, so git can have none"),
+    ({"GITLAB_USER_NAME": "", "GITLAB_USER_EMAIL": ""}, 2, "no name and e-mail for the commit"),
+    ({"NIGHTSHIFT_PATHS": "src/**"}, 2, "paths (variable NIGHTSHIFT_PATHS): none of the reposi"),
+    ({"NIGHTSHIFT_EXCLUDE_PATHS": "**"}, 2, "files is left to look at: correct the patterns"),
     ({"NIGHTSHIFT_TITLE_TEMPLATE": "{{titel}}"}, 2, "unknown placeholder {{titel}}; did you"),
 ]
 SETTINGS = {
     "NIGHTSHIFT_MAX_DIF_LINES": ("5", "did you mean max_diff_lines?"),
     "NIGHTSHIFT_VERIFY_COMMANDS": ("echo 'x", "NIGHTSHIFT_VERIFY_COMMANDS: "),
+    "NIGHTSHIFT_TASK_TEST": ("unit", "task_test: it is for a task, and there is none"),
     "NIGHTSHIFT_AGENT_ENV": ("GITLAB_TOKEN", "GITLAB_TOKEN is a GitLab credential"),
 }
 """Told together."""
@@ -53,6 +58,8 @@ def test_mistakes_are_told_before_anything_is_spent(tmp_path: Path) -> None:
                 shop.assert_nothing_spent(done, status, text)
             except AssertionError as error:
                 failures.append((env, str(error)))
+        done = shop.nightshift("plan", NIGHTSHIFT_PROMPTS__MR="gone.md")
+        shop.assert_nothing_spent(done, 2, "gone.md: no such template")
     assert failures == []
 
 

@@ -98,7 +98,7 @@ def test_an_empty_variable_is_not_set(value: str) -> None:
         (",", []),
     ],
 )
-@each("name", ["ALLOWED_COMMANDS", "VERIFY_COMMANDS", "LABELS"])
+@each("name", ["ALLOWED_COMMANDS", "VERIFY_COMMANDS", "AGENT_PATHS"])
 def test_lists_in_variables(name: str, text: str, expected: list[str]) -> None:
     assert getattr(loaded("", {f"NIGHTSHIFT_{name}": text}), name.lower()) == expected
 
