@@ -30,6 +30,9 @@ from gitlab_nightshift.work.recording import Recorder
 from gitlab_nightshift.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.work.tool_use import select_commands
 
+SAID_BY_VERIFY = "Verify (an agent) says:"
+"""Stands before words that this program has not checked, in whatever quotes why."""
+
 RunBead = Callable[[str, str], BeadResult]
 """Runs a bead by its name, with the evidence so far."""
 
@@ -241,5 +244,6 @@ def _find_verify_problem(verified: BeadResult) -> str:
     if not isinstance(verified.handoff, Verdict):
         return f"Verify failed ({verified.status}): {verified.error}"
     if not verified.handoff.passed:
-        return verified.handoff.error_details or "Verify did not pass the change."
+        said = verified.handoff.error_details.strip()
+        return f"{SAID_BY_VERIFY} {said}" if said else "Verify did not pass the change."
     return ""

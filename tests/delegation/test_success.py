@@ -108,7 +108,7 @@ def test_a_second_attempt_knows_why_the_first_failed(tmp_path: Path) -> None:
     with delegations(tmp_path, script) as context:
         assert context.ask().result["ok"] is True
         second = context.agent.last("implement-task-2")
-        assert second.last_failure == "It tests nothing."
+        assert second.last_failure == "Verify (an agent) says: It tests nothing."
         assert second.tree == context.agent.seen[0].tree
         starts = [(e["phase"], e["attempt"]) for e in context.events if e["event"] == "phase_start"]
         tries = [("Apply", 1), ("Verify", 1), ("Apply", 2), ("Verify", 2)]

@@ -139,7 +139,7 @@ def _assert_log(out: str) -> None:
         r"✘ no improvement: Five small modules, no dead code",
         r"✔ Test cost\(\) in tests/test_shipping.py on both sides of its limits",
         r"Bash git diff \w+",
-        r"✘ With `>` for `>=` in cost\(\) all 24 tests would still pass",
+        r"✘ Verify \(an agent\) says: With `>` for `>=` in cost\(\) all 24 tests would still pass",
         r"✔ make test · exit status 0",
         r"✔ Test the limits of the shipping prices",
         r"✔ MR_CREATED · http://127\.0\.0\.1:\d+/harbour-books/basket/-/merge_requests/1 · tests",

@@ -166,7 +166,7 @@ def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
     tried: list[tuple[list[Step], str]] = [
         ([], "Implement changed nothing."),
         ([append("shop.py", "# x\n"), crash(6)], "Implement failed (crashed): "),
-        (littering, why),
+        (littering, f"Verify (an agent) says: {why}"),
     ]
     scripts = plays(
         GOOD,
@@ -194,7 +194,7 @@ def test_every_attempt_that_fails_is_told_to_the_next(tmp_path: Path) -> None:
         failures += [bead.name for bead in beads if (bead.git_status, bead.head) != ("", shop.sha)]
         assert failures == []
         assert why not in beads[0].prompt
-        assert f"Attempt 3: {why}\n</" in beads[3].prompt
+        assert f"Attempt 3: {tried[2][1]}\n</" in beads[3].prompt
         changed = str(shop.agent.last("verify-tests-3").git_status).splitlines()
         assert changed == [" D run.sh", "?? scratch.py"]
         _opened_by_files(shop)

@@ -115,7 +115,7 @@ def test_a_failed_pipeline_is_repaired_twice_at_most(tmp_path: Path) -> None:
         ended = (done.exit_status, upkeep(shop)["outcome"])
         assert ended == (0, "NO_IMPROVEMENT"), done.log
         failed = replies(shop, request)[1]
-        assert "could not do this: the task could not be done: It proves" in failed
+        assert "could not be done: Verify (an agent) says: It proves" in failed
         pass_a_day(request)
         next_night(shop, 4715)
         assert upkeep(shop) is None
