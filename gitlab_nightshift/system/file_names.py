@@ -52,6 +52,8 @@ def list_parents(path: str) -> tuple[str, ...]:
 
 LONGEST_FOR_SOCKETS = 60
 """Characters of a folder's path: the kernel takes 107 for a socket's, and names are added."""
+LONGEST_OWN_NAME = 20
+"""Of these at most a run's own folder there, in which work, being confined, must find room."""
 
 
 @contextlib.contextmanager
@@ -60,13 +62,19 @@ def open_short_folder(preferred: Path) -> Iterator[Path]:
 
     Raises OSError where neither can be had.
     """
-    with tempfile.TemporaryDirectory(prefix="ns-", dir=choose_short_parent(preferred)) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="ns-", dir=_choose(preferred, LONGEST_FOR_SOCKETS)
+    ) as folder:
         yield Path(folder)
 
 
 def choose_short_parent(preferred: Path) -> Path:
     """``preferred``, or /tmp where paths below it could be too long for UNIX sockets."""
-    return preferred if len(str(preferred)) <= LONGEST_FOR_SOCKETS else Path("/tmp")  # noqa: S108
+    return _choose(preferred, LONGEST_FOR_SOCKETS - LONGEST_OWN_NAME)
+
+
+def _choose(preferred: Path, longest: int) -> Path:
+    return preferred if len(str(preferred)) <= longest else Path("/tmp")  # noqa: S108
 
 
 def open_to_append(path: Path) -> FileIO:

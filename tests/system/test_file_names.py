@@ -1,10 +1,20 @@
 """File names: what may be shown, and what git keeps for itself."""
 
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_parents, within
+from gitlab_nightshift.system.file_names import (
+    choose_short_parent,
+    format_path,
+    is_dot_git,
+    list_parents,
+    open_short_folder,
+    within,
+)
+from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
 
 
 @pytest.mark.parametrize(
@@ -48,3 +58,16 @@ def test_within_and_parents() -> None:
     assert within("a/b", "a") and within("a", "a") and not within("ab", "a")
     assert list_parents("a/b/c.txt") == ("a", "a/b")
     assert list_parents("c.txt") == ()
+
+
+@pytest.mark.parametrize("length", [30, 40, 45, 60, 61, 100])
+def test_a_run_s_own_folder_has_room_for_sockets(tmp_path: Path, length: int) -> None:
+    """Work, being confined, can make none in another place."""
+    with tempfile.TemporaryDirectory(prefix="n", dir="/tmp") as folder:
+        place = Path(f"{folder}/".ljust(length, "t"))
+        place.mkdir()
+        with (
+            open_private_folder(choose_short_parent(place), tmp_path, SCRATCH) as own,
+            open_short_folder(own) as sockets,
+        ):
+            assert sockets.parent == own
