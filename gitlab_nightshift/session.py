@@ -166,8 +166,9 @@ def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
         return None
     try:
         return git_verbs.read_file(git, checkout, "HEAD", str(path.relative_to(checkout)))
-    except GitError:  # no commit yet: a run says so itself
-        return None
+    except GitError:
+        git_verbs.find_repository_paths(git, checkout)  # raises where it is no checkout at all
+        return None  # no commit yet: a run says so itself
 
 
 def locate_product(session: Session, given: str | None, name: str) -> Path:

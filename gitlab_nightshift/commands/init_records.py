@@ -1,9 +1,10 @@
 """What ``nightshift init`` knows: what was asked, what was found, the files that come of it."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gitlab_nightshift.onboarding.settings_file import TriedCommand
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.verdict.implied_commands import BuildFiles
 
@@ -54,8 +55,20 @@ class ProjectExamination:
     def branch(self) -> str:
         """The default branch, as far as it is known here."""
         session = self.session
-        default, here = git_verbs.read_branch_names(session.git, session.checkout)
+        default, here = _read_branch_names(session.git, session.checkout)
         return session.settings.target_branch or session.job.default_branch or default or here
+
+
+def _read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
+    """The branch that ``origin`` has as its default, and the checked-out one; "" for neither."""
+    found = []
+    for name in ("refs/remotes/origin/HEAD", "HEAD"):
+        try:
+            ref = git.run("symbolic-ref", "--quiet", name, cwd=checkout).decode().strip()
+        except GitError:
+            ref = ""
+        found.append(ref.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/"))
+    return found[0], found[1]
 
 
 def format_line(name: str, text: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.repository.broken_repository import refuse_broken_repository
 from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
@@ -65,7 +66,8 @@ class Git:
         memory: int | None = None,
     ) -> bytes:
         """Stdout of a git command. ``env`` and ``settings`` (key=value) are added to this git's
-        own, ``memory`` bounds its data in bytes. Raises GitError."""
+        own, ``memory`` bounds its data in bytes. Raises GitError, and ``E_CONFIG`` where git itself
+        cannot work here."""
         options = [part for setting in (*_QUIET, *settings) for part in ("-c", setting)]
         argv = [self.program, *options, verb, *args]
         whole = {**self.env, **(env or {})}
@@ -73,6 +75,7 @@ class Git:
         if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
             raise build_config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
+            refuse_broken_repository(done.stderr)
             raise GitError(verb, done)
         return done.stdout
 
@@ -88,8 +91,9 @@ def build_isolated_git(home: Path, path: str) -> Git:
 
 def with_machine_config(home: Path, path: str, real_home: Path) -> Git:
     """Git with this machine's own configuration (identity, LFS): before an agent starts only."""
-    includes = (real_home / ".config/git/config", real_home / ".gitconfig")
-    quoted = (str(path).replace("\\", "\\\\").replace('"', '\\"') for path in includes)
+    includes = (str(real_home / name) for name in (".config/git/config", ".gitconfig"))
+    files = filter(os.path.isfile, includes)
+    quoted = (path.replace("\\", "\\\\").replace('"', '\\"') for path in files)
     text = "".join(f'[include]\n\tpath = "{path}"\n' for path in quoted)
     return _build_git(home, path, text, {})
 
@@ -263,18 +267,6 @@ def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
 def read_origin(git: Git, checkout: Path) -> str:
     """The address of the remote ``origin``; "" where there is none."""
     return read_settings(git, checkout, "remote.origin.url").get("remote.origin.url", "")
-
-
-def read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
-    """The branch that ``origin`` has as its default, and the checked-out one; "" for neither."""
-    found = []
-    for name in ("refs/remotes/origin/HEAD", "HEAD"):
-        try:
-            ref = git.run("symbolic-ref", "--quiet", name, cwd=checkout).decode().strip()
-        except GitError:
-            ref = ""
-        found.append(ref.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/"))
-    return found[0], found[1]
 
 
 def read_conversion_config(git: Git, checkout: Path) -> dict[str, str]:

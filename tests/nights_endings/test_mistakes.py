@@ -166,3 +166,30 @@ def test_an_output_folder_a_target_branch_and_a_protected_branch(tmp_path: Path)
         assert names == "test_shop.py\n"
         shutil.rmtree(shop.checkout / "night")
         shop.assert_restored()
+
+
+BROKEN_GIT = {
+    ".git/config": ("[core\nx", "git cannot work here: bad config line 1 in file .git/config"),
+    ".git/index": ("none", "git cannot work here: .git/index: index file smaller than expected"),
+    ".git/HEAD": ("none", "is not a git checkout that can be read: git rev-parse: fatal: not a"),
+    "../../../home/.gitconfig": ("[user\nname = x", "bad config line 1 in file "),
+}
+
+
+def test_a_git_that_cannot_work_is_told_as_that(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        for name, (text, why) in BROKEN_GIT.items():
+            file = shop.checkout / name
+            before = file.read_bytes() if file.exists() else b""
+            file.write_text(text)
+            shop.look()
+            done = shop.nightshift("run")
+            shop.assert_nothing_spent(done, 2, why)
+            file.write_bytes(before)
+
+
+def test_a_temporary_folder_that_is_none_is_told(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        for none in (tmp_path / "gone", shop.checkout / "shop.py"):
+            done = shop.nightshift("plan", TMPDIR=str(none))
+            shop.assert_nothing_spent(done, 2, f"TMPDIR: {none} is no folder to write in")
