@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def read_patch(bundle: Path) -> str:
-    """The patch of a bundle's folder; "" where there is none."""
+    """The patch of a bundle's folder; "" where there is none that can be read."""
     try:
         with (bundle / "change.patch").open("rb") as file:
             return file.read(LARGEST_PATCH).decode("utf-8", "replace")
-    except FileNotFoundError:
+    except OSError:
         return ""
 
 

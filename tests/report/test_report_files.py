@@ -18,7 +18,7 @@ from gitlab_nightshift.records import (
 )
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.report.page import render_page
-from gitlab_nightshift.report.report_files import write_results
+from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.system.raw_logs import move_logs
 
 SECRETS = ("hunter2", 'qu"ote<&>\\', "two\nlines", "x" * 600, "ünïcode")
@@ -62,3 +62,9 @@ def test_logs_are_moved_to_what_is_there(tmp_path: Path) -> None:
         move_logs(logs, tmp_path / "logs")
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["1.out", "2.out.gz"]
     assert list(logs.iterdir()) == []
+
+
+def test_a_patch_that_is_none_is_empty(tmp_path: Path) -> None:
+    assert read_patch(tmp_path) == ""
+    (tmp_path / "change.patch").mkdir()
+    assert read_patch(tmp_path) == ""
