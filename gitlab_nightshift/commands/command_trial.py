@@ -9,6 +9,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.onboarding.build_stacks import TrialPlace
 from gitlab_nightshift.onboarding.settings_file import LACKS, TriedCommand
+from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.override import override_settings
@@ -26,6 +27,8 @@ from gitlab_nightshift.work_setup import build_work_context
 
 TOOL_DEPTH = 3
 """Of a tool's folder below HOME: what is higher, as ~/.local, holds more than one tool."""
+LAST_LINES = 8
+"""Of what a command printed that proves nothing."""
 LONGEST_S = 1800.0
 """Seconds for all of them, where the settings name none."""
 
@@ -82,7 +85,9 @@ def _try_command(runner: Runner, checkout: Checkout, command: str, number: int) 
     name = f"try-{number}"
     read = build_text_reader(checkout.repository, checkout.base_sha)
     (run,) = run_and_collect(runner, [command], name, checkout.restore, read)
-    return TriedCommand(command, run.result.duration_s, _find_failure(runner, run, name))
+    why = _find_failure(runner, run, name)
+    end = runner.read_tail(f"{name}-1").splitlines()[-LAST_LINES:] if why else []
+    return TriedCommand(command, run.result.duration_s, why, tuple(map(make_printable, end)))
 
 
 def _find_failure(runner: Runner, run: CommandRun, name: str) -> str:

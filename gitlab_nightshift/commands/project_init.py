@@ -159,6 +159,7 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
         here = place.move(each.command)
         shown = each.command if here == each.command else f"{each.command} (here as {here})"
         yield format_line("tried", f"{shown}: {each.why or f'passed in {each.seconds:.0f} s'}")
+        yield from (format_line("", session.redact(line)) for line in each.output)
     installs = " && ".join(list_installs(stacks))
     if installs and any(each.lacks_something for each in examined.tried):
         examined.to_do = f"install what the tests need (`{installs}`), and run this command again"

@@ -53,6 +53,7 @@ class Stack:
 
 _MAVEN = "-Dmaven.repo.local=/opt/m2"
 _VENV = ".venv/bin/python"
+_NEW_VENV = "python3 -m venv .venv"
 # The sandbox has a fresh HOME: what corepack and Yarn have fetched has to be elsewhere. Without the
 # second, corepack asks the network for the latest version each time.
 _COREPACK = {"COREPACK_HOME": "/opt/corepack", "COREPACK_DEFAULT_TO_LATEST": "0"}
@@ -76,16 +77,30 @@ def _build_corepack(
     )
 
 
+def _build_bun(file: str) -> Stack:
+    install = "bun install --frozen-lockfile"
+    fetch = f"(command -v bun || npm install --global bun) && {install}"
+    return Stack(file, fetch=fetch, here=install, installer="node", folders=(".bun/bin",))
+
+
 def _build_python(file: str, fetch: str = "", here: str = "", holds: str = "") -> Stack:
     python = _VENV if here else ""
     return Stack(file, "python:3", fetch, installer="python", here=here, holds=holds, python=python)
 
 
+def _build_python_tool(file: str, tool: str, install: str, before: str = "") -> Stack:
+    """Started as a module: where pip installs for a plain user, PATH does not have the tool."""
+    fetch = f"pip install {tool} && {before}python3 -m {tool} {install}"
+    return _build_python(file, fetch, f"{before}{tool} {install}")
+
+
 STACKS = (
-    Stack("package-lock.json", fetch="npm ci", installer="node"),
     _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
     _build_corepack("yarn.lock", "yarn install --immutable", _YARN, holds="(?m)^__metadata:"),
     _build_corepack("yarn.lock", "yarn install --frozen-lockfile", _COREPACK),
+    _build_bun("bun.lock"),
+    _build_bun("bun.lockb"),
+    Stack("package-lock.json", fetch="npm ci", installer="node"),
     Stack(
         "package.json",
         fetch="npm install --no-package-lock",
@@ -125,7 +140,14 @@ STACKS = (
         folders=(".cargo/bin", ".cargo/registry", ".rustup"),
         machine={"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"},
     ),
-    Stack("composer.json", "composer:2", "composer install --no-interaction"),
+    # As root it starts no script otherwise, since that would load plugins.
+    Stack(
+        "composer.json",
+        "composer:2",
+        "composer install --no-interaction",
+        variables={"COMPOSER_ALLOW_SUPERUSER": "1"},
+        agent_env=("COMPOSER_ALLOW_SUPERUSER",),
+    ),
     Stack(
         "Gemfile",
         "ruby:3",
@@ -134,18 +156,14 @@ STACKS = (
         variables={"BUNDLE_PATH": "/opt/bundle"},
         agent_env=("BUNDLE_PATH",),
     ),
-    _build_python("uv.lock", "pip install uv && uv sync --frozen", "uv sync"),
-    _build_python(
-        "poetry.lock",
-        "pip install poetry && POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install",
-        "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install",
+    _build_python_tool("uv.lock", "uv", "sync --frozen"),
+    # Poetry asks its setting only where its cache has no environment of the project yet: one that
+    # is in .venv already goes before both.
+    _build_python_tool(
+        "poetry.lock", "poetry", "install", f"{_NEW_VENV} && POETRY_VIRTUALENVS_IN_PROJECT=1 "
     ),
-    _build_python("pdm.lock", "pip install pdm && pdm sync", "pdm sync"),
-    _build_python(
-        "Pipfile.lock",
-        "pip install pipenv && PIPENV_VENV_IN_PROJECT=1 pipenv sync --dev",
-        "PIPENV_VENV_IN_PROJECT=1 pipenv sync --dev",
-    ),
+    _build_python_tool("pdm.lock", "pdm", "sync"),
+    _build_python_tool("Pipfile.lock", "pipenv", "sync --dev", "PIPENV_VENV_IN_PROJECT=1 "),
     _build_python("requirements.txt", "pip install -r requirements.txt"),
     _build_python("pyproject.toml", "pip install -e .", holds=r"(?m)^\[(project|build-system)\]"),
     _build_python("setup.py", "pip install -e ."),

@@ -19,11 +19,12 @@ LACKS = "cannot run here: "
 @dataclass(frozen=True)
 class TriedCommand:
     """A test command as it ended in the sandbox; ``seconds`` of None: it was not run; ``why`` says
-    what was wrong, "" where it passed."""
+    what was wrong, "" where it passed, and ``output`` the end of what it printed then."""
 
     command: str
     seconds: float | None = None
     why: str = ""
+    output: tuple[str, ...] = ()
 
     @property
     def lacks_something(self) -> bool:

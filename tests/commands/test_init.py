@@ -60,6 +60,7 @@ def test_only_what_passed_is_in_force(tmp_path: Path) -> None:
         assert done.exit_status == 0
         settings = (shop.checkout / "nightshift.yaml").read_text()
         assert '\n# verify_commands:\n#   - "make test" # ' in settings
+        assert "\n             AttributeError: module 'shop' has no attribute" in done.stdout
         assert "look at      nothing proves a change here" in done.stdout
         mode = stat.S_IMODE((shop.checkout / ".gitlab-ci.yml").stat().st_mode)
         assert mode & stat.S_IRUSR and not (shop.checkout / "nightshift").exists()

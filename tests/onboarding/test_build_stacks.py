@@ -74,6 +74,8 @@ def hold(texts: dict[str, str], *there: str) -> BuildFiles:
     return BuildFiles(tuple(texts), lambda name: texts[name].encode(), lambda path: path in there)
 
 
+BUN = '{"scripts": {"test": "bun test"}, "dependencies": {"ms": "2"}}'
+PYTEST = {"tests/conftest.py": ""}
 JOBS = (
     "lint:\n  script:\n    - pip install ruff\n    - ruff check\n"
     "unit:\n  script:\n    - pip install --upgrade pip\n"
@@ -110,8 +112,16 @@ JOBS = (
             {"uv.lock": "", "pyproject.toml": LOCKED, "test_a.py": ""},
             (),
             ".venv/bin/python -m pytest",
-            "pip install uv && uv sync --frozen",
-            "uv sync",
+            "pip install uv && python3 -m uv sync --frozen",
+            "uv sync --frozen",
+        ),
+        (
+            {"poetry.lock": "", "pyproject.toml": "[tool.poetry]", "tests/test_a.py": "", **PYTEST},
+            (),
+            ".venv/bin/python -m pytest",
+            "pip install poetry && python3 -m venv .venv"
+            " && POETRY_VIRTUALENVS_IN_PROJECT=1 python3 -m poetry install",
+            "python3 -m venv .venv && POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install",
         ),
         (
             {"pyproject.toml": "[tool.ruff]", "test_a.py": ""},
@@ -133,6 +143,16 @@ JOBS = (
             "yarn test",
             "corepack enable && yarn install --immutable",
             "yarn install --immutable",
+        ),
+        *(
+            (
+                {lock: "", "package-lock.json": "", "package.json": BUN},
+                (),
+                "bun run test",
+                "(command -v bun || npm install --global bun) && bun install --frozen-lockfile",
+                "bun install --frozen-lockfile",
+            )
+            for lock in ("bun.lock", "bun.lockb")
         ),
         (
             {"package.json": '{"scripts": {"test": "jest"}, "devDependencies": {"jest": "29"}}'},
@@ -160,6 +180,14 @@ def test_an_interpreter_that_is_made_at_night_is_tried_as_the_one_here(tmp_path:
     night = ".venv/bin/python -m pytest"
     assert find_trial_place(find_stacks(bare), tmp_path, bare).move(night) == "python3 -m pytest"
     assert find_trial_place(find_stacks(made), tmp_path, made).move(night) == night
+
+
+def test_composer_starts_scripts_as_root() -> None:
+    there = hold({"composer.json": '{"scripts": {"test": "phpunit"}}'})
+    [stack] = find_stacks(there)
+    assert find_test_commands(there) == ("composer test",)
+    assert dict(stack.variables) == {"COMPOSER_ALLOW_SUPERUSER": "1"}
+    assert stack.agent_env == tuple(stack.variables)
 
 
 def test_what_corepack_fetched_is_outside_of_home() -> None:
