@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 DESCRIPTION = """\
-One small, proven merge request a night, or none, with the reason.
+One small, proven merge request a night, or none and the reason why.
 
-A coding agent looks for the best small improvement of today's category, makes it, another one
-checks it, and this program opens the merge request. The agent never has the GitLab token."""
+A coding agent finds the best small improvement in today's category and makes it, a second one
+checks it, and this program opens the merge request. Agents never see the GitLab token."""
 
 EXAMPLES = """\
 examples:
-  nightshift demo                            see a whole night on this machine, no account needed
-  nightshift config show                     every setting and where its value came from
+  nightshift demo                            watch a whole night on this machine, no account needed
+  nightshift config show                     every setting and where its value comes from
   nightshift plan --prompts                  what a night would try, and the prompts it would send
   nightshift run --dry-run --category docs   everything but the merge request
-  nightshift run                             a night, as the scheduled job does it
-  nightshift check --base main               the red flags of your own change
-  nightshift providers                       which agents are here, and what each can do
-  nightshift doctor --boundary               would a night start here, and in which sandbox
-  nightshift publish nightshift/bundle       go on after a failed publish; no token of a model spent
+  nightshift run                             a night, as the scheduled job runs it
+  nightshift check --base main               red flags in your own change
+  nightshift providers                       the agents installed here and what each can do
+  nightshift doctor --boundary               whether a night would start here, in which sandbox
+  nightshift publish nightshift/bundle       resume after a failed publish; costs no model tokens
 
-exit status: 0 also for a quiet night; 2 settings, 5 agent or key, 6 deadline, 11 changed checkout,
-12 publish, 13 half a night, 130 and 143 signals; all of them in docs/errors.md"""
+exit status: 0 also for a night that found nothing; 2 settings, 5 agent or key, 6 deadline,
+11 changed checkout, 12 publish, 13 half a night, 130 and 143 signals; see docs/errors.md"""
 
 
 class ReportingParser(argparse.ArgumentParser):

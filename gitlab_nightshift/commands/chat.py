@@ -8,7 +8,7 @@ from gitlab_nightshift.commands.options import Env
 
 EXAMPLES = """\
 examples:
-  nightshift chat discord --register         make /coder known to the server, once
+  nightshift chat discord --register         register /coder with the server, once
   nightshift chat discord --listen 0.0.0.0:8080"""
 
 
@@ -16,7 +16,7 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     chat = commands.add_parser(
         "chat",
-        help="take tasks from a chat; a service that stays",
+        help="take tasks from a chat, as a service",
         formatter_class=options.build_formatter,
     )
     chats = chat.add_subparsers(metavar="discord", required=True)
@@ -26,7 +26,7 @@ def register(commands: "options.Commands") -> None:
         "--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help="default: 127.0.0.1:8080"
     )
     discord.add_argument(
-        "--register", action="store_true", help="register /coder in the server, and end"
+        "--register", action="store_true", help="register /coder with the server, then exit"
     )
 
 

@@ -16,31 +16,33 @@ examples:
   nightshift check                           what the working tree changes
   nightshift check --base main               your branch against main
   nightshift check --format sarif=found.sarif
-  nightshift check --run HEAD                the last commit, and what only running it can show
+  nightshift check --run HEAD                the last commit, and what its tests show when run
 
-exit status: 0 no finding that fails, 8 one or more, 2 a mistake in the call or the settings,
+exit status: 0 no failing finding, 8 one or more, 2 wrong arguments or settings,
 13 --run could run nothing"""
 
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    text = "judge any change by the red flags: no night, no agent"
+    text = "check any change for red flags, without a night or an agent"
     parser = options.add_command(commands, "check", text, run, examples=EXAMPLES)
     parser.add_argument("commit", nargs="?", metavar="COMMIT", help="default: the working tree")
     parser.add_argument(
         "--base",
         metavar="REV",
-        help="what it is held against; default: the merge request's base in its pipeline, the"
-        " commit's first parent, HEAD for a working tree with changes",
+        help="compare with this; default: the merge request's base in its pipeline, the"
+        " commit's first parent, or HEAD for a working tree with changes",
     )
     parser.add_argument(
         "--run",
         dest="run_tests",
         action="store_true",
-        help="run the tests of the commit that is checked out, too: in the sandbox of a night",
+        help="also run the tests of the checked-out commit, in a night's sandbox",
     )
-    parser.add_argument("--staged", action="store_true", help="what the next commit would hold")
-    parser.add_argument("--category", metavar="NAME", help="judge by a night's category")
+    parser.add_argument(
+        "--staged", action="store_true", help="check what the next commit would contain"
+    )
+    parser.add_argument("--category", metavar="NAME", help="apply the rules of a night's category")
     parser.add_argument(
         "--selected", nargs="+", action="extend", metavar="FILE", help="files that may change"
     )
@@ -49,12 +51,12 @@ def register(commands: "options.Commands") -> None:
         type=int,
         default=0,
         metavar="N",
-        help="leave alone the files of the last N commits of the base",
+        help="files of the base's last N commits may not change",
     )
     parser.add_argument(
         "--explain",
         metavar="FLAG",
-        help="why a flag matters, its levels, what to do; all: the list",
+        help="why a flag matters, its levels, what to do; all: list every flag",
     )
     parser.add_argument("--json", action="store_true", help="findings as JSON")
     parser.add_argument(
@@ -63,7 +65,7 @@ def register(commands: "options.Commands") -> None:
         action="append",
         default=[],
         metavar="NAME[=FILE]",
-        help="text, json, codequality (GitLab) or sarif; with a file beside what is printed",
+        help="text, json, codequality (GitLab) or sarif; with FILE, written there as well",
     )
     parser.add_argument("-C", dest="folder", default=".", metavar="PATH", help="the checkout")
 

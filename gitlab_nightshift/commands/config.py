@@ -7,24 +7,26 @@ from gitlab_nightshift.commands.options import Env
 
 EXAMPLES = """\
 examples:
-  nightshift config show                     every setting and where its value came from
+  nightshift config show                     every setting and where its value comes from
   nightshift config show --set agent=codex
   nightshift config schema > nightshift.schema.json
-  nightshift config schema result            of result.json, which each night leaves"""
+  nightshift config schema result            the schema of result.json, which each night leaves"""
 
 
 def register(commands: "options.Commands") -> None:
     """Add the commands to the command line."""
     config = commands.add_parser(
         "config",
-        help="show the settings, or their schema",
+        help="show the settings or their schema",
         epilog=EXAMPLES,
         formatter_class=options.build_formatter,
     )
     shown = config.add_subparsers(metavar="show|schema", required=True)
-    show = options.add_command(shown, "show", "each value with where it came from", show_settings)
+    show = options.add_command(
+        shown, "show", "show every value and where it comes from", show_settings
+    )
     options.add_settings_options(show)
-    text = "the JSON Schema of nightshift.yaml, for editors, or of result.json"
+    text = "print the JSON Schema of nightshift.yaml, for editors, or of result.json"
     schema = options.add_command(shown, "schema", text, show_schema)
     schema.add_argument("file", nargs="?", choices=("settings", "result"), default="settings")
 

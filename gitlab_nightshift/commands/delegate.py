@@ -10,9 +10,9 @@ EXAMPLES = """\
 examples:
   nightshift delegate < task.json > result.json
   nightshift delegate --payload task.json
-  nightshift delegate --status 4711          how far a run of this folder is, by its id
-  nightshift delegate --cancel 4711          end it, and print its result once all is put back
-  nightshift delegate --schema               what is taken and what is answered"""
+  nightshift delegate --status 4711          how far a run in this folder has got, by its id
+  nightshift delegate --cancel 4711          end it, clean up, and print its result
+  nightshift delegate --schema               the format of task and result"""
 
 
 def register(commands: "options.Commands") -> None:
@@ -20,18 +20,24 @@ def register(commands: "options.Commands") -> None:
     parser = options.add_command(
         commands,
         "delegate",
-        "do one task for another program: JSON in, one JSON object out",
+        "do one task for another program: JSON in, JSON out",
         run,
         examples=EXAMPLES,
         beside_agents=True,
     )
     parser.add_argument("--payload", metavar="FILE", default="-", help="default: stdin")
     other = parser.add_mutually_exclusive_group()
-    other.add_argument("--status", metavar="RUN", help="one JSON object; an id or a folder's name")
     other.add_argument(
-        "--cancel", metavar="RUN", help="end a run as SIGTERM does, print its result"
+        "--status",
+        metavar="RUN",
+        help="how far a run has got, as JSON; RUN is an id or a folder's name",
     )
-    other.add_argument("--schema", action="store_true", help="JSON Schemas of both, and end")
+    other.add_argument(
+        "--cancel", metavar="RUN", help="end a run as SIGTERM would, and print its result"
+    )
+    other.add_argument(
+        "--schema", action="store_true", help="print the JSON Schemas of task and result"
+    )
 
 
 def run(args: argparse.Namespace, env: Env) -> int:

@@ -14,9 +14,11 @@ examples:
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    text = "a whole night on this machine: no account, no model"
+    text = "play a recorded night on this machine: no account, no model"
     parser = options.add_command(commands, "demo", text, run, examples=EXAMPLES)
-    parser.add_argument("folder", nargs="?", default=".", help="where nightshift/ is left")
+    parser.add_argument(
+        "folder", nargs="?", default=".", help="where to leave nightshift/; default: here"
+    )
 
 
 def run(args: argparse.Namespace, env: Env) -> int:

@@ -13,13 +13,13 @@ EXAMPLES = """\
 examples:
   nightshift doctor                          GitLab, the checkout, the agent, its model, the sandbox
   nightshift doctor --json                   the same as JSON
-  nightshift doctor --boundary               the sandbox alone, with what it holds
+  nightshift doctor --boundary               the sandbox only, and what it guarantees
   nightshift doctor --boundary --verbose --set isolation=landlock"""
 
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    summary = "would a night start here: tried, not guessed"
+    summary = "check, by trying, whether a night would start here"
     parser = options.add_command(
         commands, "doctor", summary, run, examples=EXAMPLES, beside_agents=True
     )
@@ -27,10 +27,10 @@ def register(commands: "options.Commands") -> None:
     parser.add_argument(
         "--boundary",
         action="store_true",
-        help="the sandbox that a night with these settings would have, proven; 0 only where one"
-        " would start",
+        help="prove the sandbox that a night with these settings would get; exits 0 only where a"
+        " night would start",
     )
-    parser.add_argument("--verbose", action="store_true", help="with the evidence of each row")
+    parser.add_argument("--verbose", action="store_true", help="show the evidence for each row")
     parser.add_argument("--json", action="store_true", help="rows and verdict as JSON")
 
 

@@ -10,20 +10,20 @@ examples:
   nightshift execute change.txt
   nightshift execute --dry-run --json < change.txt
 
-Each SEARCH has to stand exactly once in its file, or no file is changed at all. exit status: 9 a
-block does not fit, 10 no blocks, 11 a file has changes that are not committed"""
+Each SEARCH must occur exactly once in its file, or no file is changed at all. exit status: 9 a
+block does not fit, 10 no blocks, 11 a file has uncommitted changes"""
 
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    text = "apply SEARCH/REPLACE blocks, exactly or not at all"
+    text = "apply SEARCH/REPLACE blocks, all or none"
     parser = options.add_command(commands, "execute", text, run, examples=EXAMPLES)
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="default: stdin")
-    parser.add_argument("--dry-run", action="store_true", help="say what would change")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change")
     parser.add_argument(
-        "--allow-dirty", action="store_true", help="also files with changes not committed"
+        "--allow-dirty", action="store_true", help="also change files with uncommitted changes"
     )
-    parser.add_argument("--json", action="store_true", help="what has changed as JSON")
+    parser.add_argument("--json", action="store_true", help="print what changed as JSON")
 
 
 def run(args: argparse.Namespace, env: Env) -> int:

@@ -7,16 +7,16 @@ from gitlab_nightshift.commands.options import Env
 
 EXAMPLES = """\
 examples:
-  nightshift init                            write both files, from what is here
-  nightshift init --dry-run                  show them instead
+  nightshift init                            write both files from what it finds here
+  nightshift init --dry-run                  show the files instead of writing them
   nightshift init --source tools/gitlab-nightshift
-  nightshift init --gitlab --dry-run         what would be set up in GitLab, by GITLAB_TOKEN
+  nightshift init --gitlab --dry-run         show what it would set up in GitLab with GITLAB_TOKEN
   nightshift init --merge-request --model-key ANTHROPIC_API_KEY"""
 
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    summary = "set this project up: what is found is tried, and what passed is written"
+    summary = "set up this project: find its tests, try them, write what passed"
     parser = options.add_command(
         commands, "init", summary, run, examples=EXAMPLES, beside_agents=True
     )
@@ -27,23 +27,25 @@ def register(commands: "options.Commands") -> None:
         help="the project of this GitLab that holds gitlab-nightshift; default: gitlab-nightshift"
         " in this project's top-level group",
     )
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, show what would be")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing, show what would be done"
+    )
     parser.add_argument(
         "--gitlab",
         action="store_true",
-        help="also set up the project in GitLab, with a Maintainer's GITLAB_TOKEN: token, variable,"
-        " job token, schedule, labels; what is there already is left",
+        help="also set up the project in GitLab, with a Maintainer's GITLAB_TOKEN: token,"
+        " variables, job token, schedule, labels; whatever exists already is left alone",
     )
     parser.add_argument(
         "--merge-request",
         action="store_true",
-        help="the same, and both files as a merge request instead of here: merging it switches the"
-        " nights on",
+        help="as --gitlab, but propose both files in a merge request instead of writing them here;"
+        " merging it switches the nights on",
     )
     parser.add_argument(
         "--model-key",
         metavar="NAME",
-        help="store this variable of your environment in the project, as the model's key",
+        help="store this environment variable in the project, as the model key",
     )
 
 

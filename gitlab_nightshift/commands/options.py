@@ -57,13 +57,16 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
     """``--config`` and ``--set``, for a command that reads the settings."""
     parser.add_argument("--config", metavar="FILE", help="default: nightshift.yaml")
     parser.add_argument(
-        "--set", action="append", metavar="KEY=VALUE", help="a setting, as models.verify=NAME"
+        "--set",
+        action="append",
+        metavar="KEY=VALUE",
+        help="override a setting, such as models.verify=NAME",
     )
 
 
 def add_category_option(parser: argparse.ArgumentParser) -> None:
     """``--category``, for a command that plans a night."""
-    parser.add_argument("--category", metavar="NAME", help="instead of today's")
+    parser.add_argument("--category", metavar="NAME", help="a category other than today's")
 
 
 def build_invocation(args: argparse.Namespace, env: Env) -> "Invocation":
@@ -87,7 +90,7 @@ def _parse_override(text: str) -> tuple[str, str]:
     if not sign:
         from gitlab_nightshift.errors import build_config_error
 
-        raise build_config_error(f"--set {text}: KEY=VALUE is expected")
+        raise build_config_error(f"--set {text}: expected KEY=VALUE")
     return key.strip(), value
 
 
@@ -101,7 +104,7 @@ def check_linux() -> None:
     if sys.platform != "linux":
         from gitlab_nightshift.errors import build_config_error
 
-        raise build_config_error("agents run on Linux only; here demo, config and check work")
+        raise build_config_error("agents run on Linux only; demo, config and check work here")
 
 
 def read_input(name: str, option: str) -> str:

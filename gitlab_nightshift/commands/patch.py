@@ -11,25 +11,27 @@ examples:
   nightshift patch --task - --diff < task.txt
   nightshift patch --task 'Mend the typo in the README' | nightshift execute
 
-The model is models.implement of the settings at model_endpoint, or OPENAI_API_KEY's own. Only files
-of the checkout are read, none is changed. exit status: 5 no model, 7 budget, 9 its blocks do not
-fit, 10 it gives no blocks"""
+The model is models.implement at model_endpoint, or OpenAI's with OPENAI_API_KEY. Only files of the
+checkout are read, and none is changed. exit status: 5 no model, 7 budget, 9 its blocks do not fit,
+10 it gives no blocks"""
 
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    text = "ask a model for a change as SEARCH/REPLACE blocks; nothing is changed"
+    text = "ask a model for a change as SEARCH/REPLACE blocks; changes no file"
     parser = options.add_command(commands, "patch", text, run, examples=EXAMPLES)
     options.add_settings_options(parser)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="shown to the model whole")
-    parser.add_argument("--task", metavar="TEXT", help="what is to be done; - reads it from stdin")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="a file the model gets to see in full"
+    )
+    parser.add_argument("--task", metavar="TEXT", help="what to do; - reads it from stdin")
     parser.add_argument("--model", metavar="NAME", help="default: models.implement")
     parser.add_argument(
         "--context",
         type=int,
         choices=range(1000, 1_000_001),
         metavar="TOKENS",
-        help="of the repository, at most; default: 24000",
+        help="most tokens of the repository to send; default: 24000",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--diff", action="store_true", help="a unified diff instead of blocks")

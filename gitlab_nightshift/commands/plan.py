@@ -7,18 +7,20 @@ from gitlab_nightshift.commands.options import Env
 
 EXAMPLES = """\
 examples:
-  nightshift plan                            what tonight would try, and what is left out and why
+  nightshift plan                            what tonight would try, what it leaves out and why
   nightshift plan --prompts --category docs  the prompts as they would be sent"""
 
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    summary = "what a night would try; writes nightshift/plan.json"
+    summary = "show what a night would try; writes nightshift/plan.json"
     parser = options.add_command(
         commands, "plan", summary, run, examples=EXAMPLES, beside_agents=True
     )
     options.add_settings_options(parser)
-    parser.add_argument("--prompts", action="store_true", help="show the prompts as they are sent")
+    parser.add_argument(
+        "--prompts", action="store_true", help="show the prompts as they would be sent"
+    )
     options.add_category_option(parser)
 
 

@@ -13,10 +13,10 @@ examples:
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    text = "which agents are here, and what each can do"
+    text = "list the agents installed here and what each can do"
     parser = options.add_command(commands, "providers", text, run, examples=EXAMPLES)
     options.add_settings_options(parser)
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace, env: Env) -> int:

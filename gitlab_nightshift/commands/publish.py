@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   nightshift publish                         the bundle of nightshift/bundle
-  nightshift publish nightshift/bundle       go on after a failed publish; no token of a model spent
+  nightshift publish nightshift/bundle       resume after a failed publish; costs no model tokens
   nightshift publish --from-job nightshift:work --approved"""
 
 
@@ -25,7 +25,7 @@ def register(commands: "options.Commands") -> None:
     parser = options.add_command(
         commands,
         "publish",
-        "open the merge request of a bundle",
+        "open the merge request for a bundle",
         run,
         examples=EXAMPLES,
         beside_agents=True,
@@ -34,10 +34,10 @@ def register(commands: "options.Commands") -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("bundle", nargs="?", metavar="BUNDLE", help="default: nightshift/bundle")
     source.add_argument(
-        "--from-job", metavar="NAME", help="the bundle of another job of this pipeline"
+        "--from-job", metavar="NAME", help="publish the bundle of another job in this pipeline"
     )
     parser.add_argument(
-        "--approved", action="store_true", help="in a manual job: who started it approves"
+        "--approved", action="store_true", help="in a manual job: whoever started it approves"
     )
 
 

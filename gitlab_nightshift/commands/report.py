@@ -15,12 +15,12 @@ PAGE, DATA = "nightshift-history.html", "nightshift-history.json"
 
 def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
-    text = "what became of many nights: a page, or JSON"
+    text = "show how past nights turned out, as a page or JSON"
     parser = options.add_command(commands, "report", text, run, examples=EXAMPLES)
     options.add_settings_options(parser)
     whose = parser.add_mutually_exclusive_group()
     whose.add_argument("--project", metavar="PATH", help="default: this job's")
-    whose.add_argument("--group", metavar="PATH", help="all projects of a group, 20 at most")
+    whose.add_argument("--group", metavar="PATH", help="all projects of a group, at most 20")
     parser.add_argument("--days", type=int, default=90, metavar="N", help="default: 90")
     parser.add_argument("--json", action="store_true", help="JSON instead of a page")
     parser.add_argument("--output", metavar="FILE", help=f"default: {PAGE} or {DATA}; - for stdout")

@@ -7,8 +7,8 @@ from gitlab_nightshift.commands.options import Env
 
 EXAMPLES = """\
 examples:
-  nightshift run                             a night, as the scheduled job does it
-  nightshift run --rehearse                  all that costs no token, with a verdict
+  nightshift run                             a night, as the scheduled job runs it
+  nightshift run --rehearse                  everything that costs no tokens, with a verdict
   nightshift run --dry-run --category docs   everything but the merge request
   nightshift run --set max_budget_usd=2"""
 
@@ -28,7 +28,7 @@ def register(commands: "options.Commands") -> None:
     parser.add_argument(
         "--rehearse",
         action="store_true",
-        help="all that costs no token: is this job ready for a night?",
+        help="check that this job is ready for a night; costs no tokens",
     )
     options.add_category_option(parser)
 
