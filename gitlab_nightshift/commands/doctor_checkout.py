@@ -35,11 +35,11 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
     if facts.unknown_commits:
         text = (
             f"{facts.unknown_commits} of the {session.settings.avoid_recent_commits} commits of"
-            " avoid_recent_commits are not in this clone: a night fetches them"
+            " avoid_recent_commits are missing from this clone: a night fetches them"
         )
         yield DoctorRow("history", "ok" if session.secrets.gitlab_token else "warn", text)
         return
-    text = f"{facts.target_branch}, with the commits that avoid_recent_commits asks for"
+    text = f"{facts.target_branch}, with the commits that avoid_recent_commits needs"
     yield DoctorRow("history", "ok", text)
 
 
@@ -50,10 +50,10 @@ def _describe_pipeline_file(session: Session) -> Iterator[DoctorRow]:
         return
     text = git_verbs.read_file(session.git, session.checkout, "HEAD", name)
     if text is None:
-        what = f"{name} is not in the commit: `nightshift init` writes it, with the include"
+        what = f"{name} is not committed: `nightshift init` writes it, with the include"
         yield DoctorRow("pipeline file", "warn", what)
     elif b"nightshift" not in text:
-        what = f"{name} does not name nightshift: `nightshift init` adds the include"
+        what = f"{name} does not include nightshift: `nightshift init` adds it"
         yield DoctorRow("pipeline file", "warn", what)
     else:
         yield DoctorRow("pipeline file", "ok", f"{name} names nightshift")
@@ -66,8 +66,8 @@ def _describe_proof(session: Session) -> Iterator[DoctorRow]:
         yield DoctorRow("proof", "ok", f"{', '.join(found.commands)} ({source})")
         return
     text = (
-        "no command tests this project: set verify_commands, or nights change comments and"
-        " documents only"
+        "no command tests this project: set verify_commands, or nights change only comments and"
+        " documents"
     )
     yield DoctorRow("proof", "warn", text)
 
@@ -79,10 +79,10 @@ def _describe_image(session: Session) -> Iterator[DoctorRow]:
     path = session.env.get("PATH")
     bare = [each for each in programs if re.fullmatch(r"[\w.+-]+", each)]
     if missing := [each for each in bare if shutil.which(each, path=path) is None]:
-        text = f"{image} has no {', '.join(missing)}, which verify_commands run: take another image"
+        text = f"{image} lacks {', '.join(missing)}, which verify_commands run: use another image"
         yield DoctorRow("image", "warn", text)
     elif image == "this machine":
-        text = "this is not a CI job: what the image of nights has is not seen from here"
+        text = "this is not a CI job, so what the nights' image contains cannot be seen from here"
         yield DoctorRow("image", "not known", text)
     else:
         yield DoctorRow("image", "ok", f"{image} has {', '.join(bare) or 'what a night needs'}")
@@ -92,11 +92,11 @@ def _describe_certificates(session: Session) -> Iterator[DoctorRow]:
     named = [name for name in CERTIFICATE_FILES if session.env.get(name)]
     for name in named:
         if not read_certificates(session.env[name], session.checkout):
-            text = f"{name} names no file that can be read here, so connections may be refused"
+            text = f"{name} names no readable file, so connections may fail"
             yield DoctorRow("CA", "warn", f"{text}: correct it, or unset it")
             return
     more = f", and those of {', '.join(named)}" if named else ""
-    yield DoctorRow("CA", "ok", f"trusted are the machine's certificates{more}")
+    yield DoctorRow("CA", "ok", f"trusts the machine's certificates{more}")
 
 
 def _describe_agent(session: Session) -> Iterator[DoctorRow]:
@@ -104,18 +104,20 @@ def _describe_agent(session: Session) -> Iterator[DoctorRow]:
     build_provider(choice.settings).check(session.env)
     for row in list_providers(choice.settings, session.env):
         if row.name == choice.settings.agent:
-            yield DoctorRow("agent", "ok", f"{choice}, {row.version or 'which says no version'}")
+            yield DoctorRow("agent", "ok", f"{choice}, {row.version or 'version unknown'}")
 
 
 def _describe_models(session: Session) -> Iterator[DoctorRow]:
     settings = choose_agent(session.settings, session.env).settings
     provider = build_provider(settings)
     if provider.find_cloud_variables(session.env):
-        yield DoctorRow("model", "not known", "the agent asks a cloud's own service: not tried")
+        yield DoctorRow(
+            "model", "not known", "the agent uses a cloud provider's service: not tried"
+        )
         return
     config = build_gateway_config(settings, provider.keys, session.env, None, None)
     if config is None or config.upstream is None:
-        yield DoctorRow("model", "ok", "this agent asks no model")
+        yield DoctorRow("model", "ok", "this agent uses no model")
         return
     where = config.upstream.base_url
     for model in config.models:
@@ -127,13 +129,13 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
 
 def _judge_answer(model: str, where: str, status: int, why: str) -> DoctorRow:
     if status == 200:
-        return DoctorRow("model", "ok", f"{where} takes the key and knows {model}")
+        return DoctorRow("model", "ok", f"{where} accepts the key and has {model}")
     if status in (401, 403):
-        return _refuse_model(f"{where} refuses the key ({status}): set another")
+        return _refuse_model(f"{where} rejects the key ({status}): set another")
     if not status:
         return _refuse_model(f"{where} cannot be reached: {why} (docs/how-to/company-network.md)")
     if status == 404:
-        text = f"{where} does not know {model}, or does not list its models: correct models"
+        text = f"{where} does not have {model}, or does not list its models: correct models"
         return DoctorRow("model", "warn", text)
     return DoctorRow("model", "not known", f"{where} answers {status} when asked for {model}")
 

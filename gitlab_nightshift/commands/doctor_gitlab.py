@@ -44,7 +44,7 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     if project is None:
         return
     known = project
-    yield from try_rows("token's end", lambda: _describe_expiry(known))
+    yield from try_rows("token expiry", lambda: _describe_expiry(known))
     yield from try_rows("project", lambda: _describe_project(known))
     yield from try_rows("branches", lambda: _describe_branches(session, known))
     yield from try_rows("reviewer", lambda: _describe_reviewers(session, known))
@@ -59,7 +59,7 @@ def _build_missing_token(session: Session) -> NightshiftError:
     """A job lacks the variable; a person with a clone has only not set it there."""
     if session.job.in_ci:
         return build_missing_token_error()
-    text = "is not set in this environment: with a token of the scope api more is seen from here"
+    text = "is not set in this environment: with an api token more can be checked from here"
     return build_config_error(f"{TOKEN} {text}")
 
 
@@ -77,8 +77,8 @@ def _describe_access(session: Session, project: Project) -> DoctorRow:
 def _describe_expiry(project: Project) -> Iterator[DoctorRow]:
     notes = check_expiry(project, datetime.now(UTC) + A_NIGHT)
     day = project.check_access().expires_on
-    text = f"{TOKEN} ends on {day}" if day else f"GitLab names no day on which {TOKEN} ends"
-    yield DoctorRow("token's end", "warn" if notes else "ok", notes[0] if notes else text)
+    text = f"{TOKEN} expires on {day}" if day else f"GitLab shows no expiry date for {TOKEN}"
+    yield DoctorRow("token expiry", "warn" if notes else "ok", notes[0] if notes else text)
 
 
 def _describe_project(project: Project) -> Iterator[DoctorRow]:
@@ -91,7 +91,9 @@ def _describe_project(project: Project) -> Iterator[DoctorRow]:
 def _describe_branches(session: Session, project: Project) -> Iterator[DoctorRow]:
     notes = check_protection(session.settings, project.list_protected_patterns())
     prefix = session.settings.branch_prefix
-    text = notes[0] if notes else f"{prefix}… is not protected: no protected variable gets there"
+    text = (
+        notes[0] if notes else f"{prefix}… is not protected, so protected variables do not reach it"
+    )
     yield DoctorRow("branches", "not known" if notes else "ok", text)
 
 
@@ -99,7 +101,7 @@ def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRo
     check_reviewers(session.settings, project)
     settings = session.settings
     if not settings.reviewer and not settings.reviewers:
-        text = "nobody is asked for a review: set reviewer, or its merge requests may wait unread"
+        text = "nobody is asked to review: set reviewer, or merge requests may wait unread"
         yield DoctorRow("reviewer", "warn", text)
         return
     named = ", ".join(list_named_reviewers(settings)) or "by the rules that reviewer names"
@@ -109,7 +111,7 @@ def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRo
 def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRow]:
     rule = project.ci_settings.read_push_rule()
     if rule is None:
-        text = "this token may not read it, or this tier of GitLab has none"
+        text = "this token may not read it, or this GitLab tier has none"
         yield DoctorRow("push rule", "not known", text)
         return
     settings, access = session.settings, project.check_access()
@@ -121,7 +123,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
             list_refusals(rule, settings, author, access, message, session.job.user_email)
         )
     except re.error:
-        yield DoctorRow("push rule", "not known", "its pattern is one that only GitLab can read")
+        yield DoctorRow("push rule", "not known", "only GitLab can evaluate its pattern")
         return
     except NightshiftError as error:
         yield refuse("commit author", error)
@@ -129,7 +131,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     for text in refusals:
         yield refuse("push rule", build_config_error(f"would refuse the night's push: {text}"))
     if not refusals:
-        yield DoctorRow("push rule", "ok", "nothing in it refuses what a night pushes")
+        yield DoctorRow("push rule", "ok", "it allows what a night pushes")
 
 
 def _describe_schedules(project: Project) -> Iterator[DoctorRow]:
@@ -139,12 +141,12 @@ def _describe_schedules(project: Project) -> Iterator[DoctorRow]:
     if found is None:
         yield DoctorRow("schedule", "not known", "this token may not read the schedules")
     elif not nights and unsure:
-        text = "whether one is a night is not shown: only its owner and Maintainers see variables"
+        text = "cannot see whether one is for nights: only its owner and Maintainers see variables"
         yield DoctorRow("schedule", "not known", text)
     elif not nights:
         text = (
             "no active schedule with NIGHTSHIFT = true: add one (Build > Pipeline schedules), or"
-            " nights start by hand only"
+            " start each night by hand"
         )
         yield DoctorRow("schedule", "warn", text)
     else:
@@ -155,8 +157,8 @@ def _describe_night(schedule: Schedule) -> DoctorRow:
     name = schedule.description or f"schedule {schedule.id}"
     if not schedule.owner_active:
         text = (
-            f"{name}: its owner @{schedule.owner} is blocked or gone, and GitLab does not start it:"
-            " let somebody else take ownership"
+            f"{name}: its owner @{schedule.owner} is blocked or gone, so GitLab does not run it:"
+            " have someone else take ownership"
         )
         return refuse("schedule", build_config_error(text))
     return DoctorRow("schedule", "ok", f"{name}, on {schedule.ref}, of @{schedule.owner}")

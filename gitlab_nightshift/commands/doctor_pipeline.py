@@ -20,12 +20,12 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
     name = f"{session.job.ci_config_path} of {branch}"
     found = project.ci_settings.check_pipeline_file()
     if found is None:
-        text = f"this token may not ask GitLab whether {name} is valid"
+        text = f"this token may not have GitLab validate {name}"
         yield DoctorRow("pipeline", "not known", text)
         return
     if found.errors:
         why = "; ".join(found.errors[:MOST_ERRORS])
-        text = f"no pipeline begins, as GitLab finds {name} invalid: {why}: mend it"
+        text = f"no pipeline starts, because GitLab finds {name} invalid: {why}: fix it"
         yield refuse("pipeline", build_config_error(text))
         return
     config = parse_config(found.merged, name)
@@ -35,14 +35,16 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
 def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
     if excluded:
         text = (
-            f"the workflow of {name} lets no scheduled pipeline begin: add to its rules"
+            f"the workflow rules of {name} keep scheduled pipelines from starting: add"
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
         return refuse("pipeline", build_config_error(text))
     if excluded is None:
-        text = f"{name} is valid; whether its workflow lets a scheduled pipeline begin is not seen"
-        return DoctorRow("pipeline", "not known", f"{text}, as it asks for other variables")
-    return DoctorRow("pipeline", "ok", f"GitLab finds {name} valid, and schedules may start it")
+        text = (
+            f"{name} is valid; cannot see whether its workflow rules let a scheduled pipeline start"
+        )
+        return DoctorRow("pipeline", "not known", f"{text}, as they depend on other variables")
+    return DoctorRow("pipeline", "ok", f"GitLab finds {name} valid, and schedules can start it")
 
 
 def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow]:
@@ -57,11 +59,11 @@ def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow
     allowed = source == here.path or project.setup.is_job_token_allowed(source, here)
     where = "there (Settings > CI/CD > Job token permissions)"
     if allowed is None:
-        text = f"only a Maintainer of {source} sees {where} whether jobs may fetch the program"
+        text = f"only a Maintainer of {source} can see {where} whether jobs may fetch the program"
         yield DoctorRow("job token", "not known", text)
     elif not allowed:
         text = f"jobs may not fetch the program from {source}: allow {here.path} {where}"
         yield DoctorRow("job token", "warn", text)
     else:
-        text = f"jobs may fetch the program from {source}, where the schedule's owner may read it"
+        text = f"jobs may fetch the program from {source}, if the schedule's owner may read it"
         yield DoctorRow("job token", "ok", text)

@@ -67,7 +67,7 @@ def _describe_selection(chosen: BoundaryChosen) -> str:
 def _describe_needs(chosen: BoundaryChosen) -> str:
     places, tools, hosts = map(", ".join, (chosen.places, chosen.tools, chosen.hosts))
     return (
-        f"It is for {chosen.agent}, which reads {places or 'no folder of its own'}; agent_paths:"
+        f"It is for {chosen.agent}, which reads {places or 'no folders of its own'}; agent_paths:"
         f" {tools or 'none'}; open hosts: {hosts or 'none but the model'}"
     )
 
@@ -77,7 +77,7 @@ def _format_own_code(seen: Examination) -> Iterator[_Line]:
     for row in rows:
         if row.state is GuaranteeState.HELD:
             places = " and ".join("the checkout" if p == "." else p for p in seen.planted)
-            text = f"{row.attempts} ways were tried, nothing planted in {places} was loaded"
+            text = f"{row.attempts} ways tried, nothing planted in {places} was loaded"
         else:
             text = row.how
         yield _format_row(row.title, row.state, text)

@@ -56,10 +56,10 @@ def _examine_sandbox(call: Invocation) -> DoctorRow:
 def describe_outcome(rows: Sequence[DoctorRow]) -> str:
     """Would a night start, and do its work, in one sentence."""
     found = Counter(row.state for row in rows)
-    unknown = f"; {found['not known']} could not be seen from here" if found["not known"] else ""
-    look = f", {found['warn']} to look at" if found["warn"] else ""
+    unknown = f"; {found['not known']} could not be checked from here" if found["not known"] else ""
+    look = f", {found['warn']} to review" if found["warn"] else ""
     if found["fail"]:
-        return f"A night would fail here: {found['fail']} to mend{look}{unknown}."
+        return f"A night would fail here: {found['fail']} to fix{look}{unknown}."
     if found["warn"]:
         return f"A night would start here{look}{unknown}."
     return f"A night would start here and has what it needs{unknown}."

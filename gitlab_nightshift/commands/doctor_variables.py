@@ -20,12 +20,14 @@ def describe_variables(session: Session, project: Project) -> Iterator[DoctorRow
     """The project's variables and its groups'; an instance's are shown to administrators alone."""
     own = project.ci_settings.list_variables()
     if own is None:
-        text = "this token may not read them (Maintainers may), so what branches get is not seen"
+        text = "this token may not read them (Maintainers may), so cannot see what branches get"
         yield DoctorRow("variables", "not known", text)
         return
     inherited = project.ci_settings.list_inherited_variables(project.facts.path)
     if inherited is None:
-        yield DoctorRow("variables", "not known", "this GitLab does not show those of its groups")
+        yield DoctorRow(
+            "variables", "not known", "this GitLab does not show the variables of its groups"
+        )
     found = (*own, *(inherited or ()))
     tokens = [each for each in found if each.key == TOKEN]
     if not tokens:
@@ -38,7 +40,7 @@ def describe_variables(session: Session, project: Project) -> Iterator[DoctorRow
 def _describe_missing_token(unsure: bool) -> DoctorRow:
     where = "the project" if unsure else "the project or its groups"
     text = (
-        f"there is no {TOKEN} in {where}, and without it a night opens no merge request: add it"
+        f"no {TOKEN} in {where}, and without it a night opens no merge request: add it"
         " (Settings > CI/CD > Variables), masked, hidden and protected"
     )
     return DoctorRow("variables", "warn", text)
@@ -50,12 +52,12 @@ def _is_exposed(variable: CiVariable) -> bool:
 
 def _describe_exposed(exposed: Sequence[CiVariable]) -> DoctorRow:
     if not exposed:
-        return DoctorRow("variables", "ok", "no secret among them reaches unprotected branches")
+        return DoctorRow("variables", "ok", "no secret reaches unprotected branches")
     names = [f"{v.key} of {v.group}" if v.group else v.key for v in exposed[:MOST_NAMES]]
     more = f" and {len(exposed) - MOST_NAMES} more" if len(exposed) > MOST_NAMES else ""
     text = (
-        f"{', '.join(names)}{more}: a pipeline of any branch gets these, also of the night's, whose"
-        " code an agent wrote: protect them, or scope them to an environment"
+        f"{', '.join(names)}{more}: pipelines of every branch get these, even of a night's branch,"
+        " whose code an agent wrote: protect them, or scope them to an environment"
     )
     return DoctorRow("variables", "warn", text)
 
@@ -65,17 +67,19 @@ def _describe_token(token: CiVariable, session: Session, project: Project) -> Do
     branch = session.job.ref_name or project.facts.default_branch
     patterns = project.list_protected_patterns()
     if not find_protecting_pattern(ENVIRONMENT, [token.scope]):
-        text = f"{name} is for the environment {token.scope}, and no night's job is in that"
-        return refuse("variables", build_config_error(f"{text}: scope it to {ENVIRONMENT}*"))
+        text = f"{name} is scoped to the environment {token.scope}, which no night's job runs in"
+        return refuse(
+            "variables", build_config_error(f"{text}: change the scope to {ENVIRONMENT}*")
+        )
     if token.protected and patterns is not None and not find_protecting_pattern(branch, patterns):
-        text = f"{name} is protected and the branch {branch} is not, so nights do not get it"
+        text = f"{name} is protected but the branch {branch} is not, so nights do not get it"
         return refuse("variables", build_config_error(f"{text}: protect the branch"))
     if not token.masked:
         return DoctorRow("variables", "warn", f"{name} is not masked: mask it")
     if not token.protected and token.scope == "*":
         text = (
-            f"{name} reaches every branch, also the night's, whose code an agent wrote: protect"
+            f"{name} reaches every branch, even a night's, whose code an agent wrote: protect"
             f" it, or scope it to the environment {ENVIRONMENT}"
         )
         return DoctorRow("variables", "warn", text)
-    return DoctorRow("variables", "ok", f"{name} is masked, and kept from the night's branches")
+    return DoctorRow("variables", "ok", f"{name} is masked and does not reach the nights' branches")

@@ -53,8 +53,8 @@ from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_com
 
 MOST_NAMES = 8
 REASONS = {
-    "shape": "the job with the agent never has GITLAB_TOKEN",
-    "rehearse": "a job in merge requests that change the settings: would a night start?",
+    "shape": "the job that runs the agent never gets GITLAB_TOKEN",
+    "rehearse": "adds a job to merge requests that change the settings: would a night start?",
 }
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 
@@ -64,7 +64,7 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
     with open_run(call) as opened:
         whole = request.gitlab or request.merge_request
         if request.model_key and not whole:
-            text = "--model-key stores it in GitLab: say --gitlab or --merge-request, too"
+            text = "--model-key stores the key in GitLab: add --gitlab or --merge-request"
             raise build_config_error(text)
         session = _locate_project(opened)
         examined = _examine_project(session, request)
@@ -110,7 +110,7 @@ def _read_text(examined: ProjectExamination, name: str) -> str | None:
     link, which would lead what is written to another place."""
     path = examined.session.checkout / name
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise build_config_error(f"{name} is a link or a folder here: make it a file first")
+        raise build_config_error(f"{name} is a link or a folder: replace it with a file first")
     data = examined.build.read(name)
     try:
         return None if data is None else data.decode("utf-8")
@@ -122,10 +122,10 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     """Test commands, tried; the settings file, unless the project has one with such a command."""
     before = _read_text(examined, FILE_NAME)
     if before is not None and not has_no_command(before):
-        yield format_line("settings", f"{FILE_NAME} is there: left as it is")
+        yield format_line("settings", f"{FILE_NAME} exists: left as it is")
         return
     if before is not None:
-        yield format_line("settings", f"{FILE_NAME} has no test command in force: tried again")
+        yield format_line("settings", f"{FILE_NAME} has no active test command yet: trying again")
     stacks = find_stacks(examined.build)
     yield from _try_tests(examined, stacks)
     owned = any(name in examined.build.files for name in OWNER_FILES)
@@ -139,16 +139,16 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
     session = examined.session
     commands = tuple(complete_command(c, stacks) for c in find_test_commands(examined.build))
     if not commands:
-        yield format_line("tests", "no command is known that would test this project")
+        yield format_line("tests", "found no command that tests this project")
         if parts := list_parts(examined.build):
             yield format_line(
                 "look at",
-                f"builds of its own in {_list_names(parts)}: name a test command for each in"
-                " verify_commands, and what installs their dependencies in extra_before",
+                f"{_list_names(parts)} have builds of their own: name a test command for each in"
+                " verify_commands, and install their dependencies in extra_before",
             )
     else:
         yield format_line(
-            "tests", f"{', '.join(commands)} (by the build files), tried as a night would"
+            "tests", f"trying {', '.join(commands)}, found in the build files, as a night would"
         )
     home = Path(session.env.get("HOME", "/"))
     place = find_trial_place(stacks, home, examined.build)
@@ -157,15 +157,15 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
     (session.results / EVENTS).unlink(missing_ok=True)
     for each in examined.tried:
         here = place.move(each.command)
-        shown = each.command if here == each.command else f"{each.command} (here as {here})"
+        shown = each.command if here == each.command else f"{each.command} (run here as {here})"
         yield format_line("tried", f"{shown}: {each.why or f'passed in {each.seconds:.0f} s'}")
         yield from (format_line("", session.redact(line)) for line in each.output)
     installs = " && ".join(list_installs(stacks))
     if installs and any(each.lacks_something for each in examined.tried):
-        examined.to_do = f"install what the tests need (`{installs}`), and run this command again"
+        examined.to_do = f"install what the tests need (`{installs}`), then run this command again"
         yield format_line("install", f"{examined.to_do.removeprefix('install ')}")
     if all(each.why for each in examined.tried):
-        text = "nothing proves a change here: nights would change comments and documents only"
+        text = "no command proves a change yet, so nights would change only comments and documents"
         yield format_line("look at", f"{text} (verify_commands)")
 
 
@@ -174,7 +174,7 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
         raise build_config_error(
-            f"the pipeline's file {name} is not in this project: add the include there"
+            f"the pipeline file {name} is not in this project: add the include to it there"
         )
     before = _read_text(examined, name)
     config = parse_config(before or "", name)
@@ -182,7 +182,7 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     usual = find_usual_source(session.job.project_path)
     source = examined.source = examined.request.source or usual
     if not source:
-        text = "which project of your GitLab is gitlab-nightshift? Name it: --source GROUP/PROJECT"
+        text = "where in your GitLab is gitlab-nightshift? Name its project: --source GROUP/PROJECT"
         raise build_config_error(text)
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", source):
         raise build_config_error(f"--source: {source} is not a project's path, GROUP/PROJECT")
@@ -210,7 +210,9 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
         jobs = find_request_jobs(config, "", examined.branch)
         yield format_line("rehearsal", describe_rehearsal(jobs, name))
     if "include" in config:
-        yield format_line("not known", f"jobs of what {name} includes: they are not looked at here")
+        yield format_line(
+            "not known", f"which jobs the includes of {name} bring: this command does not read them"
+        )
 
 
 def _describe_version(examined: ProjectExamination, before: str, text: str) -> Iterator[str]:
@@ -219,9 +221,9 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
     (old, _), (new, pinned) = find_version(before, name), find_version(text, name)
     if old and old != new:
         examined.versions = (old, new)
-        yield format_line("version", f"{old} of the include in {name} becomes {new}")
+        yield format_line("version", f"{name}: raising the include from {old} to {new}")
     if pinned and pinned.partition("@")[0] != __version__:
-        text = f"the input version of the include in {name} pins {pinned}: set {__version__}"
+        text = f"{name}: the include's input version pins {pinned}: set it to {__version__}"
         yield format_line("look at", text)
 
 
@@ -229,23 +231,23 @@ def _describe_jobs(jobs: PipelineJobs, name: str) -> Iterator[str]:
     """What a schedule's pipeline would do beside the night."""
     if jobs.excluded:
         raise build_config_error(
-            f"{name}: its workflow lets no scheduled pipeline begin: add to its rules"
+            f"{name}: its workflow rules keep scheduled pipelines from starting: add"
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
     if jobs.excluded is None:
         yield format_line(
-            "not known", f"whether the workflow of {name} lets a scheduled pipeline begin"
+            "not known", f"whether the workflow rules of {name} let a scheduled pipeline start"
         )
     if jobs.sure:
         out = "- {if: '$NIGHTSHIFT == \"true\"', when: never}"
         yield format_line(
             "look at",
-            f"run at night as well: {_list_names(jobs.sure)}; to keep one out, begin its rules"
-            f" with {out}",
+            f"these jobs run at night too: {_list_names(jobs.sure)}; to keep one out, start its"
+            f" rules with {out}",
         )
     if jobs.perhaps:
         yield format_line(
-            "not known", f"whether these run at night as well: {_list_names(jobs.perhaps)}"
+            "not known", f"whether these jobs run at night too: {_list_names(jobs.perhaps)}"
         )
 
 
@@ -258,21 +260,22 @@ def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str
     if not file.changes:
         yield format_line("unchanged", file.name)
         return
-    verb = "made" if file.before is None else "added to"
+    verb = "write" if file.before is None else "change"
     if dry_run:
-        yield format_line(f"would be {verb}", f"{file.name}:\n\n{file.text}")
+        yield format_line(f"would {verb}", f"{file.name}:\n\n{file.text}")
         return
     (checkout / file.name).write_text(file.text, encoding="utf-8", newline="")
-    yield format_line(verb, file.name)
+    yield format_line("wrote" if file.before is None else "changed", file.name)
 
 
 def _tell_next(examined: ProjectExamination) -> Iterator[str]:
     request = examined.request
     if request.merge_request or request.dry_run or not any(f.changes for f in examined.files):
         return
-    text = "look at both files and commit them; `nightshift init --gitlab` sets GitLab up"
+    text = "review both files and commit them; `nightshift init --gitlab` then sets up GitLab"
     if request.gitlab:
         text = (
-            "look at both files, commit and push them: on the default branch they begin the nights"
+            "review both files, commit and push them: nights start once they are on the default"
+            " branch"
         )
     yield format_line("next", text)

@@ -25,7 +25,7 @@ from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings import FILE_NAME
 
-LEFT_OUT = ("GitLab", "token's end", "pipeline")
+LEFT_OUT = ("GitLab", "token expiry", "pipeline")
 """Rows of the token that sets up, as the nights' own is another; and of the pipeline's file, which
 the merge request changes."""
 REHEARSED = {FILE_NAME, ".gitlab-ci.yml"}
@@ -40,17 +40,17 @@ def open_for_setup(session: Session, model_key: str) -> Project:
     if model_key and model_key not in MODEL_KEYS:
         raise build_config_error(f"--model-key: {model_key} is not one of {', '.join(MODEL_KEYS)}")
     if model_key and not session.env.get(model_key):
-        raise build_config_error(f"--model-key: {model_key} is not set in this environment")
+        raise build_config_error(f"--model-key: this environment has no {model_key}")
     project = find_project(session)
     if project is None:
         text = (
-            "GITLAB_TOKEN is not set in this environment: give it a Maintainer's token, scope api"
+            "GITLAB_TOKEN is not set in this environment: set it to a Maintainer's token, scope api"
         )
         raise build_config_error(text)
     project.check_access()
     if project.ci_settings.list_variables() is None:
-        text = f"GITLAB_TOKEN is not a Maintainer's: setting up {project.facts.path} takes one's"
-        raise build_config_error(f"{text}, with the scope api")
+        text = f"GITLAB_TOKEN is not a Maintainer's: setting up {project.facts.path} takes one"
+        raise build_config_error(f"{text} with the scope api")
     return project
 
 
@@ -75,13 +75,13 @@ def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[
     file = examined.files[-1]
     found = project.ci_settings.check_pipeline_text(file.text)
     if found is None:
-        yield format_line("not known", f"whether GitLab finds {file.name} valid as it will be")
+        yield format_line("not known", f"whether GitLab will accept {file.name}")
         return
     examined.merged = found.merged
     if found.errors:
         why = "; ".join(found.errors[:MOST_ERRORS])
-        raise build_config_error(f"GitLab would find {file.name} invalid: {why}")
-    yield format_line("pipeline", f"GitLab finds {file.name} valid as it will be")
+        raise build_config_error(f"GitLab would reject {file.name}: {why}")
+    yield format_line("pipeline", f"GitLab accepts the new {file.name}")
 
 
 def _build_request(examined: ProjectExamination) -> SetupRequest:
@@ -107,7 +107,9 @@ def _open_request(
         each.name: (each.text, each.before is None) for each in examined.files if each.changes
     }
     if not changed:
-        yield format_line("unchanged", "the default branch has both files: no merge request")
+        yield format_line(
+            "unchanged", "the default branch has both files already: no merge request"
+        )
         return
     rows = tuple(
         (row.name, row.state, row.text)
@@ -138,7 +140,7 @@ def _describe_rehearsal(examined: ProjectExamination) -> str:
         return ""
     config = parse_config(examined.merged or file.before or "", file.name)
     jobs = find_request_jobs(config, BRANCH, examined.branch)
-    return describe_rehearsal(jobs, file.name, "this merge request and each later one")
+    return describe_rehearsal(jobs, file.name, "this and every later merge request")
 
 
 def _describe_first_night(examined: ProjectExamination) -> str:
@@ -149,7 +151,7 @@ def _describe_first_night(examined: ProjectExamination) -> str:
     nights = [day for day in days if day.strftime("%a").lower() in plan]
     recent = len(set(facts.recent_files) & set(facts.files)) if facts.recent_enforced else 0
     left = f"{len(facts.files) - recent} of {len(facts.files)} files may change"
-    why = f"; those of the last {session.settings.avoid_recent_commits} commits are left alone"
+    why = f"; files of the last {session.settings.avoid_recent_commits} commits are left alone"
     when = ""
     if nights:
         when = f"{nights[0]:%A} looks for {plan[nights[0].strftime('%a').lower()]}: "

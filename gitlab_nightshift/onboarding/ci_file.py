@@ -17,8 +17,8 @@ PROJECT_NAME = "gitlab-nightshift"
 JOB = ".nightshift:job"
 """What all jobs of the template extend that run a project's tests, its rehearsal among them."""
 _HEAD = """\
-# The night shift: one small, proven merge request a night, or none, with the reason. It runs where
-# a schedule, or New pipeline, sets NIGHTSHIFT = true; your other pipelines stay as they are.
+# The night shift: one small, proven merge request a night, or none and the reason why. It runs only
+# where a schedule or New pipeline sets NIGHTSHIFT = true; other pipelines stay as they are.
 """
 
 
@@ -51,9 +51,7 @@ def add_include(text: str, wanted: TemplateInclude, name: str) -> str:
         added = _append(added, _write_job(wanted))
     if not _is_kept(before, added, name):
         item = _write_flow(wanted)
-        raise build_config_error(
-            f"{name}: nothing can be added to its include: add this by hand: - {item}"
-        )
+        raise build_config_error(f"{name}: cannot add to its include: add this by hand: - {item}")
     return added
 
 

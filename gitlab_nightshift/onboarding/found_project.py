@@ -10,7 +10,7 @@ from gitlab_nightshift.onboarding.build_stacks import BUILD_FILES, find_stacks
 from gitlab_nightshift.onboarding.started_jobs import list_jobs
 from gitlab_nightshift.verdict.implied_commands import BuildFiles
 
-_OWN_IMAGE = "the one that your own jobs use"
+_OWN_IMAGE = "the image your own jobs use"
 DEFAULT_STAGES = ("build", "test", "deploy")
 
 
@@ -56,7 +56,7 @@ def find_environment(
     if not fetches:
         return found
     files = ", ".join(stack.because or stack.file for stack in stacks if stack.fetch)
-    because = ("extra_before", f"because of {files}; not tried here")
+    because = ("extra_before", f"from {files}; not tried yet")
     return replace(found, fetch=" && ".join(fetches.values()), reasons=(*found.reasons, because))
 
 
@@ -101,9 +101,9 @@ def _find_image(
     default = config.get("default")
     shared = default.get("image") if isinstance(default, Mapping) else None
     for image, why in (
-        (job.get("image"), f"as your job {name}"),
-        (shared, "as your default"),
-        (config.get("image"), "as your other jobs"),
+        (job.get("image"), f"as in your job {name}"),
+        (shared, "as in your default"),
+        (config.get("image"), "as in your other jobs"),
     ):
         if text := _read_image(image):
             return text, why
@@ -111,8 +111,8 @@ def _find_image(
     for stack in stacks:
         if stack.image:
             others = [each.file for each in stacks if each.fetch and each.image != stack.image]
-            better = f"one that has what {', '.join(others)} needs, too" if others else _OWN_IMAGE
-            return stack.image, f"because of {stack.file}; take {better}"
+            better = f"one that also has what {', '.join(others)} needs" if others else _OWN_IMAGE
+            return stack.image, f"from {stack.file}; better: {better}"
     return "", ""
 
 

@@ -58,11 +58,11 @@ def _plan_token(
     project: Project, wanted: SetupRequest, variables: tuple[CiVariable, ...]
 ) -> SetupStep:
     if any(each.key == TOKEN for each in variables):
-        return SetupStep("token", f"{TOKEN} is there")
+        return SetupStep("token", f"{TOKEN} exists")
     ends = wanted.today + LASTS
     text = (
-        f"make a project access token (Developer, api and write_repository, until {ends}) and store"
-        f" it as {TOKEN}: masked, hidden, protected, environments {wanted.scope}"
+        f"create a project access token (Developer, api and write_repository, until {ends}) and"
+        f" store it as {TOKEN}: masked, hidden, protected, environments {wanted.scope}"
     )
 
     def carry_out() -> str:
@@ -72,9 +72,9 @@ def _plan_token(
             if error.status not in (400, 403, 404):
                 raise
             return (
-                f"this GitLab makes none ({error.reason}): add a bot user as Developer, and store"
-                f" its token (scopes api, write_repository) as {TOKEN}: masked, hidden, protected,"
-                f" environments {wanted.scope}"
+                f"GitLab refuses to create one ({error.reason}): add a bot user as Developer, and"
+                f" store its token (scopes api, write_repository) as {TOKEN}: masked, hidden,"
+                f" protected, environments {wanted.scope}"
             )
         try:
             project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))
@@ -90,12 +90,12 @@ def _plan_model_key(
     project: Project, wanted: SetupRequest, variables: tuple[CiVariable, ...]
 ) -> SetupStep:
     if there := next((each.key for each in variables if each.key in MODEL_KEYS), ""):
-        return SetupStep("model key", f"{there} is there")
+        return SetupStep("model key", f"{there} exists")
     key, value = wanted.model_key
     if not key:
         text = (
-            f"store your model's key ({MODEL_KEYS[0]}): masked, hidden, protected; --model-key NAME"
-            " stores the variable NAME of your environment"
+            f"store your model key ({MODEL_KEYS[0]}): masked, hidden, protected; --model-key NAME"
+            " stores the environment variable NAME"
         )
         return SetupStep("model key", text, by_hand=True)
 
@@ -104,7 +104,7 @@ def _plan_model_key(
         return ""
 
     return SetupStep(
-        "model key", f"store {key} of your environment: masked, hidden, protected", carry_out
+        "model key", f"store {key} from your environment: masked, hidden, protected", carry_out
     )
 
 
@@ -127,8 +127,8 @@ def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
 def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     found = project.ci_settings.list_schedules() or ()
     if there := next((each for each in found if each.night), None):
-        state = "" if there.active else ", inactive: activate it when nights shall begin"
-        return SetupStep("schedule", f"{there.description} is there{state}")
+        state = "" if there.active else " but inactive: activate it when nights should start"
+        return SetupStep("schedule", f"{there.description} exists{state}")
     cron = HOUR + build_days(wanted.days)
     new = NewSchedule(NAME, wanted.branch, cron, wanted.timezone)
 
@@ -136,7 +136,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
         project.setup.create_schedule(new)
         return ""
 
-    text = f"make the schedule {NAME}: {cron} ({wanted.timezone}) on {wanted.branch}"
+    text = f"create the schedule {NAME}: {cron} ({wanted.timezone}) on {wanted.branch}"
     return SetupStep("schedule", f"{text}, with NIGHTSHIFT = true", carry_out)
 
 
@@ -144,12 +144,12 @@ def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:
     there = project.setup.list_labels()
     missing = [each for each in wanted.labels if each.name not in there]
     if not missing:
-        return SetupStep("labels", "those of the merge requests are there")
+        return SetupStep("labels", "the merge requests' labels exist")
 
     def carry_out() -> str:
         return "; ".join(project.ensure_labels(missing))
 
-    return SetupStep("labels", f"make {', '.join(each.name for each in missing)}", carry_out)
+    return SetupStep("labels", f"create {', '.join(each.name for each in missing)}", carry_out)
 
 
 def build_days(days: tuple[str, ...]) -> str:

@@ -14,11 +14,11 @@ BRANCH = "night-shift-onboarding"
 TITLE = "Switch on the night shift"
 MESSAGE = f"{TITLE}\n\nWritten by nightshift init, from what it found and tried in this project."
 FIRST = (
-    "Merging this switches the night shift on: in the nights of its schedule a coding agent looks"
-    " for one small improvement, and at most one merge request is opened, proven by the commands in"
-    " `nightshift.yaml`. Until then nothing of it runs."
+    "Merging this switches the night shift on: on each scheduled night a coding agent looks for one"
+    " small improvement and at most one merge request is opened, proven by the commands in"
+    " `nightshift.yaml`. Nothing runs until then."
 )
-UPDATE = "Merging this lets nights run the newer version: CHANGELOG.md there says what is new."
+UPDATE = "Merging this moves nights to the newer version; its CHANGELOG.md says what is new."
 LONGEST_ROW = 300
 
 
@@ -47,14 +47,16 @@ def render_description(facts: OnboardingFacts) -> str:
     parts = [
         UPDATE if facts.versions[0] else FIRST,
         _list_section("Before you merge", facts.to_do),
-        _list_section("Tried as a night would run it", list(map(_describe_trial, facts.tried))),
-        f"## A rehearsal\n\n{_write_sentence(facts.rehearsal)}" if facts.rehearsal else "",
-        f"## A first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
+        _list_section(
+            "Tests, tried as a night would run them", list(map(_describe_trial, facts.tried))
+        ),
+        f"## Rehearsal\n\n{_write_sentence(facts.rehearsal)}" if facts.rehearsal else "",
+        f"## The first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
         _render_rows(facts.rows),
         "## How to stop\n\nClose this merge request and nothing happens. Later: deactivate the"
         " schedule (Build > Pipeline schedules), or set `enabled: false` in `nightshift.yaml`.\n\n"
-        "To look before the first night: Build > Pipelines > New pipeline with `NIGHTSHIFT` ="
-        " `true` and `NIGHTSHIFT_REHEARSE` = `true` does all of a night that costs nothing.",
+        "To rehearse before the first night: Build > Pipelines > New pipeline with `NIGHTSHIFT` ="
+        " `true` and `NIGHTSHIFT_REHEARSE` = `true` runs everything that costs nothing.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -64,16 +66,18 @@ def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge r
     of a merge request's pipeline, by the file ``name``."""
     if jobs.excluded:
         return (
-            f"the workflow of `{name}` lets no merge request pipeline begin, where a job would show"
-            " whether a night can start: add to its rules"
+            f"the workflow rules of `{name}` keep merge request pipelines from starting, in which a"
+            " job would show whether a night can start: add"
             ' `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`'
         )
-    begins = "if the workflow lets merge request pipelines begin, " if jobs.excluded is None else ""
+    begins = (
+        "if the workflow rules let merge request pipelines start, " if jobs.excluded is None else ""
+    )
     alone = jobs.never and not jobs.sure + jobs.perhaps
     return (
-        f"{begins}the job `nightshift:rehearse` shows whether a night can start in the image of"
-        f" your CI, in {which} that changes `nightshift.yaml` or `.gitlab-ci.yml`"
-        "; it warns of the model key, which is protected and not seen there"
+        f"{begins}the job `nightshift:rehearse` shows, in {which} that changes `nightshift.yaml`"
+        " or `.gitlab-ci.yml`, whether a night can start in your CI image"
+        "; expect a warning about the model key, which is protected and hidden from it"
         f"{'; none of your own jobs runs in that pipeline' if alone else ''}"
     )
 
@@ -96,7 +100,7 @@ def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
         f"| {name} | {state} | {to_markdown_line(text, LONGEST_ROW).replace('|', '&#124;')} |"
         for name, state, text in rows
     ]
-    head = ["## What a night needs, as seen from here", "", "| | | |", "|---|---|---|"]
+    head = ["## What a night needs, checked from here", "", "| | | |", "|---|---|---|"]
     return "\n".join([*head, *shown]) if rows else ""
 
 
@@ -117,10 +121,12 @@ def open_onboarding(
     _check_base(project, target, base)
     there = project.merge_requests.find_open(BRANCH)
     if there is None and (closed := project.merge_requests.find_closed(BRANCH)):
-        text = f"{closed.web_url} was closed: reopen it there, or delete the branch {BRANCH}"
+        text = f"{closed.web_url} was closed: reopen it, or delete the branch {BRANCH}"
         raise NightshiftError(Code.CONFIG, text)
     if project.has_other_commits(target, BRANCH, MESSAGE.partition("\n")[0]):
-        text = f"somebody has worked on the branch {BRANCH}: merge it, or delete it and try again"
+        text = (
+            f"the branch {BRANCH} has commits by someone else: merge it, or delete it and try again"
+        )
         raise NightshiftError(Code.CONFIG, text)
     project.setup.commit_files(BRANCH, base, MESSAGE, files)
     if there:
@@ -134,7 +140,7 @@ def _check_base(project: Project, target: str, base: str) -> None:
     head = project.find_branch_head(target)
     if head != base:
         text = (
-            f"this checkout is at {base[:12]}, {target} at {str(head)[:12]}: check the newest"
-            " commit out first"
+            f"this checkout is at {base[:12]}, {target} at {str(head)[:12]}: check out the newest"
+            " commit first"
         )
         raise NightshiftError(Code.CONFIG, text)

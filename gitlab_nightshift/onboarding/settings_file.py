@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 DOCS = "docs/configuration.md of gitlab-nightshift"
 _NONE_PASSED = (
-    "# Without one, nights change comments and documents only. How each build tool finds its",
-    "# dependencies where there is no network: docs/recipes.md of gitlab-nightshift",
+    "# Without one, nights change only comments and documents. How to give each build tool its",
+    "# dependencies without a network: docs/recipes.md of gitlab-nightshift",
 )
 
 
@@ -38,18 +38,21 @@ def write_settings(
     """The whole file. Only a command that passed is in force."""
     passed = any(not each.why for each in tried)
     lines = [
-        f"# Settings of the night shift. Every one, with its default: {DOCS}",
+        f"# Night shift settings. All of them, with defaults: {DOCS}",
         "",
-        "# What proves a change: run by the program itself, before and after it, in the sandbox.",
+        "# What proves a change: this program runs these in the sandbox, before and after it.",
         *([] if passed else _NONE_PASSED),
         *_write_commands(tried, passed=passed),
     ]
     if agent_env:
-        lines += ["", "# Variables that agents and these commands get: where dependencies are."]
+        lines += [
+            "",
+            "# Variables passed on to agents and these commands: they say where dependencies are.",
+        ]
         lines.append(f"agent_env: [{', '.join(agent_env)}]")
     lines += [
         "",
-        "# Who is asked for a review: a user name, group:PATH, code_owners, approval_rules.",
+        "# Who reviews: a user name, group:PATH, code_owners or approval_rules.",
     ]
     lines.append(f"reviewer: {reviewer}" if reviewer else "# reviewer: your-user-name")
     return "\n".join(lines) + "\n"

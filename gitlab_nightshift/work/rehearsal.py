@@ -133,7 +133,7 @@ class Rehearsal:
         category = self.plan.scheduled or "none"
         told = [*(error.message.rstrip(".") for error in self.errors), *self.skips]
         count = f"{len(told)} things" if len(told) > 1 else "one thing"
-        why = f"rehearsed: {count} to mend before a night: {'; '.join(told)}"
+        why = f"rehearsed: {count} to fix before a night: {'; '.join(told)}"
         if self.errors:
             return Ending(Outcome.FAILED, why, category, error_code=self.errors[0].code.value)
         if self.skips:

@@ -105,7 +105,7 @@ def test_where_nothing_can_be_run(shop: Path) -> None:
     changed(shop, {"notes.md": "y\n"})
     status, found, _ = checked(shop)
     assert (status, found["commands"]) == (13, [])
-    assert found["incomplete"].startswith("no command is known that would test this project")
+    assert found["incomplete"].startswith("found no command that tests this project")
 
 
 def test_settings_are_those_that_the_tool_resolves(shop: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         image = {"CI_JOB_IMAGE": "python:3"}
         rows, whole = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url, **image)
         assert rows["GitLab"][0] == rows["schedule"][0] == rows["variables"][0] == "ok"
-        assert rows["push rule"] == ("ok", "nothing in it refuses what a night pushes")
+        assert rows["push rule"] == ("ok", "it allows what a night pushes")
         assert rows["pipeline file"][0] == rows["proof"][0] == rows["agent"][0] == "ok"
         assert rows["pipeline"][0] == rows["CA"][0] == "ok"
         assert ", Maintainer, scopes " in rows["GitLab"][1]
@@ -65,9 +65,9 @@ def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
         assert "@rose" in rows["schedule"][1]
         assert rows["variables"][0] == "warn"
         assert "DEPLOY_TOKEN" in rows["variables"][1]
-        assert rows["model"] == ("fail", f"{url} refuses the key (401): set another")
+        assert rows["model"] == ("fail", f"{url} rejects the key (401): set another")
         assert whole["exit_status"] == 2
-        assert whole["verdict"].startswith("A night would fail here: 3 to mend")
+        assert whole["verdict"].startswith("A night would fail here: 3 to fix")
 
 
 def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
     unsure = "workflow: {rules: [{if: $TEAM}]}\n"
     for number, (text, state, why) in enumerate(
         (
-            (excluding, "fail", "lets no scheduled pipeline begin: add to its rules"),
+            (excluding, "fail", "keep scheduled pipelines from starting: add"),
             ('"\\e[3m\\nb": {stage: a}\n', "fail", "invalid: jobs: [3m b config should"),
-            ("", "fail", "invalid: Please provide content of .gitlab-ci.yml: mend it"),
-            (unsure, "not known", "as it asks for other variables"),
+            ("", "fail", "invalid: Please provide content of .gitlab-ci.yml: fix it"),
+            (unsure, "not known", "as they depend on other variables"),
         )
     ):
         folder = tmp_path / str(number)
@@ -124,24 +124,24 @@ def test_what_nights_and_other_branches_get(tmp_path: Path) -> None:
 
         [(missing, why), (kept, _)] = look()
         assert (missing, kept) == ("warn", "ok")
-        assert why.startswith("there is no GITLAB_TOKEN in the project or its groups")
+        assert why.startswith("no GITLAB_TOKEN in the project or its groups")
 
         inherited = shop.project.inherited_variables
         inherited += [{"key": key, **group} for key in ("GITLAB_TOKEN", "DEPLOY_KEY", "GREETING")]
         [(_, everywhere), (_, exposed)] = look()
         assert everywhere.startswith("GITLAB_TOKEN of acme reaches every branch")
-        assert exposed.startswith("DEPLOY_KEY of acme: a pipeline of any branch gets these")
+        assert exposed.startswith("DEPLOY_KEY of acme: pipelines of every branch get these")
 
         own = {"key": "GITLAB_TOKEN", **state, "environment_scope": "production"}
         shop.project.variables.append(own)
-        assert look()[0][1].startswith("GITLAB_TOKEN is for the environment production, and no")
+        assert look()[0][1].startswith("GITLAB_TOKEN is scoped to the environment production")
         own |= {"environment_scope": "nightshift*", "protected": True}
-        assert look()[0] == ("ok", "GITLAB_TOKEN is masked, and kept from the night's branches")
+        assert look()[0] == ("ok", "GITLAB_TOKEN is masked and does not reach the nights' branches")
         shop.project.protected_branches.clear()
-        assert look()[0][1].startswith("GITLAB_TOKEN is protected and the branch main is not")
+        assert look()[0][1].startswith("GITLAB_TOKEN is protected but the branch main is not")
 
         shop.gitlab.fail_next("POST", "graphql", 404, {"message": "404"}, times=9)
-        assert ("not known", "this GitLab does not show those of its groups") in look()
+        assert ("not known", "this GitLab does not show the variables of its groups") in look()
 
 
 def test_a_token_that_is_refused_ends_what_is_asked_of_gitlab(tmp_path: Path) -> None:

@@ -29,25 +29,26 @@ def test_a_project_is_set_up_and_a_second_time_changes_nothing(tmp_path: Path) -
         assert git(shop.checkout, "status", "--porcelain") == ""
         done = shop.nightshift("init")
         assert "tried        make test: passed in " in done.stdout
-        assert "run at night as well: unit; to keep one out" in done.stdout
+        assert "these jobs run at night too: unit; to keep one out" in done.stdout
         settings = (shop.checkout / "nightshift.yaml").read_text()
         assert '\nverify_commands:\n  - "make test" # passed in ' in settings
         assert settings.endswith("reviewer: code_owners\n")
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
         assert pipeline.startswith(JOBS)
-        assert '    image: "python:3.12" # as your job unit\n' in pipeline[len(JOBS) :]
+        assert '    image: "python:3.12" # as in your job unit\n' in pipeline[len(JOBS) :]
         assert '    stage: "check"\n' in pipeline
         assert (
-            "\n      rehearse: true # a job in merge requests that change the settings" in pipeline
+            "\n      rehearse: true # adds a job to merge requests that change the settings"
+            in pipeline
         )
-        assert "rehearsal    the job `nightshift:rehearse` shows whether" in done.stdout
+        assert "rehearsal    the job `nightshift:rehearse` shows, in each" in done.stdout
         assert "project: acme/gitlab-nightshift\n" in pipeline
         assert (
             git(shop.checkout, "status", "--porcelain") == " M .gitlab-ci.yml\n?? nightshift.yaml\n"
         )
 
         again = shop.nightshift("init", **AT_HOME)
-        assert "nightshift.yaml is there: left as it is" in again.stdout
+        assert "nightshift.yaml exists: left as it is" in again.stdout
         assert "unchanged    .gitlab-ci.yml" in again.stdout
         assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
         assert shop.nightshift("config", "show", **AT_HOME).exit_status == 0
@@ -61,7 +62,7 @@ def test_only_what_passed_is_in_force(tmp_path: Path) -> None:
         settings = (shop.checkout / "nightshift.yaml").read_text()
         assert '\n# verify_commands:\n#   - "make test" # ' in settings
         assert "\n             AttributeError: module 'shop' has no attribute" in done.stdout
-        assert "look at      nothing proves a change here" in done.stdout
+        assert "look at      no command proves a change yet" in done.stdout
         mode = stat.S_IMODE((shop.checkout / ".gitlab-ci.yml").stat().st_mode)
         assert mode & stat.S_IRUSR and not (shop.checkout / "nightshift").exists()
 
@@ -72,18 +73,18 @@ def test_what_is_not_installed_is_named_and_a_second_run_tries_again(tmp_path: P
     install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
     with world(tmp_path, files=files, config="") as shop:
         done = shop.nightshift("init")
-        here = ".venv/bin/python -m unittest (here as python3 -m unittest)"
+        here = ".venv/bin/python -m unittest (run here as python3 -m unittest)"
         assert f"{here}: cannot run here: the dependency prices is not installed\n" in done.stdout
-        assert f"install      what the tests need (`{install}`), and run this" in done.stdout
+        assert f"install      what the tests need (`{install}`), then run this" in done.stdout
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
-        fetch = f'extra_before: "{install}" # because of requirements.txt; not tried here\n'
+        fetch = f'extra_before: "{install}" # from requirements.txt; not tried yet\n'
         assert fetch in pipeline
 
         venv.create(shop.checkout / ".venv", symlinks=True)
         [packages] = (shop.checkout / ".venv/lib").glob("python*/site-packages")
         (packages / "prices.py").write_text("")
         again = shop.nightshift("init", **AT_HOME)
-        assert "nightshift.yaml has no test command in force: tried again\n" in again.stdout
+        assert "nightshift.yaml has no active test command yet: trying again\n" in again.stdout
         assert "install " not in again.stdout
         settings = (shop.checkout / "nightshift.yaml").read_text()
         assert '\nverify_commands:\n  - ".venv/bin/python -m unittest" # passed' in settings
@@ -103,7 +104,7 @@ def test_the_parts_of_a_monorepo_are_named(tmp_path: Path) -> None:
     with world(tmp_path, files=parts, config="") as shop:
         done = shop.nightshift("init", "--dry-run")
         assert (
-            "builds of its own in api, web: name a test command for each in verify_commands, and"
+            "api, web have builds of their own: name a test command for each in verify_commands"
             in done.stdout
         )
 
@@ -116,8 +117,8 @@ def test_an_older_version_is_renewed_and_said(tmp_path: Path) -> None:
     with world(tmp_path, files={**FILES, ".gitlab-ci.yml": older}) as shop:
         done = shop.nightshift("init")
         assert done.exit_status == 0, done.stderr
-        assert f"v0.0.9 of the include in .gitlab-ci.yml becomes v{__version__}\n" in done.stdout
-        assert f"pins 0.0.9: set {__version__}\n" in done.stdout
+        assert f".gitlab-ci.yml: raising the include from v0.0.9 to v{__version__}\n" in done.stdout
+        assert f"pins 0.0.9: set it to {__version__}\n" in done.stdout
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
         assert pipeline == older.replace("ref: v0.0.9", f"ref: v{__version__}")
 
@@ -129,10 +130,10 @@ def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
             (
                 "workflow: {rules: [{if: $CI_COMMIT_TAG}]}\n",
                 (),
-                ".gitlab-ci.yml: its workflow lets no scheduled pipeline begin",
+                ".gitlab-ci.yml: its workflow rules keep scheduled pipelines from starting: add",
             ),
             ("", ("--source", "no project"), "--source: no project is not a project's path"),
-            ("", ("--model-key", "X"), "--model-key stores it in GitLab: say --gitlab or"),
+            ("", ("--model-key", "X"), "--model-key stores the key in GitLab: add --gitlab or"),
         ]
     ):
         folder = tmp_path / str(number)
@@ -157,7 +158,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
             (shop.checkout / name).symlink_to(target)
             done = shop.nightshift("init", **AT_HOME)
             assert done.exit_status == 2
-            assert f"{name} is a link or a folder here: make it a file first\n" in done.stderr
+            assert f"{name} is a link or a folder: replace it with a file first\n" in done.stderr
             assert target.read_text() == "# kept\n"
             (shop.checkout / name).unlink()
             (shop.checkout / name).mkdir()
@@ -168,7 +169,7 @@ def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
     with world(tmp_path, files={"README.md": "Hello\n"}, config="", commits=1) as shop:
         done = shop.nightshift("init", CI_PROJECT_PATH="", CI_PROJECT_URL="")
         assert done.exit_status == 0, done.stderr
-        assert "no command is known that would test this project" in done.stdout
+        assert "found no command that tests this project" in done.stdout
         pipeline = (shop.checkout / ".gitlab-ci.yml").read_text()
         assert pipeline.startswith("# The night shift: ") and pipeline.count(": true #") == 1
 

@@ -43,12 +43,12 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
         [request] = shop.merge_requests
         assert (request.source_branch, request.title) == (BRANCH, TITLE)
         assert "- make test: passed in " in str(request.description)
-        assert "## A first night" in str(request.description)
+        assert "## The first night" in str(request.description)
         assert "| schedule | ok | Night shift, on main, of @" in str(request.description)
         assert "Before you merge" not in str(request.description), "nothing is left to do"
         assert (
-            "\nThe job `nightshift:rehearse` shows whether a night can start in the image of"
-            " your CI, in this merge request and each later one" in str(request.description)
+            "\nThe job `nightshift:rehearse` shows, in this and every later merge request that"
+            " changes" in str(request.description)
         )
         assert "; none of your own jobs runs in that pipeline.\n" in str(request.description)
 
@@ -77,8 +77,8 @@ def test_one_command_and_one_merge_switch_the_nights_on(tmp_path: Path) -> None:
         again = init(shop, *ALL)
         assert again.exit_status == 0
         assert len(shop.merge_requests) == len(made.tokens) == len(shop.project.schedules) == 1
-        assert "GITLAB_TOKEN is there" in again.stdout and "Night shift is there" in again.stdout
-        assert "labels       those of the merge requests are there\n" in again.stdout
+        assert "GITLAB_TOKEN exists" in again.stdout and "Night shift exists" in again.stdout
+        assert "labels       the merge requests' labels exist\n" in again.stdout
         assert len(shop.project.labels) == len(labels)
 
 
@@ -87,8 +87,11 @@ def test_no_rehearsal_is_promised_where_no_pipeline_shows_it(tmp_path: Path) -> 
     with project(tmp_path, jobs=f"{JOBS}{rules}") as (shop, _):
         assert init(shop, *ALL).exit_status == 0
         text = str(shop.merge_requests[0].description)
-        assert "\nThe workflow of `.gitlab-ci.yml` lets no merge request pipeline begin, " in text
-        assert 'add to its rules `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`.\n' in text
+        assert (
+            "\nThe workflow rules of `.gitlab-ci.yml` keep merge request pipelines from starting, "
+            in text
+        )
+        assert 'add `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`.\n' in text
         assert "nightshift:rehearse" not in text
 
 
@@ -96,7 +99,7 @@ def test_without_a_merge_request_the_files_are_written_here(tmp_path: Path) -> N
     with project(tmp_path) as (shop, made):
         done = init(shop, "--gitlab")
         assert done.exit_status == 0, done.stderr
-        assert done.stdout.endswith("on the default branch they begin the nights\n")
+        assert done.stdout.endswith("nights start once they are on the default branch\n")
         assert (shop.checkout / "nightshift.yaml").exists() and made.tokens
         assert shop.merge_requests == []
 
@@ -108,7 +111,7 @@ def test_a_newer_version_proposes_itself(tmp_path: Path) -> None:
         assert done.exit_status == 0, done.stderr
         [request] = shop.merge_requests
         assert request.title == f"Update the night shift from v0.0.9 to v{__version__}"
-        assert str(request.description).startswith("Merging this lets nights run the newer version")
+        assert str(request.description).startswith("Merging this moves nights to the newer version")
         assert "rehears" not in done.stdout, "its include does not ask for one"
 
 
@@ -116,9 +119,9 @@ def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, made):
         done = init(shop, *ALL, "--dry-run")
         assert done.exit_status == 0, done.stderr
-        assert "make a project access token (Developer" in done.stdout
+        assert "create a project access token (Developer" in done.stdout
         assert "would open   a merge request:" in done.stdout
-        assert "labels       make night-shift, tests, " in done.stdout
+        assert "labels       create night-shift, tests, " in done.stdout
         assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
         assert shop.project.labels == []
         assert git(shop.checkout, "status", "--porcelain") == ""
@@ -131,8 +134,8 @@ def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> N
         assert done.exit_status == 0, done.stderr
         [request] = shop.merge_requests
         todo = str(request.description).partition("## Before you merge")[2].partition("##")[0]
-        assert "- token: this GitLab makes none (" in todo and "add a bot user" in todo
-        assert "- model key: store your model's key (ANTHROPIC" in todo
+        assert "- token: GitLab refuses to create one (" in todo and "add a bot user" in todo
+        assert "- model key: store your model key (ANTHROPIC" in todo
 
 
 def test_what_the_tests_lack_stands_in_the_merge_request(tmp_path: Path) -> None:
@@ -163,12 +166,15 @@ def test_what_people_have_done_is_left_alone(tmp_path: Path) -> None:
         own = git(bare, *identity, "commit-tree", "-p", head, "-m", "Mine", tree).strip()
         git(bare, "update-ref", head, own)
         done = init(shop, "--merge-request")
-        assert done.exit_status == 2 and "somebody has worked on the branch" in done.stderr
+        assert (
+            done.exit_status == 2
+            and "the branch night-shift-onboarding has commits by someone else" in done.stderr
+        )
         assert git(bare, "rev-parse", head).strip() == own
 
         shop.project.merge_requests[0].state = "closed"
         done = init(shop, "--merge-request")
-        assert done.exit_status == 2 and "was closed: reopen it there" in done.stderr
+        assert done.exit_status == 2 and "was closed: reopen it, or" in done.stderr
         assert len(shop.merge_requests) == 1
 
 
@@ -195,7 +201,7 @@ def test_a_file_that_gitlab_would_refuse_is_seen_before(tmp_path: Path) -> None:
         done = init(shop, *ALL)
         assert done.exit_status == 2
         assert done.stderr == (
-            "nightshift: E_CONFIG: GitLab would find .gitlab-ci.yml invalid: jobs:lint config"
+            "nightshift: E_CONFIG: GitLab would reject .gitlab-ci.yml: jobs:lint config"
             " should implement the script:, run:, or trigger: keyword\n"
         )
         assert (made.tokens, shop.merge_requests) == ([], [])

@@ -108,7 +108,7 @@ def test_in_a_job_whose_pythonpath_leads_into_the_checkout_our_own_code_was_trie
         assert len(looked.log.splitlines()) <= 10, looked.log
         (row,) = [line for line in looked.log.splitlines() if line.startswith(OWN_CODE.title)]
         assert "held:" in row
-        assert "12 ways were tried, nothing planted in the checkout and docs was loaded" in row
+        assert "12 ways tried, nothing planted in the checkout and docs was loaded" in row
         assert "\x1b[32m" + OWN_CODE.title in looked.stdout
         assert "agent_paths: /usr/share" in looked.log
         for text in ("PYTHONPATH (leads into the checkout)", "DEPLOY (holds a token)"):

@@ -63,19 +63,19 @@ def test_what_is_missing_is_told_together(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, config=PROVING) as shop:
         done = rehearsed(shop, **KEYLESS)
         assert done.exit_status == 5
-        assert "rehearsed: one thing to mend before a night: no model key: set" in done.last_line
+        assert "rehearsed: one thing to fix before a night: no model key: set" in done.last_line
         assert "✔ make test" in done.log
         assert "prompts, in characters: " in done.log
 
         done = rehearsed(shop, **red, NIGHTSHIFT_ALLOWED_COMMANDS="git,sbt compile,make test")
         assert done.exit_status == 13
-        assert "⚠ SKIPPED · E_INCOMPLETE · rehearsed: 2 things to mend" in done.last_line
+        assert "⚠ SKIPPED · E_INCOMPLETE · rehearsed: 2 things to fix" in done.last_line
         assert "verify_commands fail on the untouched checkout: `test -e missi" in done.last_line
         assert "allowed_commands: not found where commands run: sbt" in done.last_line
 
         done = rehearsed(shop, NIGHTSHIFT_AGENT_EXECUTABLE="klaude", **red)
         assert done.exit_status == 5
-        assert "2 things to mend before a night: no agent CLI: klaude is not on" in done.last_line
+        assert "2 things to fix before a night: no agent CLI: klaude is not on" in done.last_line
         done = rehearsed(shop, NIGHTSHIFT_VERIFY_COMMANDS="pytst -q", **KEYLESS)
         assert "no model key" in done.last_line
         assert "; verify_commands: pytst " in done.last_line
@@ -116,7 +116,7 @@ def test_in_three_jobs(tmp_path: Path) -> None:
         shop.project.jobs.append(PipelineJob(7, 4711, "nightshift:work", kept))
         done = shop.nightshift("publish", "--from-job", "nightshift:work", **env)
         assert done.exit_status == 5
-        assert "rehearsed: one thing to mend before a night: no model key" in done.last_line
+        assert "rehearsed: one thing to fix before a night: no model key" in done.last_line
         assert shop.written == []
 
 

@@ -79,9 +79,9 @@ def test_a_job_of_the_same_name_is_left_alone() -> None:
     [
         ("a: [\nb: 1", "ci.yml is not valid YAML in line 2: mend it first"),
         ("- a\n- b\n", "ci.yml has no jobs at its top level"),
-        ("a: &a [*a]\n", "nothing can be added to its include"),
+        ("a: &a [*a]\n", "cannot add to its include"),
         ("include: &a [/x.yml]\nb: *a\nb: 2\n\ta: 1", "not valid YAML"),
-        ("include:\n- /a.yml\n- [/b.yml,]\ninclude: 3\n", "nothing can be added to its include"),
+        ("include:\n- /a.yml\n- [/b.yml,]\ninclude: 3\n", "cannot add to its include"),
     ],
 )
 def test_what_cannot_be_added_to_is_left_and_said(text: str, why: str) -> None:

@@ -25,7 +25,7 @@ def test_the_job_that_runs_the_tests_says_where() -> None:
     found = find(jobs, "setup.py")
     assert (found.image, found.stage) == ("python:3.12", "check")
     assert found.prepare == ("!reference [unit, before_script]",)
-    assert found.reasons == (("image", "as your job unit"),)
+    assert found.reasons == (("image", "as in your job unit"),)
 
 
 @each(
@@ -63,10 +63,10 @@ def test_without_one_defaults_and_build_files_do() -> None:
     assert find({"image": "top"}).image == "top"
     java = find({}, "pom.xml")
     assert java.image.startswith("maven:") and java.fetch.startswith("mvn ")
-    assert ("extra_before", "because of pom.xml; not tried here") in java.reasons
+    assert ("extra_before", "from pom.xml; not tried yet") in java.reasons
     both = find({}, "package-lock.json", "requirements.txt", "pyproject.toml")
     assert both.fetch == "npm ci && pip install -r requirements.txt"
-    needs = "because of requirements.txt; take one that has what package-lock.json needs, too"
+    needs = "from requirements.txt; better: one that also has what package-lock.json needs"
     assert ("image", needs) in both.reasons
     assert find({}) == FoundEnvironment()
     assert find({"test": {"image": "x\n- evil", "script": []}}).image == ""
