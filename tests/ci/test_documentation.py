@@ -104,7 +104,7 @@ def after_the_night(status: int) -> Child:
 
 MERGE_REQUEST = {"CI_COMMIT_BRANCH": "", "CI_MERGE_REQUEST_IID": "7"}
 CHILDREN = {
-    "first night": Child(example("Five steps to the first night")),
+    "first night": Child(example("Steps 0 to 4 by hand")),
     "form": Child(example("The form of New pipeline")),
     "described": described(BY_DESCRIPTION, "nightshift"),
     "described-otherwise": described(BY_DESCRIPTION, "weekly report"),
