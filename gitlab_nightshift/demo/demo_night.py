@@ -36,20 +36,19 @@ TUESDAY = 1
 JOB_TIMEOUT_S = 3 * 3600
 
 OPENING = """\
-A night of the sample project harbour-books/basket. GitLab is a stand-in on this machine, the agent
-plays a recording: no account, no model, no cost (the figures below are the recording's).
+A night in the sample project harbour-books/basket. GitLab is a stand-in on this machine and the
+agent a recording: no account, no model, no cost (the figures below are the recording's).
 """
 
 ABOUT_TEXT = """\
 Left by `nightshift demo`, which replaces this folder when it runs again.
 
-A real night leaves the same files: report.html to look at, result.json for machines, bundle/ with
-the change (change.patch) and all that is known about it, plan.json, published.json, events.jsonl,
-junit.xml and nightshift.env for GitLab, logs/ with what the agents and the commands printed.
+A real night leaves the same files: report.html to read, result.json for programs, bundle/ with the
+change (change.patch) and its proof, plan.json, published.json, events.jsonl, junit.xml and
+nightshift.env for GitLab, logs/ with what the agents and the commands printed.
 
-The project harbour-books/basket does not exist, and the addresses in these files answer no more:
-GitLab was a stand-in. The agents were a recording: costs and tokens are those of the recording,
-durations those of the demo.
+The project harbour-books/basket does not exist, and links in these files no longer work: GitLab was
+a stand-in. The agents were a recording: costs and tokens are the recording's, durations the demo's.
 """
 
 

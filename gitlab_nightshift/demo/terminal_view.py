@@ -185,11 +185,11 @@ def _style_text(text: str, *styles: str) -> str:
 def _render_closing(demo: Demo) -> Iterator[str]:
     output = demo.folder / OUTPUT
     yield _style_text("─" * WIDTH, DIM)
-    yield f"GitLab's stand-in is gone now, and its addresses with it. Left in {output}:"
+    yield f"The stand-in for GitLab has stopped, so its links no longer work. Left in {output}:"
     rows = {
         "report.html": "the night as a page",
-        "bundle/": "the change as a patch, and all that is known about it",
+        "bundle/": "the change as a patch, with its proof",
         "logs/": "what the agents and the commands printed",
-        ABOUT: "what the rest is",
+        ABOUT: "what the other files are",
     }
     yield from (f"  {name:<20} {what}" for name, what in rows.items())

@@ -130,7 +130,7 @@ def _render_verification(bundle: Bundle, proposal: Proposal) -> str:
     ]
     parts = ["\n".join(checks)]
     if verdict.passed:
-        said = "The Verify bead, a second agent, found the change good."
+        said = "The Verify bead, a second agent, approved the change."
         parts.append(f"{said} {_render_tools(proposal.verify_tools)}")
     parts.append(_render_sandbox(bundle.isolation))
     parts.append("\n".join(f"- {to_markdown_line(note)}" for note in proposal.notes))

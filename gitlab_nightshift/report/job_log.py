@@ -164,8 +164,8 @@ class JobLog:
     def _(self, event: BoundaryProven) -> None:
         count = sum(row.attempts for row in event.rows)
         through = [row.title for row in event.rows if row.state is GuaranteeState.BROKEN]
-        result = f"through: {', '.join(through)}" if through else "it holds what it promises"
-        self._print(f"  the sandbox was tried from inside in {count} ways: {result}")
+        result = f"through: {', '.join(through)}" if through else "it held"
+        self._print(f"  sandbox attacked from inside in {count} ways: {result}")
 
     @_show.register
     def _(self, event: RunEnded) -> None:

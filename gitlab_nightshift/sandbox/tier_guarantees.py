@@ -39,19 +39,21 @@ def _list_rows(promise: str) -> tuple[ProofRow, ...]:
 
 def _build_file_guarantee(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee("only the checkout, its scratch and the public system are there")
+        return Guarantee(
+            "only the checkout, its scratch space and the public part of the system are visible"
+        )
     if features.landlock and (tier is Tier.UID or features.notify):
-        return Guarantee("writes only in the checkout and its scratch; reads only the system")
+        return Guarantee("writes only in the checkout and its scratch space; reads only the system")
     if features.landlock:
         text = "modes and times of the job user's other files can be changed"
         return Guarantee(text + _describe_lacking("changes", features), (MODES,))
-    text = "what every user of this machine may read is readable, and /tmp can be written"
+    text = "whatever any user of this machine may read is readable, and /tmp is writable"
     return Guarantee(text, (OTHER_FILES, WRITING))
 
 
 def _build_secret_guarantee(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee("no process, socket or private file of the job can be named")
+        return Guarantee("no process, socket or private file of the job can be reached")
     if tier is Tier.UID and not features.landlock:
         return Guarantee("another user: environments, memory and private files are closed")
     return Guarantee("environments, memory, descriptors and files of the job are closed")
@@ -59,9 +61,9 @@ def _build_secret_guarantee(tier: Tier, features: Features) -> Guarantee:
 
 def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee("none but the gateway; an own loopback for tests")
+        return Guarantee("only the gateway, and a separate loopback for tests")
     if features.notify:
-        return Guarantee("each connect is judged: the gateway, and servers of its own tests")
+        return Guarantee("every connection is checked: only the gateway and its own test servers")
     text = "TCP goes anywhere"
     if features.landlock >= 4:
         text = "TCP goes to the gateway's port on any host"
@@ -76,10 +78,10 @@ def _describe_lacking(what: str, features: Features) -> str:
 
 def _build_lifetime_guarantee(tier: Tier, features: Features) -> Guarantee:
     if tier is Tier.NAMESPACES:
-        return Guarantee("the kernel ends everything with the bead")
+        return Guarantee("the kernel ends every process when the agent ends")
     if tier is Tier.UID:
-        return Guarantee("everything of the agent's user is ended with the bead")
+        return Guarantee("every process of the agents' user is ended when the agent ends")
     if features.scopes or features.notify:
-        return Guarantee("every descendant is ended with the bead; no signal leaves it")
+        return Guarantee("every descendant is ended when the agent ends; no signal gets out")
     text = "signals reach other processes of the job's user"
     return Guarantee(text, (SIGNALS,))

@@ -61,7 +61,7 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
     folder = boundary.scratch / "path"
     _make(folder, path, words, _find_cli_interpreter(cli))
     more = ", ".join(sorted({each.name for each in folder.iterdir()} - {*BASE}))
-    emit(Note(f"exec: agents find by name git, the shell, its usual tools; {more or 'no more'}"))
+    emit(Note(f"exec: agents have on PATH git, the shell and its usual tools; {more or 'no more'}"))
     return dataclasses.replace(boundary, allowlist=folder, read_only=(*boundary.read_only, folder))
 
 

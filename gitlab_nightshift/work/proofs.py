@@ -214,7 +214,7 @@ def _gather_evidence(
     held: tuple[Finding, ...],
 ) -> Evidence:
     """The tests that ran, new tests before the change and against mutants; more by category."""
-    proof.work.emit(StepStarted(name, "What only running can show"))
+    proof.work.emit(StepStarted(name, "What running the tests shows"))
     end = compute_deadline(proof.runner.limits().timeout_s)
     evidence = compare_collections(subject, proof.baseline.collections, runs)
     passing = tuple(run.result.command for run in runs if run.result.ok)

@@ -67,7 +67,7 @@ This program ran, on commit `{base}` with only this change applied:
 - The untouched checkout: the same commands passed before the change
 - The tests that ran: `make test`: 1 test before, 1 with the change
 
-The Verify bead, a second agent, found the change good. Its model asked for these \
+The Verify bead, a second agent, approved the change. Its model asked for these \
 commands: `make test` (ok, as its CLI reports).
 
 Agents and commands ran without a sandbox (`isolation: none`).

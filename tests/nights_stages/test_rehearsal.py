@@ -96,7 +96,7 @@ def test_the_sandbox_is_proved(tmp_path: Path) -> None:
         real = {"NIGHTSHIFT_ISOLATION": "auto", "NIGHTSHIFT_AGENT_EXECUTABLE": str(CLAUDE)}
         done = shop.nightshift("run", "--rehearse", **real)
         assert done.exit_status == 0, done.log
-        assert "the sandbox was tried from inside in " in done.log
+        assert "sandbox attacked from inside in " in done.log
         assert "(Claude Code)" in done.log
         broken.write_text("#!/bin/sh\nexit 3\n")
         broken.chmod(0o755)

@@ -127,7 +127,7 @@ This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
 - `make test`: exit 0, 12.3 s
 - `make slow`: did not end, 60.0 s
 
-The Verify bead, a second agent, found the change good. What it ran is not known.
+The Verify bead, a second agent, approved the change. What it ran is not known.
 
 Agents and commands ran without a sandbox (`isolation: none`).
 
@@ -173,7 +173,7 @@ def test_nothing_ran_is_said_plainly() -> None:
 def test_what_verify_ran_is_what_was_seen(tools: ToolUse, said: str) -> None:
     """Its own claim is not repeated."""
     text = body(dataclasses.replace(PROPOSAL, verify_tools=tools))
-    assert f"found the change good. {said}\n" in text
+    assert f"approved the change. {said}\n" in text
     assert "pytest" not in text
 
 

@@ -195,7 +195,7 @@ def test_agents_own_interpreter_is_there(machine: Machine) -> None:
     machine.program("tools/node", TOOL)
     boundary = machine.allowlist("git", cli="#!/usr/bin/env node\n")
     assert shell(boundary, machine.path, "node").stdout.startswith("tool")
-    assert machine.told == ["exec: agents find by name git, the shell, its usual tools; node"]
+    assert machine.told == ["exec: agents have on PATH git, the shell and its usual tools; node"]
 
 
 @pytest.mark.parametrize(

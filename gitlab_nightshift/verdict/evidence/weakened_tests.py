@@ -17,7 +17,7 @@ from gitlab_nightshift.verdict.evidence.mutant_runs import (
 from gitlab_nightshift.verdict.evidence.mutants import Mutant
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 
-TITLE = "The changed tests against what they were"
+TITLE = "The changed tests compared with the old ones"
 MOST_LISTED = 5
 
 
@@ -125,10 +125,10 @@ def _judge_loss(
     if not tried:
         return _tell("there was no time for it")
     if not lost:
-        text = f"of {tried} planted mistakes they miss none that was found before"
+        text = f"of {tried} planted mistakes they miss none that the old ones found"
         return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
     names = ", ".join(f"{mutant.path}:{mutant.line} {mutant.what}" for mutant in lost[:MOST_LISTED])
-    text = f"{len(lost)} of {tried} planted mistakes were found before and are not now: {names}"
+    text = f"they miss {len(lost)} of {tried} planted mistakes that the old ones found: {names}"
     first = changed.old.tests[0].path
     found = raise_flag("test-loosened", subject.context, first, 0, f"{text}.")
     return Evidence((Check(TITLE, CheckOutcome.FAILED, text),), found)

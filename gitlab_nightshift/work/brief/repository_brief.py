@@ -59,7 +59,7 @@ def make_run_brief(
     run = functools.partial(repository.git.run, cwd=repository.folder, env=env)
     made = make_brief(BriefSources(plan, checkout.path, run, build_commands, baseline))
     seconds = read_clock() - started
-    text = f"brief of the repository: at most {estimate_tokens(made)} tokens, in {seconds:.1f} s"
+    text = f"repository brief: at most {estimate_tokens(made)} tokens, written in {seconds:.1f} s"
     emit(Note(f"  {text}"))
     return made
 
