@@ -68,8 +68,8 @@ def _describe_access(session: Session, project: Project) -> DoctorRow:
     scopes = f", scopes {' '.join(access.scopes)}" if access.scopes else ""
     role = "administrator" if access.level is None else ROLES.get(access.level, "Developer")
     text = (
-        f"{session.job.server_url} takes {TOKEN}: {access.kind} of @{access.login}, {role}{scopes}:"
-        " it may push branches and open merge requests"
+        f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role}"
+        f"{scopes}; it may push branches and open merge requests"
     )
     return DoctorRow("GitLab", "ok", text)
 

@@ -35,7 +35,7 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
 def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
     if excluded:
         text = (
-            f"the workflow rules of {name} keep scheduled pipelines from starting: add"
+            f"the workflow rules of {name} keep scheduled pipelines from starting: add the rule"
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
         return refuse("pipeline", build_config_error(text))

@@ -152,7 +152,7 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
         )
     home = Path(session.env.get("HOME", "/"))
     place = find_trial_place(stacks, home, examined.build)
-    examined.tried = try_commands(session, commands, place)
+    examined.tried = try_commands(session, commands, place) if commands else ()
     # This is no run: it leaves no results.
     (session.results / EVENTS).unlink(missing_ok=True)
     for each in examined.tried:
@@ -231,7 +231,7 @@ def _describe_jobs(jobs: PipelineJobs, name: str) -> Iterator[str]:
     """What a schedule's pipeline would do beside the night."""
     if jobs.excluded:
         raise build_config_error(
-            f"{name}: its workflow rules keep scheduled pipelines from starting: add"
+            f"{name}: its workflow rules keep scheduled pipelines from starting: add the rule"
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
     if jobs.excluded is None:

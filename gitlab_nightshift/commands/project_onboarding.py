@@ -7,8 +7,9 @@ from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_pipeline import MOST_ERRORS
 from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
 from gitlab_nightshift.comment_runs import find_project
-from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.gitlab.access import WANTED
 from gitlab_nightshift.job import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
@@ -41,16 +42,26 @@ def open_for_setup(session: Session, model_key: str) -> Project:
         raise build_config_error(f"--model-key: {model_key} is not one of {', '.join(MODEL_KEYS)}")
     if model_key and not session.env.get(model_key):
         raise build_config_error(f"--model-key: this environment has no {model_key}")
-    project = find_project(session)
+    project = _find_open_project(session)
     if project is None:
         text = (
             "GITLAB_TOKEN is not set in this environment: set it to a Maintainer's token, scope api"
         )
         raise build_config_error(text)
-    project.check_access()
     if project.ci_settings.list_variables() is None:
         text = f"GITLAB_TOKEN is not a Maintainer's: setting up {project.facts.path} takes one"
         raise build_config_error(f"{text} with the scope api")
+    return project
+
+
+def _find_open_project(session: Session) -> Project | None:
+    """A refused token's error asks for what setting up takes, which is more than a night's."""
+    try:
+        if project := find_project(session):
+            project.check_access()
+    except NightshiftError as error:
+        text = error.message.replace(WANTED, "role Maintainer, scope api")
+        raise NightshiftError(error.code, text) from None
     return project
 
 

@@ -85,8 +85,8 @@ def read_access(
     level = _read_level(client, project, read_project, user, known)
     if level is not None and level < DEVELOPER:
         raise AccessRefusal(
-            f"the token's user {user['username']} has less than the role Developer on {project}: "
-            f"give GITLAB_TOKEN a token with {WANTED}",
+            f"the token's user {user['username']} has a role below Developer on {project}: "
+            f"set GITLAB_TOKEN to a token with {WANTED}",
             "role",
             known,
         )
@@ -161,7 +161,7 @@ def _read_level(
             raise
         raise AccessRefusal(
             f"the token cannot see project {project} on {client.server}: it does not exist, or the "
-            f"token's user is no member of it",
+            f"token's user is not a member",
             "project",
             known,
         ) from None

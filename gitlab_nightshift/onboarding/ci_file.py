@@ -115,14 +115,14 @@ def parse_config(text: str, name: str) -> dict[str, Any]:
         found = list(yaml.load_all(text, TagLoader))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         at = getattr(error, "problem_mark", None)
-        line = f" in line {at.line + 1}" if at else ""
-        raise build_config_error(f"{name} is not valid YAML{line}: mend it first") from None
+        line = f" at line {at.line + 1}" if at else ""
+        raise build_config_error(f"{name} is not valid YAML{line}: fix it first") from None
     data = found[-1] if found else None
     if data is None:
         return {}
     if not isinstance(data, dict):
         raise build_config_error(
-            f"{name} has no jobs at its top level, but something else: mend it first"
+            f"{name} has no jobs at its top level but something else: fix it first"
         )
     return data
 

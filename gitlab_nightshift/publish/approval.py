@@ -34,7 +34,7 @@ def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], st
             f"{started.login} is the user of GITLAB_TOKEN, which approves nothing itself"
         )
     if started.level < DEVELOPER:
-        raise _build_denial(f"{started.login} has less than the role Developer on this project")
+        raise _build_denial(f"{started.login} has a role below Developer on this project")
     return started.login
 
 

@@ -12,7 +12,7 @@ from gitlab_nightshift.sandbox.proof_rows import (
 )
 from gitlab_nightshift.sandbox.tiers import Features, Guarantee, Guarantees, Tier
 
-NOTHING = "nothing keeps an agent from it"
+NOTHING = "nothing stops an agent"
 LONGEST_WHY = 100
 NETWORK_ROWS = (SERVICES, DIRECT)
 
@@ -20,7 +20,7 @@ NETWORK_ROWS = (SERVICES, DIRECT)
 def build_guarantees(tier: Tier, features: Features) -> Guarantees:
     """The promises of a tier with what the kernel gave."""
     if tier is Tier.NONE:
-        ended = "what an agent leaves behind is ended, if it can be found"
+        ended = "what an agent leaves running is ended if it can be found"
         files, secrets, network = (
             Guarantee(NOTHING, _list_rows(name)) for name in ("files", "secrets", "network")
         )

@@ -165,12 +165,12 @@ def _judge_baseline(wanted: Commands, mode: str, ran: _BaselineRun) -> Baseline:
     what = "the project's tests" if wanted.implied else "verify_commands"
     if ran.lacks:
         command = ran.results[-1].command
-        text = f"{what}: `{command}` cannot run in this job, which is no failing test: {ran.lacks}."
-        mend = "Install it in before_script"
+        text = f"{what}: `{command}` cannot run in this job, so no test failed: {ran.lacks}."
+        fix = "Install it in before_script"
     else:
-        text, mend = f"{what} fail on the untouched checkout: {ran.failed}", "Mend that first"
+        text, fix = f"{what} fail on the untouched checkout: {ran.failed}", "Fix that first"
     if mode == "required":
-        skip = f"{text} {mend}, or set baseline: report."
+        skip = f"{text} {fix}, or set baseline: report."
         return Baseline(skip=skip, incomplete=skip if ran.lacks else "")
     check = Check(_TITLE, CheckOutcome.FAILED, f"{text} So they prove nothing here.")
     return Baseline(

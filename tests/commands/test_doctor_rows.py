@@ -75,7 +75,7 @@ def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
     unsure = "workflow: {rules: [{if: $TEAM}]}\n"
     for number, (text, state, why) in enumerate(
         (
-            (excluding, "fail", "keep scheduled pipelines from starting: add"),
+            (excluding, "fail", "keep scheduled pipelines from starting: add the rule"),
             ('"\\e[3m\\nb": {stage: a}\n', "fail", "invalid: jobs: [3m b config should"),
             ("", "fail", "invalid: Please provide content of .gitlab-ci.yml: fix it"),
             (unsure, "not known", "as they depend on other variables"),

@@ -126,7 +126,7 @@ def test_an_older_version_is_renewed_and_said(tmp_path: Path) -> None:
 def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
     for number, (text, args, why) in enumerate(
         [
-            ("a: [\n", (), ".gitlab-ci.yml is not valid YAML in line 2: mend it first"),
+            ("a: [\n", (), ".gitlab-ci.yml is not valid YAML at line 2: fix it first"),
             (
                 "workflow: {rules: [{if: $CI_COMMIT_TAG}]}\n",
                 (),

@@ -131,7 +131,7 @@ def test_scopes_that_are_not_enough(gitlab: Standin, scopes: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("level", [10, 20])
 def test_roles_that_are_not_enough(gitlab: Standin, level: int) -> None:
-    assert "less than the role Developer" in refused(opened(gitlab, level=level))
+    assert "a role below Developer" in refused(opened(gitlab, level=level))
 
 
 def test_a_project_that_the_token_cannot_see(gitlab: Standin) -> None:
@@ -144,7 +144,7 @@ def test_a_project_that_does_not_exist(gitlab: Standin) -> None:
 
 
 def test_a_public_project_without_a_role(gitlab: Standin) -> None:
-    assert "less than the role" in refused(opened(gitlab, level=0, visibility="public"))
+    assert "a role below" in refused(opened(gitlab, level=0, visibility="public"))
 
 
 # --- what the stand-in cannot be --------------------------------------------------------------

@@ -16,7 +16,7 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
     ({"GITLAB_TOKEN": ""}, 2, "GITLAB_TOKEN is not set: add it as a masked CI variable"),
     ({"GITLAB_TOKEN": "glpat-wrong"}, 2, "refuses GITLAB_TOKEN: it is mistyped, expired"),
     ({"GITLAB_TOKEN": "glpat-reads"}, 2, "lacks the scope api"),
-    ({"GITLAB_TOKEN": "glpat-guest"}, 2, "has less than the role Developer on 4001"),
+    ({"GITLAB_TOKEN": "glpat-guest"}, 2, "has a role below Developer on 4001"),
     ({"CI_PROJECT_ID": "4999"}, 2, "the token cannot see project 4999"),
     ({"CI_COMMIT_REF_NAME": "feature"}, 2, "the job runs on feature, not on main"),
     ({"CI_COMMIT_SHA": "0" * 40}, 11, "but the job is for 000000000000: leave HEAD alone"),

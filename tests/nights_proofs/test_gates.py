@@ -196,8 +196,8 @@ REFUSED = {
     "job of another pipeline": (3, "no running job 77 in pipeline 4711"),
     "job that has ended": (3, "no running job 77"),
     "another user": (3, "GitLab says that rita started this job, not olga"),
-    "reporter": (3, "rita has less than the role Developer"),
-    "nobody": (3, "rita has less than the role Developer"),
+    "reporter": (3, "rita has a role below Developer"),
+    "nobody": (3, "rita has a role below Developer"),
     "the token's user": (3, "night-bot is the user of GITLAB_TOKEN"),
 }
 WITHOUT_TOKEN = {"no token": (2, "GITLAB_TOKEN is not set")}

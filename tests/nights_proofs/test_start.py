@@ -19,7 +19,7 @@ def test_quiet_nights(tmp_path: Path) -> None:
     """Nights that do nothing, say why, and are no alarm."""
     red = (
         "verify_commands fail on the untouched checkout: `test -e missing.txt` failed: "
-        "exit status 1. Mend that first, or set baseline: report."
+        "exit status 1. Fix that first, or set baseline: report."
     )
     cases = [
         (NO_CATEGORY, "NO_IMPROVEMENT", "No category scheduled for today"),
@@ -54,7 +54,7 @@ def test_quiet_nights(tmp_path: Path) -> None:
 
 
 MISSING = (
-    "verify_commands: `make lint` cannot run in this job, which is no failing test: the program "
+    "verify_commands: `make lint` cannot run in this job, so no test failed: the program "
     "no-such-runner is not installed."
 )
 

@@ -65,7 +65,7 @@ def test_the_fifth_equal_skip_warns(shop: World) -> None:
 
 def test_what_the_baseline_says_counts_too(shop: World) -> None:
     for number in (1, 2, 3, 4):
-        night_before(shop, number, skipped(f"{RED} Mend that first, or set baseline: report."))
+        night_before(shop, number, skipped(f"{RED} Fix that first, or set baseline: report."))
     done = tonight(shop, NIGHTSHIFT_ENABLED="true", NIGHTSHIFT_VERIFY_COMMANDS="false")
     assert (done.exit_status, shop.result["outcome"]) == (13, "SKIPPED")
     assert shop.agent.seen == []

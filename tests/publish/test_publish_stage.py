@@ -297,7 +297,7 @@ def test_a_server_side_refusal_of_the_push(night: Night) -> None:
 def test_a_token_without_rights(night: Night) -> None:
     cases: list[tuple[tuple[str, ...], int, str]] = [
         (("read_api", "write_repository"), 30, "lacks the scope api"),
-        (("api", "write_repository"), 20, "less than the role Developer"),
+        (("api", "write_repository"), 20, "a role below Developer"),
         (("api",), 0, "cannot see project"),
         ((), 0, "refuses GITLAB_TOKEN"),
     ]
