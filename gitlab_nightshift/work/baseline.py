@@ -20,7 +20,7 @@ from gitlab_nightshift.verdict.proof_commands import (
 )
 from gitlab_nightshift.work.command_lookup import find_missing_programs
 
-NOTHING_TO_RUN = "no command is known that would test this project: set verify_commands"
+NOTHING_TO_RUN = "found no command that tests this project: set verify_commands"
 _TITLE = "The untouched checkout"
 
 

@@ -111,7 +111,7 @@ def test_a_job_that_starts_after_midnight_keeps_its_day(tmp_path: Path) -> None:
 
 def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
     """What the merge request says of it is a check, as for tests that cannot run."""
-    said = "no command is known that would test this project: set verify_commands"
+    said = "found no command that tests this project: set verify_commands"
     with world(tmp_path, GOOD, files={"run.sh": "exit\n"}, config=IMPLIED) as shop:
         assert f"proven by: {said}" in shop.nightshift("plan").log
         assert shop.product("plan.json")["verify_commands"] == []
