@@ -65,7 +65,7 @@ def _move_link(target: str) -> str:
 
 def render_commands() -> str:
     """``--help`` of every command, as a terminal of 80 columns shows it."""
-    parts = ["# Commands\n\nWhat `--help` of each command says.\n"]
+    parts = ["# Commands\n\nThe `--help` of each command.\n"]
     parts += [f"## {name}\n\n```text\n{text}```\n" for name, text in _list_help(build_parser())]
     return "\n".join(parts)
 
