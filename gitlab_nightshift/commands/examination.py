@@ -127,8 +127,8 @@ def _look_at_reader(session: Session, seen: Examination, chosen: BoundaryChosen)
 def _build_examination_context(session: Session) -> WorkContext:
     """The night's, which goes on for a look where it is only partly held, and records nothing."""
     place = build_work_context(session)
-    looking = {"accept_partial": EVERY_PROMISE, "record_dir": None}
-    return dataclasses.replace(place, settings=place.settings.model_copy(update=looking))
+    looking = place.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
+    return dataclasses.replace(place, settings=looking)
 
 
 def _prepare_tools(place: WorkContext, seen: Examination) -> Tools:

@@ -127,7 +127,7 @@ def _with_model(settings: Settings, model: str | None) -> Settings:
     """One bead, one model: that of Implement, unless another one is named."""
     name = model or settings.models.implement
     models = Models(analyze=name, implement=name, verify=name, mr=name)
-    return settings.model_copy(update={"models": models})
+    return settings.with_values(models=models)
 
 
 def _build_note_collector(notes: list[str]) -> Emit:

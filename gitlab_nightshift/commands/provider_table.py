@@ -48,7 +48,7 @@ def list_providers(settings: Settings, env: Mapping[str, str]) -> tuple[Provider
 def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> ProviderRow:
     named = settings.with_agent(name)
     if settings.agent != name:  # the path of another agent's CLI
-        named = named.model_copy(update={"agent_executable": None})
+        named = named.with_values(agent_executable=None)
     provider = build_agent(name, named)
     missing = ""
     try:

@@ -60,7 +60,7 @@ def build_gateway_config(
     choose = make_proxy_chooser(env)
     for each in map(parse_egress_host, hosts):
         choose(each.host, each.port)
-    names = filter(None, settings.models.model_dump().values())
+    names = filter(None, vars(settings.models).values())
     return GatewayConfig(
         upstream=_choose_upstream(settings, keys, env) if keys else None,
         rates=merge_rates(settings.prices),

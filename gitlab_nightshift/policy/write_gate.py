@@ -84,5 +84,4 @@ def _is_pipeline(path: str, ci_config: str, ci_files: CiFiles) -> bool:
 
 
 def _list_own_templates(settings: Settings) -> set[str]:
-    own = (getattr(settings.prompts, bead) for bead in type(settings.prompts).model_fields)
-    return {name.removeprefix("./") for name in own if name}
+    return {name.removeprefix("./") for name in vars(settings.prompts).values() if name}

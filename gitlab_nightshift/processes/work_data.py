@@ -19,7 +19,7 @@ from gitlab_nightshift.work.work_context import WorkContext
 def pack_work_place(place: WorkContext) -> dict[str, Any]:
     """The input of work. Of the model's variables it learns only which are set."""
     return {
-        "settings": pack_settings(place.settings.model_copy(update={"notify": []})),
+        "settings": pack_settings(place.settings.with_values(notify=[])),
         "job": dataclasses.asdict(place.job),
         "env": dict(place.env),
         "model_env": dict.fromkeys(place.model_env, "set"),

@@ -10,13 +10,18 @@ from gitlab_nightshift.lazy_names import load_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
-    from gitlab_nightshift.settings.load import load_notification_settings, load_settings
+    from gitlab_nightshift.settings.load import (
+        build_settings,
+        load_notification_settings,
+        load_settings,
+    )
     from gitlab_nightshift.settings.model import Settings
 
 __all__ = [
     "FILE_NAME",
     "ConfigFile",
     "Settings",
+    "build_settings",
     "load_notification_settings",
     "load_settings",
 ]
@@ -24,7 +29,7 @@ __getattr__ = load_lazily(
     __name__,
     {
         "config_file": "FILE_NAME ConfigFile",
-        "load": "load_notification_settings load_settings",
+        "load": "build_settings load_notification_settings load_settings",
         "model": "Settings",
     },
 )

@@ -53,7 +53,7 @@ def test_the_table_knows_each_by_its_own_name(name: str) -> None:
 def test_models_that_nobody_set_are_the_agents_own() -> None:
     text = "models: {verify: gpt-x}\n"
     settings = loaded(text).with_agent("codex")
-    assert settings.models.model_dump() == {
+    assert vars(settings.models) == {
         "analyze": SOL,
         "implement": SOL,
         "verify": "gpt-x",
@@ -62,7 +62,7 @@ def test_models_that_nobody_set_are_the_agents_own() -> None:
     assert settings.find_source("models.analyze") == "default of codex"
     assert settings.find_source("models.verify") == "nightshift.yaml:1"
     other = settings.with_agent("claude_code")
-    assert list(other.models.model_dump().values()) == [OPUS, OPUS, "gpt-x", SONNET]
+    assert list(vars(other.models).values()) == [OPUS, OPUS, "gpt-x", SONNET]
     assert other.find_source("models.mr") == "default of claude_code"
     assert loaded(text).find_source("models.mr") == "default", (
         "the settings themselves are as before"

@@ -59,7 +59,7 @@ def test_what_is_missing_is_told(
 
 def test_a_model_for_implement_serves_the_other_beads() -> None:
     made = settings(**MODELS, **{"models.verify": "judge"}).models
-    assert dict(made) == {"analyze": "m", "implement": "m", "verify": "judge", "mr": "m"}
+    assert vars(made) == {"analyze": "m", "implement": "m", "verify": "judge", "mr": "m"}
 
 
 @pytest.mark.parametrize(

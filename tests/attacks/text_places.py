@@ -49,7 +49,7 @@ from gitlab_nightshift.report.job_log import JobLog
 from gitlab_nightshift.report.junit import render_junit
 from gitlab_nightshift.report.page import render_page
 from gitlab_nightshift.report.run_result import render_dotenv
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings import build_settings
 from tests.support.pages import build_full_result, build_patch
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -230,7 +230,7 @@ def result(text: str) -> RunResult:
     )
 
 
-SETTINGS = Settings.model_validate({})
+SETTINGS = build_settings({})
 JOB = read_job({})
 
 

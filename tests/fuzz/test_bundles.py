@@ -32,7 +32,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     list_diff_files,
 )
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings import build_settings
 from tests.attacks.text_places import bundle
 from tests.fuzz.strategies import json_of, places_in, spoiled, spoiled_bytes, steady
 from tests.repository.tools import commit, git, repository, write
@@ -43,7 +43,7 @@ FILES: dict[str, str | bytes] = {
     "run.sh": "#!/bin/sh\n",
 }
 REFUSED = {Code.PARSE_ERROR, Code.CONFIG, Code.PUBLISH, Code.POLICY_DENY}
-SETTINGS = Settings.model_validate({})
+SETTINGS = build_settings({})
 WORDS = frozenset(
     name for place in places_in(json.loads(to_json(bundle("x")))) for name in place if name
 )

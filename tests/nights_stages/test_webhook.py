@@ -28,7 +28,7 @@ from gitlab_nightshift.plan.trigger import (
     read_event,
 )
 from gitlab_nightshift.records import CommentAddress, TaskRequest
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings import build_settings
 from tests.support.agent import answer, append, plays, say
 from tests.support.shop import GOOD, NOTE, refused
 from tests.support.webhook import (
@@ -85,7 +85,7 @@ def heard(
     if not isinstance(place, CommentAddress):
         return place
     project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
-    settings = Settings.model_validate(yaml.safe_load(config))
+    settings = build_settings(yaml.safe_load(config))
     return read_request(place, project, settings, "4711", str)
 
 

@@ -11,7 +11,7 @@ from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab import open_project
 from gitlab_nightshift.plan.preflight import check_with_gitlab
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings import build_settings
 from tests.support.tables import each
 
 UNTIL = datetime(2026, 11, 16, 4, tzinfo=UTC)
@@ -33,7 +33,7 @@ def notes_of(
     gitlab.tokens.clear()
     gitlab.add_token(TOKEN, gitlab.users[0], expires_at=expires)
     project = open_project(gitlab.url, "acme/shop", TOKEN)
-    return check_with_gitlab(Settings.model_validate(settings), project, until)
+    return check_with_gitlab(build_settings(settings), project, until)
 
 
 def refused(gitlab: Standin, expires: str | None = None, **settings: Any) -> str:

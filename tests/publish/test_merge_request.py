@@ -32,7 +32,7 @@ from gitlab_nightshift.records import (
     ToolUse,
     Verdict,
 )
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings import Settings, build_settings
 
 JOB = JobFacts(pipeline_url="https://gitlab.example/g/p/-/pipelines/4711")
 CHOSEN = AnalysisCandidate(("src/parser.py",), "Cover the parser's errors", 1, "They matter most")
@@ -84,7 +84,7 @@ def body(proposal: Proposal = PROPOSAL, bundle: Bundle = BUNDLE, job: JobFacts =
 
 
 def title(proposal: Proposal = PROPOSAL, **settings: Any) -> str:
-    return texts.format_title(BUNDLE, proposal, Settings.model_validate(settings))
+    return texts.format_title(BUNDLE, proposal, build_settings(settings))
 
 
 EXPECTED = """\
@@ -321,7 +321,7 @@ def test_title_settings() -> None:
 )
 def test_settings_that_cannot_be_used(key: str, value: str) -> None:
     with pytest.raises(NightshiftError) as error:
-        texts.check_templates(Settings.model_validate({key: value}))
+        texts.check_templates(build_settings({key: value}))
     assert error.value.code is Code.CONFIG
     assert key in error.value.message
 

@@ -9,7 +9,7 @@ from gitlab_nightshift.job import JobFacts, Secrets
 from gitlab_nightshift.redaction import Redactor
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings import build_settings
 from tests.support.world import BOT_TOKEN, JOB_TOKEN
 
 
@@ -24,7 +24,7 @@ def build_session(
 ) -> Session:
     """A session whose environment is empty: publish reads none of it."""
     return Session(
-        settings=Settings.model_validate(settings or {}),
+        settings=build_settings(settings or {}),
         job=job,
         env={},
         checkout=checkout,

@@ -65,13 +65,13 @@ def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settin
     flags = {**policy.flags, **(ENFORCED if subdir else {}), **_build_dependency_flags(payload)}
     words = build_test_command(payload, policy.test_commands)
     made: dict[str, object] = {
-        "policy": policy.model_copy(update={"egress_hosts": hosts, "flags": flags}),
+        "policy": policy.with_values(egress_hosts=hosts, flags=flags),
         "verify_commands": [shlex.join(words)] if words else [],
         "task": payload.task_prompt.strip(),
     }
     if subdir:
         made |= _restrict_paths(settings, subdir)
-    return settings.model_copy(update=made)
+    return settings.with_values(**made)
 
 
 def _build_dependency_flags(payload: Payload) -> dict[str, str]:
