@@ -5,7 +5,6 @@ import difflib
 import functools
 import re
 import shlex
-import zoneinfo
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -103,6 +102,8 @@ def check_time_zone(value: str) -> str:
 
 @functools.cache
 def _list_time_zones() -> set[str]:
+    import zoneinfo  # takes longer to load than most commands need for their settings
+
     return zoneinfo.available_timezones()
 
 
