@@ -1,4 +1,4 @@
-"""A small GitLab on loopback, for ``nightshift demo`` and the tests: REST and real Git over HTTP.
+"""A small GitLab on loopback, as ``nightshift demo`` needs it: REST and real Git over HTTP.
 
     with Standin(folder) as gitlab:
         bot = gitlab.add_user("bot", "Night Shift")

@@ -109,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault and fault.answer:
             answer = fault.answer
         else:
-            answer = api.answer(state, (*ENDPOINTS, *state.more_endpoints), request)
+            answer = api.answer(state, (*state.more_endpoints, *ENDPOINTS), request)
         self._record(path, query, body, answer.status)
         self._finish(answer, dropped=bool(fault and not fault.answer))
 

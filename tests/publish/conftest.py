@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import StandinMergeRequest, StandinProject
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from gitlab_nightshift.events import Event
 from gitlab_nightshift.gitlab import open_project
 from gitlab_nightshift.job import JobFacts, read_job
@@ -38,6 +37,8 @@ from gitlab_nightshift.system.file_names import format_path
 from tests.support import kept
 from tests.support.clock import FakeTime
 from tests.support.publish_session import build_session
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 from tests.support.world import BOT_TOKEN, World, world
 
 BEFORE = "class TotalTest(unittest.TestCase):\n"
@@ -59,11 +60,11 @@ class Night:
     token: str = BOT_TOKEN
 
     @property
-    def gitlab(self) -> Standin:
+    def gitlab(self) -> FullStandin:
         return self.world.gitlab
 
     @property
-    def project(self) -> StandinProject:
+    def project(self) -> FullProject:
         return self.world.project
 
     @property
