@@ -10,7 +10,7 @@ EXAMPLES = """\
 examples:
   nightshift delegate < task.json > result.json
   nightshift delegate --payload task.json
-  nightshift delegate --status 4711          how far a run of this folder is, by its id
+  nightshift delegate --status 4711          how far a run of this checkout is, by its id
   nightshift delegate --cancel 4711          end it, and print its result once all is put back
   nightshift delegate --schema               what is taken and what is answered"""
 
