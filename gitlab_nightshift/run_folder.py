@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.job import read_job
+from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.report import result_files
 from gitlab_nightshift.repository.adjacent_folders import list_candidate_places
 from gitlab_nightshift.repository.repair import repair

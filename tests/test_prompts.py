@@ -18,7 +18,8 @@ from gitlab_nightshift.prompts import (
     render,
     render_bead_prompt,
 )
-from gitlab_nightshift.settings import Settings, build_settings
+from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import PLACEHOLDERS
 from gitlab_nightshift.settings.setting_groups import Prompts
 from tests.support.tables import each

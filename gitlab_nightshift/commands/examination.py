@@ -15,8 +15,8 @@ from gitlab_nightshift.commands.work_confinement import try_confinement
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.gateway.gateway_start import open_gateway
-from gitlab_nightshift.job import MODEL_KEYS
-from gitlab_nightshift.records import Outcome, Plan
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox.confinement import ConfinementMode

@@ -11,7 +11,7 @@ from gitlab_nightshift import __version__
 from gitlab_nightshift.agent_registry import AGENTS
 from gitlab_nightshift.agents import build_agent
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import DEFAULT_PATH
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.process import capture

@@ -19,7 +19,7 @@ from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.settings import Settings
+    from gitlab_nightshift.settings.model import Settings
 
 OVERLOAD_S = 240.0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gitlab_nightshift.records.delegation_records import Payload
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Gate, TestCommand
 
 GateName = Literal["start", "exec", "network", "write"]

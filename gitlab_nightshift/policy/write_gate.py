@@ -14,8 +14,9 @@ from gitlab_nightshift.policy.sensitive_files import (
     SENSITIVE,
     SensitiveClass,
 )
-from gitlab_nightshift.records import ChangeSummary, Decision, GatedFile
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.verdicts import Decision, GatedFile
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Gate
 
 MOST_TOLD = 5

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Part
 
 Kind = TypeVar("Kind", bound=Part)

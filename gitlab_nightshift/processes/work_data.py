@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.events import Emit, read_clock
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.processes.settings_data import pack_settings, unpack_settings
 from gitlab_nightshift.records.strict_reading import make_record
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.raw_logs import Logs
 from gitlab_nightshift.work.baseline import Commands

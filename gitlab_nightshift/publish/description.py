@@ -5,23 +5,16 @@ Pure functions. All that an agent wrote goes through :mod:`gitlab_nightshift.pub
 
 from collections.abc import Iterable, Iterator
 
-from gitlab_nightshift.gitlab import Marker, write_marker
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    Bundle,
-    Check,
-    CheckOutcome,
-    CommandResult,
-    Finding,
-    GatedFile,
-    Proposal,
-    TaskRequest,
-    ToolCall,
-    ToolUse,
-)
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 
 MOST_FILES = 50
 MOST_FINDINGS = 30

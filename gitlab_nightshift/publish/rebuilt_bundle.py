@@ -28,15 +28,14 @@ from gitlab_nightshift.publish.bundle_check import (
     judge,
 )
 from gitlab_nightshift.publish.publish_context import PublishContext
-from gitlab_nightshift.records import (
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.records.storage import (
     LARGEST_BUNDLE,
-    Bundle,
-    Proposal,
     build_adapter,
     build_record,
     build_record_error,
 )
-from gitlab_nightshift.redaction import refuse_secrets
+from gitlab_nightshift.redaction.patch_check import refuse_secrets
 from gitlab_nightshift.repository.blobs import make_tree, write_blob
 from gitlab_nightshift.repository.bundle_reader import (
     RebuildTask,

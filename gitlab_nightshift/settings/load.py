@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.settings.assignment import (
     Assignment,

@@ -12,7 +12,7 @@ from gitlab_nightshift.agent_registry import list_agent_names
 from gitlab_nightshift.allowed_hosts import parse_egress_host
 from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.job import MODEL_KEYS, is_gitlab_credential
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS, is_gitlab_credential
 from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:

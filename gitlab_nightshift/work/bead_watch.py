@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gitlab_nightshift.agents.agent import OutputReader, Report
 from gitlab_nightshift.events import Progress, read_clock
-from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.work.model_access import BeadAccess
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gateway.anthropic import list_plain_models
 from gitlab_nightshift.gateway.prices import merge_rates
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 
 def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:

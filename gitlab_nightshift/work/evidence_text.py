@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from gitlab_nightshift.records import Check, CheckOutcome, CommandResult, Finding
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 
 LONGEST_EVIDENCE = 8_000
 LONGEST_ROW, LONGEST_TAIL, TAIL_LINES = 600, 800, 8

@@ -3,13 +3,13 @@
 from gitlab_nightshift.categories import TASK
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import StepEnded
-from gitlab_nightshift.records import (
+from gitlab_nightshift.records.handoffs import (
     AnalysisCandidate,
     AnalysisResult,
     Draft,
-    Outcome,
     ThreadAnswer,
 )
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.work.attempt import ProvenChange, format_step_key
 from gitlab_nightshift.work.night import (
     ANSWERS,

@@ -8,16 +8,11 @@ from collections.abc import Iterable
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.events import Note, StepEnded
-from gitlab_nightshift.policy import to_approve
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    Draft,
-    KnownMergeRequest,
-    Outcome,
-)
+from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 from gitlab_nightshift.work.attempt import (
     ProvenChange,
     format_step_key,

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from gitlab_nightshift.records import Bundle, Plan
+from gitlab_nightshift.records.products import Bundle, Plan
 from gitlab_nightshift.work.night_ending import Ending, describe_repeated_skip
 from gitlab_nightshift.work.run_budget import Ledger
 

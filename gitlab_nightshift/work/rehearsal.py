@@ -12,7 +12,7 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note, StepEnded, StepStarted
-from gitlab_nightshift.records import Outcome, Plan
+from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.baseline import Baseline, run_baseline

@@ -8,7 +8,9 @@ from gitlab_nightshift.agent_registry import AGENTS
 from gitlab_nightshift.agents import build_agent, build_provider, choose_agent
 from gitlab_nightshift.commands.config_show import format_settings
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from tests.agents.test_codex import program
 
 CLAUDE, CODEX = {"ANTHROPIC_API_KEY": "sk-1"}, {"OPENAI_API_KEY": "sk-2"}

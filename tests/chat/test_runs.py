@@ -12,7 +12,8 @@ import pytest
 
 from gitlab_nightshift.chat import chat_service, discord
 from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinMergeRequest
-from gitlab_nightshift.records import CommandResult, Outcome
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.settings.load import load_settings
 from tests.chat.tools import (
     ADA,

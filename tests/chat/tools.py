@@ -18,19 +18,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gitlab_nightshift.chat.chat_settings import ChatSettings, read_chat_settings
 from gitlab_nightshift.chat.server import PATH, open_service
 from gitlab_nightshift.demo.standin_state import MAINTAINER
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    Bundle,
-    ChangeSummary,
-    CommandResult,
-    Draft,
-    Outcome,
-    Proposal,
-    RunResult,
-    Verdict,
-    write_record,
-)
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import write_record
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject
 

@@ -13,8 +13,8 @@ from gitlab_nightshift.commands.allowed_findings import (
     read_description,
 )
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
-from gitlab_nightshift.records import Finding
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.settings.model import Settings
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject
 from tests.support.tables import each

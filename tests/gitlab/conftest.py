@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.gitlab import NewMergeRequest, Project, open_project
+from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.resources import NewMergeRequest
 from tests.support.clock import FakeTime
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject

@@ -8,8 +8,9 @@ import pytest
 import responses
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import ApiError, Project, open_project
 from gitlab_nightshift.gitlab.access import Access, AccessRefusal
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import Project, open_project
 from tests.support.standin import FullStandin
 
 from .conftest import API, PROJECT, TOKEN

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import MergeRequestState, StandinMergeRequest
-from gitlab_nightshift.gitlab import Marker, Project, write_marker
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
 from gitlab_nightshift.gitlab.memory import Memory
-from gitlab_nightshift.records import KnownMergeRequest
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.products import KnownMergeRequest
 from tests.support.graphql_api import GRAPHQL
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject

@@ -1,6 +1,7 @@
 """Merge requests against the stand-in: none is opened twice."""
 
-from gitlab_nightshift.gitlab import Marker, Project, write_marker
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from gitlab_nightshift.gitlab.project import Project
 from tests.support.clock import FakeTime
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 from gitlab_nightshift.demo import standin_state
-from gitlab_nightshift.gitlab import (
-    Label,
-    Project,
-)
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.resources import Label
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.gitlab import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.gitlab.reviews import TAIL, Reviews
 from gitlab_nightshift.gitlab.threads import read_spot

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import cast
 
-from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.baseline import Commands, run_baseline

@@ -24,8 +24,8 @@ from gitlab_nightshift.plan.trigger import (
     IgnoredTrigger,
     read_event,
 )
-from gitlab_nightshift.records import CommentAddress, TaskRequest
-from gitlab_nightshift.settings import build_settings
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.agent import answer, append, plays, say
 from tests.support.shop import GOOD, NOTE, refused
 from tests.support.standin_pipelines import add_pipeline

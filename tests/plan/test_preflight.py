@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import open_project
+from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.preflight import check_with_gitlab
-from gitlab_nightshift.settings import build_settings
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.standin import FullStandin
 from tests.support.tables import each
 

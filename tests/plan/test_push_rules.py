@@ -8,7 +8,7 @@ from gitlab_nightshift.gitlab.access import Access
 from gitlab_nightshift.gitlab.ci_settings import PushRule
 from gitlab_nightshift.plan.push_rules import list_refusals
 from gitlab_nightshift.repository.git import CommitIdentity
-from gitlab_nightshift.settings import build_settings
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.tables import each
 
 BOT = Access(1, "night-bot", "Night Shift", "bot@example.org", 30, ("api",))

@@ -10,8 +10,9 @@ from gitlab_nightshift.plan.schedule import (
     resolve_category,
     resolve_run_day,
 )
-from gitlab_nightshift.records import KnownMergeRequest, SkippedCategory
-from gitlab_nightshift.settings import Settings, build_settings, load_settings
+from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory
+from gitlab_nightshift.settings.load import build_settings, load_settings
+from gitlab_nightshift.settings.model import Settings
 from tests.support.tables import each
 
 FIVE = ("tests", "refactoring", "docs", "security", "performance")

@@ -7,8 +7,8 @@ import pytest
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.plan.schedule import find_left_out, find_pausing, find_skip_reason
 from gitlab_nightshift.plan.throttle import find_throttle_reason, list_pausing
-from gitlab_nightshift.records import KnownMergeRequest
-from gitlab_nightshift.settings import build_settings
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.settings.load import build_settings
 
 DAY = date(2026, 11, 16)
 

@@ -15,23 +15,14 @@ import pytest
 
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from gitlab_nightshift.events import Event
-from gitlab_nightshift.gitlab import open_project
-from gitlab_nightshift.job import JobFacts, read_job
-from gitlab_nightshift.publish import PublishContext, publish, read_source
-from gitlab_nightshift.publish.publish_context import SourceCheckout
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    Bundle,
-    ChangeSummary,
-    CommandResult,
-    Draft,
-    Outcome,
-    Proposal,
-    Publication,
-    Verdict,
-    write_record,
-)
+from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
+from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
+from gitlab_nightshift.publish.publish_stage import publish
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal, Publication
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.repository.git import Git, build_isolated_git
 from gitlab_nightshift.system.file_names import format_path
 from tests.support import kept

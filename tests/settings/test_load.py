@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.settings import ConfigFile, Settings, build_settings, load_settings
-from gitlab_nightshift.settings.load import ENV_PREFIX, TEMPLATE_VARIABLES
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import (
+    ENV_PREFIX,
+    TEMPLATE_VARIABLES,
+    build_settings,
+    load_settings,
+)
+from gitlab_nightshift.settings.model import Settings
 from tests.support.runaway import bounded
 from tests.support.tables import each
 

@@ -16,7 +16,9 @@ import yaml
 import gitlab_nightshift
 from gitlab_nightshift.categories import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.schema import build_schema
 from tests.support.settings_table import PAGE, complete_tables
 from tests.support.tables import each

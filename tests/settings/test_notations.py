@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from gitlab_nightshift.settings import build_settings, load_settings, notations
+from gitlab_nightshift.settings import notations
+from gitlab_nightshift.settings.load import build_settings, load_settings
 from gitlab_nightshift.settings.model import Bytes, Seconds
 from tests.support.tables import each
 

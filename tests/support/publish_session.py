@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.events import Event
-from gitlab_nightshift.job import JobFacts, Secrets
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.job.job_secrets import Secrets
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings import build_settings
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.world import BOT_TOKEN, JOB_TOKEN
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.work.fallback_draft import LONGEST_TITLE, draft_from_analysis
 
 

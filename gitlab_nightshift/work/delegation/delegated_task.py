@@ -9,14 +9,9 @@ from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.categories import TASK
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import CmdEnd, CmdStart, Emit
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    CommandResult,
-    Outcome,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.private_repository import Repository

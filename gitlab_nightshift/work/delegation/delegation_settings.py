@@ -4,12 +4,14 @@ import shlex
 from collections.abc import Mapping
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.delegation_policy import build_test_command, restrict_settings
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
-from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.delegation.delegation_source import find_commit
 
 POLICY_KEYS = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")

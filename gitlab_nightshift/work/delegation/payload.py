@@ -7,8 +7,9 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.records import build_adapter, delegation_records
+from gitlab_nightshift.records import delegation_records
 from gitlab_nightshift.records.delegation_records import DelegationResult, Payload
+from gitlab_nightshift.records.storage import build_adapter
 from gitlab_nightshift.system.file_names import is_dot_git
 
 LARGEST = 1_000_000

@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
 from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gitlab_nightshift.records import Check, CheckOutcome, CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.verdict.evidence import control_run
 from gitlab_nightshift.verdict.evidence.lab import Evidence, compute_deadline

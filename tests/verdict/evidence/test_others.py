@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from gitlab_nightshift.records import CheckOutcome, CommandResult
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import CheckOutcome
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.evidence.benchmark import Times, run_benchmark
 from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab

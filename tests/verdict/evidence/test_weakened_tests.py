@@ -1,6 +1,6 @@
 """Changed tests held against what they were, by planted mistakes."""
 
-from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.verdict.evidence.weakened_tests import compare_strength
 from tests.support.tables import each
 from tests.verdict.evidence.conftest import Tried
