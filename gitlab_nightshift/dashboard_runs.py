@@ -133,13 +133,13 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
 
     def confirm() -> None:
         there = _open(session, project)
-        told = _start_approvals(project, ticks)
-        done = {each.text for each in told.valid} | {text for text, _ in told.refused}
+        started = _start_approvals(project, ticks)
+        done = {each.text for each in started.valid} | {text for text, _ in started.refused}
         answers = (
-            *(f"{each.text}: taken up, asked by {each.note.author}" for each in told.valid),
-            *(f"{text}: not taken up, {why}" for text, why in told.refused),
+            *(f"{each.text}: taken up, asked by {each.note.author}" for each in started.valid),
+            *(f"{text}: not taken up, {why}" for text, why in started.refused),
         )
-        restored = {*there.memory.restored, *(each.restore for each in told.valid)} - {0}
+        restored = {*there.memory.restored, *(each.restore for each in started.valid)} - {0}
         memory = replace(
             there.memory,
             restored=tuple(sorted(restored))[-MOST_RESTORED:],

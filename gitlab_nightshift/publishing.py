@@ -167,9 +167,9 @@ def _publish_commit(
     if why := _find_skip_reason(bundle, begun):
         bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
     else:
-        with take_up_request(session, begun.request) as standing:
-            if not standing.settings.dry_run:
-                kept = replace(standing, results=there.results)
+        with take_up_request(session, begun.request) as answered:
+            if not answered.settings.dry_run:
+                kept = replace(answered, results=there.results)
                 published = _publish_now(kept, folder, approved_by, begun.request)
     result = build_run_result(bundle, published)
     tell_ended(session, begun.request, result, bundle, published, read_patch(folder))

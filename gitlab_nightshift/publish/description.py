@@ -62,7 +62,7 @@ def _render_summary(proposal: Proposal, approved_by: str) -> str:
 
 def _render_proofs(proposal: Proposal) -> str:
     """What proves the change and how large it is, on one line."""
-    held = [each.detail for each in proposal.checks if each.seen is CheckOutcome.PASSED]
+    held = [each.detail for each in proposal.checks if each.outcome is CheckOutcome.PASSED]
     ran = [f"{to_code_span(each.command)} passed" for each in proposal.commands if each.ok]
     change = proposal.change
     size = f"{change.lines} {_pluralize('line', change.lines)}, "
@@ -183,10 +183,11 @@ def _render_commands(results: Iterable[CommandResult], base_sha: str) -> Iterato
 
 
 def _render_check(check: Check) -> str:
-    return f"- {_SEEN[check.seen]}{to_markdown_line(check.title)}: {to_markdown_line(check.detail)}"
+    title, detail = to_markdown_line(check.title), to_markdown_line(check.detail)
+    return f"- {_OUTCOMES[check.outcome]}{title}: {detail}"
 
 
-_SEEN = {
+_OUTCOMES = {
     CheckOutcome.PASSED: "",
     CheckOutcome.FAILED: "Failed: ",
     CheckOutcome.TOLD: "",

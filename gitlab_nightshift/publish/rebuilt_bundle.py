@@ -252,18 +252,18 @@ def _with_refusal(known: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle
     return replace(known, refused=why)
 
 
-def _with_change(known: RebuiltBundle, told: ReportedChange, data: bytes) -> RebuiltBundle:
-    if len(data) != sum(told.sizes):
+def _with_change(known: RebuiltBundle, reported: ReportedChange, data: bytes) -> RebuiltBundle:
+    if len(data) != sum(reported.sizes):
         raise _build_reader_error("its files are not whole")
     blobs, at = [], 0
-    for size in told.sizes:
+    for size in reported.sizes:
         blobs.append(data[at : at + size])
         at += size
     return replace(
         known,
-        tree=told.tree,
-        files=tuple(_parse_file(row) for row in told.files),
-        ids=tuple(row[3] for row in told.files),
+        tree=reported.tree,
+        files=tuple(_parse_file(row) for row in reported.files),
+        ids=tuple(row[3] for row in reported.files),
         blobs=tuple(blobs),
     )
 

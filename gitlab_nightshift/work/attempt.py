@@ -37,8 +37,8 @@ class ProvenChange:
 
     captured: CapturedChange
     verdict: Verdict
-    seen: ProofResult
-    told: tuple[Finding, ...]
+    proof: ProofResult
+    findings: tuple[Finding, ...]
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
     digest: str = ""
@@ -55,10 +55,10 @@ class ProvenChange:
             analysis=analysis,
             draft=draft,
             verdict=self.verdict,
-            commands=self.seen.commands,
-            notes=self.seen.notes,
-            checks=self.seen.checks,
-            findings=self.told,
+            commands=self.proof.commands,
+            notes=self.proof.notes,
+            checks=self.proof.checks,
+            findings=self.findings,
             gates=self.gates,
             symbols=self.symbols,
             digest=self.digest,

@@ -104,7 +104,7 @@ def run_baseline(
     text = f"{good} of {len(wanted.commands)} commands passed"
     emit(StepEnded("baseline", good == len(wanted.commands), text))
     for check in judged.checks:
-        if check.seen is not CheckOutcome.PASSED:
+        if check.outcome is not CheckOutcome.PASSED:
             emit(Note(f"{check.title}: {check.detail}", warning=True))
     return judged
 

@@ -42,5 +42,5 @@ def _describe_end(result: CommandResult) -> str:
 
 def _describe(each: Check | Finding | str) -> str:
     if isinstance(each, Check):
-        return f"{_MARKS.get(each.seen, '')}{each.title}: {each.detail}"
+        return f"{_MARKS.get(each.outcome, '')}{each.title}: {each.detail}"
     return f"please look at {each}" if isinstance(each, Finding) else each

@@ -166,7 +166,7 @@ def _find_missing_proof(
 ) -> str:
     """Why nothing that ran proves the code in a change; "" where something does, or need not."""
     passed = any(
-        check.seen is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
+        check.outcome is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
         for check in evidence.checks
     )
     ran = any(run.result.ok and not run.ran_nothing for run in runs)
@@ -219,8 +219,8 @@ def _gather_evidence(
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)
-    seen = ", ".join(check.detail.partition("; ")[0] for check in evidence.checks)
-    text = failing[0] if failing else seen or "nothing that could be measured"
+    measured = ", ".join(check.detail.partition("; ")[0] for check in evidence.checks)
+    text = failing[0] if failing else measured or "nothing that could be measured"
     proof.work.emit(StepEnded(name, not failing, text))
     return evidence
 

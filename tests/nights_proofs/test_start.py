@@ -119,7 +119,7 @@ def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
     before = run_baseline(Commands((), implied=True), "required", *unused, print)
     assert (before.skip, before.commands, before.red) == ("", (), False)
     [check] = before.checks
-    assert (check.seen, check.detail) == (
+    assert (check.outcome, check.detail) == (
         CheckOutcome.NOT_CHECKED,
         f"this program ran no test: {said}.",
     )

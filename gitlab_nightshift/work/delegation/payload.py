@@ -14,7 +14,7 @@ from gitlab_nightshift.system.file_names import is_dot_git
 
 LARGEST = 1_000_000
 """Bytes of a payload."""
-MOST_TOLD = 10
+MOST_NAMED = 10
 _MODEL = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _PATTERN_SIGNS = set("*?[]!#\\")
 
@@ -36,8 +36,8 @@ def read_payload(raw: bytes) -> Payload:
         mistakes = [
             _describe_error(each["loc"], str(each["type"]), str(each["msg"])) for each in found
         ]
-        more = [f"and {len(mistakes) - MOST_TOLD} more"] if len(mistakes) > MOST_TOLD else []
-        raise _build_error("; ".join([*mistakes[:MOST_TOLD], *more])) from None
+        more = [f"and {len(mistakes) - MOST_NAMED} more"] if len(mistakes) > MOST_NAMED else []
+        raise _build_error("; ".join([*mistakes[:MOST_NAMED], *more])) from None
     except (ValueError, RecursionError) as error:
         raise _build_error(f"not JSON: {error}") from None
     _check(payload)

@@ -137,4 +137,4 @@ def test_what_running_shows(
     assert [finding.name for finding in found] == flags, seen
     assert {finding.level for finding in found} <= {"fail"}
     wanted = CheckOutcome.FAILED if flags else CheckOutcome.PASSED
-    assert wanted in [check.seen for check in seen.checks], seen
+    assert wanted in [check.outcome for check in seen.checks], seen
