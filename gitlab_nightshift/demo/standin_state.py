@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from gitlab_nightshift.demo.standin_repository import create_bare
 from gitlab_nightshift.demo.standin_requests import (
     Credential,
-    Fault,
     RecordedRequest,
 )
 from gitlab_nightshift.repository.git import Git
@@ -229,10 +228,6 @@ class State:
         )
         self.projects.append(project)
         return project
-
-    def take_fault(self, _method: str, _path: str) -> Fault | None:
-        """What is to go wrong with this request; of itself nothing does."""
-        return None
 
 
 def build_timestamp() -> str:

@@ -12,7 +12,7 @@ import pytest
 from gitlab_nightshift.demo import demo_night
 from gitlab_nightshift.demo.demo_night import Demo
 from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_requests import Fault, StandinAnswer
+from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import Visibility
 from tests.support import standin_ci_settings as ci_settings
 from tests.support import standin_endpoints as endpoints
@@ -20,6 +20,7 @@ from tests.support import standin_merge_requests as merge_requests
 from tests.support import standin_people as people
 from tests.support import standin_pipelines as pipelines
 from tests.support import standin_threads as threads
+from tests.support.standin_faults import Fault, FaultyHandler
 from tests.support.standin_records import FullProject
 
 FIRST_IDS = {"issue": 80001, "pipeline": 60001, "note": 90001, "job": 110001}
@@ -28,6 +29,8 @@ FIRST_IDS = {"issue": 80001, "pipeline": 60001, "note": 90001, "job": 110001}
 class FullStandin(Standin):
     """Its projects have issues, pipelines and members; ``groups`` has those of groups: path → user
     → role."""
+
+    handler = FaultyHandler
 
     def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
         super().__init__(root, paid_tier=paid_tier)
