@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.commands.change_check import CheckRequest, check
-from gitlab_nightshift.records import Finding
+from gitlab_nightshift.records.verdicts import Finding
 
 _LOOKED_AT = 4
 """Commits that are looked at for one small one: old objects may be absent from a clone."""

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 
 ALNUM = string.ascii_letters + string.digits
 WORDS = """

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.gitlab import Project
-from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.threads import Threads, read_reply_marker
-from gitlab_nightshift.job import JobFacts, read_trigger
+from gitlab_nightshift.job.job_facts import JobFacts, read_trigger
 from gitlab_nightshift.plan.comment_check import read_request
 from gitlab_nightshift.plan.trigger import (
     DeclinedRequest,
@@ -23,15 +22,10 @@ from gitlab_nightshift.plan.trigger import (
 from gitlab_nightshift.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.publish import thread_reply
 from gitlab_nightshift.publish.escaping import clean
-from gitlab_nightshift.records import (
-    Bundle,
-    CommentAddress,
-    Plan,
-    Publication,
-    RunResult,
-    TaskRequest,
-    map_texts,
-)
+from gitlab_nightshift.records.products import Bundle, Plan, Publication
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily

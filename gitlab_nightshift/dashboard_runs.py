@@ -10,11 +10,10 @@ from typing import TypeVar
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL
-from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.plan.category_outlook import list_categories, list_outlook
 from gitlab_nightshift.plan.plan_stage import read_earlier_nights
 from gitlab_nightshift.plan.schedule import find_pausing, resolve_run_day
@@ -34,7 +33,6 @@ from gitlab_nightshift.publish.dashboard_ticks import (
     find_ticking,
     read_ticks,
 )
-from gitlab_nightshift.records import Outcome, Plan, RunResult
 from gitlab_nightshift.records.dashboard_records import (
     MOST_ANSWERS,
     MOST_RESTORED,
@@ -42,6 +40,8 @@ from gitlab_nightshift.records.dashboard_records import (
     DashboardMemory,
     DashboardNight,
 )
+from gitlab_nightshift.records.products import Outcome, Plan
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.override import override_settings
 
@@ -133,13 +133,13 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
 
     def confirm() -> None:
         there = _open(session, project)
-        told = _start_approvals(project, ticks)
-        done = {each.text for each in told.valid} | {text for text, _ in told.refused}
+        started = _start_approvals(project, ticks)
+        done = {each.text for each in started.valid} | {text for text, _ in started.refused}
         answers = (
-            *(f"{each.text}: taken up, asked by {each.note.author}" for each in told.valid),
-            *(f"{text}: not taken up, {why}" for text, why in told.refused),
+            *(f"{each.text}: taken up, asked by {each.note.author}" for each in started.valid),
+            *(f"{text}: not taken up, {why}" for text, why in started.refused),
         )
-        restored = {*there.memory.restored, *(each.restore for each in told.valid)} - {0}
+        restored = {*there.memory.restored, *(each.restore for each in started.valid)} - {0}
         memory = replace(
             there.memory,
             restored=tuple(sorted(restored))[-MOST_RESTORED:],

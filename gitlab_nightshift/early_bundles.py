@@ -6,7 +6,8 @@ from gitlab_nightshift.comment_runs import tell_failed
 from gitlab_nightshift.dashboard_runs import update_dashboard
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.plan.earlier_run import EarlierRun
-from gitlab_nightshift.records import Bundle, Outcome, write_record
+from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.session import Session
 

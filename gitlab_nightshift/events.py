@@ -11,7 +11,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, TypeVar, cast
 
-from gitlab_nightshift.records import BeadResult, CommandResult, RunResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.sandbox_guarantees import ProbeSummary, Strength
 
 

@@ -75,8 +75,8 @@ def _report_defect(env: Mapping[str, str]) -> int:
 
 def _redact_text(text: str, env: Mapping[str, str]) -> str:
     try:
-        from gitlab_nightshift.job import read_secrets
-        from gitlab_nightshift.redaction import Redactor
+        from gitlab_nightshift.job.job_secrets import read_secrets
+        from gitlab_nightshift.redaction.redactor import Redactor
     except Exception as error:  # an installation so broken that not even this can be imported
         return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
     return Redactor(read_secrets(env).values)(text)

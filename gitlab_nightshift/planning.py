@@ -40,12 +40,9 @@ from gitlab_nightshift.prompts import BEADS, load_bead_prompt
 from gitlab_nightshift.publish.merge_request import check_templates
 from gitlab_nightshift.publish.publish_context import choose_author
 from gitlab_nightshift.publishing import read_checkout_facts
-from gitlab_nightshift.records import (
-    Plan,
-    TaskRequest,
-    read_record,
-    write_record,
-)
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.storage import read_record, write_record
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.session import Session, locate_product
 from gitlab_nightshift.upkeep_planning import (

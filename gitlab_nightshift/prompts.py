@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import PLACEHOLDER, PLACEHOLDERS
 
 BEADS = ("analyze", "implement", "verify", "mr")

@@ -17,7 +17,7 @@ from gitlab_nightshift.comment_runs import (
 from gitlab_nightshift.dashboard_runs import find_ticking_approver, update_dashboard
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
-from gitlab_nightshift.gitlab import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.earlier_nights import find_last_outcome
@@ -26,15 +26,10 @@ from gitlab_nightshift.publish.approval import find_approver
 from gitlab_nightshift.publish.bundle_download import fetch_bundle
 from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
 from gitlab_nightshift.publish.publish_stage import publish as do_publish
-from gitlab_nightshift.records import (
-    Bundle,
-    Outcome,
-    Publication,
-    RunResult,
-    TaskRequest,
-    read_record,
-    write_record,
-)
+from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import read_record, write_record
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.outcome_message import CHANGES, pack_notify_request
 from gitlab_nightshift.report.report_files import read_patch, write_results
@@ -172,9 +167,9 @@ def _publish_commit(
     if why := _find_skip_reason(bundle, begun):
         bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
     else:
-        with take_up_request(session, begun.request) as standing:
-            if not standing.settings.dry_run:
-                kept = replace(standing, results=there.results)
+        with take_up_request(session, begun.request) as answered:
+            if not answered.settings.dry_run:
+                kept = replace(answered, results=there.results)
                 published = _publish_now(kept, folder, approved_by, begun.request)
     result = build_run_result(bundle, published)
     tell_ended(session, begun.request, result, bundle, published, read_patch(folder))

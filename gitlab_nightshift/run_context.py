@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.events import Emit
-from gitlab_nightshift.job import JobFacts
-from gitlab_nightshift.redaction import Redactor
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.settings.model import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.job import read_job
+from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.report import result_files
 from gitlab_nightshift.repository.adjacent_folders import list_candidate_places
 from gitlab_nightshift.repository.repair import repair
@@ -86,15 +86,15 @@ def mend(
     checkout: Path,
     env: Mapping[str, str],
     private: Path,
-    *told: str,
+    *ending: str,
     warn: Callable[[str], None] | None = None,
 ) -> bool:
-    """The same for a run that goes on, and has a private folder. ``told`` is why, and the run's id,
-    where its work has ended just now; ``warn`` is told what cannot be put back."""
-    path, just_now = build_search_path(env, checkout), bool(told)
+    """The same for a run that goes on, and has a private folder. ``ending`` is why, and the run's
+    id, where its work has ended just now; ``warn`` is told what cannot be put back."""
+    path, just_now = build_search_path(env, checkout), bool(ending)
     mended = repair(checkout, private=private, search_path=path, just_now=just_now, warn=warn)
     for place in {private.parent, choose_short_parent(private.parent)}:
-        collect(place, checkout, lambda folder: result_files.recover_results(folder, *told))
+        collect(place, checkout, lambda folder: result_files.recover_results(folder, *ending))
     return mended
 
 

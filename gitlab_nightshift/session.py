@@ -8,8 +8,9 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.events import Emit, Note, to_all
-from gitlab_nightshift.job import JobFacts, Secrets, read_job, read_secrets
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
+from gitlab_nightshift.job.job_secrets import Secrets, read_secrets
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.report.job_log import JobLog
 from gitlab_nightshift.repository import git as git_verbs
@@ -25,7 +26,9 @@ from gitlab_nightshift.run_folder import (
     set_aside,
 )
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
-from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.certificates import build_network_env, copy_certificates
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.raw_logs import Logs, build_logs

@@ -8,7 +8,7 @@ from pathlib import Path
 from gitlab_nightshift.comment_runs import take_up_request, tell_taken_up
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.gitlab import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.plan.plan_stage import add_findings, make_plan
@@ -19,13 +19,9 @@ from gitlab_nightshift.plan.upkeep import (
     rebase_conflicting,
 )
 from gitlab_nightshift.publishing import read_checkout_facts
-from gitlab_nightshift.records import (
-    KnownMergeRequest,
-    Plan,
-    TaskRequest,
-    read_record,
-    write_record,
-)
+from gitlab_nightshift.records.products import KnownMergeRequest, Plan
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.storage import read_record, write_record
 from gitlab_nightshift.report.result_files import UPKEEP
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.work_setup import find_verify_commands

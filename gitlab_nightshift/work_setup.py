@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.plan.trigger import build_test_command
-from gitlab_nightshift.records import TaskRequest
+from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.task_text import TaskCommand
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sandbox.import_check import list_named_folders

@@ -9,8 +9,8 @@ import pytest
 
 from gitlab_nightshift.cli import build_parser
 from gitlab_nightshift.errors import EXIT_STATUS
-from gitlab_nightshift.records import Outcome
-from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.settings.load import load_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

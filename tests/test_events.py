@@ -13,13 +13,11 @@ from gitlab_nightshift.events import (
     to_all,
     to_line,
 )
-from gitlab_nightshift.records import (
-    Outcome,
-    RunResult,
-    Usage,
-    Verdict,
-)
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.handoffs import Verdict
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.redaction.redactor import Redactor
 from tests.support.samples import BEAD, EVENTS
 from tests.support.tables import each
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE, is_template, parse_config
-from gitlab_nightshift.settings import ConfigFile, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs/how-to").glob("*.md"))

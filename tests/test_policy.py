@@ -6,20 +6,14 @@ from typing import Any
 from pathspec import GitIgnoreSpec
 
 from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles, follow
-from gitlab_nightshift.policy import (
-    DEPENDENCY_FILES,
-    SENSITIVE,
-    find_violations,
-    list_gated_files,
-    matches,
-    to_approve,
-    within,
-)
-from gitlab_nightshift.policy.manifest_files import DEPENDENCY_GROUPS
-from gitlab_nightshift.policy.path_patterns import find_matching
-from gitlab_nightshift.policy.sensitive_files import HARMLESS, PIPELINE
-from gitlab_nightshift.records import ChangeSummary
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.policy.change_rules import find_violations
+from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES, DEPENDENCY_GROUPS
+from gitlab_nightshift.policy.path_patterns import find_matching, matches, within
+from gitlab_nightshift.policy.sensitive_files import HARMLESS, PIPELINE, SENSITIVE
+from gitlab_nightshift.policy.write_gate import list_gated_files, to_approve
+from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.settings.model import Settings
 from tests.support.tables import each
 
 
@@ -35,7 +29,7 @@ def found(
     **settings: object,
 ) -> tuple[str, ...]:
     change = change_of(*paths, lines=lines)
-    return find_violations(change, Settings.model_validate(settings), recent, ci_config)
+    return find_violations(change, build_settings(settings), recent, ci_config)
 
 
 def test_an_ordinary_change_breaks_nothing() -> None:
@@ -164,7 +158,7 @@ def decided(
     path: str, config: str = ".gitlab-ci.yml", ci: CiFiles = NO_INCLUDES, **policy: Any
 ) -> str:
     """What the write gate does with one changed file."""
-    settings = Settings.model_validate({"policy": policy})
+    settings = build_settings({"policy": policy})
     found = list_gated_files(change_of(path), settings, config, ci)
     return found[0].decision if found else "allow"
 
@@ -266,7 +260,7 @@ def test_denied_file_is_told_in_a_sentence() -> None:
 def test_own_sensitive_paths_and_own_prompts() -> None:
     assert decided("billing/tax.py", sensitive_paths=["billing/"]) == "draft"
     assert decided("billing/tax.py", sensitive_paths=["tax"]) == "allow"
-    own = Settings.model_validate({"prompts": {"verify": "./prompts/verify.md"}})
+    own = build_settings({"prompts": {"verify": "./prompts/verify.md"}})
     [sentences] = list_gated_files(change_of("prompts/verify.md", "prompts/other.md"), own, "")
     assert str(sentences) == "prompts/verify.md is a prompt of this night shift."
 

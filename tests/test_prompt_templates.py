@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gitlab_nightshift import categories, records
+from gitlab_nightshift import categories
+from gitlab_nightshift.records import handoffs
 from tests.support.tables import each
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
 BEADS = ("analyze", "implement", "verify", "mr")
 REPORTING = {
-    "analyze": records.AnalysisResult,
-    "verify": records.Verdict,
-    "mr": records.Draft,
+    "analyze": handoffs.AnalysisResult,
+    "verify": handoffs.Verdict,
+    "mr": handoffs.Draft,
 }
 PLACEHOLDERS = {
     "category",
@@ -153,7 +154,7 @@ def test_example_is_a_whole_handoff(bead: str, kind: type[Any]) -> None:
 
 def test_analysis_example_is_consistent() -> None:
     data = example("analyze")
-    keys = {field.name for field in dataclasses.fields(records.AnalysisCandidate)}
+    keys = {field.name for field in dataclasses.fields(handoffs.AnalysisCandidate)}
     assert all(set(candidate) == keys for candidate in data["candidates"])
     assert data["selected"] == data["candidates"][0]
     assert data["category_used"] == "tests"

@@ -18,7 +18,8 @@ from gitlab_nightshift.prompts import (
     render,
     render_bead_prompt,
 )
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import PLACEHOLDERS
 from gitlab_nightshift.settings.setting_groups import Prompts
 from tests.support.tables import each
@@ -30,7 +31,7 @@ CONTRACT = """category, category_guidance, date, repo_url, project_path, default
 
 
 def own(path: str | Path, **others: object) -> Settings:
-    return Settings.model_validate({"prompts": {"verify": str(path)}, **others})
+    return build_settings({"prompts": {"verify": str(path)}, **others})
 
 
 def refusal(settings: Settings, folder: Path) -> str:
@@ -48,7 +49,7 @@ def test_the_placeholders_are_those_of_the_contract() -> None:
 def test_a_bead_has_a_packaged_template(bead: str, tmp_path: Path) -> None:
     text = load_bead_prompt(bead, Settings(), tmp_path)
     assert text == (find_packaged_folder() / f"{bead}.md").read_text()
-    assert set(Prompts.model_fields) == set(BEADS)
+    assert set(vars(Prompts())) == set(BEADS)
 
 
 @given(st.text(), st.dictionaries(st.sampled_from(sorted(PLACEHOLDERS)), st.text()))

@@ -11,23 +11,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records import (
-    RESULT_VERSION,
-    AnalysisCandidate,
-    AnalysisResult,
-    BeadStatus,
-    Bundle,
-    CommandResult,
-    Draft,
-    Outcome,
-    Plan,
-    RunResult,
-    Usage,
-    Verdict,
-    read_record,
-    to_json,
-    write_record,
-)
+from gitlab_nightshift.records.bead_results import BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan
+from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
+from gitlab_nightshift.records.storage import read_record, to_json, write_record
 from tests.support.samples import (
     ANALYSIS,
     BEADS,

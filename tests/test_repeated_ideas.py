@@ -7,7 +7,8 @@ import pytest
 
 from gitlab_nightshift.policy import repeated_ideas
 from gitlab_nightshift.policy.repeated_ideas import find_repeated, find_repeated_change
-from gitlab_nightshift.records import AnalysisCandidate, KnownMergeRequest
+from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.products import KnownMergeRequest
 
 KNOWN = KnownMergeRequest(
     7, "T", "", "tests", "b", ("shop/cart.py", "tests/test_cart.py"), ("TestCart.test_total_empty",)

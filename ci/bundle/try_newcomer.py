@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci.bundle.newcomer_projects import PROJECTS, SampleProject
-from gitlab_nightshift.demo.standin_state import PipelineJob
 from gitlab_nightshift.onboarding.ci_file import JOB, TEMPLATE, parse_config
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
 from tests.support.shop import BEADS, DRAFT, FOUND, PASSED
+from tests.support.standin_records import PipelineJob
 from tests.support.turns import Turn, say
 from tests.support.world import World, git, world
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gitlab_nightshift.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 
 @dataclass(frozen=True)

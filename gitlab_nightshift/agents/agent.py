@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records import BeadStatus, ToolCall, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.tool_calls import ToolCall
 from gitlab_nightshift.system.process import EndReason, ProgramEnd
 
 TOOLS: dict[str, tuple[str, ...]] = {

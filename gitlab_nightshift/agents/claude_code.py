@@ -12,7 +12,7 @@ from pathlib import Path
 from gitlab_nightshift.agents.agent import TOOLS, BeadTask, ProviderInfo, check_program
 from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")

@@ -9,7 +9,7 @@ from typing import Any
 from gitlab_nightshift.agents.agent import UNUSABLE_STATUSES, AgentProgress, Report
 from gitlab_nightshift.agents.json_stream import JsonStreamReader
 from gitlab_nightshift.events import format_elapsed
-from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.system.process import ProgramEnd
 
 MOST = 10**12

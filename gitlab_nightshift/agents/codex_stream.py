@@ -11,7 +11,8 @@ from gitlab_nightshift.agents.agent import UNUSABLE_STATUSES, AgentProgress, Rep
 from gitlab_nightshift.agents.json_stream import JsonStreamReader
 from gitlab_nightshift.events import format_elapsed
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import BeadStatus, Usage, unwrap_command
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.tool_calls import unwrap_command
 from gitlab_nightshift.system.process import ProgramEnd
 
 MOST = 10**12

@@ -22,9 +22,9 @@ from gitlab_nightshift.agents.reported_calls import ReportedCalls
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.patching import inside
 from gitlab_nightshift.patching.model_context import CONTEXT_TOKENS
-from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.process import ProgramEnd
 
 KEY = "OPENAI_API_KEY"

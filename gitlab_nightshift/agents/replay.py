@@ -11,7 +11,7 @@ from gitlab_nightshift.agents.agent import BeadTask, OutputReader, ProviderInfo
 from gitlab_nightshift.agents.claude_code import ClaudeCode
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 FORMAT = 1
 INDEX = "recording.json"

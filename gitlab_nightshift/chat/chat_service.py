@@ -19,7 +19,7 @@ from gitlab_nightshift.chat.pipeline_runs import GitLab, offers, over
 from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.pipelines import Job, Pipeline
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand
 
 PAUSE_S = 30.0

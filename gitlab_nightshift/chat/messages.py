@@ -17,7 +17,7 @@ from gitlab_nightshift.chat.discord_text import (
 from gitlab_nightshift.chat.run_outcome import EndedRun
 from gitlab_nightshift.gitlab.pipelines import Pipeline
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand
 
 Json = dict[str, Any]

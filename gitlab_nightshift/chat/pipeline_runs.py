@@ -13,9 +13,10 @@ import gitlab_nightshift.gitlab.client  # noqa: F401
 from gitlab_nightshift.chat.chat_settings import ChatSettings
 from gitlab_nightshift.chat.run_outcome import EndedRun, read_ended_run
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import ApiError, Project, open_project
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL, Job, Pipeline
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.task_text import TaskCommand, build_pipeline_variables
 from gitlab_nightshift.retry import Clock
 

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.records.products import Outcome
 
 _Text = Annotated[str, AfterValidator(lambda text: text[:10_000])]
 

@@ -25,7 +25,7 @@ from gitlab_nightshift.chat.discord import URL, Discord
 from gitlab_nightshift.chat.interaction import COMMAND, CommandCall, Ping, read_interaction
 from gitlab_nightshift.chat.pipeline_runs import GitLab
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 
 PATH = "/discord/interactions"
 LARGEST_BODY = 64 * 1024

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.records import Finding
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.settings.model import Settings
 
 _LINE = compile_lazily(
     r"^[ \t>*-]*nightshift: allow ([a-z][a-z-]{2,40}) because[ \t]+(\S[^\r\n]*)$", re.MULTILINE
@@ -56,7 +56,7 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
     if is_of_night(branch, settings) or not _LINE.search(said[:_LONGEST_TEXT]):
         return
     place = "the merge request's description"
-    from gitlab_nightshift.job import read_secrets  # only for such a line
+    from gitlab_nightshift.job.job_secrets import read_secrets
 
     token = read_secrets(env).gitlab_token
     confirmed = _read_confirmed(env, token, settings) if token else ""
@@ -65,9 +65,10 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
 
 def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> str:
     """The description as GitLab has it now, "" where no Developer's."""
-    from gitlab_nightshift.gitlab import DEVELOPER, open_project
-    from gitlab_nightshift.job import read_job
-    from gitlab_nightshift.records import CommentAddress
+    from gitlab_nightshift.gitlab.access import DEVELOPER
+    from gitlab_nightshift.gitlab.project import open_project
+    from gitlab_nightshift.job.job_facts import read_job
+    from gitlab_nightshift.records.request import CommentAddress
 
     job, number = read_job(env, settings.repo_url), env.get("CI_MERGE_REQUEST_IID", "")
     if not number.isdecimal():

@@ -15,7 +15,7 @@ from gitlab_nightshift.commands.allowed_findings import (
     read_description,
 )
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.records import Check, Finding
+from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import resolve_tree
@@ -31,13 +31,15 @@ from gitlab_nightshift.repository.worktree import (
     write_staged_tree,
     write_working_tree,
 )
-from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.records import CommandResult
+    from gitlab_nightshift.records.bead_results import CommandResult
 
 _BASE_OF_MERGE_REQUEST = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 _MERGED = ("merged_result", "merge_train")
@@ -134,8 +136,8 @@ def _redact_findings(findings: Sequence[Finding], env: Mapping[str, str]) -> Ite
     """Details quote code and commands."""
     if not findings:
         return iter(())
-    from gitlab_nightshift.job import read_secrets  # these take longer than a small look
-    from gitlab_nightshift.redaction import Redactor
+    from gitlab_nightshift.job.job_secrets import read_secrets
+    from gitlab_nightshift.redaction.redactor import Redactor
 
     redact = Redactor(read_secrets(env).values)
     return (Finding(f.name, f.level, f.file, f.line, redact(f.detail)) for f in findings)

@@ -9,12 +9,13 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Emit
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.gateway_start import open_gateway
-from gitlab_nightshift.job import read_job, read_secrets
-from gitlab_nightshift.records import map_texts
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.job.job_facts import read_job
+from gitlab_nightshift.job.job_secrets import read_secrets
+from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.evidence.asked_tools import settle_findings

@@ -12,7 +12,7 @@ from gitlab_nightshift import __version__
 from gitlab_nightshift.commands.change_check import Judgement
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.records import Finding
+from gitlab_nightshift.records.verdicts import Finding
 
 FORMATS = ("text", "json", "codequality", "sarif")
 _SEVERITIES = {"fail": "major", "warn": "minor"}
@@ -90,13 +90,13 @@ def _describe_comparison(judgement: Judgement) -> str:
 
 def as_codequality(judgement: Judgement) -> str:
     """GitLab's report of code quality, which stands in the diff of a merge request."""
-    seen: dict[tuple[str, str, str], int] = {}
+    counts: dict[tuple[str, str, str], int] = {}
     issues = []
     for finding in judgement.findings:
         key = (finding.name, finding.file, finding.detail)
-        seen[key] = seen.get(key, 0) + 1
+        counts[key] = counts.get(key, 0) + 1
         # Without the line: an issue that only moved is not a new one.
-        text = json.dumps([*key, seen[key]])
+        text = json.dumps([*key, counts[key]])
         issues.append(
             {
                 "description": finding.detail,

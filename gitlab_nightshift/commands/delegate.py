@@ -10,7 +10,7 @@ EXAMPLES = """\
 examples:
   nightshift delegate < task.json > result.json
   nightshift delegate --payload task.json
-  nightshift delegate --status 4711          how far a run in this folder has got, by its id
+  nightshift delegate --status 4711          how far a run of this checkout has got, by its id
   nightshift delegate --cancel 4711          end it, clean up, and print its result
   nightshift delegate --schema               the format of task and result"""
 

@@ -43,9 +43,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
     call = options.build_invocation(args, env)
     colour = options.has_colour(env) or (env.get("GITLAB_CI") == "true" and not env.get("NO_COLOR"))
     if args.boundary:
-        seen = examine(call)
-        print(format_examination(seen, verbose=args.verbose, colour=colour))
-        return seen.exit_status
+        found = examine(call)
+        print(format_examination(found, verbose=args.verbose, colour=colour))
+        return found.exit_status
     return _examine_all(args, call, colour)
 
 

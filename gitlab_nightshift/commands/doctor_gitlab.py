@@ -9,8 +9,8 @@ from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.commands.doctor_variables import TOKEN, describe_variables
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.ci_settings import Schedule
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.plan.preflight import (
     check_expiry,
     check_protection,

@@ -23,14 +23,14 @@ _Line = tuple[GuaranteeState | None, str]
 """A line, and the state that its colour tells."""
 
 
-def format_examination(seen: Examination, *, verbose: bool, colour: bool) -> str:
+def format_examination(found: Examination, *, verbose: bool, colour: bool) -> str:
     """The lines for a person; ``verbose`` adds the evidence of each row, and all names."""
     rows = [
-        *(_format_boundary(seen) if seen.chosen else ()),
-        *((GuaranteeState.PARTIAL, note.text) for note in seen.notes if note.warning),
-        *(_format_evidence(seen) if verbose else ()),
-        *(() if seen.risks is None else ((None, _describe_risks(seen.risks, verbose)),)),
-        (_compute_state(seen), describe_verdict(seen)),
+        *(_format_boundary(found) if found.chosen else ()),
+        *((GuaranteeState.PARTIAL, note.text) for note in found.notes if note.warning),
+        *(_format_evidence(found) if verbose else ()),
+        *(() if found.risks is None else ((None, _describe_risks(found.risks, verbose)),)),
+        (_compute_state(found), describe_verdict(found)),
     ]
     lines = ((state, format_line(text, WIDTH)) for state, text in rows)
     return "\n".join(_paint(state, text) if colour else text for state, text in lines)
@@ -44,16 +44,16 @@ def _format_row(title: str, state: GuaranteeState, text: str) -> _Line:
     return state, f"{title:<24} {_MARKS[state]:<8}{text}"
 
 
-def _format_boundary(seen: Examination) -> Iterator[_Line]:
-    assert seen.chosen is not None
-    yield None, _describe_selection(seen.chosen)
-    yield None, _describe_needs(seen.chosen)
-    if seen.chosen.tier == Tier.NONE:
+def _format_boundary(found: Examination) -> Iterator[_Line]:
+    assert found.chosen is not None
+    yield None, _describe_selection(found.chosen)
+    yield None, _describe_needs(found.chosen)
+    if found.chosen.tier == Tier.NONE:
         return
-    for each in seen.guarantees:
+    for each in found.guarantees:
         yield _format_row(each.name, each.state, each.reason)
-    yield from _format_own_code(seen)
-    for row in seen.proven.rows if seen.proven else ():
+    yield from _format_own_code(found)
+    for row in found.proven.rows if found.proven else ():
         if row.title == CONFINED.title:
             yield _format_row(row.title, row.state, row.how)
 
@@ -72,22 +72,22 @@ def _describe_needs(chosen: BoundaryChosen) -> str:
     )
 
 
-def _format_own_code(seen: Examination) -> Iterator[_Line]:
-    rows = [row for row in seen.proven.rows if row.title == OWN_CODE.title] if seen.proven else []
+def _format_own_code(found: Examination) -> Iterator[_Line]:
+    rows = [row for row in found.proven.rows if row.title == OWN_CODE.title] if found.proven else []
     for row in rows:
         if row.state is GuaranteeState.HELD:
-            places = " and ".join("the checkout" if p == "." else p for p in seen.planted)
+            places = " and ".join("the checkout" if p == "." else p for p in found.planted)
             text = f"{row.attempts} ways tried, nothing planted in {places} was loaded"
         else:
             text = row.how
         yield _format_row(row.title, row.state, text)
 
 
-def _format_evidence(seen: Examination) -> Iterator[_Line]:
+def _format_evidence(found: Examination) -> Iterator[_Line]:
     """What was tried, row by row, and what the start of a night says."""
-    for row in seen.proven.rows if seen.proven else ():
+    for row in found.proven.rows if found.proven else ():
         yield row.state, f"{row.title:<33}{_MARKS[row.state]:<8}{row.attempts} tried: {row.how}"
-    yield from ((None, note.text) for note in seen.notes if not note.warning)
+    yield from ((None, note.text) for note in found.notes if not note.warning)
 
 
 def _describe_risks(risks: Iterable[Risk], verbose: bool) -> str:
@@ -102,31 +102,31 @@ def _describe_risk(risk: Risk, verbose: bool) -> str:
     return f"{', '.join(shown)}{more} ({risk.what}{given})"
 
 
-def _compute_state(seen: Examination) -> GuaranteeState:
-    if seen.refused:
+def _compute_state(found: Examination) -> GuaranteeState:
+    if found.refused:
         return GuaranteeState.BROKEN
     return (
         GuaranteeState.PARTIAL
-        if seen.chosen and seen.chosen.tier == Tier.NONE
+        if found.chosen and found.chosen.tier == Tier.NONE
         else GuaranteeState.HELD
     )
 
 
-def describe_verdict(seen: Examination) -> str:
+def describe_verdict(found: Examination) -> str:
     """Would a night start here, in one sentence."""
-    if seen.refused:
-        reasons = (error.message.replace("\n", "; ") for error in seen.refused)
+    if found.refused:
+        reasons = (error.message.replace("\n", "; ") for error in found.refused)
         return f"No night would start here: {'; also: '.join(reasons)}"
-    if seen.chosen and seen.chosen.tier == Tier.NONE:
+    if found.chosen and found.chosen.tier == Tier.NONE:
         return (
             "A night would start here without a sandbox, as isolation: none says: its agent can"
             " take every secret of this job."
         )
-    partly = [each.name for each in seen.guarantees if each.state is GuaranteeState.PARTIAL]
+    partly = [each.name for each in found.guarantees if each.state is GuaranteeState.PARTIAL]
     if partly:
         names = " and ".join(partly)
         return f"A night would start here with {names} only partly held, as accept_partial accepts."
-    hosts = seen.chosen.hosts if seen.chosen else ()
+    hosts = found.chosen.hosts if found.chosen else ()
     but = f" but for {', '.join(hosts)}, which policy.egress_hosts opens" if hosts else ""
     return (
         f"A night here is sealed{but}: files, secrets, network and lifetime are held, and this"

@@ -47,10 +47,10 @@ def _require_commit(session: Session) -> Iterator[DoctorRow]:
 
 
 def _examine_sandbox(call: Invocation) -> DoctorRow:
-    seen = examine(call)
-    partly = any(each.state is not GuaranteeState.HELD for each in seen.guarantees)
-    state: RowState = "fail" if seen.refused else "warn" if partly else "ok"
-    return DoctorRow("sandbox", state, describe_verdict(seen), seen.exit_status)
+    found = examine(call)
+    partly = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
+    state: RowState = "fail" if found.refused else "warn" if partly else "ok"
+    return DoctorRow("sandbox", state, describe_verdict(found), found.exit_status)
 
 
 def describe_outcome(rows: Sequence[DoctorRow]) -> str:

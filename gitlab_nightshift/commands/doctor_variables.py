@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
 from gitlab_nightshift.gitlab.ci_settings import CiVariable
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.secret_texts import is_secret_name
 from gitlab_nightshift.session import Session
 

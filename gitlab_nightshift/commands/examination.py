@@ -15,8 +15,8 @@ from gitlab_nightshift.commands.work_confinement import try_confinement
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.gateway.gateway_start import open_gateway
-from gitlab_nightshift.job import MODEL_KEYS
-from gitlab_nightshift.records import Outcome, Plan
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
@@ -63,8 +63,8 @@ class Examination:
     @property
     def guarantees(self) -> tuple[Strength, ...]:
         """As the proof left them; before it, as the sandbox promises them."""
-        told = self.proven or self.chosen
-        return told.guarantees if told else ()
+        boundary = self.proven or self.chosen
+        return boundary.guarantees if boundary else ()
 
     def __call__(self, event: Event) -> None:
         """The run's one sink."""
@@ -77,25 +77,25 @@ class Examination:
 
 
 def examine(call: Invocation) -> Examination:
-    """Open the room of a night and look. Only mistakes of this program raise."""
-    seen = Examination()
+    """Open the sandbox of a night and look. Only mistakes of this program raise."""
+    found = Examination()
     try:
         with open_run(call) as session:
-            _look(dataclasses.replace(session, emit=seen), seen)
+            _look(dataclasses.replace(session, emit=found), found)
     except NightshiftError as error:
-        seen.refused.append(error)
-    return seen
+        found.refused.append(error)
+    return found
 
 
-def _look(session: Session, seen: Examination) -> None:
+def _look(session: Session, found: Examination) -> None:
     settings = session.settings
     needed = ("GITLAB_TOKEN", *MODEL_KEYS)
-    seen.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
+    found.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
     place = _build_examination_context(session)
     top = session.checkout.resolve()
     folders = (str(path.resolve().relative_to(top)) for path in place.named)
-    seen.planted = tuple(dict.fromkeys(folders))
-    tools = _prepare_tools(place, seen)
+    found.planted = tuple(dict.fromkeys(folders))
+    tools = _prepare_tools(place, found)
     base = git_verbs.read_head(session.git, session.checkout)
     today = datetime.now(UTC).date().isoformat()
     plan = Plan(session.job.run_id, today, base, "", scheduled="", categories=())
@@ -104,12 +104,12 @@ def _look(session: Session, seen: Examination) -> None:
     config = configure_gateway(place.settings, tools.provider, place.model_env, *budget)
     with open_gateway(config, place.model_env, place.emit) as gateway:
         run_workflow(plan, place, tools, ledger, LOOK, gateway)
-    if seen.chosen:
-        _look_at_reader(session, seen, seen.chosen)
-        refuse_weaker(Tier(seen.chosen.tier), seen.chosen.guarantees, settings.accept_partial)
+    if found.chosen:
+        _look_at_reader(session, found, found.chosen)
+        refuse_weaker(Tier(found.chosen.tier), found.chosen.guarantees, settings.accept_partial)
 
 
-def _look_at_reader(session: Session, seen: Examination, chosen: BoundaryChosen) -> None:
+def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen) -> None:
     """A night has a process of its own for what is done here by this one."""
     if chosen.tier == Tier.NONE:
         return
@@ -118,23 +118,23 @@ def _look_at_reader(session: Session, seen: Examination, chosen: BoundaryChosen)
         return
     if tried.row.state is GuaranteeState.BROKEN or tried.chosen.way is ConfinementMode.NONE:
         weaker = Strength("secrets", tried.row.state, f"{CONFINED.title}: {tried.row.how}")
-        strengths = tuple(weaker if each.name == "secrets" else each for each in seen.guarantees)
-        seen.chosen = chosen = dataclasses.replace(chosen, guarantees=strengths)
-    if seen.proven:
-        seen.proven = BoundaryProven(chosen.guarantees, (*seen.proven.rows, tried.row))
+        strengths = tuple(weaker if each.name == "secrets" else each for each in found.guarantees)
+        found.chosen = chosen = dataclasses.replace(chosen, guarantees=strengths)
+    if found.proven:
+        found.proven = BoundaryProven(chosen.guarantees, (*found.proven.rows, tried.row))
 
 
 def _build_examination_context(session: Session) -> WorkContext:
     """The night's, which goes on for a look where it is only partly held, and records nothing."""
     place = build_work_context(session)
-    looking = {"accept_partial": EVERY_PROMISE, "record_dir": None}
-    return dataclasses.replace(place, settings=place.settings.model_copy(update=looking))
+    looking = place.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
+    return dataclasses.replace(place, settings=looking)
 
 
-def _prepare_tools(place: WorkContext, seen: Examination) -> Tools:
+def _prepare_tools(place: WorkContext, found: Examination) -> Tools:
     """Where the agent cannot be used, there is no night; the boundary is looked at all the same."""
     try:
         return prepare(place)
     except NightshiftError as error:
-        seen.refused.append(error)
+        found.refused.append(error)
         return Tools(build_provider(place.settings), {})

@@ -15,7 +15,7 @@ from gitlab_nightshift.commands.init_records import (
 )
 from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up_gitlab
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.job import read_job
+from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.onboarding.build_stacks import (
     Stack,
     complete_command,
@@ -47,7 +47,7 @@ from gitlab_nightshift.report.event_file import EVENTS
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session, open_run
-from gitlab_nightshift.settings import FILE_NAME
+from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
 

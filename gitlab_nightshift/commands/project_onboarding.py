@@ -8,9 +8,9 @@ from gitlab_nightshift.commands.doctor_pipeline import MOST_ERRORS
 from gitlab_nightshift.commands.init_records import ProjectExamination, format_line
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.access import WANTED
-from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
 from gitlab_nightshift.onboarding.onboarding_request import (
@@ -24,7 +24,7 @@ from gitlab_nightshift.onboarding.started_jobs import find_request_jobs
 from gitlab_nightshift.publish.merge_request import list_usual_labels
 from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings import FILE_NAME
+from gitlab_nightshift.settings.config_file import FILE_NAME
 
 LEFT_OUT = ("GitLab", "token expiry", "pipeline")
 """Rows of the token that sets up, as the nights' own is another; and of the pipeline's file, which

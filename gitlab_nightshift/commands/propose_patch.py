@@ -28,12 +28,13 @@ from gitlab_nightshift.patching.model_question import ask_until_usable
 from gitlab_nightshift.patching.prompt_text import NO_BLOCKS, render_system_text, render_user_text
 from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.prompts import SEPARATOR
-from gitlab_nightshift.records import Usage
+from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.session import read_config_file
-from gitlab_nightshift.settings import Settings, load_settings
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Models
 from gitlab_nightshift.system.environment import NETWORK, build_search_path
 from gitlab_nightshift.system.file_names import open_short_folder
@@ -127,7 +128,7 @@ def _with_model(settings: Settings, model: str | None) -> Settings:
     """One bead, one model: that of Implement, unless another one is named."""
     name = model or settings.models.implement
     models = Models(analyze=name, implement=name, verify=name, mr=name)
-    return settings.model_copy(update={"models": models})
+    return settings.with_values(models=models)
 
 
 def _build_note_collector(notes: list[str]) -> Emit:

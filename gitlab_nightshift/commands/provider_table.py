@@ -11,7 +11,7 @@ from gitlab_nightshift import __version__
 from gitlab_nightshift.agent_registry import AGENTS
 from gitlab_nightshift.agents import build_agent
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import DEFAULT_PATH
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.process import capture
@@ -48,7 +48,7 @@ def list_providers(settings: Settings, env: Mapping[str, str]) -> tuple[Provider
 def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> ProviderRow:
     named = settings.with_agent(name)
     if settings.agent != name:  # the path of another agent's CLI
-        named = named.model_copy(update={"agent_executable": None})
+        named = named.with_values(agent_executable=None)
     provider = build_agent(name, named)
     missing = ""
     try:

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Read the history and write it."""
     from gitlab_nightshift.commands.config_show import read_settings
     from gitlab_nightshift.commands.history_reading import read_figures
-    from gitlab_nightshift.records import to_json
+    from gitlab_nightshift.records.storage import to_json
     from gitlab_nightshift.report.history_page import render_history
 
     settings = read_settings(options.build_invocation(args, env))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.sealed_start import lies_in
 from gitlab_nightshift.secret_texts import is_secret_name
 

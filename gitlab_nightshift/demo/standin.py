@@ -1,4 +1,4 @@
-"""A small GitLab on loopback, for ``nightshift demo`` and the tests: REST and real Git over HTTP.
+"""A small GitLab on loopback, as ``nightshift demo`` needs it: REST and real Git over HTTP.
 
     with Standin(folder) as gitlab:
         bot = gitlab.add_user("bot", "Night Shift")
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gitlab_nightshift.demo.standin_http import StandinServer
+from gitlab_nightshift.demo.standin_http import Handler, StandinServer
 from gitlab_nightshift.demo.standin_state import State
 
 POLL_S = 0.02
@@ -29,8 +29,10 @@ class Standin(State):
     and one assignee, as on GitLab's free tier.
     """
 
+    handler = Handler
+
     def __init__(self, root: Path, *, paid_tier: bool = True) -> None:
-        self._server = StandinServer()
+        self._server = StandinServer(self.handler)
         super().__init__(root, f"http://127.0.0.1:{self._server.server_port}", paid_tier=paid_tier)
         self._server.state = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_S,))

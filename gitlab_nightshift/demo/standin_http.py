@@ -17,7 +17,6 @@ from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
 from gitlab_nightshift.demo.standin_git import GIT_PATH, GitCall, GitRefusedError, authorize_call
 from gitlab_nightshift.demo.standin_requests import (
     Credential,
-    Fault,
     RecordedRequest,
     StandinAnswer,
 )
@@ -36,9 +35,9 @@ class StandinServer(ThreadingHTTPServer):
     request_queue_size = 128
     state: State
 
-    def __init__(self) -> None:
+    def __init__(self, handler: "type[Handler]") -> None:
         self.connections: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), handler)
 
     def server_bind(self) -> None:
         """Bind without asking the name service who we are, which can take seconds."""
@@ -82,23 +81,20 @@ class Handler(BaseHTTPRequestHandler):
 
     def respond(self) -> None:
         """Answer one request, whatever it is; its body is read to the end in any case."""
-        self.body = self._read_body()
+        self.body = self.read_body()
         url = urlsplit(self.path)
         credentials = tuple(_read_credentials(self.headers.get))
         self.server.state.credentials_seen.extend(credentials)
-        fault = self.server.state.take_fault(self.command, url.path)
         if GIT_PATH.fullmatch(unquote(url.path)):
-            self._answer_git(url.path, url.query, credentials, fault)
+            self._answer_git(url.path, url.query, credentials)
         else:
-            self._answer_api(url.path, url.query, credentials, fault)
+            self._answer_api(url.path, url.query, credentials)
         for _ in self.body:
             pass
 
     do_GET = do_POST = do_PUT = do_DELETE = respond  # noqa: N815
 
-    def _answer_api(
-        self, path: str, query: str, credentials: tuple[Credential, ...], fault: Fault | None
-    ) -> None:
+    def _answer_api(self, path: str, query: str, credentials: tuple[Credential, ...]) -> None:
         text = b"".join(self.body)
         try:
             body = json.loads(text) if text else None
@@ -106,46 +102,34 @@ class Handler(BaseHTTPRequestHandler):
             body = text.decode(errors="replace")
         state = self.server.state
         request = api.StandinRequest(self.command, path, _parse_query(query), body, credentials)
-        if fault and fault.answer:
-            answer = fault.answer
-        else:
-            answer = api.answer(state, (*ENDPOINTS, *state.more_endpoints), request)
-        self._record(path, query, body, answer.status)
-        self._finish(answer, dropped=bool(fault and not fault.answer))
+        answer = api.answer(state, (*state.more_endpoints, *ENDPOINTS), request)
+        self.record(path, query, body, answer.status)
+        self.send_answer(answer)
 
-    def _answer_git(
-        self, path: str, query: str, credentials: tuple[Credential, ...], fault: Fault | None
-    ) -> None:
+    def _answer_git(self, path: str, query: str, credentials: tuple[Credential, ...]) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         call = GitCall(
             self.command, unquote(path), _parse_query(query), query, headers, credentials
         )
         state = self.server.state
-        if fault and fault.answer:
-            self._record(path, query, None, fault.answer.status)
-            self._finish(fault.answer)
-            return
         try:
             request = authorize_call(state, call)
         except GitRefusedError as refused:
-            self._record(path, query, None, refused.status)
+            self.record(path, query, None, refused.status)
             challenge = CHALLENGE if refused.status == 401 else {}
-            self._finish(StandinAnswer(refused.status, refused.text, challenge), "text/plain")
+            self.send_answer(StandinAnswer(refused.status, refused.text, challenge), "text/plain")
             return
         with run_http_backend(state.git, request, self.body) as answer:
-            self._record(path, query, None, answer.status)
-            self._stream(answer, dropped=fault is not None)
+            self.record(path, query, None, answer.status)
+            self._stream(answer)
 
-    def _record(self, path: str, query: str, body: Any, status: int) -> None:
+    def record(self, path: str, query: str, body: Any, status: int) -> None:
+        """Remember a request and how it was answered."""
         recorded = RecordedRequest(self.command, path, _parse_query(query), body, status)
         self.server.state.requests.append(recorded)
 
-    def _finish(
-        self, answer: StandinAnswer, text_type: str = "text/html", *, dropped: bool = False
-    ) -> None:
-        if dropped:
-            self.close_connection = True
-            return
+    def send_answer(self, answer: StandinAnswer, text_type: str = "text/html") -> None:
+        """Send an answer."""
         is_text = isinstance(answer.body, str)
         is_file = isinstance(answer.body, bytes)
         content = answer.body if is_file else _encode_body(answer.body)
@@ -158,12 +142,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _stream(self, answer: BackendResponse, *, dropped: bool) -> None:
-        if dropped:
-            self.close_connection = True
-            for _ in answer.chunks:
-                pass
-            return
+    def _stream(self, answer: BackendResponse) -> None:
         self.send_response(answer.status)
         for name, value in (*answer.headers, ("Transfer-Encoding", "chunked")):
             self.send_header(name, value)
@@ -172,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")
 
-    def _read_body(self) -> Iterator[bytes]:
+    def read_body(self) -> Iterator[bytes]:
         """The body in pieces. Raises ConnectionError where the client stops within it."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):

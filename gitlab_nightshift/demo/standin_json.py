@@ -1,14 +1,11 @@
 """How GitLab writes its things as JSON (API v4), as far as a client of the stand-in reads them."""
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gitlab_nightshift.demo.standin_comments import Issue, StandinNote, StandinNoteable
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
-    PipelineJob,
     StandinLabel,
     StandinMergeRequest,
     StandinProject,
@@ -16,9 +13,6 @@ from gitlab_nightshift.demo.standin_state import (
     User,
 )
 from gitlab_nightshift.lazy_patterns import compile_lazily
-
-if TYPE_CHECKING:
-    from gitlab_nightshift.demo.standin_pipelines import StandinPipeline
 
 Json = dict[str, Any]
 
@@ -42,39 +36,6 @@ def build_own_user_json(user: User, url: str) -> Json:
     """An account as its owner sees it."""
     email = f"{user.username}@noreply.gitlab.invalid"
     return {**build_user_json(user, url), "bot": user.bot, "email": email, "commit_email": email}
-
-
-def build_job_json(job: PipelineJob, url: str) -> Json:
-    """A job as the API shows it."""
-    return {
-        "id": job.id,
-        "name": job.name,
-        "status": job.status,
-        "allow_failure": job.allow_failure,
-        **({"failure_reason": job.failure_reason} if job.status == "failed" else {}),
-        "pipeline": {"id": job.pipeline},
-        "user": build_user_json(job.user, url) if job.user else None,
-    }
-
-
-def build_pipeline_json(pipeline: "StandinPipeline", project: StandinProject) -> Json:
-    """A pipeline; its status follows from its jobs."""
-    jobs = [job for job in project.jobs if job.pipeline == pipeline.id]
-    return {
-        "id": pipeline.id,
-        "project_id": project.id,
-        "ref": pipeline.ref,
-        "sha": pipeline.sha,
-        "status": _find_status(jobs),
-        "source": pipeline.source,
-        "web_url": pipeline.web_url,
-    }
-
-
-def _find_status(jobs: Sequence[PipelineJob]) -> str:
-    found = {"success" if job.allow_failure else job.status for job in jobs}
-    ranked = ("running", "pending", "created", "failed", "canceled", "success", "manual")
-    return next((each for each in ranked if each in found), "created")
 
 
 def build_token_json(token: StandinToken) -> Json:
@@ -148,44 +109,6 @@ def build_branch_json(project: StandinProject, name: str, commit: Json, access_l
         "default": name == project.default_branch,
         "can_push": access_level >= (MAINTAINER if protected else DEVELOPER),
         "web_url": f"{project.web_url}/-/tree/{name}",
-    }
-
-
-def build_note_json(note: StandinNote, on: StandinNoteable, url: str) -> Json:
-    """A comment on an issue or a merge request."""
-    return {
-        "id": note.id,
-        "type": "DiffNote" if note.position else "DiscussionNote" if note.resolvable else None,
-        "body": note.body,
-        "author": build_user_json(note.author, url),
-        "created_at": note.created_at,
-        "updated_at": note.created_at,
-        "system": note.system,
-        "noteable_id": on.id,
-        "noteable_type": "Issue" if isinstance(on, Issue) else "MergeRequest",
-        "noteable_iid": on.iid,
-        "resolvable": note.resolvable,
-        **({"resolved": note.resolved} if note.resolvable else {}),
-        **({"position": note.position} if note.position else {}),
-        "confidential": note.internal,
-        "internal": note.internal,
-    }
-
-
-def build_issue_json(issue: Issue, project: StandinProject, url: str) -> Json:
-    """An issue."""
-    return {
-        "id": issue.id,
-        "iid": issue.iid,
-        "project_id": project.id,
-        "title": issue.title,
-        "description": issue.description,
-        "state": issue.state,
-        "confidential": issue.confidential,
-        "author": build_user_json(issue.author, url),
-        "labels": [],
-        "user_notes_count": len(issue.notes),
-        "web_url": issue.web_url,
     }
 
 

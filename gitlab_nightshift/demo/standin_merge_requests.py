@@ -1,4 +1,4 @@
-"""The stand-in's merge requests: listed, created, shown, changed, commented on."""
+"""The stand-in's merge requests: listed and created."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,19 +6,12 @@ from typing import Any
 from gitlab_nightshift.demo.standin_api import (
     StandinApiError,
     StandinCall,
-    build_not_found,
     build_page,
     check_filters,
     require_fields,
 )
-from gitlab_nightshift.demo.standin_comments import StandinNote
-from gitlab_nightshift.demo.standin_json import (
-    Json,
-    build_merge_request_json,
-    build_note_json,
-)
-from gitlab_nightshift.demo.standin_merge_state import build_merge_state, refresh
-from gitlab_nightshift.demo.standin_repository import find_merge_base, read_diffs, read_heads
+from gitlab_nightshift.demo.standin_json import Json, build_merge_request_json
+from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     StandinLabel,
@@ -43,11 +36,6 @@ FILTERS = (
 AUTHORS = ("author_id", "author_username")
 NEW_LABEL_COLOR = "#428BCA"
 LONGEST_TITLE = 255
-EVENTS = {"close": "closed", "reopen": "opened"}
-CHANGEABLE = (
-    "title description target_branch labels add_labels remove_labels reviewer_ids assignee_ids"
-    " assignee_id state_event remove_source_branch squash"
-).split()
 
 
 def list_merge_requests(call: StandinCall) -> StandinAnswer:
@@ -55,7 +43,7 @@ def list_merge_requests(call: StandinCall) -> StandinAnswer:
     query = check_filters(call.request, *FILTERS, *AUTHORS)
     if query.get("state", "all") not in STATES:
         raise StandinApiError(400, {"error": "state does not have a valid value"})
-    refresh(call.state, call.project)
+    refresh(call.project)
     found = [each for each in call.project.merge_requests if _matches(each, query)]
     moment = "updated_at" if query.get("order_by") == "updated_at" else "created_at"
     found.sort(
@@ -83,79 +71,23 @@ def create_merge_request(call: StandinCall) -> StandinAnswer:
         updated_at=now,
     )
     _check_branches(request, project)
-    _check_conflict(request, project)
-    _change(call, request, body)
+    check_conflict(request, project)
+    change(call, request, body)
     project.merge_requests.append(request)
-    refresh(state, project)
+    refresh(project)
     return StandinAnswer(201, _build_json(call, request))
 
 
-def show_merge_request(call: StandinCall) -> StandinAnswer:
-    """GET merge_requests/:iid."""
-    refresh(call.state, call.project)
-    request = find(call)
-    return StandinAnswer(200, _build_json(call, request) | build_merge_state(call.project, request))
-
-
-def update_merge_request(call: StandinCall) -> StandinAnswer:
-    """PUT merge_requests/:iid."""
-    request, body = find(call), require_fields(call.request.body)
-    if not set(body) & set(CHANGEABLE):
-        names = ", ".join(CHANGEABLE)
-        raise StandinApiError(
-            400, {"error": f"{names} are missing, at least one parameter is required"}
-        )
-    _change(call, request, body)
-    _set_state(request, call.project, body.get("state_event"))
-    request.updated_at = build_timestamp()
-    refresh(call.state, call.project)
-    return StandinAnswer(200, _build_json(call, request))
-
-
-def show_changes(call: StandinCall) -> StandinAnswer:
-    """GET merge_requests/:iid/changes."""
-    refresh(call.state, call.project)
-    request = find(call)
-    return StandinAnswer(
-        200,
-        {**_build_json(call, request), "changes": read_merge_request_diffs(call.project, request)},
-    )
-
-
-def list_diffs(call: StandinCall) -> StandinAnswer:
-    """GET merge_requests/:iid/diffs."""
-    refresh(call.state, call.project)
-    return build_page(call, read_merge_request_diffs(call.project, find(call)), lambda diff: diff)
-
-
-def list_notes(call: StandinCall) -> StandinAnswer:
-    """GET merge_requests/:iid/notes: newest first."""
-    query, request = check_filters(call.request), find(call)
-    newest_first = query.get("sort", "desc") == "desc"
-    found = request.notes[::-1] if newest_first else request.notes
-    return build_page(call, found, lambda note: build_note_json(note, request, call.state.url))
-
-
-def add_note(call: StandinCall) -> StandinAnswer:
-    """POST merge_requests/:iid/notes."""
-    body, request = require_fields(call.request.body, "body"), find(call)
-    note = StandinNote(
-        call.state.allocate_id("note"), body["body"], call.caller.user, build_timestamp()
-    )
-    request.notes.append(note)
-    return StandinAnswer(201, build_note_json(note, request, call.state.url))
+def refresh(project: StandinProject) -> None:
+    """Open merge requests follow their source branch."""
+    branches = read_heads(project.bare_repository)
+    for request in project.merge_requests:
+        if request.state == "opened":
+            request.sha = branches.get(request.source_branch, request.sha)
 
 
 def _build_json(call: StandinCall, request: StandinMergeRequest) -> Json:
     return build_merge_request_json(request, call.project, call.state.url)
-
-
-def find(call: StandinCall) -> StandinMergeRequest:
-    """The merge request of the path; 404 where there is none."""
-    for request in call.project.merge_requests:
-        if str(request.iid) == call.values["iid"]:
-            return request
-    raise StandinApiError(404, {"message": "404 Not found"})
 
 
 def _matches(request: StandinMergeRequest, query: dict[str, str]) -> bool:
@@ -197,7 +129,8 @@ def _check_branches(request: StandinMergeRequest, project: StandinProject) -> No
         raise StandinApiError(400, {"message": missing})
 
 
-def _check_conflict(request: StandinMergeRequest, project: StandinProject) -> None:
+def check_conflict(request: StandinMergeRequest, project: StandinProject) -> None:
+    """409 where another one is open for its branch."""
     ends = (request.source_branch, request.target_branch)
     for other in project.merge_requests:
         open_twin = other.state == "opened" and other is not request
@@ -206,19 +139,8 @@ def _check_conflict(request: StandinMergeRequest, project: StandinProject) -> No
             raise StandinApiError(409, {"message": [f"{message}: !{other.iid}"]})
 
 
-def _set_state(request: StandinMergeRequest, project: StandinProject, event: str | None) -> None:
-    if event is None:
-        return
-    if event not in EVENTS:
-        raise StandinApiError(400, {"error": "state_event does not have a valid value"})
-    if request.state == "merged":
-        return
-    if event == "reopen":
-        _check_conflict(request, project)
-    request.settle("closed" if event == "close" else "opened")
-
-
-def _change(call: StandinCall, request: StandinMergeRequest, body: Json) -> None:
+def change(call: StandinCall, request: StandinMergeRequest, body: Json) -> None:
+    """Set what the body names."""
     title = body.get("title", request.title)
     if not title.strip():
         raise StandinApiError(400, {"message": {"title": ["can't be blank"]}})
@@ -267,12 +189,3 @@ def _split_names(value: Any) -> list[str]:
     """A list, given as such or separated by commas."""
     parts = value if isinstance(value, list) else str(value or "").split(",")
     return [text for part in parts if (text := str(part).strip())]
-
-
-def read_merge_request_diffs(project: StandinProject, request: StandinMergeRequest) -> list[Json]:
-    """What a merge request changes; it is known after its branch has gone, too."""
-    git, bare = project.git, project.bare_repository
-    target = read_heads(bare).get(request.target_branch)
-    if target is None:
-        raise build_not_found("Branch")
-    return read_diffs(git, bare, find_merge_base(git, bare, target, request.sha), request.sha)

@@ -1,6 +1,5 @@
 """The GitLab stand-in's requests and answers as records, and what is to go wrong with them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -33,21 +32,3 @@ class StandinAnswer:
     status: int
     body: Any
     headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Fault:
-    """What goes wrong for the next ``times`` requests that match.
-
-    With an answer it is given instead of performing the request; without one the request is
-    performed and the connection closed.
-    """
-
-    method: str
-    path: re.Pattern[str]
-    times: int
-    answer: StandinAnswer | None
-
-    def matches(self, method: str, path: str) -> bool:
-        """Whether this request is one that goes wrong."""
-        return self.times > 0 and self.method == method and bool(self.path.search(path))

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import secrets
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,21 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gitlab_nightshift.demo.standin_comments import Issue, StandinNote
-from gitlab_nightshift.demo.standin_repository import Push, create_bare, read_pushes
+from gitlab_nightshift.demo.standin_repository import create_bare
 from gitlab_nightshift.demo.standin_requests import (
     Credential,
-    Fault,
     RecordedRequest,
-    StandinAnswer,
 )
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
 
 if TYPE_CHECKING:
     from gitlab_nightshift.demo.standin_api import Endpoint
-    from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
-    from gitlab_nightshift.demo.standin_pipelines import StandinPipeline
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 DEFAULT_SCOPES = ("api", "write_repository")
@@ -33,10 +29,6 @@ FIRST_IDS = {
     "project": 4001,
     "label": 20001,
     "merge_request": 70001,
-    "issue": 80001,
-    "pipeline": 60001,
-    "note": 90001,
-    "job": 110001,
 }
 
 Visibility = Literal["private", "internal", "public"]
@@ -82,6 +74,23 @@ class StandinLabel:
     description: str | None = None
 
 
+@dataclass(frozen=True)
+class StandinNote:
+    """A comment; those of one ``thread`` belong together. ``resolvable`` is one of a thread that
+    can be resolved, ``position`` where in the diff it stands."""
+
+    id: int
+    body: str
+    author: User
+    created_at: str
+    system: bool = False
+    internal: bool = False
+    thread: str = field(default_factory=lambda: secrets.token_hex(20))
+    resolvable: bool = False
+    resolved: bool = False
+    position: Mapping[str, Any] | None = None
+
+
 @dataclass
 class StandinMergeRequest:
     """A merge request, of a fork where ``source_project_id`` is set; ``sha`` is the source branch's
@@ -121,29 +130,9 @@ class StandinMergeRequest:
         self.merged_at = now if state == "merged" else None
 
 
-@dataclass(frozen=True)
-class PipelineJob:
-    """A job; ``artifacts`` is the folder of what it has uploaded, ``user`` who started it, ``log``
-    what it has printed."""
-
-    id: int
-    pipeline: int
-    name: str
-    artifacts: Path
-    user: User | None = None
-    status: str = "success"
-    log: str = ""
-    failure_reason: str = "script_failure"
-    allow_failure: bool = False
-
-
 @dataclass
 class StandinProject:
-    """A project with its bare repository. ``protected_branches`` are names and wildcards,
-    ``members`` the roles of users by their ids, ``pipeline_jobs`` the jobs of a new pipeline and
-    their first status, ``variables_role`` who may give it variables (50: nobody here).
-    ``variables`` are the project's own as REST shows them, ``push_rule`` likewise,
-    ``inherited_variables`` those of its groups as GraphQL does."""
+    """A project with its bare repository. ``protected_branches`` are names and wildcards."""
 
     id: int
     path: str
@@ -155,17 +144,6 @@ class StandinProject:
     git: Git
     labels: list[StandinLabel] = field(default_factory=list)
     merge_requests: list[StandinMergeRequest] = field(default_factory=list)
-    jobs: list[PipelineJob] = field(default_factory=list)
-    issues: list[Issue] = field(default_factory=list)
-    members: dict[int, int] = field(default_factory=dict)
-    pipelines: list["StandinPipeline"] = field(default_factory=list)
-    pipeline_jobs: dict[str, str] = field(default_factory=dict)
-    variables_role: int = DEVELOPER
-    approval_rules: list[dict[str, Any]] = field(default_factory=list)
-    schedules: list["StandinSchedule"] = field(default_factory=list)
-    variables: list[dict[str, Any]] = field(default_factory=list)
-    inherited_variables: list[dict[str, Any]] = field(default_factory=list)
-    push_rule: dict[str, Any] = field(default_factory=dict)
     archived: bool = False
     merge_requests_enabled: bool = True
     job_token_pushes: bool = False
@@ -174,11 +152,6 @@ class StandinProject:
     def http_url(self) -> str:
         """The URL that git clones from, without credentials."""
         return f"{self.web_url}.git"
-
-    @property
-    def pushes(self) -> list[Push]:
-        """Every branch or tag that was pushed over HTTP, in order."""
-        return read_pushes(self.bare_repository)
 
     def is_protected(self, branch: str) -> bool:
         """Whether a protected name or wildcard matches; ``*`` also matches ``/``, as in GitLab."""
@@ -198,12 +171,10 @@ class State:
         self.users: list[User] = []
         self.blocked: set[int] = set()
         self.busy: set[int] = set()
-        self.groups: dict[str, dict[int, int]] = {}
         self.tokens: list[StandinToken] = []
         self.projects: list[StandinProject] = []
         self.requests: list[RecordedRequest] = []
         self.credentials_seen: list[Credential] = []
-        self.faults: list[Fault] = []
         self.errors: list[BaseException] = []
         self.more_endpoints: list[Endpoint] = []
         self._ids = {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
@@ -257,36 +228,6 @@ class State:
         )
         self.projects.append(project)
         return project
-
-    def fail_next(
-        self,
-        method: str,
-        path_pattern: str,
-        status: int,
-        body: Any,
-        headers: Mapping[str, str] | None = None,
-        *,
-        times: int = 1,
-    ) -> None:
-        """Answer the next matching requests with this instead of performing them.
-
-        ``path_pattern`` is searched (a regular expression) in the path as sent, without the query.
-        """
-        answer = StandinAnswer(status, body, dict(headers or {}))
-        self.faults.append(Fault(method, re.compile(path_pattern), times, answer))
-
-    def drop_next(self, method: str, path_pattern: str, *, times: int = 1) -> None:
-        """Perform the next matching requests, but close the connection without an answer."""
-        self.faults.append(Fault(method, re.compile(path_pattern), times, None))
-
-    def take_fault(self, method: str, path: str) -> Fault | None:
-        """The fault for this request, if there is one, counted as used once."""
-        with self.lock:
-            fault = next((fault for fault in self.faults if fault.matches(method, path)), None)
-            if fault:
-                fault.times -= 1
-                self.faults = [fault for fault in self.faults if fault.times]
-            return fault
 
 
 def build_timestamp() -> str:

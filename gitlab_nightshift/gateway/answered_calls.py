@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gitlab_nightshift.records import MOST_CALLS, ToolCall, build_tool_call
+from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call
 
 LARGEST_INPUT = 256_000
 """Characters of a call's input; of a longer one only the tool's name is known."""

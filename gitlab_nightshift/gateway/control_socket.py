@@ -22,7 +22,7 @@ from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import MOST_CALLS
+from gitlab_nightshift.records.tool_calls import MOST_CALLS
 
 SHORT_S = 0.2
 """Seconds that one answer may take: whoever waits for longer asks again."""

@@ -19,7 +19,7 @@ from gitlab_nightshift.gateway.prices import Rates, merge_rates
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.settings import Settings
+    from gitlab_nightshift.settings.model import Settings
 
 OVERLOAD_S = 240.0
 
@@ -60,7 +60,7 @@ def build_gateway_config(
     choose = make_proxy_chooser(env)
     for each in map(parse_egress_host, hosts):
         choose(each.host, each.port)
-    names = filter(None, settings.models.model_dump().values())
+    names = filter(None, vars(settings.models).values())
     return GatewayConfig(
         upstream=_choose_upstream(settings, keys, env) if keys else None,
         rates=merge_rates(settings.prices),

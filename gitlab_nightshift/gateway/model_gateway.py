@@ -15,7 +15,7 @@ from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
 from gitlab_nightshift.gateway.request_service import GatewayService
 from gitlab_nightshift.gateway.upstream import Upstream
-from gitlab_nightshift.records import Usage
+from gitlab_nightshift.records.bead_results import Usage
 
 
 class Gateway:

@@ -31,7 +31,6 @@ class Schedule:
     description: str
     ref: str
     active: bool
-    owner_id: int
     owner: str
     owner_active: bool
     night: bool | None = None
@@ -181,7 +180,6 @@ def _read_schedule(row: Mapping[str, Any], night: bool | None) -> Schedule:
         description=str(row.get("description") or ""),
         ref=str(row.get("ref") or "").removeprefix("refs/heads/"),
         active=bool(row.get("active")),
-        owner_id=int(owner.get("id") or 0),
         owner=str(owner.get("username") or ""),
         owner_active=owner.get("state") == "active",
         night=night,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitlab_nightshift.gitlab.marker import Marker, read_marker
-from gitlab_nightshift.records import Outcome, Publication
+from gitlab_nightshift.records.products import Outcome, Publication
 
 NIGHT_LABEL = "night-shift"
 """The label of every merge request of a night, unless ``labels`` says otherwise."""

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from gitlab_nightshift.gitlab import ApiError, Project
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.ci_settings import CiVariable
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
 from gitlab_nightshift.gitlab.resources import Label
-from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 
 TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 NAME = "Night shift"

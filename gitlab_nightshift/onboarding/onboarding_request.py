@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest
 from gitlab_nightshift.onboarding.settings_file import TriedCommand
 from gitlab_nightshift.onboarding.started_jobs import PipelineJobs

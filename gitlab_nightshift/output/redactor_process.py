@@ -21,7 +21,7 @@ from gitlab_nightshift.output.kept_records import ResultRecords
 from gitlab_nightshift.output.received_logs import ReceivedLogs, with_real_name
 from gitlab_nightshift.output.redactor_config import Configuration
 from gitlab_nightshift.records.strict_reading import decode_record
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.output.channel import OutputChannel
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.raw_logs import Logs, Sink
 

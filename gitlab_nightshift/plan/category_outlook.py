@@ -6,7 +6,7 @@ from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.plan.schedule import find_left_out
 from gitlab_nightshift.records.dashboard_records import CategoryOutlook
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 MOST_DAYS = 7 * 8

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.job import JobFacts
-from gitlab_nightshift.policy import within
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git, RepositoryPaths
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.recent_history import count_recent_commits, list_recent_files
 from gitlab_nightshift.repository.remote import GitServer, fetch_ref
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 
 

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab import DEVELOPER, NIGHT_LABEL, MergeRequest, Project
+from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.resources import NIGHT_LABEL, MergeRequest
 from gitlab_nightshift.gitlab.threads import Comment, Noteable, Thread, read_reply_marker
 from gitlab_nightshift.plan.conversation import collect_context
 from gitlab_nightshift.plan.quotes import quote_texts
@@ -15,8 +17,8 @@ from gitlab_nightshift.plan.trigger import (
     is_command,
     parse_command,
 )
-from gitlab_nightshift.records import CommentAddress, DiffSpot, TaskRequest
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.request import CommentAddress, DiffSpot, TaskRequest
+from gitlab_nightshift.settings.model import Settings
 
 Redact = Callable[[str], str]
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import Comment, Noteable, Thread
 from gitlab_nightshift.plan.quotes import drop_hidden_comments, format_job, format_thread
-from gitlab_nightshift.records import TaskRequest
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.settings.model import Settings
 
 MOST_OPEN_THREADS = 5
 Parts = list[tuple[str, str]]

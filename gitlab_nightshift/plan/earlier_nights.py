@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from gitlab_nightshift.gitlab import ApiError, Project
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.pipelines import Job
-from gitlab_nightshift.job import JobFacts
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.products import Outcome
 
 NIGHTS, MOST_REQUESTS = 4, 10
 """With tonight's the fifth skip in a row: one request for all, two for each, and one for a pipeline

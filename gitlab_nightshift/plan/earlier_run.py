@@ -10,19 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import ApiError, MergeRequest, Project
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.pipelines import Job
-from gitlab_nightshift.gitlab.resources import build_earlier_publication
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.resources import MergeRequest, build_earlier_publication
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts
-from gitlab_nightshift.records import (
-    LARGEST_BUNDLE,
-    LARGEST_PATCH,
-    Bundle,
-    Outcome,
-    Publication,
-    build_record,
-)
+from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, build_record
 
 MOST_TRIES = 5
 """The newest earlier tries whose artifacts are asked for."""

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from gitlab_nightshift.gitlab import NIGHT_LABEL
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts
 from gitlab_nightshift.plan.schedule import (
     find_left_out,
@@ -16,8 +16,8 @@ from gitlab_nightshift.plan.schedule import (
     resolve_category,
     resolve_run_day,
 )
-from gitlab_nightshift.records import Plan
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.settings.model import Settings
 
 
 def make_plan(

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, time, timedelta
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gitlab import Project
 from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 
 ANY_SLUG = "change"

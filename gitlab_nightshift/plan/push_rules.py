@@ -7,7 +7,7 @@ from gitlab_nightshift.gitlab.access import Access
 from gitlab_nightshift.gitlab.ci_settings import PushRule
 from gitlab_nightshift.plan.preflight import ANY_SLUG
 from gitlab_nightshift.repository.git import CommitIdentity
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 ANY_TITLE = "Improve the tests"
 """Stands for a commit's own words, which nobody knows yet."""

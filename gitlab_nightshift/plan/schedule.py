@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.plan.throttle import describe_pause, find_throttle_reason, list_pausing
-from gitlab_nightshift.records import KnownMergeRequest, SkippedCategory
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 

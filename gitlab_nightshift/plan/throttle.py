@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import date, timedelta
 
 from gitlab_nightshift.gitlab.memory import Memory
-from gitlab_nightshift.records import KnownMergeRequest
+from gitlab_nightshift.records.products import KnownMergeRequest
 
 UNREAD = timedelta(weeks=2)
 """A merge request that nobody has looked at for so long is ignored."""

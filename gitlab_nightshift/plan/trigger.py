@@ -13,7 +13,7 @@ from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import CommentAddress, Where
+from gitlab_nightshift.records.request import CommentAddress, Where
 from gitlab_nightshift.records.task_text import TaskCommand, parse_task_command
 from gitlab_nightshift.settings.setting_groups import TestCommand
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.gitlab import DEVELOPER, ApiError, Project
+from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.reviews import ReviewState
 from gitlab_nightshift.gitlab.threads import (
     Comment,
@@ -26,7 +28,8 @@ from gitlab_nightshift.plan.quotes import (
     format_thread,
     quote_texts,
 )
-from gitlab_nightshift.records import CommentAddress, KnownMergeRequest, TaskRequest, UpkeepKind
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest, UpkeepKind
 
 MOST_EXAMINED = 5
 """Open merge requests, the newest: each costs up to four requests."""

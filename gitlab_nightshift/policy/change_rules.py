@@ -6,8 +6,8 @@ from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import find_matching, within
 from gitlab_nightshift.policy.write_gate import list_gated_files
-from gitlab_nightshift.records import ChangeSummary
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.settings.model import Settings
 
 ENFORCED = ("diff-too-large", "dependency-file", "recent-file", "outside-paths")
 """The flags that are rules of a night as well, checked in work and again in publish; not where the

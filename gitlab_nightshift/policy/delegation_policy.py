@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gitlab_nightshift.records.delegation_records import Payload
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Gate, TestCommand
 
 GateName = Literal["start", "exec", "network", "write"]
@@ -33,15 +33,13 @@ def restrict_settings(settings: Settings) -> Settings:
         return settings
     policy = settings.policy
     gates = policy.gates
-    asking = {name: _tighten_gate(getattr(gates, name)) for name in type(gates).model_fields}
+    asking = {name: _tighten_gate(gate) for name, gate in vars(gates).items()}
     listed = settings.find_source("policy.writable_paths") != "default"
-    held = policy.model_copy(
-        update={
-            "gates": gates.model_copy(update=asking),
-            "writable_paths": policy.writable_paths if listed else [],
-        }
+    held = policy.with_values(
+        gates=gates.with_values(**asking),
+        writable_paths=policy.writable_paths if listed else [],
     )
-    return settings.model_copy(update={"policy": held})
+    return settings.with_values(policy=held)
 
 
 def _tighten_gate(gate: Gate) -> Gate:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 _LISTS = {"exec": "allowed_commands", "network": "policy.egress_hosts"}
 

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import AnalysisCandidate, KnownMergeRequest
+from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.products import KnownMergeRequest
 
 _NAMES = compile_lazily(
     r"""(?x)

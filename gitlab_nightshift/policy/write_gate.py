@@ -14,11 +14,12 @@ from gitlab_nightshift.policy.sensitive_files import (
     SENSITIVE,
     SensitiveClass,
 )
-from gitlab_nightshift.records import ChangeSummary, Decision, GatedFile
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.records.verdicts import Decision, GatedFile
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Gate
 
-MOST_TOLD = 5
+MOST_NAMED = 5
 
 _STRENGTH: dict[str, int] = {"auto_allow": 0, "draft": 1, "require_approval": 2, "deny": 3}
 
@@ -41,8 +42,8 @@ def list_gated_files(
 def to_approve(gates: Iterable[GatedFile]) -> str:
     """What has to be approved and why, in one line; "" where nothing has."""
     asked = [f"{each.path} {each.why}" for each in gates if each.decision == "require_approval"]
-    more = f"; and {len(asked) - MOST_TOLD} more files" if len(asked) > MOST_TOLD else ""
-    return "; ".join(asked[:MOST_TOLD]) + more
+    more = f"; and {len(asked) - MOST_NAMED} more files" if len(asked) > MOST_NAMED else ""
+    return "; ".join(asked[:MOST_NAMED]) + more
 
 
 def _select_strictest(decided: Iterator[GatedFile]) -> GatedFile | None:
@@ -84,5 +85,4 @@ def _is_pipeline(path: str, ci_config: str, ci_files: CiFiles) -> bool:
 
 
 def _list_own_templates(settings: Settings) -> set[str]:
-    own = (getattr(settings.prompts, bead) for bead in type(settings.prompts).model_fields)
-    return {name.removeprefix("./") for name in own if name}
+    return {name.removeprefix("./") for name in vars(settings.prompts).values() if name}

@@ -14,7 +14,8 @@ from gitlab_nightshift.report.outcome_message import pack_notify_request
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.session import read_config_file
-from gitlab_nightshift.settings import ConfigFile, load_notification_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_notification_settings
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.supervised_process import serve_stage
 

@@ -14,23 +14,19 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import GateApproved, GateRequired
 from gitlab_nightshift.exit_status import run_guarded
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.output.channel import OutputChannel
-from gitlab_nightshift.policy import to_approve
+from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.processes.delegation_data import unpack_payload
 from gitlab_nightshift.processes.remade_change import remake
 from gitlab_nightshift.processes.settings_data import unpack_settings
 from gitlab_nightshift.publish.bundle_check import judge
-from gitlab_nightshift.records import (
-    LARGEST_BUNDLE,
-    Bundle,
-    GatedFile,
-    Outcome,
-    Usage,
-    build_adapter,
-)
+from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.delegation_records import WorkReport
+from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, build_adapter
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record, make_record
+from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, unpack_source
 from gitlab_nightshift.repository.git import CommitIdentity, GitError, list_changed_files
 from gitlab_nightshift.system.supervised_process import serve_stage

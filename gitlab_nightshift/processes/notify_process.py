@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.processes.confluence_page import append_to_page
-from gitlab_nightshift.records import RunResult, read_own
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.report.confluence_line import render_line
 from gitlab_nightshift.report.outcome_message import (
     Notification,

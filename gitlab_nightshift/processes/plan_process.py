@@ -29,7 +29,7 @@ from gitlab_nightshift.publishing import (
     build_notify_request,
     read_source_checkout,
 )
-from gitlab_nightshift.records import Plan
+from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.session import Session, locate_product, open_session

@@ -12,12 +12,12 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.gateway.gateway_config import to_bytes
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.processes.delegation_data import pack_payload
 from gitlab_nightshift.processes.settings_data import pack_settings
 from gitlab_nightshift.processes.work_data import pack_work_place
-from gitlab_nightshift.records import to_json
+from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository.delegated_repository import pack_source
 from gitlab_nightshift.system.supervised_process import serve_stage
 from gitlab_nightshift.work.delegation.agent_choice import ProviderChoice

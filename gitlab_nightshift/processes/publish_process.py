@@ -10,15 +10,19 @@ from typing import Any
 from gitlab_nightshift.comment_runs import tell_ended
 from gitlab_nightshift.dashboard_runs import update_dashboard
 from gitlab_nightshift.exit_status import run_guarded
-from gitlab_nightshift.job import JobFacts, Secrets
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.job.job_secrets import Secrets
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.processes.publish_data import unpack_source
 from gitlab_nightshift.processes.settings_data import unpack_settings
 from gitlab_nightshift.publish.publish_context import SourceCheckout
 from gitlab_nightshift.publishing import publish
-from gitlab_nightshift.records import Bundle, Publication, TaskRequest, Usage, read_own
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.products import Bundle, Publication
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.records.strict_reading import make_record
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.report.report_files import read_patch
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs

@@ -13,7 +13,8 @@ from gitlab_nightshift.publish.rebuilt_bundle import (
     read_answer,
     run_task,
 )
-from gitlab_nightshift.records import Bundle, Outcome, to_json
+from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.bundle_reader import RebuildTask, encode_attributes
 from gitlab_nightshift.repository.capture import MAX_CHANGE_BYTES, MAX_FILE_BYTES, CapturedChange

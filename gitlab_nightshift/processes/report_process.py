@@ -9,7 +9,9 @@ from gitlab_nightshift.errors import to_exit_status
 from gitlab_nightshift.events import Note, RunEnded
 from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.output.channel import OutputChannel
-from gitlab_nightshift.records import Bundle, Publication, Usage, read_own
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.products import Bundle, Publication
+from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.report.report_files import read_patch, render_result_files
 from gitlab_nightshift.report.run_result import build_run_result

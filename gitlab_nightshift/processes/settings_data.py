@@ -1,10 +1,11 @@
 """Settings as JSON, as the processes of a run exchange them."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import date
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Part
 
 Kind = TypeVar("Kind", bound=Part)
@@ -12,22 +13,20 @@ Kind = TypeVar("Kind", bound=Part)
 
 def pack_settings(settings: Settings) -> dict[str, Any]:
     """Settings with where each came from."""
-    return {"values": settings.model_dump(mode="json"), "sources": dict(settings._sources)}
+    values = asdict(settings)
+    values["quiet_dates"] = [day.isoformat() for day in settings.quiet_dates]
+    return {"values": values, "sources": dict(settings.sources)}
 
 
 def unpack_settings(data: Mapping[str, Any]) -> Settings:
     """The same settings again. They were checked where they were loaded, and are not checked again:
     loading what that needs takes longer than some processes run."""
-    made = _build_part(Settings, data["values"])
-    made._sources = dict(data["sources"])
-    return made
+    return _build_part(Settings, data["values"]).with_values(sources=dict(data["sources"]))
 
 
 def _build_part(kind: type[Kind], values: Mapping[str, Any]) -> Kind:
-    fields = kind.model_fields
-    return kind.model_construct(
-        **{name: _build_value(fields[name].annotation, value) for name, value in values.items()}
-    )
+    kinds = get_type_hints(kind)
+    return kind(**{name: _build_value(kinds[name], value) for name, value in values.items()})
 
 
 def _build_value(kind: Any, value: Any) -> Any:

@@ -16,7 +16,8 @@ from gitlab_nightshift.output.sent_logs import open_logs
 from gitlab_nightshift.processes.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.processes.delegation_data import unpack_payload
 from gitlab_nightshift.processes.work_data import unpack_work_place
-from gitlab_nightshift.records import Plan, build_adapter
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.storage import build_adapter
 from gitlab_nightshift.repository.delegated_repository import unpack_source
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.supervised_process import serve_stage

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.events import Emit, read_clock
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.processes.settings_data import pack_settings, unpack_settings
 from gitlab_nightshift.records.strict_reading import make_record
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.raw_logs import Logs
 from gitlab_nightshift.work.baseline import Commands
@@ -19,7 +19,7 @@ from gitlab_nightshift.work.work_context import WorkContext
 def pack_work_place(place: WorkContext) -> dict[str, Any]:
     """The input of work. Of the model's variables it learns only which are set."""
     return {
-        "settings": pack_settings(place.settings.model_copy(update={"notify": []})),
+        "settings": pack_settings(place.settings.with_values(notify=[])),
         "job": dataclasses.asdict(place.job),
         "env": dict(place.env),
         "model_env": dict.fromkeys(place.model_env, "set"),

@@ -16,7 +16,9 @@ from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.output.sent_logs import open_logs
 from gitlab_nightshift.processes.confine_self import confine_work, tell_unfit
 from gitlab_nightshift.processes.work_data import unpack_work_place
-from gitlab_nightshift.records import BeadResult, Plan, build_adapter
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.storage import build_adapter
 from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.gitlab import DEVELOPER, Project
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.job.job_facts import JobFacts
 
 
 def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], str]) -> str:

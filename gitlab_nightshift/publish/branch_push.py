@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import ApiError, MergeRequest, transient
+from gitlab_nightshift.gitlab.api_error import ApiError, transient
 from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
+from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.publish.branch_name import MOST_SUFFIXES, list_branch_names
 from gitlab_nightshift.publish.publish_context import PublishContext
 from gitlab_nightshift.repository.private_repository import Repository

@@ -16,11 +16,14 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
-from gitlab_nightshift.policy import find_violations, list_gated_files
-from gitlab_nightshift.records import LARGEST_BUNDLE, LARGEST_PATCH, Bundle, GatedFile, Proposal
+from gitlab_nightshift.policy.change_rules import find_violations
+from gitlab_nightshift.policy.write_gate import list_gated_files
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
+from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.repository.capture import summarize_change
 from gitlab_nightshift.repository.private_repository import DiffFile
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 
 LATEST = timedelta(days=1)

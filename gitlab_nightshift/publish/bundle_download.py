@@ -8,8 +8,8 @@ so a job with the token for publishing must not get them from one that ran agent
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import Project
-from gitlab_nightshift.records import LARGEST_BUNDLE, LARGEST_PATCH
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 
 FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
 

@@ -15,13 +15,13 @@ from gitlab_nightshift.gitlab.marker import encode_for_comment
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.dashboard_ticks import build_approve_box, build_retry_box
 from gitlab_nightshift.publish.escaping import to_markdown_line, to_table_cell
-from gitlab_nightshift.records import KnownMergeRequest
 from gitlab_nightshift.records.dashboard_records import (
     CategoryOutlook,
     Dashboard,
     DashboardMemory,
     DashboardNight,
 )
+from gitlab_nightshift.records.products import KnownMergeRequest
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.report.result_texts import format_duration
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.gitlab.issues import SystemNote
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import Outcome
 from gitlab_nightshift.records.dashboard_records import DashboardNight
+from gitlab_nightshift.records.products import Outcome
 
 _TRY = compile_lazily(r"try ([a-z0-9_-]{1,60}) at the next night")
 _RESTORE = compile_lazily(r"allow the idea of merge request (\d{1,9}) again")

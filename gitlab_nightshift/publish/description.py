@@ -5,23 +5,16 @@ Pure functions. All that an agent wrote goes through :mod:`gitlab_nightshift.pub
 
 from collections.abc import Iterable, Iterator
 
-from gitlab_nightshift.gitlab import Marker, write_marker
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    Bundle,
-    Check,
-    CheckOutcome,
-    CommandResult,
-    Finding,
-    GatedFile,
-    Proposal,
-    TaskRequest,
-    ToolCall,
-    ToolUse,
-)
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 
 MOST_FILES = 50
 MOST_FINDINGS = 30
@@ -69,7 +62,7 @@ def _render_summary(proposal: Proposal, approved_by: str) -> str:
 
 def _render_proofs(proposal: Proposal) -> str:
     """What proves the change and how large it is, on one line."""
-    held = [each.detail for each in proposal.checks if each.seen is CheckOutcome.PASSED]
+    held = [each.detail for each in proposal.checks if each.outcome is CheckOutcome.PASSED]
     ran = [f"{to_code_span(each.command)} passed" for each in proposal.commands if each.ok]
     change = proposal.change
     size = f"{change.lines} {_pluralize('line', change.lines)}, "
@@ -190,10 +183,11 @@ def _render_commands(results: Iterable[CommandResult], base_sha: str) -> Iterato
 
 
 def _render_check(check: Check) -> str:
-    return f"- {_SEEN[check.seen]}{to_markdown_line(check.title)}: {to_markdown_line(check.detail)}"
+    title, detail = to_markdown_line(check.title), to_markdown_line(check.detail)
+    return f"- {_OUTCOMES[check.outcome]}{title}: {detail}"
 
 
-_SEEN = {
+_OUTCOMES = {
     CheckOutcome.PASSED: "",
     CheckOutcome.FAILED: "Failed: ",
     CheckOutcome.TOLD: "",

@@ -3,11 +3,12 @@ or a suggestion, where the branch is left to people."""
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.gitlab import MergeRequest
+from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.publish.branch_push import push_on
 from gitlab_nightshift.publish.publish_context import PublishContext
 from gitlab_nightshift.publish.suggestion import MOST_LINES, render_suggestion
-from gitlab_nightshift.records import Outcome, Publication, TaskRequest
+from gitlab_nightshift.records.products import Outcome, Publication
+from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.repository.private_repository import Repository, read_diff_text
 
 

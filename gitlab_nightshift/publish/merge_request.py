@@ -4,9 +4,11 @@ Pure functions. All that an agent wrote goes through :mod:`gitlab_nightshift.pub
 """
 
 import re
+from dataclasses import dataclass
 
 from gitlab_nightshift.categories import CATEGORY_GUIDANCE
-from gitlab_nightshift.gitlab import NIGHT_LABEL, Label, Marker, compute_fingerprint
+from gitlab_nightshift.gitlab.marker import Marker, compute_fingerprint
+from gitlab_nightshift.gitlab.resources import NIGHT_LABEL, Label
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.prompts import check_placeholders, render
 from gitlab_nightshift.publish.branch_name import build_slug
@@ -15,11 +17,8 @@ from gitlab_nightshift.publish.escaping import (
     cut,
     to_plain_line,
 )
-from gitlab_nightshift.records import (
-    Bundle,
-    Proposal,
-)
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.settings.model import Settings
 
 LONGEST_TITLE = 255
 """Characters, GitLab's own limit."""
@@ -41,6 +40,17 @@ OTHER_COLOR = "#868686"
 _PREFIXES = compile_lazily(
     r"^\s*(?:(?:draft|wip)\s*:|[\[(](?:draft|wip|night-?shift[^\])]*)[\])])\s*", re.I
 )
+
+
+@dataclass(frozen=True)
+class MergeRequestTexts:
+    """All that goes to GitLab besides the files; cleaned and redacted."""
+
+    title: str
+    body: str
+    slug: str
+    message: str
+    labels: tuple[Label, ...]
 
 
 def check_templates(settings: Settings) -> None:

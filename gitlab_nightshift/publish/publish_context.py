@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gitlab import Project
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.records import TaskRequest
+from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.repository import git as host_git
 from gitlab_nightshift.repository.git import CommitIdentity, Git
 from gitlab_nightshift.repository.private_repository import RepositoryParts, read_parts

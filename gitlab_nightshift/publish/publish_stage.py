@@ -4,16 +4,19 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import GateRequired, Note
-from gitlab_nightshift.gitlab import ApiError, Label, MergeRequest, NewMergeRequest
-from gitlab_nightshift.gitlab.resources import build_earlier_publication
-from gitlab_nightshift.policy import to_approve
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.resources import (
+    MergeRequest,
+    NewMergeRequest,
+    build_earlier_publication,
+)
+from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.publish import merge_request as texts
 from gitlab_nightshift.publish.branch_name import build_slug
 from gitlab_nightshift.publish.branch_push import push_commit, retry_transfer
@@ -29,20 +32,11 @@ from gitlab_nightshift.publish.rebuilt_bundle import (
     rebuild_repository,
 )
 from gitlab_nightshift.publish.reviewers import MergeRequestFacts, choose_reviewers
-from gitlab_nightshift.records import Bundle, Outcome, Proposal, Publication, TaskRequest, map_texts
+from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
+from gitlab_nightshift.records.request import TaskRequest
+from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.repository.private_repository import Relation, Repository, commit_tree
 from gitlab_nightshift.repository.remote import fetch
-
-
-@dataclass(frozen=True)
-class MergeRequestTexts:
-    """All that goes to GitLab besides the files; cleaned and redacted."""
-
-    title: str
-    body: str
-    slug: str
-    message: str
-    labels: tuple[Label, ...]
 
 
 def publish(bundle_folder: Path, context: PublishContext) -> Publication:
@@ -159,7 +153,9 @@ def _describe_lost_base(context: PublishContext) -> str:
     return "" if part else f"{context.base[:12]} is no part of {context.target} (any more)"
 
 
-def write_texts(bundle: Bundle, proposal: Proposal, context: PublishContext) -> MergeRequestTexts:
+def write_texts(
+    bundle: Bundle, proposal: Proposal, context: PublishContext
+) -> texts.MergeRequestTexts:
     """Title, description, slug, commit message and labels.
 
     Redacted twice: the agent's words before they are escaped, where a secret still has its own
@@ -171,7 +167,7 @@ def write_texts(bundle: Bundle, proposal: Proposal, context: PublishContext) -> 
     plain: Proposal = clean_record(proposal, redact)
     labels = texts.list_labels(proposal, settings)
     message = texts.build_commit_message(cleaned, plain, settings, context.source.messages)
-    return MergeRequestTexts(
+    return texts.MergeRequestTexts(
         title=redact(texts.format_title(cleaned, plain, settings)),
         body=redact(
             render_description(
@@ -212,7 +208,7 @@ def _create_commit(
 def _open(
     bundle: Bundle,
     proposal: Proposal,
-    written: MergeRequestTexts,
+    written: texts.MergeRequestTexts,
     branch: str,
     commit: str,
     context: PublishContext,

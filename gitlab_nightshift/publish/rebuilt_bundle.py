@@ -28,15 +28,14 @@ from gitlab_nightshift.publish.bundle_check import (
     judge,
 )
 from gitlab_nightshift.publish.publish_context import PublishContext
-from gitlab_nightshift.records import (
+from gitlab_nightshift.records.products import Bundle, Proposal
+from gitlab_nightshift.records.storage import (
     LARGEST_BUNDLE,
-    Bundle,
-    Proposal,
     build_adapter,
     build_record,
     build_record_error,
 )
-from gitlab_nightshift.redaction import refuse_secrets
+from gitlab_nightshift.redaction.patch_check import refuse_secrets
 from gitlab_nightshift.repository.blobs import make_tree, write_blob
 from gitlab_nightshift.repository.bundle_reader import (
     RebuildTask,
@@ -253,18 +252,18 @@ def _with_refusal(known: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle
     return replace(known, refused=why)
 
 
-def _with_change(known: RebuiltBundle, told: ReportedChange, data: bytes) -> RebuiltBundle:
-    if len(data) != sum(told.sizes):
+def _with_change(known: RebuiltBundle, reported: ReportedChange, data: bytes) -> RebuiltBundle:
+    if len(data) != sum(reported.sizes):
         raise _build_reader_error("its files are not whole")
     blobs, at = [], 0
-    for size in told.sizes:
+    for size in reported.sizes:
         blobs.append(data[at : at + size])
         at += size
     return replace(
         known,
-        tree=told.tree,
-        files=tuple(_parse_file(row) for row in told.files),
-        ids=tuple(row[3] for row in told.files),
+        tree=reported.tree,
+        files=tuple(_parse_file(row) for row in reported.files),
+        ids=tuple(row[3] for row in reported.files),
         blobs=tuple(blobs),
     )
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.gitlab import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.people import GitlabUser, People
 from gitlab_nightshift.publish.code_owners import find_owners
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.reviewer_notation import (
     APPROVAL_RULES,
     CODE_OWNERS,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import remove_hidden
 from gitlab_nightshift.publish.escaping import to_markdown
-from gitlab_nightshift.records import DiffSpot
+from gitlab_nightshift.records.request import DiffSpot
 
 MOST_LINES = 100
 """Above and below the commented line: GitLab takes no more."""

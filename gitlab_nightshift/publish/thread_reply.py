@@ -14,20 +14,15 @@ from gitlab_nightshift.gitlab.threads import (
     write_reply_marker,
     write_upkeep_mark,
 )
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
 from gitlab_nightshift.publish.suggestion import render_patch
-from gitlab_nightshift.records import (
-    Bundle,
-    CommandResult,
-    CommentAddress,
-    Outcome,
-    Publication,
-    RunResult,
-    TaskRequest,
-    ThreadAnswer,
-)
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import ThreadAnswer
+from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.records.run_results import RunResult
 
 LONGEST_REASON = 400
 LONGEST_ANSWER = 2_000

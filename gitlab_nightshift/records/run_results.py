@@ -199,7 +199,7 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
 
 def build_evidence_finding(check: Check) -> EvidenceFinding:
     """A check as ``result.json`` has it."""
-    return EvidenceFinding(check.title, _LEVELS[check.seen], check.detail)
+    return EvidenceFinding(check.title, _LEVELS[check.outcome], check.detail)
 
 
 def build_flag_finding(finding: Finding) -> FlagFinding:

@@ -40,7 +40,7 @@ class Check:
     could not be."""
 
     title: str
-    seen: CheckOutcome
+    outcome: CheckOutcome
     detail: str
 
 

@@ -3,7 +3,7 @@
 import json
 from urllib.parse import quote
 
-from gitlab_nightshift.records import RunResult
+from gitlab_nightshift.records.run_results import RunResult
 
 GROUP = "Night shift"
 

@@ -3,7 +3,8 @@
 import html
 
 from gitlab_nightshift.events import format_cost
-from gitlab_nightshift.records import Outcome, RunResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.job_log import format_line
 from gitlab_nightshift.report.result_texts import format_duration
 

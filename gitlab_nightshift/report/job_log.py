@@ -41,7 +41,9 @@ from gitlab_nightshift.events import (
     redact_record,
 )
 from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.records import Outcome, RunResult, Usage
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState
 
 WIDTH = 160

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from html import escape
 
-from gitlab_nightshift.records import BeadResult, Outcome, RunResult
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.job_log import format_line
 from gitlab_nightshift.report.result_texts import describe_command
 from gitlab_nightshift.report.run_result import describe_bead

@@ -10,16 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records import (
-    LARGEST_BUNDLE,
-    BeadResult,
-    Bundle,
-    Outcome,
-    Plan,
-    Publication,
-    RunResult,
-    Usage,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.report.event_file import MOST_BYTES
 from gitlab_nightshift.report.report_files import read_patch, write_results
@@ -65,7 +59,7 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     ``earlier`` holds products of earlier stages. ``run_id`` counts where no plan names it. Texts
     are redacted already. Raises OSError.
     """
-    from gitlab_nightshift.redaction import Redactor
+    from gitlab_nightshift.redaction.redactor import Redactor
     from gitlab_nightshift.report.upkeep_result import read_upkeep_result
 
     summary = _read_summary(results / "events.jsonl")

@@ -7,14 +7,15 @@ from typing import Any, Literal
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import format_cost
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import Outcome, RunResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.job_log import format_line
 from gitlab_nightshift.report.result_texts import (
     describe_outcome,
     format_duration,
     is_incomplete,
 )
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 CHANGES = "changes"
 """In ``notify_on``: only what is worth a look."""

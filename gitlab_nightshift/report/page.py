@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.events import format_cost
 from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.records import BeadResult, Outcome, RunResult
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.patch_view import parse_patch
 from gitlab_nightshift.report.result_texts import (
     count_words,

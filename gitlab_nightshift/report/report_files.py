@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.events import redact_record
-from gitlab_nightshift.records import LARGEST_PATCH, RunResult, to_json
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import LARGEST_PATCH, to_json
 from gitlab_nightshift.report.annotations import render_annotations
 from gitlab_nightshift.report.junit import render_junit
 from gitlab_nightshift.report.page import render_page
 from gitlab_nightshift.report.run_result import render_dotenv
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.redaction import Redactor
+    from gitlab_nightshift.redaction.redactor import Redactor
 
 
 def read_patch(bundle: Path) -> str:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from gitlab_nightshift.records import RESULT_VERSION, RunResult, build_adapter, run_results
+from gitlab_nightshift.records import run_results
+from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
+from gitlab_nightshift.records.storage import build_adapter
 from gitlab_nightshift.settings.schema import describe
 
 

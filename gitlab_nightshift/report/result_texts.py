@@ -1,7 +1,8 @@
 """A run's result in plain words, for the page and the job log."""
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records import AttemptResult, CommandFinding, Outcome, RunResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import AttemptResult, CommandFinding, RunResult
 
 _HEADLINES = {
     Outcome.MR_CREATED: "A merge request is open",

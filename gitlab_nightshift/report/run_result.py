@@ -6,19 +6,15 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import (
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.handoffs import AnalysisResult, Verdict
+from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
+from gitlab_nightshift.records.run_results import (
     AgentStatements,
-    AnalysisResult,
     AttemptResult,
-    BeadResult,
-    Bundle,
     ChangeSize,
-    Outcome,
-    Proposal,
-    Publication,
     RunResult,
     UpkeepResult,
-    Verdict,
     build_command_finding,
     build_evidence_finding,
     build_flag_finding,

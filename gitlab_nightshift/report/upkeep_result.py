@@ -3,7 +3,8 @@ of it."""
 
 from pathlib import Path
 
-from gitlab_nightshift.records import Bundle, Publication, UpkeepResult
+from gitlab_nightshift.records.products import Bundle, Publication
+from gitlab_nightshift.records.run_results import UpkeepResult
 from gitlab_nightshift.report.killed_run import read_kept
 from gitlab_nightshift.report.result_files import UPKEEP
 

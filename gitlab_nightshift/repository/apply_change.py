@@ -45,7 +45,7 @@ def _export_files(repository: Repository, tree: str, paths: Sequence[str]) -> Pa
 
     A change is applied more than once. The folder gets its name once it is complete.
     """
-    last = repository.folder / "laid"
+    last = repository.folder / "applied"
     if not (last / tree).is_dir():
         shutil.rmtree(last, ignore_errors=True)
         last.mkdir(mode=0o700)

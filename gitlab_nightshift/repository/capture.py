@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift import records
+from gitlab_nightshift.records.products import ChangeSummary
 from gitlab_nightshift.repository.blobs import compute_blob_id
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import (
@@ -82,14 +82,14 @@ class CapturedChange:
         """True where nothing was changed and nothing refused."""
         return not self.files and not self.refusals
 
-    def build_summary(self) -> records.ChangeSummary:
+    def build_summary(self) -> ChangeSummary:
         """The public record: display names and totals."""
         return summarize_change(self.tree_id, self.files)
 
 
-def summarize_change(tree_id: str, files: Collection[DiffFile]) -> records.ChangeSummary:
+def summarize_change(tree_id: str, files: Collection[DiffFile]) -> ChangeSummary:
     """The record of a change to a tree."""
-    return records.ChangeSummary(
+    return ChangeSummary(
         tree_id=tree_id,
         files=tuple(format_path(file.path) for file in files),
         added=sum(file.added for file in files),

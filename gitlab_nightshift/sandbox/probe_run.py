@@ -73,7 +73,7 @@ class ProbeResult:
     """
 
     outcomes: tuple[ProbeOutcome, ...]
-    told: LauncherReport
+    report: LauncherReport
     stderr: str
     late: bool = False
 
@@ -82,7 +82,7 @@ class ProbeResult:
         """Why there are no outcomes, "" where there are."""
         if self.outcomes:
             return ""
-        return self.told.failed or self.stderr.strip().rpartition("\n")[2] or "it did not start"
+        return self.report.failed or self.stderr.strip().rpartition("\n")[2] or "it did not start"
 
 
 def run_probes(

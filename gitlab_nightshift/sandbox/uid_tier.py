@@ -17,7 +17,7 @@ from gitlab_nightshift.system.openat import remove_path
 FREE = range(60578, 61184)
 """User ids that nothing hands out: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
 LOCKS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - the folder in it is checked
-SWEEP_S = 10.0
+CLEANUP_S = 10.0
 _TRIAL = ".nightshift-probe-"
 
 
@@ -114,7 +114,7 @@ def _kill_user_processes(identity: SandboxUser) -> bool:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=SWEEP_S,
+            timeout=CLEANUP_S,
             check=False,
         )
     except subprocess.TimeoutExpired:  # a busy machine: once more

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel
-
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.setting_groups import Part
 
 ALIAS = "code_agent"
 Path = tuple[str, ...]
@@ -53,15 +52,14 @@ def flatten_assignment(a: Assignment, kind: Any) -> Iterator[Assignment]:
 
 def is_part(kind: Any) -> bool:
     """True for a group of keys."""
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+    return isinstance(kind, type) and issubclass(kind, Part)
 
 
 def find_inner_kind(kind: Any, name: str) -> Any:
     """The type of a key of a group of keys or a mapping; ``None`` where there is no such key."""
     if typing.get_origin(kind) is dict:
         return typing.get_args(kind)[1]
-    field = kind.model_fields.get(name) if is_part(kind) else None
-    return field.annotation if field else None
+    return typing.get_type_hints(kind).get(name) if is_part(kind) else None
 
 
 def find_entry(node: Any, name: str) -> tuple[Any, Any] | None:

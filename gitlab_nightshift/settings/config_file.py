@@ -54,7 +54,7 @@ def _read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
     class ConfigLoader(yaml.SafeLoader):
         """Dates stay text: the key that wants one checks it."""
 
-        yaml_implicit_resolvers = {
+        yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
             first: [(tag, how) for tag, how in known if not tag.endswith(":timestamp")]
             for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }

@@ -5,12 +5,12 @@ import json
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
-
-from pydantic import ValidationError
+from dataclasses import asdict, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.settings.assignment import (
     Assignment,
@@ -21,6 +21,9 @@ from gitlab_nightshift.settings.assignment import (
 )
 from gitlab_nightshift.settings.config_file import ConfigFile, read_file
 from gitlab_nightshift.settings.model import Settings
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 ENV_PREFIX = "NIGHTSHIFT_"
 TEMPLATE_VARIABLES = frozenset(
@@ -78,20 +81,33 @@ def _read_all(
 
 def _validate_settings(assignments: list[Assignment], mistakes: list[str]) -> Settings:
     if not assignments and not mistakes:
-        return Settings.model_construct()  # validated defaults are the same, and take 20 ms
-    values: dict[str, Any] = Settings().model_dump()
+        return Settings()  # validated defaults are the same, and pydantic takes 60 ms to load
+    from pydantic import ValidationError
+
+    values = asdict(Settings())
     for assignment in assignments:
         _assign(values, assignment.path, assignment.value)
     try:
-        settings = Settings.model_validate(values)
+        settings = build_settings(values)
     except ValidationError as error:
         mistakes += [
             _describe_problem(problem, assignments) for problem in error.errors(include_url=False)
         ]
     if mistakes:
         raise _build_mistakes_error(mistakes)
-    settings._sources = _collect_sources(assignments)
-    return settings
+    return settings.with_values(sources=_collect_sources(assignments))
+
+
+def build_settings(values: Mapping[str, Any]) -> Settings:
+    """Settings from values by their keys. Raises pydantic.ValidationError."""
+    return _build_adapter().validate_python(dict(values))
+
+
+@cache
+def _build_adapter() -> "TypeAdapter[Settings]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Settings)
 
 
 def _build_mistakes_error(lines: Iterable[str]) -> NightshiftError:
@@ -123,8 +139,10 @@ def _describe_problem(problem: Mapping[str, Any], assignments: Iterable[Assignme
     loc = tuple(str(part) for part in problem["loc"] if part != "[key]")
     touching = [a for a in assignments if _touches(a.path, loc)]
     place = f"{touching[-1].find_place(loc)}: " if touching else ""
-    if problem["type"] == "extra_forbidden":
+    if problem["type"] == "unexpected_keyword_argument":
         text = f"unknown key{_suggest_key(loc)}"
+    if problem["type"] == "dataclass_type":
+        text = "should be a valid dictionary"
     return f"{place}{'.'.join(loc)}: {text}"
 
 
@@ -139,7 +157,7 @@ def _suggest_key(loc: Path) -> str:
     part: Any = Settings
     for name in loc[:-1]:
         part = find_inner_kind(part, name)
-    names = list(part.model_fields) if is_part(part) else []
+    names = [each.name for each in fields(part)] if is_part(part) else []
     found = difflib.get_close_matches(loc[-1].lower(), names, 1)
     return f"; did you mean {'.'.join((*loc[:-1], found[0]))}?" if found else ""
 

@@ -4,20 +4,13 @@ The text under a key is what ``nightshift config schema`` shows.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    field_validator,
-)
-
 from gitlab_nightshift.agent_registry import AGENTS
 from gitlab_nightshift.categories import CATEGORY_GUIDANCE, FALLBACK_ORDER, TASK, TASK_GUIDANCE
+from gitlab_nightshift.settings.field_checks import check_after, check_before, check_bounds
 from gitlab_nightshift.settings.notations import (
     check_allowed_command,
     check_branch_prefix,
@@ -28,6 +21,7 @@ from gitlab_nightshift.settings.notations import (
     check_new_category,
     check_notification_url,
     check_passed_variable,
+    check_recording,
     check_task_test,
     check_time_zone,
     check_variable_name,
@@ -58,52 +52,61 @@ MAX_IMPLEMENT_RETRIES = 2
 
 Seconds = Annotated[
     float,
-    BeforeValidator(parse_duration, json_schema_input_type=float | str),
-    Field(gt=0, le=7 * 24 * 3600),
+    check_before(parse_duration, json_schema_input_type=float | str),
+    check_bounds(gt=0, le=7 * 24 * 3600),
 ]
 Bytes = Annotated[
-    int, BeforeValidator(parse_size, json_schema_input_type=int | str), Field(gt=0, le=1000 * MOST)
+    int,
+    check_before(parse_size, json_schema_input_type=int | str),
+    check_bounds(gt=0, le=1000 * MOST),
 ]
 LONGEST_TASK = 20_000
 """Characters; a longer one is a document, not a task."""
-Task = Annotated[str, Field(max_length=LONGEST_TASK), AfterValidator(str.strip)]
-NewCategory = Annotated[str, BeforeValidator(check_new_category)]
-Category = Annotated[str, AfterValidator(check_known_category)]
-InstructedCategory = Annotated[str, AfterValidator(check_instructed_category)]
-Instructions = Annotated[str, AfterValidator(check_instructions)]
-Reviewer = Annotated[str, BeforeValidator(check_reviewer)]
-Weekday = Annotated[str, BeforeValidator(parse_weekday)]
-Variable = Annotated[str, BeforeValidator(check_variable_name)]
-BranchPrefix = Annotated[str, AfterValidator(check_branch_prefix)]
-WebAddress = Annotated[str, AfterValidator(check_web_address)]
-ProjectAddress = Annotated[str, AfterValidator(parse_project_address)]
-PassedVariable = Annotated[str, BeforeValidator(check_passed_variable)]
-Command = Annotated[str, BeforeValidator(check_command)]
+Task = Annotated[str, check_bounds(max_length=LONGEST_TASK), check_after(str.strip)]
+NewCategory = Annotated[str, check_before(check_new_category)]
+Category = Annotated[str, check_after(check_known_category)]
+InstructedCategory = Annotated[str, check_after(check_instructed_category)]
+Instructions = Annotated[str, check_after(check_instructions)]
+Reviewer = Annotated[str, check_before(check_reviewer)]
+Weekday = Annotated[str, check_before(parse_weekday)]
+Variable = Annotated[str, check_before(check_variable_name)]
+BranchPrefix = Annotated[str, check_after(check_branch_prefix)]
+WebAddress = Annotated[str, check_after(check_web_address)]
+ProjectAddress = Annotated[str, check_after(parse_project_address)]
+PassedVariable = Annotated[str, check_before(check_passed_variable)]
+Command = Annotated[str, check_before(check_command)]
+FolderName = Annotated[str, check_bounds(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+PageId = Annotated[str, check_bounds(coerce_numbers_to_str=True, pattern=r"^[0-9]{1,20}$")]
 NotifiedOutcome = Literal[
     "MR_CREATED", "NO_IMPROVEMENT", "MR_READY", "SKIPPED", "APPROVAL_REQUIRED", "FAILED", "changes"
 ]
 Promise = Literal["files", "secrets", "network", "lifetime"]
-AllowedCommand = Annotated[Command, BeforeValidator(check_allowed_command)]
+AllowedCommand = Annotated[Command, check_before(check_allowed_command)]
+
+NO_SOURCES: Mapping[str, str] = {}
 
 
+@dataclass(frozen=True, kw_only=True)
 class Settings(Part):
     """All settings. Precedence: command line, CI variables, nightshift.yaml, default."""
 
     enabled: bool = True
     """False stops every night; as a group variable it stops every project."""
-    quiet_dates: list[Annotated[date, BeforeValidator(parse_date)]] = []
+    quiet_dates: list[Annotated[date, check_before(parse_date)]] = field(default_factory=list)
     """Days without a night, as YYYY-MM-DD."""
-    categories: dict[NewCategory, str] = {}
+    categories: dict[NewCategory, str] = field(default_factory=dict)
     """Further categories of your own: name → guidance for the agent."""
-    category_schedule: dict[Weekday, Category] = {
-        "mon": "tests",
-        "tue": "refactoring",
-        "wed": "docs",
-        "thu": "security",
-        "fri": "performance",
-    }
+    category_schedule: dict[Weekday, Category] = field(
+        default_factory=lambda: {
+            "mon": "tests",
+            "tue": "refactoring",
+            "wed": "docs",
+            "thu": "security",
+            "fri": "performance",
+        }
+    )
     """Weekday → category. A weekday that is not listed has no night."""
-    timezone: Annotated[str, AfterValidator(check_time_zone)] = "UTC"
+    timezone: Annotated[str, check_after(check_time_zone)] = "UTC"
     """Time zone in which the weekday is taken."""
     category: Category | None = None
     """Override for a manual run; wins over the schedule, also on a day without one."""
@@ -111,46 +114,46 @@ class Settings(Part):
     """Look for security findings in a public project too: their fix publishes them."""
     task: Task | None = None
     """One given task instead of a category."""
-    task_test: Annotated[str, AfterValidator(check_task_test)] | None = None
+    task_test: Annotated[str, check_after(check_task_test)] | None = None
     """The id of a test of `policy.test_commands` that the task's change must pass, and further
     arguments from that test's list."""
     dry_run: bool = False
     """Stop before publish and say what would be pushed."""
     rehearse: bool = False
     """Do all of a night that costs no token, and say what is still missing for one."""
-    paths: list[Glob] = []
+    paths: list[Glob] = field(default_factory=list)
     """Where to look and change; empty is everywhere."""
-    exclude_paths: list[Glob] = []
+    exclude_paths: list[Glob] = field(default_factory=list)
     """What to leave alone, also within `paths`."""
 
     agent: AgentName = "auto"
     """The coding agent; `auto` is claude_code where its CLI and key are there, else codex."""
     agent_executable: str | None = None
     """The agent's CLI, where it is not the first on PATH."""
-    agent_env: list[PassedVariable] = []
+    agent_env: list[PassedVariable] = field(default_factory=list)
     """Names of variables that agents get too (JAVA_HOME, …)."""
-    agent_paths: list[str] = []
+    agent_paths: list[str] = field(default_factory=list)
     """Tool folders outside the system's that the sandbox may read."""
-    replay_dir: str | None = None
+    replay_dir: Annotated[str | None, check_after(check_recording)] = None
     """The recorded night that the agent `replay` plays."""
     record_dir: str | None = None
     """Where to record this night, for `replay`."""
-    models: Models = Models.model_construct()
+    models: Models = field(default_factory=Models)
     """The model of each bead."""
     model_endpoint: WebAddress | None = None
     """Base URL of the model's API, where it is not the provider's own."""
-    prices: dict[str, Price] = {}
+    prices: dict[str, Price] = field(default_factory=dict)
     """Model id → USD per million tokens, where it is not built in, or where yours differs."""
-    prompts: Prompts = Prompts.model_construct()
+    prompts: Prompts = field(default_factory=Prompts)
     """Own prompt templates."""
-    variables: dict[Variable, str] = {}
+    variables: dict[Variable, str] = field(default_factory=dict)
     """Your own strings for templates."""
-    instructions: dict[InstructedCategory, Instructions] = {}
+    instructions: dict[InstructedCategory, Instructions] = field(default_factory=dict)
     """Your own words for the agent, for a category or `all`, added to the guidance."""
     allowed_commands: list[AllowedCommand] | None = None
     """Commands an agent may run: one word with any arguments, several words exactly so.
     Default: git and what the build files imply."""
-    verify_commands: list[Command] = []
+    verify_commands: list[Command] = field(default_factory=list)
     """Run by this program itself, without a shell (so no && or |); all must exit 0."""
     baseline: Literal["required", "report"] = "required"
     """`required`: a night is skipped where verify_commands fail on the untouched checkout."""
@@ -158,7 +161,7 @@ class Settings(Part):
     reviewer: Reviewer | None = None
     """Who reviews, also assignee: a user name, or whom to choose from: `group:PATH`, `code_owners`
     or `approval_rules`."""
-    reviewers: list[Reviewer] = []
+    reviewers: list[Reviewer] = field(default_factory=list)
     """The same for several reviewers (a paid tier of GitLab)."""
     labels: list[Label] | None = None
     """Labels of the merge request. Default: night-shift and the category."""
@@ -175,15 +178,15 @@ class Settings(Part):
     draft: bool = False
     """Open merge requests as drafts."""
 
-    max_diff_lines: int = Field(default=100, ge=1, le=MOST)
+    max_diff_lines: Annotated[int, check_bounds(ge=1, le=MOST)] = 100
     """Added plus deleted lines of a change, at most."""
-    avoid_recent_commits: int = Field(default=10, ge=0, le=1000)
+    avoid_recent_commits: Annotated[int, check_bounds(ge=0, le=1000)] = 10
     """Files touched by the last N commits are left alone."""
-    max_open_mrs: MaxOpenMrs = MaxOpenMrs.model_construct()
+    max_open_mrs: MaxOpenMrs = field(default_factory=MaxOpenMrs)
     """How many night-shift merge requests may be open."""
-    max_budget_usd: float = Field(default=10.0, gt=0, le=MOST)
+    max_budget_usd: Annotated[float, check_bounds(gt=0, le=MOST)] = 10.0
     """USD for the whole run: all beads and retries, failed calls too."""
-    max_tokens: int | None = Field(default=None, gt=0, le=MOST)
+    max_tokens: Annotated[int, check_bounds(gt=0, le=MOST)] | None = None
     """Tokens for the whole run."""
     bead_timeout: Seconds | None = None
     """Seconds a bead may take."""
@@ -191,11 +194,11 @@ class Settings(Part):
     """Seconds a bead may be silent."""
     run_timeout: Seconds | None = None
     """Seconds the work may take. Default: what is left of the job, less what publish needs."""
-    max_implement_retries: int = Field(default=MAX_IMPLEMENT_RETRIES, ge=0, le=10)
+    max_implement_retries: Annotated[int, check_bounds(ge=0, le=10)] = MAX_IMPLEMENT_RETRIES
     """Further attempts after a failed one."""
     max_output: Bytes = 2 * 10**9
     """Bytes a bead may print."""
-    output_dir: str = Field(default="nightshift", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    output_dir: FolderName = "nightshift"
     """Folder in the checkout for results and logs."""
     repo_url: ProjectAddress | None = None
     """Web address of the project, or the one for SSH. Default: from CI."""
@@ -204,25 +207,25 @@ class Settings(Part):
     """`development` permits a delegation more: in_place, gates that are open unasked."""
     isolation: Literal["auto", "namespaces", "uid", "landlock", "none"] = "auto"
     """The sandbox tier."""
-    accept_partial: list[Promise] = []
+    accept_partial: list[Promise] = field(default_factory=list)
     """Guarantees of the sandbox that may be only partly held; else such a run stops."""
-    policy: Policy = Policy.model_construct()
+    policy: Policy = field(default_factory=Policy)
     """Gates, lists and red flags."""
-    notify: list[Annotated[str, BeforeValidator(check_notification_url)]] = []
+    notify: list[Annotated[str, check_before(check_notification_url)]] = field(default_factory=list)
     """Whom to tell of a run: addresses as apprise knows them (ntfy, Discord, Slack, Teams, mail),
     which may name variables as $NAME."""
-    notify_on: list[NotifiedOutcome] = [
-        "MR_CREATED",
-        "NO_IMPROVEMENT",
-        "MR_READY",
-        "APPROVAL_REQUIRED",
-        "FAILED",
-    ]
+    notify_on: list[NotifiedOutcome] = field(
+        default_factory=lambda: [
+            "MR_CREATED",
+            "NO_IMPROVEMENT",
+            "MR_READY",
+            "APPROVAL_REQUIRED",
+            "FAILED",
+        ]
+    )
     """Outcomes that people are told of; `changes`: a merge request, a failure, the first night that
     is fine again, and the first that is skipped."""
-    confluence_page_id: str | None = Field(
-        default=None, coerce_numbers_to_str=True, pattern=r"^[0-9]{1,20}$"
-    )
+    confluence_page_id: PageId | None = None
     """Confluence page that gets a line per night."""
     log_issue: LogIssue = "off"
     """Keep a dashboard of the nights in an issue: `auto` finds or opens it, a number names it."""
@@ -233,14 +236,7 @@ class Settings(Part):
     """Look after open night-shift merge requests before new work: rebase, repair a failed pipeline,
     address review threads."""
 
-    _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
-
-    @field_validator("replay_dir")
-    @classmethod
-    def _require_recording(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if info.data.get("agent") == "replay" and not value:
-            raise ValueError("agent: replay needs the folder of a recorded night here")
-        return value
+    sources = NO_SOURCES  # not a key: dotted key → source of each value that is no default
 
     @property
     def known_categories(self) -> tuple[str, ...]:
@@ -255,23 +251,20 @@ class Settings(Part):
     def with_agent(self, agent: str) -> Self:
         """These settings with this agent: models that nobody has set are its own defaults, or that
         of Implement where it has none."""
-        own = Models().model_copy(update=dict(AGENTS[agent].models))
-        beads = [
-            b for b in Models.model_fields if self.find_source(f"models.{b}").startswith("default")
-        ]
-        models = self.models.model_copy(update={bead: getattr(own, bead) for bead in beads})
+        own = Models(**AGENTS[agent].models)
+        names = [each.name for each in fields(Models)]
+        beads = [b for b in names if self.find_source(f"models.{b}").startswith("default")]
+        models = self.models.with_values(**{bead: getattr(own, bead) for bead in beads})
         unnamed = [bead for bead in beads if not getattr(models, bead)]
-        models = models.model_copy(update=dict.fromkeys(unnamed, models.implement))
-        made = self.model_copy(update={"agent": agent, "models": models})
+        models = models.with_values(**dict.fromkeys(unnamed, models.implement))
         defaults = {f"models.{bead}": f"default of {agent}" for bead in beads}
-        made._sources = {**self._sources, **defaults}
-        return made
+        return self.with_values(agent=agent, models=models, sources={**self.sources, **defaults})
 
     def find_source(self, key: str) -> str:
         """Where the value of a dotted key came from."""
         touching = (
             source
-            for name, source in self._sources.items()
+            for name, source in self.sources.items()
             if _within(name, key) or _within(key, name)
         )
         return ", ".join(dict.fromkeys(touching)) or "default"
@@ -287,11 +280,11 @@ def _within(source_key: str, key: str) -> bool:
 
 def _flatten_part(prefix: str, part: Part) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = []
-    for name in type(part).model_fields:
-        value = getattr(part, name)
+    for each in fields(part):
+        value = getattr(part, each.name)
         rows += (
-            _flatten_part(f"{prefix}{name}.", value)
+            _flatten_part(f"{prefix}{each.name}.", value)
             if isinstance(value, Part)
-            else [(prefix + name, value)]
+            else [(prefix + each.name, value)]
         )
     return rows

@@ -5,18 +5,18 @@ import difflib
 import functools
 import re
 import shlex
-import zoneinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-from pydantic import ValidationInfo
 
 from gitlab_nightshift.agent_registry import list_agent_names
 from gitlab_nightshift.allowed_hosts import parse_egress_host
 from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.job import MODEL_KEYS, is_gitlab_credential
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS, is_gitlab_credential
 from gitlab_nightshift.lazy_patterns import compile_lazily
+
+if TYPE_CHECKING:
+    from pydantic import ValidationInfo
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -43,6 +43,13 @@ def check_agent_name(value: str) -> str:
     *names, last = map(repr, list_agent_names())
     if repr(value) not in (*names, last):
         raise ValueError(f"should be {', '.join(names)} or {last}")
+    return value
+
+
+def check_recording(value: str | None, info: "ValidationInfo") -> str | None:
+    """The folder of a recorded night, for the agent that plays one."""
+    if info.data.get("agent") == "replay" and not value:
+        raise ValueError("agent: replay needs the folder of a recorded night here")
     return value
 
 
@@ -95,6 +102,8 @@ def check_time_zone(value: str) -> str:
 
 @functools.cache
 def _list_time_zones() -> set[str]:
+    import zoneinfo  # takes longer to load than most commands need for their settings
+
     return zoneinfo.available_timezones()
 
 
@@ -107,7 +116,7 @@ def check_new_category(value: Any) -> Any:
     return value
 
 
-def check_known_category(value: str, info: ValidationInfo) -> str:
+def check_known_category(value: str, info: "ValidationInfo") -> str:
     """One of the fixed five or of ``categories``, which is checked before."""
     known = (*FALLBACK_ORDER, *info.data.get("categories", ()))
     if value not in known and "categories" in info.data:
@@ -115,12 +124,12 @@ def check_known_category(value: str, info: ValidationInfo) -> str:
     return value
 
 
-def check_instructed_category(value: str, info: ValidationInfo) -> str:
+def check_instructed_category(value: str, info: "ValidationInfo") -> str:
     """A category that is tried, ``task``, or ``all``."""
     return value if value in (ALL, TASK) else check_known_category(value, info)
 
 
-def check_instructions(value: str, info: ValidationInfo) -> str:
+def check_instructions(value: str, info: "ValidationInfo") -> str:
     """A team's own words: bounded, and with no placeholder but those of ``variables``."""
     if len(value) > LONGEST_INSTRUCTIONS:
         most = LONGEST_INSTRUCTIONS

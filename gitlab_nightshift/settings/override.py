@@ -1,11 +1,11 @@
 """Settings with some values of one run over them, such as a person asked for."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from pydantic import ValidationError
-
 from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.settings.model import Settings
 
 
@@ -14,7 +14,9 @@ def override_settings(settings: Settings, values: Mapping[str, Any], source: str
 
     ``source`` is what ``config show`` would say. Raises ``E_CONFIG`` for a value that cannot be.
     """
-    data = settings.model_dump()
+    from pydantic import ValidationError
+
+    data = asdict(settings)
     for key, value in values.items():
         *path, name = key.split(".")
         part = data
@@ -22,11 +24,10 @@ def override_settings(settings: Settings, values: Mapping[str, Any], source: str
             part = part[each]
         part[name] = value
     try:
-        made = Settings.model_validate(data)
+        made = build_settings(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         text = str(first["msg"]).removeprefix("Value error, ")
         raise build_config_error(f"{source}: {place}: {text}") from None
-    made._sources = {**settings._sources, **dict.fromkeys(values, source)}
-    return made
+    return made.with_values(sources={**settings.sources, **dict.fromkeys(values, source)})

@@ -3,22 +3,38 @@
 import ast
 import inspect
 import itertools
+from dataclasses import MISSING, asdict, fields
 from types import ModuleType
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from gitlab_nightshift.settings import model, setting_groups
 from gitlab_nightshift.settings.assignment import ALIAS
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.setting_groups import Part
 
 
 def build_schema() -> dict[str, Any]:
     """Each key with the text under it, which no run has to read."""
-    made = Settings.model_json_schema()
+    made = TypeAdapter(Settings).json_schema()
     kinds = {**made["$defs"], Settings.__name__: made}
+    for kind in Part.__subclasses__():
+        _add_defaults(kinds[kind.__name__], kind)
     for module in (setting_groups, model):
         describe(kinds, module)
     made["properties"][ALIAS] = {"$ref": "#", "description": "The same keys once more."}
     return made
+
+
+def _add_defaults(schema: dict[str, Any], kind: type[Part]) -> None:
+    """The text of the class, and the defaults that are made for each record."""
+    schema["description"] = inspect.cleandoc(kind.__doc__ or "")
+    for each in fields(kind):
+        if each.default_factory is not MISSING:
+            default = each.default_factory()
+            made = asdict(default) if isinstance(default, Part) else default
+            schema["properties"][each.name]["default"] = made
 
 
 def describe(kinds: dict[str, Any], module: ModuleType) -> None:

@@ -1,19 +1,17 @@
 """The groups of keys within the settings."""
 
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-)
+import copy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gitlab_nightshift.agent_registry import list_agent_names
+from gitlab_nightshift.settings.field_checks import (
+    check_after,
+    check_before,
+    check_bounds,
+    show_as,
+)
 from gitlab_nightshift.settings.notations import (
     check_agent_name,
     check_flag_name,
@@ -26,52 +24,65 @@ from gitlab_nightshift.settings.notations import (
 )
 
 Gate = Literal["auto_allow", "require_approval", "deny"]
-Glob = Annotated[str, BeforeValidator(check_relative_glob)]
+Glob = Annotated[str, check_before(check_relative_glob)]
 AgentName = Annotated[
     str,
-    AfterValidator(check_agent_name),
-    WithJsonSchema({"enum": list(list_agent_names()), "type": "string"}),
+    check_after(check_agent_name),
+    show_as({"enum": list(list_agent_names()), "type": "string"}),
 ]
-FlagName = Annotated[str, BeforeValidator(check_flag_name)]
+FlagName = Annotated[str, check_before(check_flag_name)]
 FlagLevel = Annotated[
     Literal["fail", "warn", "off"],
-    BeforeValidator(parse_flag_level, json_schema_input_type=Literal["fail", "warn", "off", False]),
+    check_before(parse_flag_level, json_schema_input_type=Literal["fail", "warn", "off", False]),
 ]
-OpenHost = Annotated[str, BeforeValidator(parse_open_host)]
+OpenHost = Annotated[str, check_before(parse_open_host)]
+OpenHosts = Annotated[list[OpenHost], check_bounds(max_length=100)]
 MOST = 10**12
 """Larger numbers are mistakes, and no reader of JSON takes them."""
-LogIssue = Literal["auto", "off"] | Annotated[int, Field(ge=1, le=MOST)]
-Label = Annotated[str, AfterValidator(check_label)]
-TextTemplate = Annotated[str, AfterValidator(check_text_template)]
-ModelId = Annotated[str, AfterValidator(check_model_id)]
+LogIssue = Literal["auto", "off"] | Annotated[int, check_bounds(ge=1, le=MOST)]
+Label = Annotated[str, check_after(check_label)]
+TextTemplate = Annotated[str, check_after(check_text_template)]
+ModelId = Annotated[str, check_after(check_model_id)]
 
 
-class Part(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Part:
     """A group of keys: unknown ones are errors, and nothing changes after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
+    __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _refuse_bool_as_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """``max_diff_lines: yes`` would otherwise be 1, and YAML reads ``off`` as False."""
-        field = cls.model_fields[info.field_name or ""]
-        if value is False and field.default == "off":
-            return "off"
-        if isinstance(value, bool) and not isinstance(field.default, bool):
-            raise ValueError("another value than true or false is expected")
-        return value
+    def __init_subclass__(cls) -> None:
+        kinds = {}
+        for name, kind in cls.__annotations__.items():
+            check = check_before(partial(_refuse_bool_as_number, getattr(cls, name, None)))
+            kinds[name] = Annotated[kind, check, check_before(_refuse_nul)]
+        cls.__annotations__ = kinds
 
-    @field_validator("*")
-    @classmethod
-    def _refuse_nul(cls, value: Any) -> Any:
-        """No program, file or request takes one."""
-        parts = value if isinstance(value, list) else [value]
-        if any("\0" in part for part in parts if isinstance(part, str)):
-            raise ValueError("a NUL character")
-        return value
+    def with_values(self, **values: Any) -> Self:
+        """A copy with these values, which are not checked."""
+        made = copy.copy(self)
+        vars(made).update(values)
+        return made
 
 
+def _refuse_nul(value: Any) -> Any:
+    """No program, file or request takes one."""
+    parts = value if isinstance(value, list) else [value]
+    if any("\0" in part for part in parts if isinstance(part, str)):
+        raise ValueError("a NUL character")
+    return value
+
+
+def _refuse_bool_as_number(default: Any, value: Any) -> Any:
+    """``max_diff_lines: yes`` would otherwise be 1, and YAML reads ``off`` as False."""
+    if value is False and default == "off":
+        return "off"
+    if isinstance(value, bool) and not isinstance(default, bool):
+        raise ValueError("another value than true or false is expected")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
 class Models(Part):
     """The model of each bead, by its full id. Each agent has defaults of its own."""
 
@@ -85,6 +96,7 @@ class Models(Part):
     """Describes it."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Prompts(Part):
     """Own prompt templates; paths relative to the configuration file's folder."""
 
@@ -98,46 +110,51 @@ class Prompts(Part):
     """Template of the MR bead."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class MaxOpenMrs(Part):
     """How many night-shift merge requests may be open before a night is left out."""
 
-    per_category: int = Field(default=1, ge=0, le=MOST)
+    per_category: Annotated[int, check_bounds(ge=0, le=MOST)] = 1
     """A category with as many is left out."""
-    total: int = Field(default=3, ge=0, le=MOST)
+    total: Annotated[int, check_bounds(ge=0, le=MOST)] = 3
     """With as many the night is left out."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class LongPrice(Part):
     """USD per million tokens of a request with a long input, all of it."""
 
-    above: int = Field(ge=1, le=MOST)
+    above: Annotated[int, check_bounds(ge=1, le=MOST)]
     """Tokens of input above which it applies."""
-    input: float = Field(ge=0, le=MOST)
+    input: Annotated[float, check_bounds(ge=0, le=MOST)]
     """Tokens that are sent."""
-    output: float = Field(ge=0, le=MOST)
+    output: Annotated[float, check_bounds(ge=0, le=MOST)]
     """Tokens that come back."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Price(Part):
     """USD per million tokens."""
 
-    input: float = Field(ge=0, le=MOST)
+    input: Annotated[float, check_bounds(ge=0, le=MOST)]
     """Tokens that are sent."""
-    output: float = Field(ge=0, le=MOST)
+    output: Annotated[float, check_bounds(ge=0, le=MOST)]
     """Tokens that come back."""
     long: LongPrice | None = None
     """The price of requests with a long input, where it is another one."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class TestCommand(Part):
     """A test that a delegation may ask for by its id."""
 
-    command: list[str] = Field(min_length=1)
+    command: Annotated[list[str], check_bounds(min_length=1)]
     """The program and its fixed arguments, word by word."""
-    args: list[str] = []
+    args: list[str] = field(default_factory=list)
     """Further arguments that a delegation may ask for."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Gates(Part):
     """What happens to a change, a command or a connection outside the lists."""
 
@@ -149,28 +166,29 @@ class Gates(Part):
     """Connections other than to the model's endpoint."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Policy(Part):
     """Gates, lists and red flags."""
 
-    gates: Gates = Gates.model_construct()
+    gates: Gates = field(default_factory=Gates)
     """What happens at each gate."""
-    writable_paths: list[Glob] = ["**"]
+    writable_paths: list[Glob] = field(default_factory=lambda: ["**"])
     """Files that a change may touch without asking."""
-    sensitive_paths: list[Glob] = []
+    sensitive_paths: list[Glob] = field(default_factory=list)
     """Files that are looked at more closely, besides the built-in ones."""
-    test_commands: dict[str, TestCommand] = {}
+    test_commands: dict[str, TestCommand] = field(default_factory=dict)
     """Tests by the id that a delegation names."""
-    providers: dict[str, str] = {}
+    providers: dict[str, str] = field(default_factory=dict)
     """Kind of task (bugfix, docs, …), profile or `default` → the agent of such delegations, or
     `cheapest`: the one whose model has the lowest price."""
-    orchestrators: list[str] = []
+    orchestrators: list[str] = field(default_factory=list)
     """Who may delegate in production without a person: the approval is theirs."""
     confidential_issues: bool = False
     """Take up comments on confidential issues and internal comments too."""
     on_peoples_mrs: bool | Literal["suggest"] = False
     """Work on people's merge requests, too, where a comment there asks for it: `true` adds a commit
     to their branch, `suggest` pushes nothing and suggests the change in the thread."""
-    flags: dict[FlagName, FlagLevel] = {}
+    flags: dict[FlagName, FlagLevel] = field(default_factory=dict)
     """Red flag → `fail`, `warn`, `off`."""
-    egress_hosts: list[OpenHost] = Field(default=[], max_length=100)
+    egress_hosts: OpenHosts = field(default_factory=list)
     """Hosts that agents and commands may reach: `host` (port 443), `host:port`, `*.domain`."""

@@ -12,7 +12,3 @@ secrets that it holds, and what it reads:
     report    nothing             the bundle
     notify    addresses           the result
 """
-
-from gitlab_nightshift.supervisor.supervised_run import SupervisorOptions, supervise
-
-__all__ = ["SupervisorOptions", "supervise"]

@@ -19,10 +19,10 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.events import read_clock
-from gitlab_nightshift.job import JobFacts, read_job
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.delegated_repository import share_source, unpack_source
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in

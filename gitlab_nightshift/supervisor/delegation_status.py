@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +70,19 @@ def cancel_run(name: str, caller: Path, output_dir: str | None) -> dict[str, Any
 
 
 def find_run(name: str, caller: Path, output_dir: str | None) -> Path:
-    """The folder of a run: of several with one id the one that began last.
+    """The folder of a run, below the caller's or else anywhere in the checkout around that: of
+    several with one id the one that began last.
 
     Raises NightshiftError ``E_CONFIG`` where there is none, or it is another user's.
     """
     wanted = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
     found = [caller / name] if "/" in name else _list_folders(caller, output_dir, wanted)
     known = [each for each in found if each.name.startswith(PREFIX) and each.is_dir()]
+    known = known or list(_search_checkout(caller, wanted))
     if not known:
         raise build_config_error(
-            f"{name}: no delegation of that id or folder is below {caller}: go where it was called"
+            f"{name}: no delegation of that id or folder is below {caller}, or in the checkout"
+            " around it: go where it was called"
         )
     folder = max(known, key=lambda each: each.stat().st_ctime_ns).resolve()
     if folder.stat().st_uid != os.geteuid():
@@ -92,6 +96,15 @@ def _list_folders(caller: Path, output_dir: str | None, wanted: str) -> list[Pat
     exact = [parent / wanted for parent in parents]
     again = (parent.glob(f"{glob.escape(wanted)}-[0-9]*") for parent in parents)
     return [*exact, *(each for some in again for each in some)]
+
+
+def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
+    """Everywhere in the checkout around the folder: not in repositories' own files, nor in runs."""
+    top = next((each for each in (caller, *caller.parents) if (each / ".git").exists()), None)
+    for folder, inner, _ in os.walk(top) if top else ():
+        again = f"{glob.escape(wanted)}-[0-9]*"
+        yield from (Path(folder, n) for n in inner if n == wanted or fnmatchcase(n, again))
+        inner[:] = [each for each in inner if each != ".git" and not each.startswith(PREFIX)]
 
 
 # --- who runs it ----------------------------------------------------------------------------------

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records import Bundle, Outcome, Publication, RunResult, Usage, write_record
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.report.killed_run import build_partial_bundle, read_kept
 from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.report.run_result import build_run_result
@@ -81,7 +84,7 @@ def write_result(
 ) -> RunResult:
     """Write what report would have written. ``usage`` is what the gateway has counted, ``values``
     are the job's secrets."""
-    from gitlab_nightshift.redaction import Redactor
+    from gitlab_nightshift.redaction.redactor import Redactor
 
     bundle = read_bundle(results)
     assert bundle

@@ -10,7 +10,7 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.job import read_job
+from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.supervisor.failure_records import write_failed, write_result

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.job import read_secrets
+from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.output.event_wire import FROM_WORK, KINDS
 from gitlab_nightshift.output.redactor_config import Configuration, Sender
 from gitlab_nightshift.run_folder import RunFolder

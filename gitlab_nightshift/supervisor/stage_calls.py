@@ -14,8 +14,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.cost_totals import Totals, UsageFigures
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
 from gitlab_nightshift.gateway.keys import ModelKey
-from gitlab_nightshift.job import MODEL_KEYS
-from gitlab_nightshift.records import Usage
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.supervisor.output_pipes import Pipes
 from gitlab_nightshift.supervisor.stop_signals import Signals
 from gitlab_nightshift.system.descendants import end_orphans, list_own_children

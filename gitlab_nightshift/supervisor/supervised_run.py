@@ -12,8 +12,10 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError, to_exit_status
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.cost_totals import UsageFigures
-from gitlab_nightshift.job import read_job, read_secrets
-from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Usage
+from gitlab_nightshift.job.job_facts import read_job
+from gitlab_nightshift.job.job_secrets import read_secrets
+from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.result_files import move_upkeep
 from gitlab_nightshift.repository.state_folder import OWN, hold

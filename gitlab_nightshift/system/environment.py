@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from gitlab_nightshift.egress.job_proxy import PROXIES
-from gitlab_nightshift.job import is_gitlab_credential
+from gitlab_nightshift.job.job_secrets import is_gitlab_credential
 
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 CERTIFICATES = (

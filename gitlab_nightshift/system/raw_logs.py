@@ -17,7 +17,7 @@ from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.file_names import open_to_append
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.redaction import Redactor
+    from gitlab_nightshift.redaction.redactor import Redactor
 
 LARGE = 1_000_000
 """Bytes beyond which an output is compressed, and of which a gzip member is made."""
@@ -137,7 +137,7 @@ class Log:
 
     def _read_end(self) -> bytes:
         """The last bytes, without what may be the rest of a secret that begins before them."""
-        from gitlab_nightshift.redaction import REDACTED
+        from gitlab_nightshift.redaction.stream import REDACTED
 
         whole = b"".join(self._last)
         at = max(len(whole) - LAST, min(SECRET, len(whole)))

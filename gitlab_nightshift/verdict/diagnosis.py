@@ -3,7 +3,7 @@
 import re
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.system.process import NOT_FOUND
 
 CANNOT_RUN = 126

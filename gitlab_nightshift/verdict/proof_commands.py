@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import CommandEnded, Emit
-from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.system.disk_space import Disks
 from gitlab_nightshift.system.environment import TRUSTING

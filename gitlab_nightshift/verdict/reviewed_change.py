@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from gitlab_nightshift.records import Level
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.difference import ChangedFile, read_difference
 from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.sandbox.tiers import Gate
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 COMMANDS = "verify_commands"
 LOCAL = "localhost,127.0.0.1,::1"

@@ -10,17 +10,11 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import Note, StepEnded
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    Draft,
-    Finding,
-    GatedFile,
-    Proposal,
-    ToolUse,
-    Verdict,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import Proposal
+from gitlab_nightshift.records.tool_calls import ToolUse
+from gitlab_nightshift.records.verdicts import Finding, GatedFile
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import GitError
@@ -46,8 +40,8 @@ class ProvenChange:
 
     captured: CapturedChange
     verdict: Verdict
-    seen: ProofResult
-    told: tuple[Finding, ...]
+    proof: ProofResult
+    findings: tuple[Finding, ...]
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
     digest: str = ""
@@ -64,10 +58,10 @@ class ProvenChange:
             analysis=analysis,
             draft=draft,
             verdict=self.verdict,
-            commands=self.seen.commands,
-            notes=self.seen.notes,
-            checks=self.seen.checks,
-            findings=self.told,
+            commands=self.proof.commands,
+            notes=self.proof.notes,
+            checks=self.proof.checks,
+            findings=self.findings,
             gates=self.gates,
             symbols=self.symbols,
             digest=self.digest,

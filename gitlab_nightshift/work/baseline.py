@@ -6,7 +6,8 @@ from typing import Literal
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.events import Emit, Note, StepEnded, StepStarted
-from gitlab_nightshift.records import Check, CheckOutcome, CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.system.process import NOT_FOUND
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
@@ -103,7 +104,7 @@ def run_baseline(
     text = f"{good} of {len(wanted.commands)} commands passed"
     emit(StepEnded("baseline", good == len(wanted.commands), text))
     for check in judged.checks:
-        if check.seen is not CheckOutcome.PASSED:
+        if check.outcome is not CheckOutcome.PASSED:
             emit(Note(f"{check.title}: {check.detail}", warning=True))
     return judged
 

@@ -11,7 +11,9 @@ from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.events import BeadEnded, Note, read_clock
 from gitlab_nightshift.policy.night_gates import any_command
-from gitlab_nightshift.records import BeadResult, BeadStatus, Handoff, Outcome, fit_record
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.storage import fit_record
 from gitlab_nightshift.system.disk_space import Disks, report_full_disk
 from gitlab_nightshift.system.environment import build_bead_env
 from gitlab_nightshift.system.openat import remove_tree
@@ -33,9 +35,8 @@ from gitlab_nightshift.work.bead_watch import Watch
 from gitlab_nightshift.work.boundary import Boundary
 from gitlab_nightshift.work.handoff import (
     KINDS,
-    HandoffError,
+    accept_handoff,
     build_schema,
-    read_handoff,
     write_stub,
 )
 from gitlab_nightshift.work.model_access import BeadAccess, ModelAccess
@@ -262,7 +263,7 @@ def _build_result(
 ) -> BeadResult:
     status, error, handoff = report.status, report.error, None
     if status is BeadStatus.OK and task.bead in KINDS:
-        status, error, handoff = _accept_handoff(task.bead, report, scratch)
+        status, error, handoff = accept_handoff(task.bead, report, scratch.handoff_file)
     denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
     return BeadResult(
         bead=task.bead,
@@ -279,16 +280,6 @@ def _build_result(
         said=report.said[: LONGEST_TEXT + 1],
         missing=report.missing,
     )
-
-
-def _accept_handoff(
-    bead: str, report: Report, scratch: Scratch
-) -> tuple[BeadStatus, str, Handoff | None]:
-    try:
-        return BeadStatus.OK, "", read_handoff(bead, report.structured, scratch.handoff_file)
-    except HandoffError as error:
-        status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
-        return status, str(error), None
 
 
 def _stop_where_over(bead_context: BeadContext, result: BeadResult) -> None:

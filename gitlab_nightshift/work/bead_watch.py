@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gitlab_nightshift.agents.agent import OutputReader, Report
 from gitlab_nightshift.events import Progress, read_clock
-from gitlab_nightshift.records import BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
 from gitlab_nightshift.work.model_access import BeadAccess
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Pace:
 
     clock: Callable[[], float] = read_clock
     _newest: str = ""
-    _told_at: float | None = None
+    _noted_at: float | None = None
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,12 +39,12 @@ class Pace:
     def take_due_text(self) -> str:
         """The text to log now; "" where it is not yet time for one."""
         now = self.clock()
-        passed = now - (self._began if self._told_at is None else self._told_at)
-        early = passed < PACE_S and self._told_at is not None
+        passed = now - (self._began if self._noted_at is None else self._noted_at)
+        early = passed < PACE_S and self._noted_at is not None
         text = self._newest or ("…" if passed >= HEARTBEAT_S else "")
         if early or not text:
             return ""
-        self._newest, self._told_at = "", now
+        self._newest, self._noted_at = "", now
         return text
 
 

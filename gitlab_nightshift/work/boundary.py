@@ -33,7 +33,7 @@ from gitlab_nightshift.work.sandbox_fit import fit
 from gitlab_nightshift.work.work_context import WorkContext
 
 GIT_FILES = SETTINGS_OF_TOOLS["git"]
-MOST_TOLD = 8
+MOST_NAMED = 8
 _NAMED = "agent_paths opens what it names"
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
@@ -255,5 +255,5 @@ def _describe_hidden_places(machine: System, shown: Sequence[Path]) -> Iterator[
         and (path in machine.credentials or not is_within(path, (SETTINGS,)))
     ]
     if listed:
-        more = f" and {len(listed) - MOST_TOLD} more" if len(listed) > MOST_TOLD else ""
-        yield Note(f"private, so hidden: {', '.join(listed[:MOST_TOLD])}{more} ({_NAMED})")
+        more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+        yield Note(f"private, so hidden: {', '.join(listed[:MOST_NAMED])}{more} ({_NAMED})")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 

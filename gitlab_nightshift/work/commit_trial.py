@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import StepEnded, StepStarted
-from gitlab_nightshift.records import Check, CommandResult, Finding
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.private_repository import resolve_tree
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
 from gitlab_nightshift.verdict.diagnosis import describe_missing

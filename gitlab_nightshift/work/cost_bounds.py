@@ -6,7 +6,7 @@ from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gateway.anthropic import list_plain_models
 from gitlab_nightshift.gateway.prices import merge_rates
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 
 def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
@@ -16,7 +16,7 @@ def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str])
     """
     if settings.max_tokens is not None or not provider.keys or provider.find_cloud_variables(env):
         return
-    models = list_plain_models(filter(None, settings.models.model_dump().values()))
+    models = list_plain_models(filter(None, vars(settings.models).values()))
     if missing := sorted(models - merge_rates(settings.prices).keys()):
         example = f"prices: {{{missing[0]}: {{input: 1.25, output: 10}}}}"
         raise build_config_error(

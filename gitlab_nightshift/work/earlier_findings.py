@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from gitlab_nightshift.records import AnalysisCandidate
+from gitlab_nightshift.records.handoffs import AnalysisCandidate
 from gitlab_nightshift.work.brief.brief_text import clean_line
 from gitlab_nightshift.work.night_ending import CategoryResult
 

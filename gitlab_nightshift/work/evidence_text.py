@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from gitlab_nightshift.records import Check, CheckOutcome, CommandResult, Finding
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 
 LONGEST_EVIDENCE = 8_000
 LONGEST_ROW, LONGEST_TAIL, TAIL_LINES = 600, 800, 8
@@ -41,5 +42,5 @@ def _describe_end(result: CommandResult) -> str:
 
 def _describe(each: Check | Finding | str) -> str:
     if isinstance(each, Check):
-        return f"{_MARKS.get(each.seen, '')}{each.title}: {each.detail}"
+        return f"{_MARKS.get(each.outcome, '')}{each.title}: {each.detail}"
     return f"please look at {each}" if isinstance(each, Finding) else each

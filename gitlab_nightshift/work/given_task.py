@@ -3,13 +3,13 @@
 from gitlab_nightshift.categories import TASK
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import StepEnded
-from gitlab_nightshift.records import (
+from gitlab_nightshift.records.handoffs import (
     AnalysisCandidate,
     AnalysisResult,
     Draft,
-    Outcome,
     ThreadAnswer,
 )
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.work.attempt import ProvenChange, format_step_key
 from gitlab_nightshift.work.night import (
     ANSWERS,
@@ -62,8 +62,8 @@ def _answer(
     result = run_night_bead(night, "mr", TASK, 1, analysis, sections=sections)
     given = result.handoff.answers if isinstance(result.handoff, Draft) else ()
     answers = select_answers(given, request)
-    told = f"{len(answers)} of {count_threads(request)} threads answered"
-    night.emit(StepEnded(format_step_key("mr", TASK, 1), bool(answers), result.error or told))
+    count = f"{len(answers)} of {count_threads(request)} threads answered"
+    night.emit(StepEnded(format_step_key("mr", TASK, 1), bool(answers), result.error or count))
     return answers
 
 

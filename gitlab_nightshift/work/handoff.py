@@ -12,14 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    Draft,
-    Handoff,
-    Verdict,
-    build_adapter,
-    replace_surrogates,
-)
+from gitlab_nightshift.agents.agent import Report
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
+from gitlab_nightshift.records.storage import build_adapter, replace_surrogates
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
@@ -55,6 +51,15 @@ def write_stub(bead: str, file: Path) -> None:
     """Write the stub where the hand-off will be."""
     if bead in STUBS:
         file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
+
+
+def accept_handoff(bead: str, report: Report, file: Path) -> tuple[BeadStatus, str, Handoff | None]:
+    """How the bead has ended, why, and its hand-off where that can be used."""
+    try:
+        return BeadStatus.OK, "", read_handoff(bead, report.structured, file)
+    except HandoffError as error:
+        status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
+        return status, str(error), None
 
 
 def read_handoff(bead: str, structured: object, file: Path) -> Handoff:

@@ -10,9 +10,10 @@ from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
 from gitlab_nightshift.gateway.keys import BeadTicket
-from gitlab_nightshift.records import ToolUse, Usage
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.tool_calls import ToolUse
 from gitlab_nightshift.sandbox.tiers import Gate
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.agent_egress import RunEgress
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")

@@ -8,24 +8,19 @@ from collections.abc import Iterable
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.events import Note, StepEnded
-from gitlab_nightshift.policy import to_approve
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    Draft,
-    KnownMergeRequest,
-    Outcome,
-)
+from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 from gitlab_nightshift.work.attempt import (
     ProvenChange,
     format_step_key,
     try_until_proven,
 )
 from gitlab_nightshift.work.citation_check import drop_unfounded
+from gitlab_nightshift.work.draft_from_analysis import draft_from_analysis
 from gitlab_nightshift.work.earlier_findings import format_earlier
-from gitlab_nightshift.work.fallback_draft import draft_from_analysis
 from gitlab_nightshift.work.night_bead import Night, run_night_bead
 from gitlab_nightshift.work.night_ending import (
     CategoryResult,
@@ -110,8 +105,8 @@ def choose_new_idea(
         repeated = find_repeated(category, candidate, known)
         if repeated is None:
             return dataclasses.replace(analysis, selected=candidate), tuple(refused)
-        told = f"{take_first_line(candidate.description)}: {describe_repetition(repeated)}"
-        refused.append(told)
+        why = f"{take_first_line(candidate.description)}: {describe_repetition(repeated)}"
+        refused.append(why)
     return dataclasses.replace(analysis, selected=None), tuple(refused)
 
 
@@ -121,10 +116,10 @@ def implement(
     """Up to 1 + ``max_implement_retries`` attempts. After a good one the checkout is left as it is:
     ``_draft`` puts it back."""
 
-    def run_step(bead: str, attempt: int, told: StepInput) -> BeadResult:
+    def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
         asked = bead == "implement" and night.plan.request
         sections = {"Questions": QUESTION} if asked else {}
-        return run_night_bead(night, bead, category, attempt, analysis, told, sections)
+        return run_night_bead(night, bead, category, attempt, analysis, step_input, sections)
 
     def note_failure(failed: FailedAttempt) -> None:
         night.bead_context.ledger.note_failed_attempt(category, failed.code, failed.why)

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gitlab_nightshift.events import Emit, StepStarted
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    BeadResult,
-    Plan,
-)
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.handoffs import AnalysisResult
+from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.attempt import (
     format_step_key,
 )

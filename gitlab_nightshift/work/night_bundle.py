@@ -3,7 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from gitlab_nightshift.records import LARGEST_BUNDLE, Bundle, Plan, to_json
+from gitlab_nightshift.records.products import Bundle, Plan
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, to_json
 from gitlab_nightshift.work.night_ending import Ending, describe_repeated_skip
 from gitlab_nightshift.work.run_budget import Ledger
 

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    Outcome,
-    Plan,
-    Proposal,
-    ThreadAnswer,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, ThreadAnswer
+from gitlab_nightshift.records.products import Outcome, Plan, Proposal
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.system.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.system.raw_logs import Logs

@@ -2,7 +2,7 @@
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.prompts import BEADS, load_bead_prompt, render_bead_prompt
-from gitlab_nightshift.records import Plan
+from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.work.bead_prompt import format_hand_over, format_last_sections
 from gitlab_nightshift.work.handoff import KINDS
 from gitlab_nightshift.work.prompt_values import build_bead_values, build_run_values

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.prompts import render
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult, KnownMergeRequest, Plan
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.products import KnownMergeRequest, Plan
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import ALL
 from gitlab_nightshift.settings.reviewer_notation import list_named_reviewers
 from gitlab_nightshift.work.evidence_text import quote_data

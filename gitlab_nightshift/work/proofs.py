@@ -5,17 +5,13 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
-from gitlab_nightshift.policy import ENFORCED, find_violations, list_gated_files
+from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    Check,
-    CheckOutcome,
-    CommandResult,
-    Finding,
-    GatedFile,
-    KnownMergeRequest,
-)
+from gitlab_nightshift.policy.write_gate import list_gated_files
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisResult
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.changed_symbols import compute_digest, list_changed_symbols
@@ -170,7 +166,7 @@ def _find_missing_proof(
 ) -> str:
     """Why nothing that ran proves the code in a change; "" where something does, or need not."""
     passed = any(
-        check.seen is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
+        check.outcome is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
         for check in evidence.checks
     )
     ran = any(run.result.ok and not run.ran_nothing for run in runs)
@@ -223,8 +219,8 @@ def _gather_evidence(
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)
-    seen = ", ".join(check.detail.partition("; ")[0] for check in evidence.checks)
-    text = failing[0] if failing else seen or "nothing that could be measured"
+    measured = ", ".join(check.detail.partition("; ")[0] for check in evidence.checks)
+    text = failing[0] if failing else measured or "nothing that could be measured"
     proof.work.emit(StepEnded(name, not failing, text))
     return evidence
 

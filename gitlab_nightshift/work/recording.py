@@ -10,8 +10,8 @@ from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.replay import FORMAT, INDEX, format_bead_folder
 from gitlab_nightshift.agents.replay_player import RECORDED_CHECKOUT, encode_json_path
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.records import BeadResult
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.blobs import read_tree_file
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.private_repository import Repository

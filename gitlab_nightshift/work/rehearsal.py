@@ -12,7 +12,7 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note, StepEnded, StepStarted
-from gitlab_nightshift.records import Outcome, Plan
+from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.baseline import Baseline, run_baseline
@@ -114,9 +114,10 @@ class Rehearsal:
             self.skips.append(f"agent_paths: not readable inside the sandbox: {names}")
         words = [shlex.split(command)[0] for command in place.allowed_commands]
         found = sorted({word for word in words if word not in missing})
-        seen = [str(each) for each in places if each not in closed]
+        readable = [str(each) for each in places if each not in closed]
         programs = ", ".join(found) or "none"
-        return f"seen from inside the sandbox: {programs}; agent_paths: {', '.join(seen) or 'none'}"
+        named = ", ".join(readable) or "none"
+        return f"seen from inside the sandbox: {programs}; agent_paths: {named}"
 
     def _describe_prompts(self, night: Night, place: WorkContext) -> str:
         rendered = preview_prompts(place, self.plan, night.bead_context.brief)
@@ -131,9 +132,9 @@ class Rehearsal:
     def _build_ending(self) -> Ending:
         """A mistake fails as it would a night's job; what would be left out is a warning."""
         category = self.plan.scheduled or "none"
-        told = [*(error.message.rstrip(".") for error in self.errors), *self.skips]
-        count = f"{len(told)} things" if len(told) > 1 else "one thing"
-        why = f"rehearsed: {count} to fix before a night: {'; '.join(told)}"
+        missing = [*(error.message.rstrip(".") for error in self.errors), *self.skips]
+        count = f"{len(missing)} things" if len(missing) > 1 else "one thing"
+        why = f"rehearsed: {count} to fix before a night: {'; '.join(missing)}"
         if self.errors:
             return Ending(Outcome.FAILED, why, category, error_code=self.errors[0].code.value)
         if self.skips:

@@ -6,7 +6,8 @@ from functools import reduce
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import read_clock
-from gitlab_nightshift.records import BeadResult, FailedAttemptRecord, Outcome, Plan, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.products import FailedAttemptRecord, Outcome, Plan
 
 SMALLEST_USD = 0.01
 """With less than a cent left nothing is begun."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gitlab_nightshift.records import TaskRequest, ThreadAnswer
+from gitlab_nightshift.records.handoffs import ThreadAnswer
+from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.work.evidence_text import quote_data
 
 LONGEST_SAID = 4_000

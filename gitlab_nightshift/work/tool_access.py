@@ -13,7 +13,7 @@ from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.repository.adjacent_folders import list_places_beside
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 KERNEL = ("/proc", "/sys", "/dev")
 INTERPRETERS = 3

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import MOST_CALLS, ToolCall, ToolUse
+from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, ToolUse
 
 READ = "Read"
 _NO_SHELL = frozenset({READ, "Edit", "Write", "StructuredOutput", "apply_patch"})

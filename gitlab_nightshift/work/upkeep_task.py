@@ -4,7 +4,7 @@ and of one whose pipeline has failed."""
 import dataclasses
 
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.baseline import Baseline, run_baseline

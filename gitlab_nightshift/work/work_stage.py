@@ -8,7 +8,8 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.records import BeadResult, Bundle, Outcome, Plan
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.system.environment import build_search_path

@@ -8,7 +8,9 @@ from gitlab_nightshift.agent_registry import AGENTS
 from gitlab_nightshift.agents import build_agent, build_provider, choose_agent
 from gitlab_nightshift.commands.config_show import format_settings
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from tests.agents.test_codex import program
 
 CLAUDE, CODEX = {"ANTHROPIC_API_KEY": "sk-1"}, {"OPENAI_API_KEY": "sk-2"}
@@ -53,7 +55,7 @@ def test_the_table_knows_each_by_its_own_name(name: str) -> None:
 def test_models_that_nobody_set_are_the_agents_own() -> None:
     text = "models: {verify: gpt-x}\n"
     settings = loaded(text).with_agent("codex")
-    assert settings.models.model_dump() == {
+    assert vars(settings.models) == {
         "analyze": SOL,
         "implement": SOL,
         "verify": "gpt-x",
@@ -62,7 +64,7 @@ def test_models_that_nobody_set_are_the_agents_own() -> None:
     assert settings.find_source("models.analyze") == "default of codex"
     assert settings.find_source("models.verify") == "nightshift.yaml:1"
     other = settings.with_agent("claude_code")
-    assert list(other.models.model_dump().values()) == [OPUS, OPUS, "gpt-x", SONNET]
+    assert list(vars(other.models).values()) == [OPUS, OPUS, "gpt-x", SONNET]
     assert other.find_source("models.mr") == "default of claude_code"
     assert loaded(text).find_source("models.mr") == "default", (
         "the settings themselves are as before"

@@ -9,7 +9,7 @@ import pytest
 from gitlab_nightshift.agents.agent import TOOLS, BeadTask
 from gitlab_nightshift.agents.claude_code import ClaudeCode
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.settings.load import load_settings
 
 KEY = {"ANTHROPIC_API_KEY": "sk-1"}
 

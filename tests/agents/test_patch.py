@@ -11,8 +11,9 @@ from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
 from gitlab_nightshift.agents.plain_model import LineReader
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records import BeadStatus, Usage
-from gitlab_nightshift.settings import Settings, load_settings
+from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.process import EndReason, ProgramEnd
 from gitlab_nightshift.work.handoff import build_schema
 from tests.support.model_endpoint import ModelEndpoint
@@ -59,7 +60,7 @@ def test_what_is_missing_is_told(
 
 def test_a_model_for_implement_serves_the_other_beads() -> None:
     made = settings(**MODELS, **{"models.verify": "judge"}).models
-    assert dict(made) == {"analyze": "m", "implement": "m", "verify": "judge", "mr": "m"}
+    assert vars(made) == {"analyze": "m", "implement": "m", "verify": "judge", "mr": "m"}
 
 
 @pytest.mark.parametrize(

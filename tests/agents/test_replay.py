@@ -9,7 +9,7 @@ import pytest
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.agents.agent import BeadTask, Provider
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.settings.load import load_settings
 
 INDEX = '{"version": 1, "agent": "claude_code"}'
 

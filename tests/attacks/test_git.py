@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.records import Publication
+from gitlab_nightshift.records.products import Publication
 from tests.attacks.git_ways import Defended, Night, careless, defended, noted
 from tests.attacks.git_world import (
     HONEST,

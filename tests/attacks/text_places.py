@@ -25,31 +25,20 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.gitlab import Marker, write_marker
-from gitlab_nightshift.job import read_job
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.publish import merge_request
 from gitlab_nightshift.publish.description import render_description
 from gitlab_nightshift.publish.escaping import LANGUAGES
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    Bundle,
-    ChangeSummary,
-    CommandResult,
-    Draft,
-    Outcome,
-    Proposal,
-    RunResult,
-    Usage,
-    Verdict,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.job_log import JobLog
 from gitlab_nightshift.report.junit import render_junit
 from gitlab_nightshift.report.page import render_page
 from gitlab_nightshift.report.run_result import render_dotenv
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.pages import build_full_result, build_patch
 
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -230,7 +219,7 @@ def result(text: str) -> RunResult:
     )
 
 
-SETTINGS = Settings.model_validate({})
+SETTINGS = build_settings({})
 JOB = read_job({})
 
 

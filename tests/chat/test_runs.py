@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.chat import chat_service, discord
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_pipelines import settle
-from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinMergeRequest, StandinProject
-from gitlab_nightshift.records import CommandResult, Outcome
+from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinMergeRequest
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.settings.load import load_settings
 from tests.chat.tools import (
     ADA,
@@ -39,6 +38,9 @@ from tests.chat.tools import (
     settings,
     shop,
 )
+from tests.support.standin import FullStandin
+from tests.support.standin_pipelines import settle
+from tests.support.standin_records import FullProject
 
 ANSWER = f"/webhooks/{APPLICATION}/{TOKEN}/messages/@original"
 POSTED = f"/channels/{CHANNEL}/messages"
@@ -49,8 +51,8 @@ class Scene:
     """A chat and the project that it belongs to."""
 
     chat: Chat
-    gitlab: Standin
-    project: StandinProject
+    gitlab: FullStandin
+    project: FullProject
     folder: Path
 
     async def ask(self, sent: Json) -> None:
@@ -80,7 +82,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(tmp_path: Path, level: int = 40, **timing: Any) -> AsyncIterator[Scene]:
-    with Standin(tmp_path / "gitlab") as gitlab:
+    with FullStandin(tmp_path / "gitlab") as gitlab:
         project = shop(gitlab, level)
         async with chat(settings(gitlab.url), **timing) as here:
             yield Scene(here, gitlab, project, tmp_path)

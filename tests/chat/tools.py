@@ -17,21 +17,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gitlab_nightshift.chat.chat_settings import ChatSettings, read_chat_settings
 from gitlab_nightshift.chat.server import PATH, open_service
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import MAINTAINER, StandinProject
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    Bundle,
-    ChangeSummary,
-    CommandResult,
-    Draft,
-    Outcome,
-    Proposal,
-    RunResult,
-    Verdict,
-    write_record,
-)
+from gitlab_nightshift.demo.standin_state import MAINTAINER
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import write_record
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 Json = dict[str, Any]
 
@@ -229,7 +222,7 @@ def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
 # --- GitLab ---------------------------------------------------------------------------------------
 
 
-def shop(gitlab: Standin, level: int = MAINTAINER) -> StandinProject:
+def shop(gitlab: FullStandin, level: int = MAINTAINER) -> FullProject:
     """A project with a commit on main, whose pipelines have the night's jobs."""
     bot = gitlab.add_user("project_7_bot_chat", "Chat", bot=True)
     gitlab.add_token(GITLAB_TOKEN, bot, ("api",), level)
@@ -241,7 +234,7 @@ def shop(gitlab: Standin, level: int = MAINTAINER) -> StandinProject:
     return project
 
 
-def _git(project: StandinProject, *words: str) -> str:
+def _git(project: FullProject, *words: str) -> str:
     who = ("-c", "user.name=T", "-c", "user.email=t@example.com")
     done = subprocess.run(
         ["git", *who, *words],

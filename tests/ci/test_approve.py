@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gitlab_nightshift.demo.standin_state import DEVELOPER, PipelineJob, User
+from gitlab_nightshift.demo.standin_state import DEVELOPER, User
 from tests.ci.conftest import (
     APPROVE,
     CHECK,
@@ -19,6 +19,7 @@ from tests.ci.conftest import (
     expanded,
 )
 from tests.ci.test_night import PIPELINE, Night, night, result, run
+from tests.support.standin_records import PipelineJob, as_full
 
 __all__ = ["night"]
 ASKS = {
@@ -31,9 +32,9 @@ def test_a_night_whose_change_was_kept_is_published_with_an_approval(
     night: Night, run_pipeline: RunPipeline
 ) -> None:
     olga = User(999, "olga", "Olga")
-    night.demo.project.members[olga.id] = DEVELOPER
+    as_full(night.demo.project).members[olga.id] = DEVELOPER
     here = night.demo.checkout
-    night.demo.project.jobs.append(
+    as_full(night.demo.project).jobs.append(
         PipelineJob(9, int(PIPELINE), APPROVE, here, user=olga, status="running")
     )
     job = {"CI_JOB_ID": "9", "CI_JOB_MANUAL": "true", "GITLAB_USER_LOGIN": "olga"}
@@ -44,7 +45,7 @@ def test_a_night_whose_change_was_kept_is_published_with_an_approval(
     [opened] = night.demo.project.merge_requests
     assert result(done, APPROVE)["mr_url"] == opened.web_url
     assert "with the approval of `olga`" in str(opened.description)
-    assert len(night.demo.project.pushes) == 1
+    assert len(as_full(night.demo.project).pushes) == 1
 
 
 # --- the template alone -------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.demo_night import Demo, open_demo
-from gitlab_nightshift.demo.standin_state import PipelineJob
+from gitlab_nightshift.demo.demo_night import Demo
 from tests.ci.conftest import (
     NIGHT,
     STATE,
@@ -23,6 +22,8 @@ from tests.ci.conftest import (
     program,
     real_nightshift,
 )
+from tests.support.standin import open_full_demo
+from tests.support.standin_records import PipelineJob, as_full
 
 PLAN, WORK, PUBLISH = JOBS = ("nightshift:plan", "nightshift:work", "nightshift:publish")
 PIPELINE = "4711"
@@ -46,7 +47,7 @@ def night(tmp_path: Path) -> Iterator[Night]:
     (tmp_path / "home").mkdir()
     with (
         real_nightshift(programs) as calls,
-        open_demo(tmp_path / "left", {"PATH": "/usr/bin:/bin"}) as demo,
+        open_full_demo(tmp_path / "left", {"PATH": "/usr/bin:/bin"}) as demo,
     ):
         yield Night(demo, programs, calls)
 
@@ -65,7 +66,8 @@ def run(
     (checkout / STATE).mkdir()
     (checkout / STATE / "night.yml").write_text(TEMPLATE.read_text())
     ran = WORK if shape == "three-jobs" else "nightshift"
-    demo.project.jobs.append(PipelineJob(1, int(PIPELINE), ran, artifacts_folder(checkout, ran)))
+    job = PipelineJob(1, int(PIPELINE), ran, artifacts_folder(checkout, ran))
+    as_full(demo.project).jobs.append(job)
     given = {k: v for k, v in demo.env.items() if k.startswith(GIVEN) and k not in SECRETS}
     scope = "nightshift*" if shape == "three-jobs" else "*"
     return run_pipeline(
@@ -109,6 +111,6 @@ def test_a_night_that_is_skipped_is_green_and_costs_nothing(
 ) -> None:
     done = run(night, run_pipeline, "three-jobs", NIGHTSHIFT_ENABLED="false")
     assert done.jobs == dict.fromkeys(JOBS, "PASS"), done.log
-    assert night.demo.project.pushes == []
+    assert as_full(night.demo.project).pushes == []
     assert {result(done, job)["outcome"] for job in (WORK, PUBLISH)} == {"SKIPPED"}
     assert result(done, WORK)["beads"] == []

@@ -12,10 +12,11 @@ from gitlab_nightshift.commands.allowed_findings import (
     read_allowances,
     read_description,
 )
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import StandinMergeRequest, StandinProject, User
-from gitlab_nightshift.records import Finding
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
+from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.settings.model import Settings
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 from tests.support.tables import each
 
 TOKEN = "glpat-secret-token-0001"
@@ -55,8 +56,8 @@ def test_only_a_confirmed_line_lowers_a_finding(confirmed: bool, level: str) -> 
 
 @dataclass
 class Scene:
-    gitlab: Standin
-    project: StandinProject
+    gitlab: FullStandin
+    project: FullProject
     author: User
 
     def read(self, branch: str = "remove-importer", **env: str) -> list[Allowance]:
@@ -85,7 +86,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Standin(tmp_path / "gitlab") as gitlab:
+    with FullStandin(tmp_path / "gitlab") as gitlab:
         gitlab.add_token(TOKEN, gitlab.add_user("reader", "Reader"))
         project = gitlab.add_project("team/app")
         yield Scene(gitlab, project, gitlab.add_user("ada", "Ada"))

@@ -16,8 +16,8 @@ from gitlab_nightshift.commands.check_formats import (
 )
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.records import Finding
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.tables import each
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from tests.gateway.test_model_probe import endpoint
 from tests.support.setup_endpoints import add_setup
+from tests.support.standin_records import StandinSchedule
 from tests.support.world import BOT_TOKEN, SECRETS, World, world
 
 OWNER = "glpat-TheMaintainersToken01"

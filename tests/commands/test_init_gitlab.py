@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.demo.standin_repository import read_blob
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH, TITLE
 from tests.commands.test_init import FILES, JOBS
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
+from tests.support.standin_repositories import read_blob
 from tests.support.world import BOT_TOKEN, Done, World, git, world
 
 OWNER = "glpat-TheMaintainersToken01"

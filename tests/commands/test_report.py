@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.standin_pipelines import StandinPipeline
-from gitlab_nightshift.demo.standin_state import PipelineJob, StandinMergeRequest
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from tests.support.standin_records import PipelineJob, StandinPipeline
 from tests.support.world import Done, World, world
 
 

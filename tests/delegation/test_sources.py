@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
 from tests.support.delegation import POLICY, Delegations, delegations
+from tests.support.standin import FullStandin
 from tests.support.world import FILES, fill, git
 
 
@@ -24,7 +24,7 @@ def served(shop: Delegations) -> Iterator[str]:
     subprocess.run(["openssl", *asked, *names, *files], check=True, capture_output=True, timeout=60)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    gitlab = Standin(shop.folder / "agent/gitlab")
+    gitlab = FullStandin(shop.folder / "agent/gitlab")
     gitlab._server.socket = context.wrap_socket(gitlab._server.socket, server_side=True)
     with gitlab:
         project = gitlab.add_project("acme/shop", visibility="public")

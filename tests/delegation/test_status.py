@@ -4,6 +4,10 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.supervisor.delegation_status import find_run
 from tests.support import warm
 from tests.support.delegation import Delegations, Done, delegations, ended
 from tests.support.trees import processes_in, wait_for
@@ -61,3 +65,16 @@ def test_an_unknown_run_is_said_in_a_line(tmp_path: Path) -> None:
                 done = ask(context, option, name)
                 done.failed("E_CONFIG", 2, f"{name}: no delegation of that id")
                 assert len(done.log.splitlines()) == 1
+
+
+def test_a_run_of_another_folder_of_the_checkout_is_found(tmp_path: Path) -> None:
+    for name in (".git", "web/js", "api/nightshift/delegate-7-2"):
+        (tmp_path / "shop" / name).mkdir(parents=True)
+    folder = tmp_path / "shop/api/nightshift/delegate-7-2"
+    for asked in ("shop/web/js", "shop/web", "shop", "shop/api"):
+        assert find_run("7", tmp_path / asked, None) == folder
+    for outside in (tmp_path, folder):
+        (outside / "delegate-8/delegate-9").mkdir(parents=True)
+    for name, asked in (("8", "shop"), ("9", "shop"), ("7", ".")):
+        with pytest.raises(NightshiftError, match="no delegation of that id"):
+            find_run(name, tmp_path / asked, None)

@@ -8,8 +8,9 @@ from pathlib import Path
 import gitlab as python_gitlab
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import StandinProject, User
+from gitlab_nightshift.demo.standin_state import User
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 TOKEN, READER, REPORTER_TOKEN, GUEST_TOKEN, MAINTAINER_TOKEN, JOB = (
     "glpat-developer",
@@ -57,8 +58,8 @@ def git(tmp_path: Path) -> Git:
 
 
 @pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[Standin]:
-    with Standin(tmp_path / "gitlab") as standin:
+def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
+    with FullStandin(tmp_path / "gitlab") as standin:
         user = standin.add_user("night-bot", "Night Shift", bot=True)
         standin.add_token(TOKEN, user)
         standin.add_token(READER, user, ("read_api", "read_repository"), 20)
@@ -83,14 +84,14 @@ def work(tmp_path: Path, git: Git) -> Path:
 
 
 @pytest.fixture
-def project(gitlab: Standin, work: Path, git: Git) -> StandinProject:
+def project(gitlab: FullStandin, work: Path, git: Git) -> FullProject:
     project = gitlab.add_project("team/sub/app")
     git("push", "--quiet", project.bare_repository, "main", cwd=work)
     return project
 
 
 @pytest.fixture
-def branch(project: StandinProject, work: Path, git: Git) -> str:
+def branch(project: FullProject, work: Path, git: Git) -> str:
     """A branch of the project, one commit ahead: one file changed, added, deleted, renamed each."""
     git("checkout", "--quiet", "-b", "night-shift/one", cwd=work)
     (work / "second.txt").rename(work / "zweite Ümlaut.txt")
@@ -103,7 +104,7 @@ def branch(project: StandinProject, work: Path, git: Git) -> str:
 
 
 @pytest.fixture
-def connect(gitlab: Standin) -> Iterator[Connect]:
+def connect(gitlab: FullStandin) -> Iterator[Connect]:
     clients: list[python_gitlab.Gitlab] = []
 
     def connected(token: str | None = TOKEN, **other: str) -> python_gitlab.Gitlab:
@@ -118,7 +119,7 @@ def connect(gitlab: Standin) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def reviewer(gitlab: Standin) -> User:
+def reviewer(gitlab: FullStandin) -> User:
     return gitlab.add_user("grace", "Grace Hopper")
 
 

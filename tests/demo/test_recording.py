@@ -14,6 +14,8 @@ import pytest
 
 from gitlab_nightshift.demo.demo_night import HISTORY, RECORDING, open_demo
 from tests.support import warm
+from tests.support.standin import open_full_demo
+from tests.support.standin_records import as_full
 from tests.support.world import Done, ended
 
 LIMIT = "if subtotal >= FREE_FROM"
@@ -142,7 +144,7 @@ def test_a_recorded_night_can_be_recorded_again(tmp_path: Path) -> None:
     shutil.copytree(RECORDING, recording)
     for bead in recording.glob("*/bead.json"):
         bead.write_text(json.dumps({**json.loads(bead.read_bytes()), "pace_s": 0.0}, indent=2))
-    with open_demo(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
+    with open_full_demo(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
         env = {
             **demo.env,
             "NIGHTSHIFT_REPLAY_DIR": str(recording),
@@ -150,7 +152,7 @@ def test_a_recorded_night_can_be_recorded_again(tmp_path: Path) -> None:
         }
         assert _run(env, demo.checkout).exit_status == 0
         assert len(demo.project.merge_requests) == 1
-        assert [push.ref for push in demo.project.pushes] == [
+        assert [push.ref for push in as_full(demo.project).pushes] == [
             "refs/heads/night-shift/test-shipping-limits"
         ]
     assert _recorded(again) == _recorded(recording)

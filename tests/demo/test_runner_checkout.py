@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 
 from gitlab_nightshift.demo.runner_checkout import Layout, create_checkout
-from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_requests import Credential
-from gitlab_nightshift.demo.standin_state import StandinProject
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 from .conftest import JOB, Git
 
@@ -16,7 +16,7 @@ CREDENTIAL = f"gitlab-ci-token:{JOB}@"
 
 
 @pytest.fixture
-def long_project(gitlab: Standin, project: StandinProject, work: Path, git: Git) -> StandinProject:
+def long_project(gitlab: FullStandin, project: FullProject, work: Path, git: Git) -> FullProject:
     for number in range(25):
         git("commit", "--quiet", "--allow-empty", "-m", f"n{number}", cwd=work)
     git("push", "--quiet", project.bare_repository, "main", cwd=work)
@@ -25,7 +25,7 @@ def long_project(gitlab: Standin, project: StandinProject, work: Path, git: Git)
 
 @pytest.mark.parametrize("layout", get_args(Layout))
 def test_both_layouts(
-    gitlab: Standin, long_project: StandinProject, git: Git, tmp_path: Path, layout: Layout
+    gitlab: FullStandin, long_project: FullProject, git: Git, tmp_path: Path, layout: Layout
 ) -> None:
     here = tmp_path / "builds" / "app"
     sha = create_checkout(long_project, here, layout=layout, token=JOB)
@@ -48,7 +48,7 @@ def test_both_layouts(
 
 
 def test_where_the_token_stands(
-    gitlab: Standin, long_project: StandinProject, git: Git, tmp_path: Path
+    gitlab: FullStandin, long_project: FullProject, git: Git, tmp_path: Path
 ) -> None:
     plain, included = tmp_path / "plain", tmp_path / "included"
     create_checkout(long_project, plain, layout="url", token=JOB)
@@ -66,7 +66,7 @@ def test_where_the_token_stands(
 
 
 def test_other_depths_and_branches(
-    long_project: StandinProject, work: Path, git: Git, tmp_path: Path
+    long_project: FullProject, work: Path, git: Git, tmp_path: Path
 ) -> None:
     git("push", "--quiet", long_project.bare_repository, "main~3:refs/heads/a/b", cwd=work)
     here = tmp_path / "all"

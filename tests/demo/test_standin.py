@@ -9,8 +9,9 @@ import pytest
 import requests
 from gitlab.exceptions import GitlabAuthenticationError, GitlabError, GitlabHttpError
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import StandinProject, User
+from gitlab_nightshift.demo.standin_state import User
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 from .conftest import (
     GUEST_TOKEN,
@@ -38,7 +39,7 @@ def test_the_end_waits_for_no_client_and_leaves_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = threading.active_count()
-    with Standin(tmp_path) as gitlab:
+    with FullStandin(tmp_path) as gitlab:
         session = requests.Session()
         assert session.get(f"{gitlab.url}/api/v4/version", timeout=60).status_code == 401
         assert session.get(f"{gitlab.url}/nothing", timeout=60).status_code == 404
@@ -49,7 +50,7 @@ def test_the_end_waits_for_no_client_and_leaves_nothing(
         requests.get(gitlab.url, timeout=60)
 
 
-def test_who_am_i(gitlab: Standin, connect: Connect) -> None:
+def test_who_am_i(gitlab: FullStandin, connect: Connect) -> None:
     client = connect()
     client.auth()
     assert client.user is not None
@@ -59,14 +60,14 @@ def test_who_am_i(gitlab: Standin, connect: Connect) -> None:
     assert client.version()[0].startswith("18.")
 
 
-def test_a_bearer_token_works_too(gitlab: Standin, connect: Connect) -> None:
+def test_a_bearer_token_works_too(gitlab: FullStandin, connect: Connect) -> None:
     client = connect(oauth_token=TOKEN)
     client.auth()
     assert gitlab.credentials_seen[-1].kind == "bearer"
     assert gitlab.credentials_seen[-1].secret == TOKEN
 
 
-def test_a_wrong_token_is_401(gitlab: Standin, connect: Connect) -> None:
+def test_a_wrong_token_is_401(gitlab: FullStandin, connect: Connect) -> None:
     with pytest.raises(GitlabAuthenticationError) as error:
         connect("glpat-wrong").auth()
     assert refusal(error) == (401, {"message": "401 Unauthorized"})
@@ -74,7 +75,7 @@ def test_a_wrong_token_is_401(gitlab: Standin, connect: Connect) -> None:
     assert "glpat-wrong" not in repr(gitlab.requests)
 
 
-def test_any_scope_may_ask_about_itself(gitlab: Standin, connect: Connect) -> None:
+def test_any_scope_may_ask_about_itself(gitlab: FullStandin, connect: Connect) -> None:
     user = gitlab.users[0]
     gitlab.add_token("glpat-git-only", user, ("write_repository",), 30)
     client = connect("glpat-git-only")
@@ -86,7 +87,7 @@ def test_any_scope_may_ask_about_itself(gitlab: Standin, connect: Connect) -> No
 
 
 @pytest.mark.parametrize("by_path", [True, False])
-def test_project(project: StandinProject, connect: Connect, by_path: bool) -> None:
+def test_project(project: FullProject, connect: Connect, by_path: bool) -> None:
     shown = connect().projects.get(project.path if by_path else project.id)
     assert shown.id == project.id
     assert shown.default_branch == "main"
@@ -98,7 +99,7 @@ def test_project(project: StandinProject, connect: Connect, by_path: bool) -> No
 
 
 def test_a_project_that_may_not_be_seen_is_404(
-    gitlab: Standin, project: StandinProject, connect: Connect
+    gitlab: FullStandin, project: FullProject, connect: Connect
 ) -> None:
     gitlab.add_token("glpat-stranger", gitlab.users[0], access_level=0)
     for token, name in ((TOKEN, "no/such"), ("glpat-stranger", project.path), (None, project.path)):
@@ -108,7 +109,7 @@ def test_a_project_that_may_not_be_seen_is_404(
 
 
 def test_a_public_project_is_read_by_all_and_written_by_none(
-    gitlab: Standin, connect: Connect
+    gitlab: FullStandin, connect: Connect
 ) -> None:
     public = gitlab.add_project("open/source", visibility="public")
     shown = connect(None).projects.get(public.path)
@@ -122,14 +123,14 @@ def test_a_public_project_is_read_by_all_and_written_by_none(
         assert error.value.response_code == status
 
 
-def test_users(gitlab: Standin, reviewer: User, connect: Connect) -> None:
+def test_users(gitlab: FullStandin, reviewer: User, connect: Connect) -> None:
     client = connect()
     assert [user.id for user in client.users.list(username="Grace")] == [reviewer.id]
     assert client.users.list(username="nobody") == []
     assert [user.username for user in client.users.list(search="hopper")] == ["grace"]
 
 
-def test_labels(project: StandinProject, connect: Connect) -> None:
+def test_labels(project: FullProject, connect: Connect) -> None:
     labels = connect().projects.get(project.id, lazy=True).labels
     made = labels.create({"name": "night shift", "color": "#123456", "description": "ours"})
     assert labels.get("night shift").id == made.id
@@ -145,7 +146,7 @@ def test_labels(project: StandinProject, connect: Connect) -> None:
     assert refusal(error) == (400, {"error": "color is missing"})
 
 
-def test_roles_and_scopes(project: StandinProject, branch: str, connect: Connect) -> None:
+def test_roles_and_scopes(project: FullProject, branch: str, connect: Connect) -> None:
     with pytest.raises(GitlabError) as error:
         connect(READER).projects.get(project.id).mergerequests.create(mr_of(branch))
     assert refusal(error) == (
@@ -167,7 +168,7 @@ def test_roles_and_scopes(project: StandinProject, branch: str, connect: Connect
 
 
 def test_a_job_token_reads_merge_requests_and_writes_nothing(
-    project: StandinProject, branch: str, connect: Connect
+    project: FullProject, branch: str, connect: Connect
 ) -> None:
     connect().projects.get(project.id).mergerequests.create(mr_of(branch))
     requests_of_job = connect(job_token=JOB).projects.get(project.id, lazy=True).mergerequests
@@ -179,7 +180,7 @@ def test_a_job_token_reads_merge_requests_and_writes_nothing(
         connect(JOB).projects.get(project.id)
 
 
-def test_protected_branches(gitlab: Standin, connect: Connect) -> None:
+def test_protected_branches(gitlab: FullStandin, connect: Connect) -> None:
     project = gitlab.add_project("a/b", protected_branches=("main", "release/*"))
     found = connect().projects.get(project.id).protectedbranches
     assert [each.name for each in found.list(get_all=True)] == ["main", "release/*"]
@@ -188,7 +189,7 @@ def test_protected_branches(gitlab: Standin, connect: Connect) -> None:
     assert not project.is_protected("xrelease/1")
 
 
-def test_branch_and_commit(project: StandinProject, branch: str, connect: Connect) -> None:
+def test_branch_and_commit(project: FullProject, branch: str, connect: Connect) -> None:
     shown = connect().projects.get(project.id)
     found = shown.branches.get(branch)
     assert (found.name, found.protected, found.default, found.can_push) == (
@@ -213,7 +214,7 @@ def test_branch_and_commit(project: StandinProject, branch: str, connect: Connec
         assert refusal(error) == (404, {"message": text})
 
 
-def test_compare(project: StandinProject, branch: str, connect: Connect) -> None:
+def test_compare(project: FullProject, branch: str, connect: Connect) -> None:
     shown = connect().projects.get(project.id)
     found = shown.repository_compare("main", branch)
     assert isinstance(found, dict)
@@ -236,7 +237,7 @@ def test_compare(project: StandinProject, branch: str, connect: Connect) -> None
 
 
 def test_merge_request_from_birth_to_end(
-    project: StandinProject, branch: str, reviewer: User, connect: Connect
+    project: FullProject, branch: str, reviewer: User, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id).mergerequests
     made = manager.create(
@@ -283,7 +284,7 @@ def test_merge_request_from_birth_to_end(
 
 
 def test_the_sha_follows_pushes(
-    project: StandinProject, branch: str, work: Path, git: Git, connect: Connect
+    project: FullProject, branch: str, work: Path, git: Git, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id).mergerequests
     manager.create(mr_of(branch))
@@ -292,7 +293,7 @@ def test_the_sha_follows_pushes(
     assert manager.get(1).sha == git("rev-parse", "HEAD", cwd=work).stdout.strip()
 
 
-def test_merge_request_refusals(project: StandinProject, branch: str, connect: Connect) -> None:
+def test_merge_request_refusals(project: FullProject, branch: str, connect: Connect) -> None:
     manager = connect().projects.get(project.id).mergerequests
 
     def refused(**fields: Any) -> tuple[int | None, Any]:
@@ -330,7 +331,7 @@ def test_merge_request_refusals(project: StandinProject, branch: str, connect: C
 
 
 def test_lists_filter_and_page(
-    project: StandinProject, branch: str, work: Path, git: Git, connect: Connect
+    project: FullProject, branch: str, work: Path, git: Git, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id).mergerequests
     for number in range(5):
@@ -367,7 +368,7 @@ def test_lists_filter_and_page(
     assert error.value.response_code == 501
 
 
-def test_changes_and_notes(project: StandinProject, branch: str, connect: Connect) -> None:
+def test_changes_and_notes(project: FullProject, branch: str, connect: Connect) -> None:
     request = connect().projects.get(project.id).mergerequests.create(mr_of(branch))
     changes = request.changes()
     assert isinstance(changes, dict)
@@ -384,7 +385,7 @@ def test_changes_and_notes(project: StandinProject, branch: str, connect: Connec
 
 
 def test_the_free_tier_keeps_one_reviewer(tmp_path: Path, git: Git, work: Path) -> None:
-    with Standin(tmp_path / "free", paid_tier=False) as gitlab:
+    with FullStandin(tmp_path / "free", paid_tier=False) as gitlab:
         people = [gitlab.add_user(name, name) for name in ("one", "two")]
         gitlab.add_token(TOKEN, people[0])
         project = gitlab.add_project("a/b")
@@ -398,7 +399,7 @@ def test_the_free_tier_keeps_one_reviewer(tmp_path: Path, git: Git, work: Path) 
         assert [user["username"] for user in answer.json()["reviewers"]] == ["one"]
 
 
-def test_what_is_not_built_is_told(project: StandinProject, connect: Connect) -> None:
+def test_what_is_not_built_is_told(project: FullProject, connect: Connect) -> None:
     client = connect(MAINTAINER_TOKEN)
     for path, status in (("/projects", 404), (f"/projects/{project.id}/labels", 405)):
         with pytest.raises(GitlabError) as error:
@@ -407,7 +408,7 @@ def test_what_is_not_built_is_told(project: StandinProject, connect: Connect) ->
 
 
 def test_requests_are_recorded_without_tokens(
-    gitlab: Standin, project: StandinProject, connect: Connect
+    gitlab: FullStandin, project: FullProject, connect: Connect
 ) -> None:
     client = connect()
     client.projects.get(project.path, lazy=True).labels.create({"name": "x", "color": "#000000"})
@@ -421,7 +422,7 @@ def test_requests_are_recorded_without_tokens(
 
 
 def test_fail_next_answers_instead(
-    gitlab: Standin, project: StandinProject, connect: Connect
+    gitlab: FullStandin, project: FullProject, connect: Connect
 ) -> None:
     client = connect()
     labels = client.projects.get(project.id, lazy=True).labels
@@ -442,7 +443,7 @@ def test_fail_next_answers_instead(
 
 
 def test_drop_next_works_but_does_not_answer(
-    gitlab: Standin, project: StandinProject, branch: str, connect: Connect
+    gitlab: FullStandin, project: FullProject, branch: str, connect: Connect
 ) -> None:
     manager = connect().projects.get(project.id, lazy=True).mergerequests
     gitlab.drop_next("POST", r"/merge_requests$")
@@ -455,7 +456,7 @@ def test_drop_next_works_but_does_not_answer(
 
 
 def test_a_fault_of_its_own_is_told(
-    gitlab: Standin, project: StandinProject, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    gitlab: FullStandin, project: FullProject, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project, "labels", None)
     with pytest.raises(GitlabError) as error:

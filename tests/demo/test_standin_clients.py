@@ -4,9 +4,9 @@ import json
 import subprocess
 from pathlib import Path
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
-from gitlab_nightshift.demo.standin_state import StandinProject, User
+from gitlab_nightshift.demo.standin_state import User
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject, StandinSchedule
 
 from .conftest import MAINTAINER_TOKEN
 
@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[1] / "node/gitbeaker.mjs"
 
 
 def test_gitbeaker_understands_each_answer(
-    gitlab: Standin, project: StandinProject, branch: str, reviewer: User
+    gitlab: FullStandin, project: FullProject, branch: str, reviewer: User
 ) -> None:
     project.members[reviewer.id] = 30
     project.schedules.append(StandinSchedule(1, reviewer))

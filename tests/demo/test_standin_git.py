@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_requests import Credential
-from gitlab_nightshift.demo.standin_state import StandinProject
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 from tests.support.trees import processes_in, wait_for
 
 from .conftest import (
@@ -30,7 +30,7 @@ ZERO = "0" * 40
 
 
 def test_clone_fetch_and_push(
-    gitlab: Standin, project: StandinProject, work: Path, tmp_path: Path, git: Git
+    gitlab: FullStandin, project: FullProject, work: Path, tmp_path: Path, git: Git
 ) -> None:
     url = credentials_in(project.http_url, TOKEN)
     cloned = git("clone", "--quiet", url, tmp_path / "clone", GIT_TRACE_PACKET="1")
@@ -50,7 +50,7 @@ def test_clone_fetch_and_push(
     assert TOKEN not in repr(gitlab.requests)
 
 
-def test_shallow_clone_and_push_from_it(project: StandinProject, tmp_path: Path, git: Git) -> None:
+def test_shallow_clone_and_push_from_it(project: FullProject, tmp_path: Path, git: Git) -> None:
     url, clone = credentials_in(project.http_url, TOKEN), tmp_path / "clone"
     git("clone", "--quiet", "--depth=1", url, clone)
     assert git("rev-list", "--count", "HEAD", cwd=clone).stdout.strip() == "1"
@@ -61,7 +61,7 @@ def test_shallow_clone_and_push_from_it(project: StandinProject, tmp_path: Path,
 
 
 def test_a_large_push_and_a_large_request_body(
-    project: StandinProject, work: Path, tmp_path: Path, git: Git
+    project: FullProject, work: Path, tmp_path: Path, git: Git
 ) -> None:
     """Above 1 MiB git sends the pack chunked; a long list of wants comes gzip'd."""
     (work / "large.bin").write_bytes(os.urandom(1_500_000))
@@ -81,7 +81,7 @@ def test_a_large_push_and_a_large_request_body(
     assert size == "1500000"
 
 
-def test_a_chunked_body_below_one_mebibyte(project: StandinProject, work: Path, git: Git) -> None:
+def test_a_chunked_body_below_one_mebibyte(project: FullProject, work: Path, git: Git) -> None:
     (work / "medium.bin").write_bytes(os.urandom(300_000))
     git("add", ".", cwd=work)
     git("commit", "--quiet", "-m", "Add a file", cwd=work)
@@ -92,7 +92,7 @@ def test_a_chunked_body_below_one_mebibyte(project: StandinProject, work: Path, 
 
 
 def test_a_wrong_token_is_refused(
-    gitlab: Standin, project: StandinProject, work: Path, git: Git
+    gitlab: FullStandin, project: FullProject, work: Path, git: Git
 ) -> None:
     url = credentials_in(project.http_url, "glpat-wrong")
     stderr = git("push", url, "HEAD:refs/heads/x", cwd=work, status=128).stderr
@@ -112,7 +112,7 @@ def test_a_wrong_token_is_refused(
     ],
 )
 def test_pushing_takes_a_developer(
-    project: StandinProject, work: Path, git: Git, offered: tuple[str, str], message: str
+    project: FullProject, work: Path, git: Git, offered: tuple[str, str], message: str
 ) -> None:
     url = credentials_in(project.http_url, *offered)
     assert message in git("push", url, "HEAD:refs/heads/x", cwd=work, status=128).stderr
@@ -120,7 +120,7 @@ def test_pushing_takes_a_developer(
 
 
 def test_reading_takes_a_reporter(
-    gitlab: Standin, project: StandinProject, work: Path, git: Git
+    gitlab: FullStandin, project: FullProject, work: Path, git: Git
 ) -> None:
     git("ls-remote", credentials_in(project.http_url, READER))
     git("ls-remote", credentials_in(project.http_url, JOB, "gitlab-ci-token"))
@@ -134,7 +134,7 @@ def test_reading_takes_a_reporter(
 
 
 def test_protected_branches_are_refused(
-    gitlab: Standin, project: StandinProject, work: Path, git: Git
+    gitlab: FullStandin, project: FullProject, work: Path, git: Git
 ) -> None:
     project.protected_branches.append("release/*")
     url = credentials_in(project.http_url, TOKEN)
@@ -152,7 +152,7 @@ def test_protected_branches_are_refused(
 
 
 def test_a_maintainer_may_push_there_but_not_by_force(
-    project: StandinProject, work: Path, git: Git
+    project: FullProject, work: Path, git: Git
 ) -> None:
     url = credentials_in(project.http_url, MAINTAINER_TOKEN)
     git("commit", "--quiet", "--allow-empty", "-m", "third", cwd=work)
@@ -161,7 +161,7 @@ def test_a_maintainer_may_push_there_but_not_by_force(
     assert "You are not allowed to force push code to a protected branch" in stderr
 
 
-def test_only_the_smart_protocol(gitlab: Standin, project: StandinProject) -> None:
+def test_only_the_smart_protocol(gitlab: FullStandin, project: FullProject) -> None:
     answer = requests.get(f"{project.http_url}/info/refs", auth=("oauth2", TOKEN), timeout=60)
     assert answer.status_code == 403
     config = requests.get(f"{project.http_url}/config", auth=("oauth2", TOKEN), timeout=60)
@@ -169,7 +169,7 @@ def test_only_the_smart_protocol(gitlab: Standin, project: StandinProject) -> No
 
 
 def test_faults_reach_git_too(
-    gitlab: Standin, project: StandinProject, work: Path, git: Git
+    gitlab: FullStandin, project: FullProject, work: Path, git: Git
 ) -> None:
     url = credentials_in(project.http_url, TOKEN)
     gitlab.fail_next("GET", r"/info/refs$", 502, "Bad gateway")
@@ -179,7 +179,7 @@ def test_faults_reach_git_too(
     assert [push.ref for push in project.pushes] == ["refs/heads/x"], "it worked all the same"
 
 
-def test_two_pushes_at_once(project: StandinProject, work: Path, git: Git) -> None:
+def test_two_pushes_at_once(project: FullProject, work: Path, git: Git) -> None:
     url = credentials_in(project.http_url, TOKEN)
     threads = [
         threading.Thread(
@@ -197,7 +197,7 @@ def test_two_pushes_at_once(project: StandinProject, work: Path, git: Git) -> No
 
 
 def test_the_users_configuration_does_not_reach_the_server(
-    project: StandinProject, work: Path, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: FullProject, work: Path, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A HOME whose git configuration breaks everything: the server never reads it."""
     home = tmp_path / "bad-home"
@@ -212,7 +212,7 @@ def test_the_users_configuration_does_not_reach_the_server(
 def test_the_end_waits_for_no_client(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A client that stops within a push: the backend is ended, the threads are joined."""
     threads = threading.active_count()
-    with Standin(tmp_path / "gitlab") as gitlab:
+    with FullStandin(tmp_path / "gitlab") as gitlab:
         gitlab.add_token(TOKEN, gitlab.add_user("x", "X"))
         gitlab.add_project("a/b")
         basic = base64.b64encode(f"x:{TOKEN}".encode()).decode()
@@ -231,7 +231,7 @@ def test_the_end_waits_for_no_client(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 
 def test_a_merge_request_from_a_pushed_branch(
-    project: StandinProject, work: Path, git: Git, connect: Connect
+    project: FullProject, work: Path, git: Git, connect: Connect
 ) -> None:
     url = credentials_in(project.http_url, TOKEN)
     git("commit", "--quiet", "--allow-empty", "-m", "third", cwd=work)

@@ -4,15 +4,11 @@ import re
 from pathlib import Path
 
 from gitlab_nightshift.demo.demo_night import Demo
-from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_repository import read_heads
-from gitlab_nightshift.demo.standin_state import (
-    StandinLabel,
-    StandinMergeRequest,
-    StandinProject,
-    User,
-)
+from gitlab_nightshift.demo.standin_state import StandinLabel, StandinMergeRequest, User
 from gitlab_nightshift.demo.terminal_view import render_demo
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 DESCRIPTION = """## Summary
 
@@ -32,7 +28,7 @@ x = "  `kept`"
 
 
 def test_a_description_is_readable_in_a_terminal(
-    gitlab: Standin, project: StandinProject, branch: str, reviewer: User, tmp_path: Path
+    gitlab: FullStandin, project: FullProject, branch: str, reviewer: User, tmp_path: Path
 ) -> None:
     head = read_heads(project.bare_repository)[branch]
     label = StandinLabel(1, "tests", "#428fdc")
@@ -62,6 +58,6 @@ def test_a_description_is_readable_in_a_terminal(
     assert "zweite Ümlaut.txt" in plain
 
 
-def test_a_night_without_a_merge_request_says_so(project: StandinProject, tmp_path: Path) -> None:
+def test_a_night_without_a_merge_request_says_so(project: FullProject, tmp_path: Path) -> None:
     view = render_demo(Demo({}, tmp_path, project, tmp_path), False)
     assert "No merge request was opened" in view

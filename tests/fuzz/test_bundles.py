@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.job import read_job
+from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.publish.bundle_check import (
     build_publish_error,
     check_bundle,
@@ -22,8 +22,10 @@ from gitlab_nightshift.publish.bundle_check import (
 )
 from gitlab_nightshift.publish.publish_stage import clean_record
 from gitlab_nightshift.publish.rebuilt_bundle import LARGEST_LINE, make_change, read_answer
-from gitlab_nightshift.records import Plan, Publication, RunResult, read_record, to_json
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.products import Plan, Publication
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import read_record, to_json
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.bundle_reader import RebuildTask, build_answer
 from gitlab_nightshift.repository.capture import MAX_CHANGE_BYTES, MAX_FILE_BYTES
 from gitlab_nightshift.repository.git import build_isolated_git, find_repository_paths
@@ -32,7 +34,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     list_diff_files,
 )
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.load import build_settings
 from tests.attacks.text_places import bundle
 from tests.fuzz.strategies import json_of, places_in, spoiled, spoiled_bytes, steady
 from tests.repository.tools import commit, git, repository, write
@@ -43,7 +45,7 @@ FILES: dict[str, str | bytes] = {
     "run.sh": "#!/bin/sh\n",
 }
 REFUSED = {Code.PARSE_ERROR, Code.CONFIG, Code.PUBLISH, Code.POLICY_DENY}
-SETTINGS = Settings.model_validate({})
+SETTINGS = build_settings({})
 WORDS = frozenset(
     name for place in places_in(json.loads(to_json(bundle("x")))) for name in place if name
 )

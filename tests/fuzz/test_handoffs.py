@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from gitlab_nightshift.agents.claude_stream import ClaudeStreamReader
 from gitlab_nightshift.agents.replay import Replay
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records import AnalysisResult, BeadStatus, Verdict, map_texts
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.bead_results import BeadStatus
+from gitlab_nightshift.records.handoffs import AnalysisResult, Verdict
+from gitlab_nightshift.records.storage import map_texts
+from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.system.process import EndReason, ProgramEnd
 from gitlab_nightshift.work.handoff import KINDS, LARGEST, HandoffError, read_handoff
 from tests.fuzz.strategies import json_of, spoiled, spoiled_bytes, steady
@@ -140,7 +142,7 @@ def test_any_stream_has_a_report(
 def test_any_index_of_a_recording(file: Path, data: object) -> None:
     text = "[" * 100_000 if data == "deep" else json.dumps(data)
     (file.parent / "recording.json").write_text(text)
-    player = Replay(Settings.model_validate({"replay_dir": str(file.parent)}))
+    player = Replay(build_settings({"replay_dir": str(file.parent)}))
     with pytest.raises(NightshiftError) as raised:
         player.check({})
     assert raised.value.code is Code.CONFIG and "\n" not in raised.value.message

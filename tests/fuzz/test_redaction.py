@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.events import Note, redact_record
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from tests.fuzz.strategies import steady
 
 FORMS: dict[str, Callable[[str], str]] = {

@@ -9,7 +9,7 @@ from gitlab_nightshift.gateway.answered_calls import (
     CallLog,
     CallReader,
 )
-from gitlab_nightshift.records import MOST_CALLS
+from gitlab_nightshift.records.tool_calls import MOST_CALLS
 
 
 def start(index: int, name: str, call_id: str = "t") -> dict[str, Any]:

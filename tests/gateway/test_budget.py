@@ -17,7 +17,7 @@ from gitlab_nightshift.gateway.cost_account import NOTHING, Account
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import Tokens
 from gitlab_nightshift.gateway.usage_meter import MeteredUsage
-from gitlab_nightshift.records import Usage
+from gitlab_nightshift.records.bead_results import Usage
 from tests.gateway.counting import (
     HANG_UPS,
     Provider,

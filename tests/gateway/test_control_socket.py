@@ -25,7 +25,8 @@ from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
 from gitlab_nightshift.gateway.usage_reports import Reports
-from gitlab_nightshift.records import MOST_CALLS, ToolUse, Usage
+from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse
 from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
 from tests.support.loops import LoopThread
 from tests.support.trees import wait_for

@@ -22,7 +22,7 @@ from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gatewa
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
 from gitlab_nightshift.gateway.upstream import build_upstream
-from gitlab_nightshift.records import Usage
+from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.system import stage_process
 from tests.gateway.test_upstream import certificate  # noqa: F401 - a fixture

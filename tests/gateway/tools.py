@@ -22,7 +22,7 @@ from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
-from gitlab_nightshift.records import Usage
+from gitlab_nightshift.records.bead_results import Usage
 from tests.support.loops import LoopThread, bound
 from tests.support.turns import JsonObject
 

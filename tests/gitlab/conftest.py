@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo import standin_state
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.gitlab import NewMergeRequest, Project, open_project
+from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.resources import NewMergeRequest
 from tests.support.clock import FakeTime
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 SERVER = "https://gitlab.example"
 API = f"{SERVER}/api/v4"
@@ -29,8 +30,8 @@ def project(time: FakeTime) -> Project:
 
 
 @pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[Standin]:
-    with Standin(tmp_path / "gitlab") as standin:
+def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
+    with FullStandin(tmp_path / "gitlab") as standin:
         bot = standin.add_user("night-bot", "Night Shift", bot=True)
         standin.add_token(TOKEN, bot)
         yield standin
@@ -50,7 +51,7 @@ def git(folder: Path, *args: str) -> str:
 
 
 @pytest.fixture
-def remote(gitlab: Standin, tmp_path: Path) -> standin_state.StandinProject:
+def remote(gitlab: FullStandin, tmp_path: Path) -> FullProject:
     """A project whose main is one commit behind the branches night-shift/a to c."""
     made, work = gitlab.add_project("team/app"), tmp_path / "work"
     work.mkdir()
@@ -65,7 +66,7 @@ def remote(gitlab: Standin, tmp_path: Path) -> standin_state.StandinProject:
 
 
 @pytest.fixture
-def app(gitlab: Standin, remote: standin_state.StandinProject, time: FakeTime) -> Project:
+def app(gitlab: FullStandin, remote: FullProject, time: FakeTime) -> Project:
     return open_project(gitlab.url, str(remote.id), TOKEN, clock=time.clock)
 
 

@@ -7,24 +7,25 @@ from pathlib import Path
 import pytest
 import responses
 
-from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import ApiError, Project, open_project
 from gitlab_nightshift.gitlab.access import Access, AccessRefusal
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import Project, open_project
+from tests.support.standin import FullStandin
 
 from .conftest import API, PROJECT, TOKEN
 
 
 @pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[Standin]:
-    with Standin(tmp_path / "gitlab") as standin:
+def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
+    with FullStandin(tmp_path / "gitlab") as standin:
         standin.add_user("night-bot", "Night Shift", bot=True)
         yield standin
         assert standin.errors == []
 
 
 def opened(
-    gitlab: Standin,
+    gitlab: FullStandin,
     scopes: tuple[str, ...] = ("api", "write_repository"),
     level: int = 30,
     *,
@@ -46,7 +47,7 @@ def refused(project: Project) -> str:
     return raised.value.message
 
 
-def test_a_good_token(gitlab: Standin) -> None:
+def test_a_good_token(gitlab: FullStandin) -> None:
     access = opened(gitlab).check_access()
     assert (access.login, access.name) == ("night-bot", "Night Shift")
     assert access.email == "night-bot@noreply.gitlab.invalid"
@@ -54,18 +55,18 @@ def test_a_good_token(gitlab: Standin) -> None:
     assert access.scopes == ("api", "write_repository")
 
 
-def test_a_maintainer(gitlab: Standin) -> None:
+def test_a_maintainer(gitlab: FullStandin) -> None:
     assert opened(gitlab, level=40).check_access().level == 40
 
 
-def test_a_token_that_is_not_known(gitlab: Standin) -> None:
+def test_a_token_that_is_not_known(gitlab: FullStandin) -> None:
     project = opened(gitlab)
     gitlab.tokens.clear()
     assert "refuses GITLAB_TOKEN" in refused(project)
 
 
 @pytest.mark.parametrize("ended", ["expired", "revoked"])
-def test_a_token_that_held_once(gitlab: Standin, ended: str) -> None:
+def test_a_token_that_held_once(gitlab: FullStandin, ended: str) -> None:
     project = opened(gitlab)
     gitlab.tokens[0] = replace(gitlab.tokens[0], ended=ended)  # type: ignore[arg-type]
     text = refused(project)
@@ -92,7 +93,7 @@ def test_kinds_of_tokens(login: str, scopes: tuple[str, ...] | None, kind: str) 
     [(("read_user",), 30, "scopes"), (("api",), 20, "role"), (("api",), 0, "project")],
 )
 def test_a_refusal_tells_what_was_known_before(
-    gitlab: Standin, scopes: tuple[str, ...], level: int, fact: str
+    gitlab: FullStandin, scopes: tuple[str, ...], level: int, fact: str
 ) -> None:
     with pytest.raises(AccessRefusal) as raised:
         opened(gitlab, scopes, level).check_access()
@@ -101,7 +102,7 @@ def test_a_refusal_tells_what_was_known_before(
     assert (raised.value.known.login, raised.value.known.scopes) == ("night-bot", scopes)
 
 
-def test_a_job_token(gitlab: Standin) -> None:
+def test_a_job_token(gitlab: FullStandin) -> None:
     assert "job token" in refused(opened(gitlab, (), kind="job"))
 
 
@@ -115,7 +116,7 @@ def test_a_job_token(gitlab: Standin) -> None:
     ],
 )
 def test_a_token_of_a_kind_that_opens_no_merge_request(
-    gitlab: Standin, prefix: str, kind: str
+    gitlab: FullStandin, prefix: str, kind: str
 ) -> None:
     said = refused(open_project(gitlab.url, PROJECT, f"{prefix}a-secret"))
     assert f"refuses GITLAB_TOKEN: it is {kind}, which cannot open merge requests. Make" in said
@@ -125,25 +126,25 @@ def test_a_token_of_a_kind_that_opens_no_merge_request(
 @pytest.mark.parametrize(
     "scopes", [("read_api",), ("read_user",), ("write_repository",), ("read_repository",)]
 )
-def test_scopes_that_are_not_enough(gitlab: Standin, scopes: tuple[str, ...]) -> None:
+def test_scopes_that_are_not_enough(gitlab: FullStandin, scopes: tuple[str, ...]) -> None:
     assert "lacks the scope api" in refused(opened(gitlab, scopes))
 
 
 @pytest.mark.parametrize("level", [10, 20])
-def test_roles_that_are_not_enough(gitlab: Standin, level: int) -> None:
+def test_roles_that_are_not_enough(gitlab: FullStandin, level: int) -> None:
     assert "a role below Developer" in refused(opened(gitlab, level=level))
 
 
-def test_a_project_that_the_token_cannot_see(gitlab: Standin) -> None:
+def test_a_project_that_the_token_cannot_see(gitlab: FullStandin) -> None:
     assert "cannot see project team/app-0" in refused(opened(gitlab, level=0))
 
 
-def test_a_project_that_does_not_exist(gitlab: Standin) -> None:
+def test_a_project_that_does_not_exist(gitlab: FullStandin) -> None:
     opened(gitlab)
     assert "cannot see project no/such" in refused(open_project(gitlab.url, "no/such", TOKEN))
 
 
-def test_a_public_project_without_a_role(gitlab: Standin) -> None:
+def test_a_public_project_without_a_role(gitlab: FullStandin) -> None:
     assert "a role below" in refused(opened(gitlab, level=0, visibility="public"))
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
-from gitlab_nightshift.demo.standin_state import StandinProject
-from gitlab_nightshift.gitlab import ApiError, Project, open_project
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.ci_settings import CiVariable, PushRule
+from gitlab_nightshift.gitlab.project import Project, open_project
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject, StandinSchedule
 
 from .conftest import TOKEN
 
@@ -14,12 +14,12 @@ OWNER = "glpat-owner-token-0002"
 VALUE = "a-value-that-nobody-keeps"
 
 
-def opened(gitlab: Standin, remote: StandinProject, level: int) -> Project:
+def opened(gitlab: FullStandin, remote: FullProject, level: int) -> Project:
     gitlab.add_token(OWNER, gitlab.users[0], access_level=level)
     return open_project(gitlab.url, remote.path, OWNER)
 
 
-def test_schedules_with_what_makes_them_a_night(gitlab: Standin, remote: StandinProject) -> None:
+def test_schedules_with_what_makes_them_a_night(gitlab: FullStandin, remote: FullProject) -> None:
     rita = gitlab.add_user("rita", "Rita")
     gitlab.blocked.add(rita.id)
     remote.schedules += [
@@ -35,7 +35,7 @@ def test_schedules_with_what_makes_them_a_night(gitlab: Standin, remote: Standin
 
 
 def test_a_developer_sees_no_variables_of_others_schedules(
-    gitlab: Standin, remote: StandinProject, app: Project
+    gitlab: FullStandin, remote: FullProject, app: Project
 ) -> None:
     remote.schedules.append(StandinSchedule(1, gitlab.add_user("rita", "Rita")))
     found = app.ci_settings.list_schedules()
@@ -43,7 +43,7 @@ def test_a_developer_sees_no_variables_of_others_schedules(
     assert found[0].night is None
 
 
-def test_variables_without_their_values(gitlab: Standin, remote: StandinProject) -> None:
+def test_variables_without_their_values(gitlab: FullStandin, remote: FullProject) -> None:
     remote.variables += [
         {"key": f"V{n}", "value": VALUE, "protected": False, "masked": True} for n in range(120)
     ]
@@ -54,14 +54,14 @@ def test_variables_without_their_values(gitlab: Standin, remote: StandinProject)
     assert VALUE not in repr(found)
 
 
-def test_a_push_rule(gitlab: Standin, remote: StandinProject) -> None:
+def test_a_push_rule(gitlab: FullStandin, remote: FullProject) -> None:
     remote.push_rule = {"branch_name_regex": "^feature/", "member_check": True, "max_file_size": 1}
     rule = opened(gitlab, remote, 40).ci_settings.read_push_rule()
     assert rule == PushRule(branch_name_regex="^feature/", member_check=True)
 
 
 def test_what_may_not_be_seen_is_none_and_trouble_is_an_error(
-    gitlab: Standin, app: Project
+    gitlab: FullStandin, app: Project
 ) -> None:
     settings = app.ci_settings
     assert (settings.read_push_rule(), settings.list_variables()) == (None, None)

@@ -9,7 +9,9 @@ import responses
 from responses import matchers
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import ApiError, NewMergeRequest, Project, open_project
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.resources import NewMergeRequest
 from tests.support.clock import FakeTime
 from tests.support.ports import refusing_port
 

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 import responses
 
-from gitlab_nightshift.gitlab import ApiError, JobStart, open_project
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.job_starter import JobStart
+from gitlab_nightshift.gitlab.project import open_project
 
 from .conftest import API, PROJECT, TOKEN
 

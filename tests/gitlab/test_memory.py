@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import (
-    MergeRequestState,
-    StandinMergeRequest,
-    StandinProject,
-)
-from gitlab_nightshift.demo.standin_threads import add_comment
-from gitlab_nightshift.gitlab import Marker, Project, write_marker
+from gitlab_nightshift.demo.standin_state import MergeRequestState, StandinMergeRequest
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
 from gitlab_nightshift.gitlab.memory import Memory
-from gitlab_nightshift.records import KnownMergeRequest
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.products import KnownMergeRequest
 from tests.support.graphql_api import GRAPHQL
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
+from tests.support.standin_threads import add_comment
 
 from .conftest import git, new
 
@@ -23,14 +21,12 @@ MARKED = write_marker(Marker("1", "tests", "0", ("parse",)))
 
 
 @pytest.fixture
-def asked(gitlab: Standin) -> Standin:
+def asked(gitlab: FullStandin) -> FullStandin:
     gitlab.more_endpoints.append(GRAPHQL)
     return gitlab
 
 
-def opened(
-    app: Project, remote: StandinProject, branch: str, **more: object
-) -> StandinMergeRequest:
+def opened(app: Project, remote: FullProject, branch: str, **more: object) -> StandinMergeRequest:
     given = {"labels": ("night-shift",), **more}
     app.merge_requests.create(new(f"night-shift/{branch}", **given), "")
     return remote.merge_requests[-1]
@@ -45,7 +41,7 @@ def iids(known: tuple[KnownMergeRequest, ...]) -> list[int]:
 
 
 @pytest.fixture
-def files(remote: StandinProject, tmp_path: Path) -> None:
+def files(remote: FullProject, tmp_path: Path) -> None:
     """Branch a changes two files."""
     work = tmp_path / "work"
     git(work, "checkout", "-q", "night-shift/a")
@@ -56,7 +52,7 @@ def files(remote: StandinProject, tmp_path: Path) -> None:
     git(work, "push", "-q", str(remote.bare_repository), "night-shift/a")
 
 
-def test_states(asked: Standin, app: Project, remote: StandinProject) -> None:
+def test_states(asked: FullStandin, app: Project, remote: FullProject) -> None:
     states: dict[str, MergeRequestState] = {"a": "closed", "b": "merged", "c": "opened"}
     for branch, state in states.items():
         opened(app, remote, branch, body=MARKED).settle(state)
@@ -69,7 +65,7 @@ def test_states(asked: Standin, app: Project, remote: StandinProject) -> None:
     assert memory.rejected[0].day == str(remote.merge_requests[0].closed_at)[:10]
 
 
-def test_only_those_of_nights(asked: Standin, app: Project, remote: StandinProject) -> None:
+def test_only_those_of_nights(asked: FullStandin, app: Project, remote: FullProject) -> None:
     """A marker is text that anybody may copy: it counts on a night's branch of this project."""
     fork = opened(app, remote, "a", body=MARKED)
     opened(app, remote, "b", title="[night-shift/tests] by hand", labels=())
@@ -85,7 +81,7 @@ def test_only_those_of_nights(asked: Standin, app: Project, remote: StandinProje
 
 
 def test_reasons_are_developers_words(
-    asked: Standin, app: Project, remote: StandinProject, files: None
+    asked: FullStandin, app: Project, remote: FullProject, files: None
 ) -> None:
     [ada, guest, bot, owner] = [
         asked.add_user(name, name) for name in ("ada", "eve", "project_7_bot_ab12", "zoe")
@@ -115,7 +111,7 @@ def test_reasons_are_developers_words(
 
 
 def test_who_has_done_something_has_looked(
-    asked: Standin, app: Project, remote: StandinProject
+    asked: FullStandin, app: Project, remote: FullProject
 ) -> None:
     people = [asked.add_user(name, name) for name in ("ada", "project_7_bot_ab12")]
     for branch, who in zip("ab", people, strict=True):
@@ -126,7 +122,7 @@ def test_who_has_done_something_has_looked(
 
 
 def test_without_graphql_some_is_unknown(
-    gitlab: Standin, app: Project, remote: StandinProject, files: None
+    gitlab: FullStandin, app: Project, remote: FullProject, files: None
 ) -> None:
     ada = gitlab.add_user("ada", "Ada")
     remote.members[ada.id] = 30
@@ -149,7 +145,7 @@ def test_without_graphql_some_is_unknown(
     "answer", [{"errors": [{"message": "complex"}]}, {"data": {"project": None}}, []]
 )
 def test_a_graphql_that_refuses(
-    asked: Standin, app: Project, remote: StandinProject, answer: object
+    asked: FullStandin, app: Project, remote: FullProject, answer: object
 ) -> None:
     opened(app, remote, "a", body=MARKED).settle("merged")
     opened(app, remote, "b", body=MARKED)
@@ -160,7 +156,7 @@ def test_a_graphql_that_refuses(
 
 
 def test_a_large_project_costs_few_requests(
-    asked: Standin, app: Project, remote: StandinProject
+    asked: FullStandin, app: Project, remote: FullProject
 ) -> None:
     """All are closed by people who give a reason, and hundreds are open."""
     ada = asked.add_user("ada", "Ada")
@@ -178,7 +174,7 @@ def test_a_large_project_costs_few_requests(
 
 
 def test_without_labels_the_marker_is_searched(
-    asked: Standin, app: Project, remote: StandinProject
+    asked: FullStandin, app: Project, remote: FullProject
 ) -> None:
     opened(app, remote, "a", body=MARKED, labels=()).settle("closed")
     opened(app, remote, "b").settle("closed")

@@ -1,14 +1,15 @@
 """Merge requests against the stand-in: none is opened twice."""
 
-from gitlab_nightshift.demo import standin_state
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.gitlab import Marker, Project, write_marker
+from gitlab_nightshift.gitlab.marker import Marker, write_marker
+from gitlab_nightshift.gitlab.project import Project
 from tests.support.clock import FakeTime
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 from .conftest import new
 
 
-def test_create_and_find_again(app: Project, remote: standin_state.StandinProject) -> None:
+def test_create_and_find_again(app: Project, remote: FullProject) -> None:
     marker = Marker("4711", "tests", "0123456789abcdef")
     body = f"B\n\n{write_marker(marker)}\n"
     made = app.merge_requests.create(new(body=body, labels=("night-shift",)), "x")
@@ -29,15 +30,13 @@ def test_create_and_find_again(app: Project, remote: standin_state.StandinProjec
     assert stored.squash is False
 
 
-def test_an_open_one_to_another_target_is_found(
-    app: Project, remote: standin_state.StandinProject
-) -> None:
+def test_an_open_one_to_another_target_is_found(app: Project, remote: FullProject) -> None:
     made = app.merge_requests.create(new(target_branch="start"), "x")
     assert app.merge_requests.find_from("night-shift/a", made.sha) == made
 
 
 def test_a_lost_answer_makes_no_second_one(
-    gitlab: Standin, app: Project, remote: standin_state.StandinProject, time: FakeTime
+    gitlab: FullStandin, app: Project, remote: FullProject, time: FakeTime
 ) -> None:
     gitlab.drop_next("POST", "/merge_requests$")
     made = app.merge_requests.create(new(), str(app.find_branch_head("night-shift/a")))

@@ -8,8 +8,9 @@ import responses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.gitlab import ApiError, Project
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.pipelines import Job, Pipeline, escape_value
+from gitlab_nightshift.gitlab.project import Project
 from tests.gitlab.conftest import PROJECT
 
 _SERVER = re.compile(r"\$\$|%%|\$([a-zA-Z_][a-zA-Z0-9_]*)|\$\{([a-zA-Z_]\w*)?\}|%([a-zA-Z_]\w*)%")

@@ -3,18 +3,17 @@
 from pathlib import Path
 
 from gitlab_nightshift.demo import standin_state
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.gitlab import (
-    Label,
-    Project,
-)
+from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.gitlab.resources import Label
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 from .conftest import git
 
 LABELS = (Label("night-shift", "#6666c4", "About"), Label("tests", "#428fdc", "Tests"))
 
 
-def test_facts(app: Project, remote: standin_state.StandinProject) -> None:
+def test_facts(app: Project, remote: FullProject) -> None:
     assert app.facts.id == remote.id
     assert app.facts.path == "team/app"
     assert app.facts.http_url == remote.http_url
@@ -31,7 +30,7 @@ def test_branches(app: Project, tmp_path: Path) -> None:
     assert app.has_commit("main", "0" * 40) is None
 
 
-def test_labels_made_once(app: Project, remote: standin_state.StandinProject) -> None:
+def test_labels_made_once(app: Project, remote: FullProject) -> None:
     remote.labels.append(standin_state.StandinLabel(1, "tests", "#000000", "ours"))
     assert app.ensure_labels(LABELS) == ()
     assert app.ensure_labels(LABELS) == ()
@@ -40,21 +39,21 @@ def test_labels_made_once(app: Project, remote: standin_state.StandinProject) ->
 
 
 def test_labels_whose_answer_is_lost(
-    gitlab: Standin, app: Project, remote: standin_state.StandinProject
+    gitlab: FullStandin, app: Project, remote: FullProject
 ) -> None:
     gitlab.drop_next("POST", "/labels$")
     assert app.ensure_labels(LABELS) == ()
     assert len(remote.labels) == 2
 
 
-def test_labels_that_may_not_be_made_are_a_warning(gitlab: Standin, app: Project) -> None:
+def test_labels_that_may_not_be_made_are_a_warning(gitlab: FullStandin, app: Project) -> None:
     gitlab.fail_next("POST", "/labels$", 403, {"message": "403 Forbidden"})
     [warning] = app.ensure_labels(LABELS)
     assert "night-shift" in warning
     assert "403" in warning
 
 
-def test_users(gitlab: Standin, app: Project) -> None:
+def test_users(gitlab: FullStandin, app: Project) -> None:
     ada, grace = gitlab.add_user("ada", "Ada"), gitlab.add_user("grace", "Grace")
     found = [app.people.find_user(name) for name in ("ada", "nobody", "@grace", "ADA")]
     assert [each and each.id for each in found] == [ada.id, None, grace.id, ada.id]
@@ -63,9 +62,7 @@ def test_users(gitlab: Standin, app: Project) -> None:
     assert app.people.has_user("ada") is None
 
 
-def test_protected_patterns(
-    gitlab: Standin, app: Project, remote: standin_state.StandinProject
-) -> None:
+def test_protected_patterns(gitlab: FullStandin, app: Project, remote: FullProject) -> None:
     assert app.list_protected_patterns() == ("main",)
     remote.protected_branches.append("night-*")
     assert app.list_protected_patterns() == ("main", "night-*")
@@ -74,6 +71,6 @@ def test_protected_patterns(
         assert app.list_protected_patterns() is None
 
 
-def test_nothing_is_asked_before_it_is_needed(gitlab: Standin, app: Project) -> None:
+def test_nothing_is_asked_before_it_is_needed(gitlab: FullStandin, app: Project) -> None:
     assert gitlab.requests == []
     assert app.name

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.standin_pipelines import add_pipeline
-from gitlab_nightshift.demo.standin_state import PipelineJob
-from gitlab_nightshift.gitlab import ApiError
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.gitlab.reviews import TAIL, Reviews
 from gitlab_nightshift.gitlab.threads import read_spot
 from gitlab_nightshift.retry import Clock
+from tests.support.standin_pipelines import add_pipeline
+from tests.support.standin_records import PipelineJob
 from tests.support.world import BOT_TOKEN, World, world
 
 

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_comments import Issue, StandinNote
-from gitlab_nightshift.demo.standin_state import User
-from gitlab_nightshift.demo.standin_threads import add_comment, add_issue
-from gitlab_nightshift.gitlab import ApiError, open_project
+from gitlab_nightshift.demo.standin_state import StandinNote, User
+from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.gitlab.threads import MOST_THREADS, PAGE, Threads
-from gitlab_nightshift.records import CommentAddress
+from gitlab_nightshift.records.request import CommentAddress
+from tests.support.standin import FullStandin
+from tests.support.standin_records import Issue
+from tests.support.standin_threads import add_comment, add_issue
 
 TOKEN = "glpat-secret-token-0001"
 
 
 @dataclass
 class Scene:
-    gitlab: Standin
+    gitlab: FullStandin
     threads: Threads
     ada: User
     issue: Issue
@@ -33,7 +34,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    with Standin(tmp_path) as gitlab:
+    with FullStandin(tmp_path) as gitlab:
         bot = gitlab.add_user("bot", "Bot", bot=True)
         gitlab.add_token(TOKEN, bot)
         project = gitlab.add_project("acme/shop")

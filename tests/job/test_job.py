@@ -1,6 +1,7 @@
 """The job's facts, and which values are kept out of texts."""
 
-from gitlab_nightshift.job import MODEL_KEYS, JobFacts, Secrets, read_job, read_secrets
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS, Secrets, read_secrets
 from tests.support.tables import each
 
 TOKEN = "glpat-abcdefghij0123456789"

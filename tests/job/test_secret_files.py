@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.job import read_secrets
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.job.job_secrets import read_secrets
+from gitlab_nightshift.redaction.redactor import Redactor
 from tests.support.runaway import bounded
 
 BODY = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj", "MzEfYyjiWA4R4/M2bS1"]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import Provider
-from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.settings.load import load_settings
 from tests.support.example_provider import MyCoder
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import DRAFT, FOUND, NOTE, PASSED

@@ -9,7 +9,7 @@ import pytest
 
 from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work_setup import compute_work_seconds
 from tests.support.agent import (
     Step,

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.demo import standin_state
-from gitlab_nightshift.demo.standin_pipelines import StandinPipeline, add_pipeline
-from gitlab_nightshift.demo.standin_state import DEVELOPER, PipelineJob, StandinMergeRequest, User
-from gitlab_nightshift.demo.standin_threads import add_comment, tick_box
+from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinMergeRequest, User
 from tests.support.agent import Play, answer, append, plays
 from tests.support.listeners import Listener, listening
 from tests.support.shop import DRAFT, FOUND, GOOD, NOTE, nothing
+from tests.support.standin_pipelines import add_pipeline
+from tests.support.standin_records import PipelineJob, StandinPipeline
+from tests.support.standin_threads import add_comment, tick_box
 from tests.support.world import FILES, PLAIN, SECRETS, Done, World, git, world
 
 CONFIG = f"{PLAIN}log_issue: auto\nnotify: [$TEAM_CHAT]\nnotify_on: [changes]\n"

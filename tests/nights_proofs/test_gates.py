@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, PipelineJob
+from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.job import read_job
+from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.publish.approval import find_approver
 from tests.support.agent import Play, append, plays, sh, write
 from tests.support.shop import GOOD, NOTE
+from tests.support.standin_records import PipelineJob
 from tests.support.world import ANYWHERE, BOT_TOKEN, FILES, PLAIN, Done, World, git, world
 
 CI = "include:\n  - local: ci/*.yml\nunit:\n  script: [make test]\n"

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.demo.standin_threads import add_comment
 from tests.support.agent import Play, answer, append, plays
 from tests.support.shop import DRAFT, FOUND, GOOD, NOTE, nothing
+from tests.support.standin_threads import add_comment
 from tests.support.world import World, world
 
 AGAIN: dict[str, Any] = {

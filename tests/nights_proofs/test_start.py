@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import cast
 
-from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.baseline import Commands, run_baseline
@@ -119,7 +119,7 @@ def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
     before = run_baseline(Commands((), implied=True), "required", *unused, print)
     assert (before.skip, before.commands, before.red) == ("", (), False)
     [check] = before.checks
-    assert (check.seen, check.detail) == (
+    assert (check.outcome, check.detail) == (
         CheckOutcome.NOT_CHECKED,
         f"this program ran no test: {said}.",
     )

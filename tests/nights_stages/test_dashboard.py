@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo import standin_threads
-from gitlab_nightshift.demo.standin_comments import Issue
-from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, PipelineJob, User
+from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, User
 from gitlab_nightshift.publish.dashboard_page import START
 from tests.nights_proofs.test_gates import ADDS_JOB, PROJECT, changing
+from tests.support import standin_threads
 from tests.support.shop import GOOD, nothing
+from tests.support.standin_records import Issue, PipelineJob
 from tests.support.webhook import payload
 from tests.support.world import ANYWHERE, Done, World, world
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo.standin_state import PipelineJob
-from gitlab_nightshift.records import LARGEST_PATCH
+from gitlab_nightshift.records.storage import LARGEST_PATCH
 from tests.support.shop import GOOD
+from tests.support.standin_records import PipelineJob
 from tests.support.world import Done, World, world
 
 JOB = "nightshift:work"

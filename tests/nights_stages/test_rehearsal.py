@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
-from gitlab_nightshift.demo.standin_state import PipelineJob
 from tests.support.shop import GOOD
+from tests.support.standin_records import PipelineJob
 from tests.support.world import CLAUDE, PROVING, Done, World, world
 
 KEYLESS = {"ANTHROPIC_API_KEY": ""}

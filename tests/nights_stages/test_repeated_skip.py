@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.standin_pipelines import StandinPipeline
-from gitlab_nightshift.demo.standin_state import PipelineJob
 from tests.support.shop import GOOD
+from tests.support.standin_records import PipelineJob, StandinPipeline
 from tests.support.world import Done, World, world
 
 JOB = "nightshift"

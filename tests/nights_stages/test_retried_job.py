@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo.standin_state import MergeRequestState, PipelineJob
+from gitlab_nightshift.demo.standin_state import MergeRequestState
 from tests.support.agent import crash
 from tests.support.shop import GOOD, nothing
+from tests.support.standin_records import PipelineJob
 from tests.support.world import Done, World, world
 
 NIGHT = {"CI_JOB_NAME": "nightshift"}

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.categories import FALLBACK_ORDER
-from gitlab_nightshift.demo.standin_pipelines import add_pipeline
-from gitlab_nightshift.demo.standin_state import PipelineJob, StandinMergeRequest
-from gitlab_nightshift.demo.standin_threads import add_comment
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from tests.support.agent import answer, append, hang, plays, say
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import DRAFT, GOOD, bill, nothing, priced, refused
+from tests.support.standin_pipelines import add_pipeline
+from tests.support.standin_records import PipelineJob
+from tests.support.standin_threads import add_comment
 from tests.support.trees import wait_for
 from tests.support.webhook import member, replies
 from tests.support.world import BOT_TOKEN, Done, World, ended, git, world

@@ -9,16 +9,13 @@ from typing import Any
 
 import yaml
 
-from gitlab_nightshift.demo.standin_comments import StandinNote, StandinNoteable
-from gitlab_nightshift.demo.standin_pipelines import add_pipeline
 from gitlab_nightshift.demo.standin_state import (
     GUEST,
     REPORTER,
-    PipelineJob,
     StandinMergeRequest,
+    StandinNote,
     User,
 )
-from gitlab_nightshift.demo.standin_threads import add_comment
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.comment_check import read_request
 from gitlab_nightshift.plan.trigger import (
@@ -27,10 +24,13 @@ from gitlab_nightshift.plan.trigger import (
     IgnoredTrigger,
     read_event,
 )
-from gitlab_nightshift.records import CommentAddress, TaskRequest
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.agent import answer, append, plays, say
 from tests.support.shop import GOOD, NOTE, refused
+from tests.support.standin_pipelines import add_pipeline
+from tests.support.standin_records import PipelineJob, StandinNoteable
+from tests.support.standin_threads import add_comment
 from tests.support.webhook import (
     TASK,
     body,
@@ -85,7 +85,7 @@ def heard(
     if not isinstance(place, CommentAddress):
         return place
     project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
-    settings = Settings.model_validate(yaml.safe_load(config))
+    settings = build_settings(yaml.safe_load(config))
     return read_request(place, project, settings, "4711", str)
 
 

@@ -4,7 +4,8 @@ import errno
 
 from gitlab_nightshift.events import Event, Note, RunEnded
 from gitlab_nightshift.output.event_output import EventDispatcher, replace_control_characters
-from gitlab_nightshift.records import Outcome, RunResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 
 END = RunEnded(RunResult("1", Outcome.FAILED))
 

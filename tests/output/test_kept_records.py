@@ -9,18 +9,12 @@ import pytest
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.output.kept_records import KINDS, ResultRecords, redact_bundle
-from gitlab_nightshift.records import (
-    LARGEST_PATCH,
-    Bundle,
-    ChangeSummary,
-    GatedFile,
-    Outcome,
-    read_record,
-    to_json,
-)
 from gitlab_nightshift.records.delegation_records import DelegationResult
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome
+from gitlab_nightshift.records.storage import LARGEST_PATCH, read_record, to_json
 from gitlab_nightshift.records.strict_reading import InvalidRecordError
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.disk_reserve import Reserve
 from tests.support.disks import fill, small_disk
 from tests.support.samples import BUNDLE, PLAN, PROPOSAL, PUBLISHED, QUIET, RESULT

@@ -15,9 +15,10 @@ from gitlab_nightshift.output import received_logs
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.output.received_logs import ReceivedLogs, with_real_name
 from gitlab_nightshift.output.sent_logs import SentLogs
-from gitlab_nightshift.records import Bundle, read_record, to_json
+from gitlab_nightshift.records.products import Bundle
+from gitlab_nightshift.records.storage import read_record, to_json
 from gitlab_nightshift.records.strict_reading import InvalidRecordError
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.raw_logs import LARGE, Logs
 from tests.support.redacting import BUNDLE, SECRET, WORK, redacting

@@ -23,7 +23,9 @@ from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.output.channel_receiver import MOST_REFUSED
 from gitlab_nightshift.output.event_wire import encode_event
 from gitlab_nightshift.output.frames import LARGEST_FRAME, FrameKind, encode_frame
-from gitlab_nightshift.records import Outcome, RunResult, to_json
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.report.job_log import CUT
 from tests.support.disks import fill, small_disk
 from tests.support.redacting import (

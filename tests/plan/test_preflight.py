@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import open_project
+from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.preflight import check_with_gitlab
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.load import build_settings
+from tests.support.standin import FullStandin
 from tests.support.tables import each
 
 UNTIL = datetime(2026, 11, 16, 4, tzinfo=UTC)
@@ -19,8 +19,8 @@ TOKEN = "glpat-TheTokenOfThisTest"
 
 
 @pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[Standin]:
-    with Standin(tmp_path / "gitlab") as standin:
+def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
+    with FullStandin(tmp_path / "gitlab") as standin:
         standin.add_user("rita", "Rita")
         standin.add_project("acme/shop")
         yield standin
@@ -28,15 +28,15 @@ def gitlab(tmp_path: Path) -> Iterator[Standin]:
 
 
 def notes_of(
-    gitlab: Standin, expires: str | None = None, until: datetime = UNTIL, **settings: Any
+    gitlab: FullStandin, expires: str | None = None, until: datetime = UNTIL, **settings: Any
 ) -> tuple[str, ...]:
     gitlab.tokens.clear()
     gitlab.add_token(TOKEN, gitlab.users[0], expires_at=expires)
     project = open_project(gitlab.url, "acme/shop", TOKEN)
-    return check_with_gitlab(Settings.model_validate(settings), project, until)
+    return check_with_gitlab(build_settings(settings), project, until)
 
 
-def refused(gitlab: Standin, expires: str | None = None, **settings: Any) -> str:
+def refused(gitlab: FullStandin, expires: str | None = None, **settings: Any) -> str:
     with pytest.raises(NightshiftError) as raised:
         notes_of(gitlab, expires, **settings)
     assert raised.value.code is Code.CONFIG
@@ -44,11 +44,11 @@ def refused(gitlab: Standin, expires: str | None = None, **settings: Any) -> str
     return raised.value.message
 
 
-def test_nothing_to_say(gitlab: Standin) -> None:
+def test_nothing_to_say(gitlab: FullStandin) -> None:
     assert notes_of(gitlab, reviewer="rita", reviewers=["@Rita"]) == ()
 
 
-def test_a_project_in_which_nobody_can_open_a_merge_request(gitlab: Standin) -> None:
+def test_a_project_in_which_nobody_can_open_a_merge_request(gitlab: FullStandin) -> None:
     gitlab.projects[0].merge_requests_enabled = False
     assert "merge requests are switched off in acme/shop" in refused(gitlab)
     gitlab.projects[0].archived = True
@@ -56,29 +56,29 @@ def test_a_project_in_which_nobody_can_open_a_merge_request(gitlab: Standin) -> 
 
 
 @each("pattern", ["*", "night*", "night-shift/*", "*/*"])
-def test_a_branch_that_would_be_protected(gitlab: Standin, pattern: str) -> None:
+def test_a_branch_that_would_be_protected(gitlab: FullStandin, pattern: str) -> None:
     gitlab.projects[0].protected_branches[:] = ["main", pattern]
     assert f"would be protected by {pattern} (Settings > Rep" in refused(gitlab)
 
 
-def test_another_prefix_mends_it(gitlab: Standin) -> None:
+def test_another_prefix_mends_it(gitlab: FullStandin) -> None:
     gitlab.projects[0].protected_branches.append("night*")
     assert notes_of(gitlab, branch_prefix="bot-") == ()
 
 
 @each("pattern", ["night-shift", "night-shift/release-*", "nights/*"])
-def test_a_protection_of_other_branches(gitlab: Standin, pattern: str) -> None:
+def test_a_protection_of_other_branches(gitlab: FullStandin, pattern: str) -> None:
     gitlab.projects[0].protected_branches[:] = ["main", pattern]
     assert notes_of(gitlab) == ()
 
 
-def test_protections_that_may_not_be_read(gitlab: Standin) -> None:
+def test_protections_that_may_not_be_read(gitlab: FullStandin) -> None:
     gitlab.fail_next("GET", "/protected_branches$", 403, {"message": "403 Forbidden"})
     [note] = notes_of(gitlab)
     assert note.startswith("not known: whether a protected branch matches branch_prefix")
 
 
-def test_reviewers(gitlab: Standin) -> None:
+def test_reviewers(gitlab: FullStandin) -> None:
     assert "no user rito, ritu: correct" in refused(gitlab, reviewer="rito", reviewers=["ritu"])
     gitlab.fail_next("GET", "/users$", 403, {"message": "403 Forbidden"})
     assert notes_of(gitlab, reviewer="rito") == ()
@@ -93,7 +93,7 @@ def test_reviewers(gitlab: Standin) -> None:
         ("not a date", ""),
     ],
 )
-def test_a_token_that_ends(gitlab: Standin, expires: str, said: str) -> None:
+def test_a_token_that_ends(gitlab: FullStandin, expires: str, said: str) -> None:
     if said == "E":
         assert "expires on 2026-11-16 at 00:00 UTC, before the night" in refused(gitlab, expires)
         assert notes_of(gitlab, expires, UNTIL - timedelta(days=1)) != ()

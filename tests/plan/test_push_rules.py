@@ -8,7 +8,7 @@ from gitlab_nightshift.gitlab.access import Access
 from gitlab_nightshift.gitlab.ci_settings import PushRule
 from gitlab_nightshift.plan.push_rules import list_refusals
 from gitlab_nightshift.repository.git import CommitIdentity
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.tables import each
 
 BOT = Access(1, "night-bot", "Night Shift", "bot@example.org", 30, ("api",))
@@ -20,7 +20,7 @@ def refusals(
     rule: dict[str, object], author: CommitIdentity = AUTHOR, message: str = MESSAGE
 ) -> list[str]:
     made = PushRule.from_data(rule)
-    return list(list_refusals(made, Settings.model_validate({}), author, BOT, message))
+    return list(list_refusals(made, build_settings({}), author, BOT, message))
 
 
 @each(

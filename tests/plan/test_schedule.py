@@ -10,8 +10,9 @@ from gitlab_nightshift.plan.schedule import (
     resolve_category,
     resolve_run_day,
 )
-from gitlab_nightshift.records import KnownMergeRequest, SkippedCategory
-from gitlab_nightshift.settings import Settings, load_settings
+from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory
+from gitlab_nightshift.settings.load import build_settings, load_settings
+from gitlab_nightshift.settings.model import Settings
 from tests.support.tables import each
 
 FIVE = ("tests", "refactoring", "docs", "security", "performance")
@@ -69,7 +70,9 @@ def test_the_override_wins_also_on_a_day_without_one(day: date) -> None:
 
 
 def test_a_schedule_of_the_teams_own() -> None:
-    settings = Settings(categories={"a11y": "x"}, category_schedule={"Sunday": "a11y"})
+    settings = build_settings(
+        {"categories": {"a11y": "x"}, "category_schedule": {"Sunday": "a11y"}}
+    )
     assert resolve_category(settings, MONDAY) == ""
     assert resolve_category(settings, MONDAY + timedelta(days=6)) == "a11y"
 
@@ -127,7 +130,7 @@ def test_security_in_a_public_project(public: bool, allowed: bool, expected: lis
 def test_a_category_at_its_limit(
     limit: int, open_ones: tuple[str, ...], expected: list[str]
 ) -> None:
-    settings = Settings.model_validate({"max_open_mrs": {"per_category": limit}})
+    settings = build_settings({"max_open_mrs": {"per_category": limit}})
     assert out(settings, *open_ones) == expected
 
 

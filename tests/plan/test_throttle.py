@@ -7,8 +7,8 @@ import pytest
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.plan.schedule import find_left_out, find_pausing, find_skip_reason
 from gitlab_nightshift.plan.throttle import find_throttle_reason, list_pausing
-from gitlab_nightshift.records import KnownMergeRequest
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.settings.load import build_settings
 
 DAY = date(2026, 11, 16)
 
@@ -91,15 +91,15 @@ def test_somebody_who_asks_is_answered() -> None:
     memory = Memory(tuple(waiting(iid, 20) for iid in (5, 6, 7)), (known(1, 9), known(2, 3)))
     limits = {"max_open_mrs": {"per_category": 9, "total": 9}}
     asked = {"throttle": False}, {"category": "docs"}, {"task": "Do it"}
-    paused = Settings.model_validate(limits)
+    paused = build_settings(limits)
     why = "nobody has looked at !7, !6, !5 for two weeks: merge, close or answer one to go on"
     assert find_skip_reason(paused, DAY, ("docs",), (), memory) == why
     [row] = find_left_out(("docs",), paused, public=False, memory=memory, day=DAY)
     assert row.reason.startswith("the last 2 were closed unmerged")
     for more in asked:
-        settings = Settings.model_validate({**limits, **more})
+        settings = build_settings({**limits, **more})
         assert find_pausing(settings, memory, DAY) == ()
         assert find_skip_reason(settings, DAY, ("docs",), (), memory) == ""
     for more in asked[:2]:
-        settings = Settings.model_validate({**limits, **more})
+        settings = build_settings({**limits, **more})
         assert find_left_out(("docs",), settings, public=False, memory=memory, day=DAY) == ()

@@ -17,7 +17,7 @@ from gitlab_nightshift.plan.trigger import (
     parse_command,
     read_event,
 )
-from gitlab_nightshift.records import CommentAddress
+from gitlab_nightshift.records.request import CommentAddress
 from gitlab_nightshift.records.task_text import TaskCommand
 from gitlab_nightshift.settings import setting_groups as parts
 from tests.support.tables import each

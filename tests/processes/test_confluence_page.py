@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from gitlab_nightshift.processes.confluence_page import append_to_page
-from gitlab_nightshift.records import Outcome, RunResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.confluence_line import render_line
 from tests.support.confluence import PAGE, TOKEN, USER, Confluence, confluence
 

@@ -3,7 +3,8 @@
 import json
 
 from gitlab_nightshift.processes.settings_data import pack_settings, unpack_settings
-from gitlab_nightshift.settings import ConfigFile, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
 
 EVERY_SHAPE = """
 quiet_dates: [2026-12-24]

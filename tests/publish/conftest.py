@@ -13,31 +13,23 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import StandinMergeRequest, StandinProject
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from gitlab_nightshift.events import Event
-from gitlab_nightshift.gitlab import open_project
-from gitlab_nightshift.job import JobFacts, read_job
-from gitlab_nightshift.publish import PublishContext, publish, read_source
-from gitlab_nightshift.publish.publish_context import SourceCheckout
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    Bundle,
-    ChangeSummary,
-    CommandResult,
-    Draft,
-    Outcome,
-    Proposal,
-    Publication,
-    Verdict,
-    write_record,
-)
+from gitlab_nightshift.gitlab.project import open_project
+from gitlab_nightshift.job.job_facts import JobFacts, read_job
+from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
+from gitlab_nightshift.publish.publish_stage import publish
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal, Publication
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.repository.git import Git, build_isolated_git
 from gitlab_nightshift.system.file_names import format_path
 from tests.support import kept
 from tests.support.clock import FakeTime
 from tests.support.publish_session import build_session
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 from tests.support.world import BOT_TOKEN, World, world
 
 BEFORE = "class TotalTest(unittest.TestCase):\n"
@@ -59,11 +51,11 @@ class Night:
     token: str = BOT_TOKEN
 
     @property
-    def gitlab(self) -> Standin:
+    def gitlab(self) -> FullStandin:
         return self.world.gitlab
 
     @property
-    def project(self) -> StandinProject:
+    def project(self) -> FullProject:
         return self.world.project
 
     @property

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records import LARGEST_BUNDLE, LARGEST_PATCH, Outcome
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 from tests.support.trees import whole_tree
 from tests.support.world import World, world
 

@@ -18,7 +18,6 @@ from gitlab_nightshift.publish.dashboard_ticks import (
     find_ticking,
     read_ticks,
 )
-from gitlab_nightshift.records import KnownMergeRequest, Outcome
 from gitlab_nightshift.records.dashboard_records import (
     MOST_NIGHTS,
     CategoryOutlook,
@@ -26,6 +25,7 @@ from gitlab_nightshift.records.dashboard_records import (
     DashboardMemory,
     DashboardNight,
 )
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 
 KEY = build_key("glpat-secret-token-0001", 7)
 NIGHT = DashboardNight("1", "2026-11-16", Outcome.FAILED, "docs", "it <broke> --> @all", cost_usd=1)

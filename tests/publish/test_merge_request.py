@@ -11,28 +11,23 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab import Marker, compute_fingerprint, read_marker
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.gitlab.marker import Marker, compute_fingerprint, read_marker
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.publish import merge_request as texts
 from gitlab_nightshift.publish.description import render_description
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import (
     Bundle,
     ChangeSummary,
-    Check,
-    CheckOutcome,
-    CommandResult,
-    Draft,
     FailedAttemptRecord,
-    Finding,
     Outcome,
     Proposal,
-    ToolCall,
-    ToolUse,
-    Verdict,
 )
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
+from gitlab_nightshift.settings.load import build_settings
+from gitlab_nightshift.settings.model import Settings
 
 JOB = JobFacts(pipeline_url="https://gitlab.example/g/p/-/pipelines/4711")
 CHOSEN = AnalysisCandidate(("src/parser.py",), "Cover the parser's errors", 1, "They matter most")
@@ -84,7 +79,7 @@ def body(proposal: Proposal = PROPOSAL, bundle: Bundle = BUNDLE, job: JobFacts =
 
 
 def title(proposal: Proposal = PROPOSAL, **settings: Any) -> str:
-    return texts.format_title(BUNDLE, proposal, Settings.model_validate(settings))
+    return texts.format_title(BUNDLE, proposal, build_settings(settings))
 
 
 EXPECTED = """\
@@ -321,7 +316,7 @@ def test_title_settings() -> None:
 )
 def test_settings_that_cannot_be_used(key: str, value: str) -> None:
     with pytest.raises(NightshiftError) as error:
-        texts.check_templates(Settings.model_validate({key: value}))
+        texts.check_templates(build_settings({key: value}))
     assert error.value.code is Code.CONFIG
     assert key in error.value.message
 

@@ -10,10 +10,11 @@ from gitlab_nightshift.demo.runner_checkout import Layout
 from gitlab_nightshift.demo.standin_requests import Credential
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.gitlab import read_marker
-from gitlab_nightshift.records import Bundle as BundleRecord
-from gitlab_nightshift.records import Outcome, read_record
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.gitlab.marker import read_marker
+from gitlab_nightshift.records.products import Bundle as BundleRecord
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.storage import read_record
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import CommitIdentity
 from tests.support.trees import whole_tree
 from tests.support.world import BOT_TOKEN, JOB_TOKEN, world

@@ -13,7 +13,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.publish import rebuilt_bundle
-from gitlab_nightshift.records import Outcome
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.system import stage_process
 from gitlab_nightshift.system.descendants import list_own_children

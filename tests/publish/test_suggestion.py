@@ -5,7 +5,7 @@ import difflib
 import pytest
 
 from gitlab_nightshift.publish.suggestion import render_suggestion
-from gitlab_nightshift.records import DiffSpot
+from gitlab_nightshift.records.request import DiffSpot
 
 OLD = [f"line {number}" for number in range(1, 301)]
 SPOT = DiffSpot("a.py", 150, 20, 290)

@@ -15,22 +15,12 @@ from gitlab_nightshift.gitlab.threads import (
     read_upkeep_mark,
     write_reply_marker,
 )
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.publish import thread_reply
-from gitlab_nightshift.records import (
-    AnalysisResult,
-    Bundle,
-    ChangeSummary,
-    CommandResult,
-    CommentAddress,
-    Draft,
-    Outcome,
-    Proposal,
-    Publication,
-    TaskRequest,
-    ThreadAnswer,
-    Verdict,
-)
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, ThreadAnswer, Verdict
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal, Publication
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.report.run_result import build_run_result
 
 JOB = JobFacts(run_id="4711", pipeline_url="https://gitlab.example/acme/shop/-/pipelines/4711")

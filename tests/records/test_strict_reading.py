@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.records import to_json
 from gitlab_nightshift.records.delegation_records import DelegationResult, Payload
+from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.records.strict_reading import (
     LARGEST_INT,
     LONGEST_TEXT,

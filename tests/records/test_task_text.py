@@ -82,7 +82,7 @@ def test_the_settings_read_the_variables() -> None:
     read = load_settings(build_pipeline_variables(asked))
     assert (read.task, read.agent, read.dry_run) == ("round", "codex", True)
     assert read.task_test == "unit -v"
-    assert set(read.models.model_dump().values()) == {"big"}
+    assert set(vars(read.models).values()) == {"big"}
 
 
 def test_what_is_not_asked_for_is_not_sent() -> None:

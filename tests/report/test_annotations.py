@@ -2,7 +2,8 @@
 
 import json
 
-from gitlab_nightshift.records import Outcome, RunResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.annotations import build_report_url, render_annotations
 from tests.support.pages import HOSTILE, URL
 

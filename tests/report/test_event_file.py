@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.events import Note, RunEnded
-from gitlab_nightshift.records import BeadResult, BeadStatus, Outcome, RunResult, Usage
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.report.event_file import EventFile
 from tests.support.disks import fill, small_disk
 

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-from gitlab_nightshift.records import to_json
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
+from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.report.history_figures import HistoryFigures, compute_figures
 from gitlab_nightshift.report.history_page import render_history
 

@@ -21,15 +21,10 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.records import (
-    BeadResult,
-    BeadStatus,
-    CommandResult,
-    Outcome,
-    RunResult,
-    Usage,
-)
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.report.job_log import CUT, MOST_BYTES, MOST_OPEN, WIDTH, JobLog, format_line
 from tests.support.tables import each
 

@@ -2,15 +2,10 @@
 
 import xml.etree.ElementTree as ET
 
-from gitlab_nightshift.records import (
-    AttemptResult,
-    BeadResult,
-    BeadStatus,
-    Outcome,
-    RunResult,
-    Usage,
-    Verdict,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.handoffs import Verdict
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import AttemptResult, RunResult
 from gitlab_nightshift.report.junit import render_junit
 from tests.support.pages import HOSTILE, build_full_result
 from tests.support.tables import each

@@ -17,17 +17,10 @@ from gitlab_nightshift.events import (
     RunStarted,
     to_line,
 )
-from gitlab_nightshift.records import (
-    BeadResult,
-    BeadStatus,
-    Bundle,
-    Outcome,
-    Plan,
-    Publication,
-    RunResult,
-    Usage,
-    write_record,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.report.killed_run import write_killed
 from tests.support.tables import each
 

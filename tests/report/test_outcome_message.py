@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from gitlab_nightshift.records import Outcome, RunResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.report.outcome_message import build_notification, is_wanted
 from tests.support.tables import each
 

@@ -3,7 +3,9 @@
 import dataclasses
 import xml.etree.ElementTree as ET
 
-from gitlab_nightshift.records import AttemptResult, BeadResult, Outcome, RunResult
+from gitlab_nightshift.records.bead_results import BeadResult
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import AttemptResult, RunResult
 from gitlab_nightshift.report.page import render_page
 from tests.support.pages import (
     FAILED,

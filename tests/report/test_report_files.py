@@ -6,17 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.records import (
-    AgentStatements,
-    BeadResult,
-    BeadStatus,
-    ChangeSize,
-    Outcome,
-    RunResult,
-    Usage,
-    read_record,
-)
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import AgentStatements, ChangeSize, RunResult
+from gitlab_nightshift.records.storage import read_record
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.report.page import render_page
 from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.system.raw_logs import move_logs

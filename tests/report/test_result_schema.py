@@ -5,7 +5,8 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 
-from gitlab_nightshift.records import RunResult, to_json
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.report.result_schema import build_result_schema
 from tests.support.pages import FAILED, HOSTILE, QUIET, build_full_result
 from tests.support.samples import RESULT

@@ -2,31 +2,29 @@
 
 import dataclasses
 
-from gitlab_nightshift.records import (
-    AgentStatements,
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.handoffs import (
     AnalysisCandidate,
     AnalysisResult,
-    AttemptResult,
-    BeadResult,
-    BeadStatus,
-    Bundle,
-    ChangeSize,
-    ChangeSummary,
-    Check,
-    CheckOutcome,
-    CommandResult,
     Draft,
-    FailedAttemptRecord,
-    Finding,
-    GatedFile,
     Handoff,
+    Verdict,
+)
+from gitlab_nightshift.records.products import (
+    Bundle,
+    ChangeSummary,
+    FailedAttemptRecord,
     Outcome,
     Proposal,
     Publication,
-    RunResult,
-    Usage,
-    Verdict,
 )
+from gitlab_nightshift.records.run_results import (
+    AgentStatements,
+    AttemptResult,
+    ChangeSize,
+    RunResult,
+)
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 from gitlab_nightshift.report.run_result import (
     build_run_result,
     describe_bead,

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import StandinProject
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository import git as git_module
 from gitlab_nightshift.repository import remote
@@ -25,6 +23,8 @@ from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch
 from gitlab_nightshift.system import process
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 
 TOKEN = "glpat-Püblish'ing $(x) `y` Token"
 READER = "glpat-Reader"
@@ -32,8 +32,8 @@ ANN = CommitIdentity("Ann", "ann@example.org")
 
 
 @pytest.fixture
-def gitlab(tmp_path: Path) -> Iterator[Standin]:
-    with Standin(tmp_path / "gitlab") as server:
+def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
+    with FullStandin(tmp_path / "gitlab") as server:
         bot = server.add_user("bot", "Bot")
         server.add_token(TOKEN, bot, scopes=("api", "write_repository"), access_level=30)
         server.add_token(READER, bot, scopes=("api", "read_repository"), access_level=20)
@@ -41,7 +41,7 @@ def gitlab(tmp_path: Path) -> Iterator[Standin]:
 
 
 @pytest.fixture
-def project(gitlab: Standin, box: Box) -> StandinProject:
+def project(gitlab: FullStandin, box: Box) -> FullProject:
     made = gitlab.add_project("group/shop")
     for number in range(3):
         write(box.root, "counter", str(number))
@@ -51,7 +51,7 @@ def project(gitlab: Standin, box: Box) -> StandinProject:
 
 
 @pytest.fixture
-def shallow(box: Box, project: StandinProject, tmp_path: Path) -> Repository:
+def shallow(box: Box, project: FullProject, tmp_path: Path) -> Repository:
     """The private repository beside a checkout of depth 2."""
     git(tmp_path, "clone", "-q", "--depth=2", f"file://{box.root}", "checkout")
     found = find_repository_paths(box.git, tmp_path / "checkout")
@@ -71,13 +71,11 @@ def new_commit(repository: Repository, box: Box, message: bytes = b"new") -> str
     )
 
 
-def server(project: StandinProject, token: str = TOKEN) -> GitServer:
+def server(project: FullProject, token: str = TOKEN) -> GitServer:
     return GitServer(project.http_url, token)
 
 
-def test_push_from_a_shallow_checkout(
-    shallow: Repository, box: Box, project: StandinProject
-) -> None:
+def test_push_from_a_shallow_checkout(shallow: Repository, box: Box, project: FullProject) -> None:
     new = new_commit(shallow, box)
     done = push(shallow, server(project), new, "night-shift/x")
     assert done.ok and done.commit == new
@@ -86,7 +84,7 @@ def test_push_from_a_shallow_checkout(
 
 
 def test_a_branch_with_other_content_is_not_overwritten(
-    shallow: Repository, box: Box, project: StandinProject
+    shallow: Repository, box: Box, project: FullProject
 ) -> None:
     theirs, ours = (new_commit(shallow, box, text) for text in (b"theirs", b"ours"))
     assert push(shallow, server(project), theirs, "night-shift/x").ok
@@ -95,7 +93,7 @@ def test_a_branch_with_other_content_is_not_overwritten(
     assert git(project.bare_repository, "rev-parse", "refs/heads/night-shift/x") == theirs
 
 
-def test_a_protected_branch_is_told(shallow: Repository, box: Box, project: StandinProject) -> None:
+def test_a_protected_branch_is_told(shallow: Repository, box: Box, project: FullProject) -> None:
     project.protected_branches[:] = ["main"]
     done = push(shallow, server(project), new_commit(shallow, box), "main")
     assert done.answer is TransferStatus.PROTECTED_BRANCH
@@ -104,7 +102,7 @@ def test_a_protected_branch_is_told(shallow: Repository, box: Box, project: Stan
 
 @pytest.mark.parametrize("token", ["glpat-wrong", READER])
 def test_a_token_without_rights_is_told(
-    shallow: Repository, box: Box, project: StandinProject, token: str
+    shallow: Repository, box: Box, project: FullProject, token: str
 ) -> None:
     done = push(shallow, server(project, token), new_commit(shallow, box), "x")
     assert done.answer is TransferStatus.AUTHENTICATION
@@ -128,7 +126,7 @@ def test_a_server_in_trouble_is_told(shallow: Repository, box: Box, status: int)
         )
 
 
-def test_fetch_brings_the_tip(shallow: Repository, box: Box, project: StandinProject) -> None:
+def test_fetch_brings_the_tip(shallow: Repository, box: Box, project: FullProject) -> None:
     before = new_commit(shallow, box)
     write(box.root, "moved", "x")
     tip = commit(box.root)
@@ -139,7 +137,7 @@ def test_fetch_brings_the_tip(shallow: Repository, box: Box, project: StandinPro
     assert push(shallow, server(project), before, "after").ok
 
 
-def test_fetch_of_a_missing_branch_is_told(shallow: Repository, project: StandinProject) -> None:
+def test_fetch_of_a_missing_branch_is_told(shallow: Repository, project: FullProject) -> None:
     done = fetch(shallow, server(project), "nothing")
     assert not done.ok and "nothing" in done.message
 
@@ -198,7 +196,7 @@ def test_the_askpass_answers_for_this_server_only(shallow: Repository) -> None:
 
 
 def test_the_token_is_in_no_argument_and_no_file(
-    shallow: Repository, box: Box, project: StandinProject, monkeypatch: pytest.MonkeyPatch
+    shallow: Repository, box: Box, project: FullProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit_id = new_commit(shallow, box)
     calls: list[tuple[list[str], dict[str, str]]] = []
@@ -222,7 +220,7 @@ def test_the_token_is_in_no_argument_and_no_file(
 
 
 def test_only_known_network_variables_reach_git(
-    shallow: Repository, box: Box, project: StandinProject
+    shallow: Repository, box: Box, project: FullProject
 ) -> None:
     env = {"HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1", "GIT_TRACE": "1"}
     known = GitServer(project.http_url, TOKEN, env=env)

@@ -22,7 +22,9 @@ from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.output import channel, frames
 from gitlab_nightshift.output.event_wire import encode_event
 from gitlab_nightshift.processes import work_process
-from gitlab_nightshift.records import BeadResult, BeadStatus, Outcome, RunResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
 
 Told = dict[str, Any]
 Way = Callable[[channel.OutputChannel, Told, Told], None]

@@ -3,7 +3,8 @@
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.settings import ConfigFile, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
 from tests.support.tables import each
 
 PLACE = "nightshift.yaml:4: policy.egress_hosts.1: "

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
-from gitlab_nightshift.settings.load import ENV_PREFIX, TEMPLATE_VARIABLES
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import (
+    ENV_PREFIX,
+    TEMPLATE_VARIABLES,
+    build_settings,
+    load_settings,
+)
+from gitlab_nightshift.settings.model import Settings
 from tests.support.runaway import bounded
 from tests.support.tables import each
 
@@ -54,7 +61,7 @@ def test_command_line_over_variable_over_file_over_default() -> None:
 
 def test_a_group_given_as_json_sets_only_the_keys_it_names() -> None:
     settings = loaded(FILE, {"NIGHTSHIFT_MODELS": '{"verify": "v"}'}, {"models": '{"mr": "m"}'})
-    assert settings.models.model_dump() == {
+    assert vars(settings.models) == {
         "analyze": "from-file",
         "implement": "claude-opus-4-6",
         "verify": "v",
@@ -134,7 +141,7 @@ def test_the_variables_of_the_template_are_no_mistakes() -> None:
     parts = yaml.safe_load_all(TEMPLATE.read_text().replace("!reference", ""))
     variables = next(part["variables"] for part in parts if "variables" in part)
     ours = {name for name in variables if name.startswith(ENV_PREFIX)}
-    of_settings = {f"NIGHTSHIFT_{key.upper()}" for key in Settings.model_fields}
+    of_settings = {f"NIGHTSHIFT_{key.upper()}" for key in vars(Settings())}
     assert ours - of_settings == TEMPLATE_VARIABLES
     as_sent = {
         name: each["value"] if isinstance(each, dict) else each for name, each in variables.items()
@@ -423,7 +430,7 @@ def test_what_only_looks_like_a_secret(text: str) -> None:
     assert loaded(f"variables: {{x: '{text}'}}").variables == {"x": text}
 
 
-KEYS = st.sampled_from([*Settings.model_fields, "code_agent", "verify", "mr", "x"])
+KEYS = st.sampled_from([*vars(Settings()), "code_agent", "verify", "mr", "x"])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 TREES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
@@ -465,4 +472,4 @@ def test_what_may_be_partial_comes_by_every_way_and_by_known_names_only() -> Non
 
 
 def test_where_nothing_is_set_the_defaults_are_as_validated() -> None:
-    assert load_settings({}) == Settings.model_validate(Settings().model_dump())
+    assert load_settings({}) == build_settings(asdict(Settings()))

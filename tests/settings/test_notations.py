@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from gitlab_nightshift.settings import Settings, load_settings, notations
+from gitlab_nightshift.settings import notations
+from gitlab_nightshift.settings.load import build_settings, load_settings
 from gitlab_nightshift.settings.model import Bytes, Seconds
 from tests.support.tables import each
 
@@ -113,7 +114,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("max_diff_lines", 1.5, "valid integer"),
     ("avoid_recent_commits", -1, "greater than or equal to 0"),
     ("max_open_mrs", {"per_category": -1}, "greater than or equal to 0"),
-    ("max_open_mrs", 3, "valid dictionary"),
+    ("max_open_mrs", 3, "a dictionary or an instance of MaxOpenMrs"),
     ("max_budget_usd", 0, "greater than 0"),
     ("max_budget_usd", "inf", "finite"),
     ("max_budget_usd", float("nan"), "finite"),
@@ -206,7 +207,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 def test_bad_values(key: str, value: Any, why: str) -> None:
     others = {"agent": "replay"} if key == "replay_dir" else {}
     with pytest.raises(ValidationError, match=why) as caught:
-        Settings.model_validate({**others, key: value})
+        build_settings({**others, key: value})
     assert [problem["loc"][0] for problem in caught.value.errors()] == [key]
 
 
@@ -220,7 +221,7 @@ def test_bad_values(key: str, value: Any, why: str) -> None:
     ],
 )
 def test_a_project_by_its_address_for_ssh(given: str) -> None:
-    made = Settings.model_validate({"repo_url": given})
+    made = build_settings({"repo_url": given})
     assert made.repo_url == "https://gitlab.example.com/group/project"
 
 
@@ -255,7 +256,7 @@ def test_a_project_by_its_address_for_ssh(given: str) -> None:
     ],
 )
 def test_good_values(key: str, value: Any) -> None:
-    Settings.model_validate({key: value})
+    build_settings({key: value})
 
 
 @each(
@@ -267,12 +268,12 @@ def test_good_values(key: str, value: Any) -> None:
 )
 def test_no_agent_is_given_access_to_gitlab(name: str) -> None:
     with pytest.raises(ValidationError, match=f"{name} is a GitLab credential"):
-        Settings(agent_env=[name])
+        build_settings({"agent_env": [name]})
 
 
 @each("name", ["CI_PROJECT_DIR", "GITLAB_USER_LOGIN", "CI_COMMIT_SHA", "CI"])
 def test_what_is_no_credential_may_be_passed(name: str) -> None:
-    assert Settings(agent_env=[name]).agent_env == [name]
+    assert build_settings({"agent_env": [name]}).agent_env == [name]
 
 
 def test_utc_needs_no_time_zone_data(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +284,8 @@ def test_utc_needs_no_time_zone_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_team_of_its_own_category_may_be_scheduled() -> None:
-    made = Settings(categories={"a11y": "x"}, category="a11y", category_schedule={"sun": "a11y"})
+    values = {"categories": {"a11y": "x"}, "category": "a11y"}
+    made = build_settings({**values, "category_schedule": {"sun": "a11y"}})
     assert (made.category, made.category_schedule) == ("a11y", {"sun": "a11y"})
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import load_settings
 from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.override import override_settings
 from tests.support.tables import each
 
@@ -38,7 +38,7 @@ def test_only_these_values_change_and_tell_where_they_come_from() -> None:
 def test_the_models_that_somebody_asked_for_stay_with_any_agent() -> None:
     beads = {f"models.{bead}": "m" for bead in ("analyze", "implement", "verify", "mr")}
     made = override_settings(load_settings({}), {"agent": "codex", **beads}, "the comment")
-    assert set(made.with_agent("codex").models.model_dump().values()) == {"m"}
+    assert set(vars(made.with_agent("codex").models).values()) == {"m"}
 
 
 @each(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.records import Bundle, Outcome, write_record
+from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.supervisor.failure_records import read_own_bundle
 
 PLAN = {"run_id": "1", "base_sha": "a" * 40, "target_branch": "main"}

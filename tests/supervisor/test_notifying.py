@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from gitlab_nightshift.records import Outcome, RunResult, write_record
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.supervisor import notifying
 from gitlab_nightshift.supervisor.notifying import expand_addresses, notify
 from tests.support.listeners import listening

@@ -16,10 +16,12 @@ from pathlib import Path
 from gitlab_nightshift.categories import FALLBACK_ORDER
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.records import Finding
+from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 

@@ -5,15 +5,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall, find_project
-from gitlab_nightshift.demo.standin_comments import StandinNote
-from gitlab_nightshift.demo.standin_merge_requests import read_merge_request_diffs
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import (
-    MAINTAINER,
-    StandinMergeRequest,
-    StandinProject,
-    User,
-)
+from gitlab_nightshift.demo.standin_state import MAINTAINER, StandinMergeRequest, StandinNote, User
+from tests.support.standin_merge_requests import read_merge_request_diffs
+from tests.support.standin_records import FullProject, as_full
 
 if TYPE_CHECKING:
     from graphql import GraphQLSchema
@@ -59,7 +54,7 @@ def answer_query(call: StandinCall) -> StandinAnswer:
     body = call.request.body
 
     def project(_info: Any, fullPath: str) -> dict[str, Any]:  # noqa: N803
-        found = find_project(call.state, fullPath)
+        found = as_full(find_project(call.state, fullPath))
 
         def list_nodes(_info: Any, iids: list[str], first: int = LARGEST_PAGE) -> dict[str, Any]:
             listed = [each for each in found.merge_requests[::-1] if str(each.iid) in iids]
@@ -81,7 +76,7 @@ def answer_query(call: StandinCall) -> StandinAnswer:
     return StandinAnswer(200, result.formatted)
 
 
-def _show_merge_request(project: StandinProject, request: StandinMergeRequest) -> dict[str, Any]:
+def _show_merge_request(project: FullProject, request: StandinMergeRequest) -> dict[str, Any]:
     diffs = read_merge_request_diffs(project, request)
     notes = [_show_note(note) for note in request.notes]
     thumbs = [{"name": "thumbsdown", "user": _show_user(user)} for user in request.thumbs_down]

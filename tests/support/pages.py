@@ -2,25 +2,20 @@
 
 import dataclasses
 
-from gitlab_nightshift.records import (
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Handoff, Verdict
+from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.run_results import (
     AgentStatements,
-    AnalysisCandidate,
-    AnalysisResult,
     AttemptResult,
-    BeadResult,
-    BeadStatus,
     ChangeSize,
     CommandFinding,
     EvidenceFinding,
     FlagFinding,
-    GatedFile,
-    Handoff,
-    Outcome,
     ResultLevel,
     RunResult,
-    Usage,
-    Verdict,
 )
+from gitlab_nightshift.records.verdicts import GatedFile
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"
 PIPELINE = "https://gitlab.example.com/acme/shop/-/pipelines/4711"

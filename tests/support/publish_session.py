@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.events import Event
-from gitlab_nightshift.job import JobFacts, Secrets
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.job.job_secrets import Secrets
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.load import build_settings
 from tests.support.world import BOT_TOKEN, JOB_TOKEN
 
 
@@ -24,7 +25,7 @@ def build_session(
 ) -> Session:
     """A session whose environment is empty: publish reads none of it."""
     return Session(
-        settings=Settings.model_validate(settings or {}),
+        settings=build_settings(settings or {}),
         job=job,
         env={},
         checkout=checkout,

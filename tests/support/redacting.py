@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.output.event_wire import FROM_WORK, KINDS
 from gitlab_nightshift.output.redactor_config import Configuration, Sender
-from gitlab_nightshift.records import to_json
+from gitlab_nightshift.records.storage import to_json
 
 SECRET = "hunter2-is-the-secret-of-this-job"
 PACKAGE = Path(__file__).parents[2]

@@ -21,25 +21,19 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.products import (
     Bundle,
     ChangeSummary,
-    CommandResult,
-    Draft,
     KnownMergeRequest,
     Outcome,
     Plan,
     Proposal,
     Publication,
-    RunResult,
     SkippedCategory,
-    Usage,
-    Verdict,
 )
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 
 ODD = "two\nlines \u2028 \x1b[31m \ud800 ü"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.schema import build_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.demo.standin import Standin
 from gitlab_nightshift.demo.standin_api import (
     WRITE,
     Endpoint,
@@ -15,10 +14,11 @@ from gitlab_nightshift.demo.standin_api import (
     build_page,
     require_fields,
 )
-from gitlab_nightshift.demo.standin_ci_settings import StandinSchedule
 from gitlab_nightshift.demo.standin_repository import read_commits
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER
+from tests.support.standin import FullStandin
+from tests.support.standin_records import StandinSchedule, get_project
 
 MADE_TOKEN = "glpat-MadeByTheSetUp0001"
 PROJECT = "projects/{id}"
@@ -55,7 +55,7 @@ class ProjectSettings:
             raise StandinApiError(400, {"message": {"value": ["is invalid"]}})
         self.secrets[asked["key"]] = asked
         shown = {name: value for name, value in asked.items() if name != "value"}
-        call.project.variables.append(shown)
+        get_project(call).variables.append(shown)
         return StandinAnswer(201, shown)
 
     def list_allowed(self, call: StandinCall) -> StandinAnswer:
@@ -77,7 +77,7 @@ class ProjectSettings:
         return StandinAnswer(201, made)
 
 
-def add_setup(gitlab: Standin) -> ProjectSettings:
+def add_setup(gitlab: FullStandin) -> ProjectSettings:
     """The endpoints, and what they were told."""
     made = ProjectSettings()
     token, scope = f"{PROJECT}/access_tokens", f"{PROJECT}/job_token_scope"
@@ -104,7 +104,7 @@ def add_setup(gitlab: Standin) -> ProjectSettings:
 
 def _create_schedule(call: StandinCall) -> StandinAnswer:
     asked = require_fields(call.request.body, "description", "ref", "cron")
-    found = call.project.schedules
+    found = get_project(call).schedules
     made = StandinSchedule(
         len(found) + 1, call.caller.user, asked["description"], asked["ref"], False, {}
     )
@@ -114,13 +114,13 @@ def _create_schedule(call: StandinCall) -> StandinAnswer:
 
 def _set_variable(call: StandinCall) -> StandinAnswer:
     asked = require_fields(call.request.body, "key", "value")
-    found = call.project.schedules[int(call.values["schedule"]) - 1]
+    found = get_project(call).schedules[int(call.values["schedule"]) - 1]
     found.variables = {**found.variables, asked["key"]: asked["value"]}
     return StandinAnswer(201, asked)
 
 
 def _update_schedule(call: StandinCall) -> StandinAnswer:
-    found = call.project.schedules[int(call.values["schedule"]) - 1]
+    found = get_project(call).schedules[int(call.values["schedule"]) - 1]
     found.active = bool(call.request.body["active"])
     return StandinAnswer(200, {"id": found.id})
 

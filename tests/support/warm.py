@@ -351,12 +351,14 @@ def _compile_patterns() -> None:
     import tenacity  # noqa: F401 - at the first request
 
     from gitlab_nightshift.commands.change_check import CheckRequest, check
-    from gitlab_nightshift.job import read_secrets
-    from gitlab_nightshift.policy import find_violations, list_gated_files
-    from gitlab_nightshift.records import ChangeSummary
-    from gitlab_nightshift.redaction import Redactor, holds_secret
+    from gitlab_nightshift.job.job_secrets import read_secrets
+    from gitlab_nightshift.policy.change_rules import find_violations
+    from gitlab_nightshift.policy.write_gate import list_gated_files
+    from gitlab_nightshift.records.products import ChangeSummary
+    from gitlab_nightshift.redaction.patch_check import holds_secret
+    from gitlab_nightshift.redaction.redactor import Redactor
     from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
-    from gitlab_nightshift.settings import Settings
+    from gitlab_nightshift.settings.model import Settings
     from tests.support.world import MODEL_KEY, SECRETS
 
     for known in (SECRETS, (MODEL_KEY,), ()):
@@ -378,8 +380,10 @@ def _compile_patterns() -> None:
 
 def _build_schemas() -> None:
     """What checks records and hand-offs."""
-    from gitlab_nightshift.records import Bundle, Plan, Publication, RunResult, build_adapter
     from gitlab_nightshift.records.delegation_records import Payload
+    from gitlab_nightshift.records.products import Bundle, Plan, Publication
+    from gitlab_nightshift.records.run_results import RunResult
+    from gitlab_nightshift.records.storage import build_adapter
     from gitlab_nightshift.work.handoff import KINDS, build_schema
 
     for kind in (Bundle, Plan, Publication, RunResult, Payload):

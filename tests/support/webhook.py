@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gitlab_nightshift.demo.standin_comments import Issue, StandinNote, StandinNoteable
-from gitlab_nightshift.demo.standin_state import DEVELOPER, User
-from gitlab_nightshift.demo.standin_threads import add_comment, add_issue
+from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinNote, User
+from tests.support.standin_records import Issue, StandinNoteable
+from tests.support.standin_threads import add_comment, add_issue
 from tests.support.world import Done, World
 
 TASK = "Test the discount of total(), please."

@@ -19,12 +19,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from gitlab_nightshift.demo.runner_checkout import Layout, create_checkout
-from gitlab_nightshift.demo.standin import Standin
-from gitlab_nightshift.demo.standin_state import StandinMergeRequest, StandinProject
+from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from tests.support import kept, warm
 from tests.support.agent import Agent, Play
 from tests.support.graphql_api import GRAPHQL
 from tests.support.lint_endpoints import LINT_ENDPOINTS
+from tests.support.standin import FullStandin
+from tests.support.standin_records import FullProject
 from tests.support.trees import Tree, assert_same, processes_in, unpacked, wait_for, whole_tree
 
 BOT_TOKEN = "glpat-BotTokenOfTheNight01"
@@ -106,8 +107,8 @@ class World:
     and as ``user`` (None: the one that runs the tests; another needs a ``python``).
     """
 
-    gitlab: Standin
-    project: StandinProject
+    gitlab: FullStandin
+    project: FullProject
     folder: Path
     checkout: Path
     sha: str
@@ -260,7 +261,7 @@ def world(
 
     ``plays`` is what the agent does, ``config`` the text of nightshift.yaml ("" for none).
     """
-    with Standin(folder / "gitlab") as gitlab:
+    with FullStandin(folder / "gitlab") as gitlab:
         bot = gitlab.add_user("night-bot", "Night Shift")
         gitlab.add_user("rita", "Rita")
         gitlab.add_token(BOT_TOKEN, bot, scopes=("api", "write_repository"), access_level=30)
@@ -290,7 +291,7 @@ def fill(bare: Path, seed: Path, files: Files, commits: int) -> None:
     shutil.copy(seed / ".git/refs/heads/main", bare / "refs/heads/main")
 
 
-def check_out(project: StandinProject, folder: Path, layout: Layout, depth: int) -> str:
+def check_out(project: FullProject, folder: Path, layout: Layout, depth: int) -> str:
     """A runner's checkout and the job's files beside it; made once for a commit, and copied."""
     sha = (project.bare_repository / "refs/heads/main").read_text().strip()
     if (sha, layout, depth) not in _checkouts:
@@ -381,7 +382,7 @@ def git(folder: Path, *args: str, stdin: str = "") -> str:
 
 
 def job_environment(
-    folder: Path, gitlab: Standin, project: StandinProject, sha: str, agent: Agent
+    folder: Path, gitlab: FullStandin, project: FullProject, sha: str, agent: Agent
 ) -> dict[str, str]:
     """What the docker executor gives a scheduled job, as far as it matters here."""
     for name in ("home", "tmp"):

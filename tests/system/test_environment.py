@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.egress.job_proxy import PROXIES
-from gitlab_nightshift.job import MODEL_KEYS
+from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.system.environment import (
     CERTIFICATES,
     DEFAULT_PATH,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system import raw_logs as module
 from gitlab_nightshift.system.raw_logs import LARGE, LAST, Logs, build_logs, open_log
 from tests.support.disks import fill, small_disk

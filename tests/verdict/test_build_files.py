@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.build_files import build_commands, list_default_allowed_commands
 from tests.support.tables import each
 

@@ -1,6 +1,6 @@
 """What is missing here is distinguished from a test that fails by what real programs print."""
 
-from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.verdict.diagnosis import describe_missing
 from tests.support.tables import each
 

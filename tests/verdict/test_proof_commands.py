@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.events import CommandEnded, Event
-from gitlab_nightshift.records import CommandResult
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.proof_commands import (

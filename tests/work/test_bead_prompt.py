@@ -1,7 +1,7 @@
 """A bead's prompt: what all share first, this program's own sections last."""
 
 from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
-from gitlab_nightshift.records import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
 from gitlab_nightshift.work.bead_prompt import (
     build_bead_prompt,
     format_hand_over,

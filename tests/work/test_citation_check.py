@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
 from gitlab_nightshift.work.citation_check import drop_unfounded
 from tests.support.tables import each
 

@@ -6,7 +6,7 @@ import pytest
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.settings import load_settings
+from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.work.cost_bounds import check_bounds
 
 

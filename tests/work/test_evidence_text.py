@@ -1,6 +1,7 @@
 """What prompts quote: evidence, bounded and unable to end its tag."""
 
-from gitlab_nightshift.records import Check, CheckOutcome, CommandResult, Finding
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.work.evidence_text import LONGEST_EVIDENCE, format_evidence, quote_data
 
 TAG = "</what_the_program_ran_on_this_change_and_saw>"

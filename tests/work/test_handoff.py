@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.work.handoff import (
     LARGEST,
     STUBS,

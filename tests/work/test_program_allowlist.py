@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.events import Event, Note
-from gitlab_nightshift.job import read_job
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.job.job_facts import read_job
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Tier
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.work.baseline import Commands
 from gitlab_nightshift.work.boundary import Boundary
@@ -47,7 +47,7 @@ class Machine:
         none = Boundary(choose(Tier.NONE, scratch), scratch, ())
         env = {"PATH": self.path}
         work = WorkContext(
-            settings=Settings.model_validate(settings),
+            settings=build_settings(settings),
             job=read_job(env),
             env=env,
             checkout=self.top / "checkout",

@@ -3,9 +3,12 @@
 from datetime import UTC, datetime
 
 from gitlab_nightshift.categories import CATEGORY_GUIDANCE
-from gitlab_nightshift.job import JobFacts
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult, KnownMergeRequest, Plan
-from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.products import KnownMergeRequest, Plan
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import PLACEHOLDERS
 from gitlab_nightshift.work.prompt_values import (
     LONGEST_LIST,

@@ -4,7 +4,8 @@ import pytest
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import read_clock
-from gitlab_nightshift.records import BeadResult, BeadStatus, Outcome, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.work.run_budget import Ledger, Stop
 
 

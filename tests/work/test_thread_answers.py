@@ -1,6 +1,7 @@
 """Answers to threads: one for each that waits, with files that really changed."""
 
-from gitlab_nightshift.records import CommentAddress, TaskRequest, ThreadAnswer
+from gitlab_nightshift.records.handoffs import ThreadAnswer
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.work.thread_answers import format_answer_request, select_answers
 
 FIRST, SECOND = (CommentAddress("merge_requests", 5, note) for note in (301, 302))

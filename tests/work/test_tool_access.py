@@ -8,7 +8,8 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Event, Note
-from gitlab_nightshift.settings import Settings, load_settings
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.tool_access import (
     JobFolders,
     SandboxView,

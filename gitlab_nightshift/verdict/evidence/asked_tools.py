@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
-from gitlab_nightshift.records import Check, CheckOutcome, Finding
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.system.process import NOT_FOUND
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import Check, CheckOutcome
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
 from gitlab_nightshift.verdict.syntax.file_side import read_sides

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import Check, CheckOutcome, Finding, Level
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject

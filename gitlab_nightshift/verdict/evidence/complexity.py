@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gitlab_nightshift.records import Check, CheckOutcome
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject

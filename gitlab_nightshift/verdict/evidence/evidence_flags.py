@@ -2,7 +2,8 @@
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.records import CommandResult, Finding
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.verdict.reviewed_change import Context
 
 

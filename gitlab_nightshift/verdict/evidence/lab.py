@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.records import Check, CommandResult, Finding
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
 from gitlab_nightshift.verdict.proof_commands import Runner

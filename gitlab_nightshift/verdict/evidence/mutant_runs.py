@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
 from gitlab_nightshift.verdict.evidence.mutants import Mutant, build_mutants
 from gitlab_nightshift.verdict.evidence.selected_tests import (

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.records import Check, CheckOutcome, Finding, Level
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.verdict.evidence.control_run import build_control_files, is_text_recognised
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.records import Check, CheckOutcome
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
 from gitlab_nightshift.verdict.evidence.mutant_runs import (

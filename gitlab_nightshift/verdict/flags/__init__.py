@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.records import Finding
+from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, Rule
 
 

@@ -1,14 +1,15 @@
 """Dependency manifests and lock files, touched where they name dependencies.
 
-A night refuses the whole file (``policy.find_violations``); here, where people's changes are judged
-too, a manifest that holds other settings counts by the parts that decide what is installed.
+A night refuses the whole file (``change_rules.find_violations``); here, where people's changes are
+judged too, a manifest that holds other settings counts by the parts that decide what is installed.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gitlab_nightshift import policy
+from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
+from gitlab_nightshift.policy.path_patterns import matches
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -22,7 +23,7 @@ def find_dependency_files(change: Changeset, _context: Context) -> Iterator[Rule
     """A manifest or lock file that names other dependencies than before."""
     for file in change.files:
         paths = {file.path, file.old_path}
-        touched = any(policy.matches(path, policy.DEPENDENCY_FILES) for path in paths)
+        touched = any(matches(path, DEPENDENCY_FILES) for path in paths)
         if touched and (part := _find_changed_part(file)):
             yield RuleViolation(
                 file.path, _find_line(file), f"Another choice of what is installed: {part}."

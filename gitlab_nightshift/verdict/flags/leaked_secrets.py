@@ -55,7 +55,7 @@ def _find_private_keys(file: ChangedFile) -> set[int]:
 
 @cache
 def _build_redactor() -> Callable[[str], str]:
-    from gitlab_nightshift.redaction import Redactor
+    from gitlab_nightshift.redaction.redactor import Redactor
 
     return Redactor(())
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from gitlab_nightshift import policy
+from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
+from gitlab_nightshift.policy.path_patterns import matches, within
 from gitlab_nightshift.repository.difference import GITLINK, ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -80,7 +81,7 @@ def _find_files_with_attribute(change: Changeset, attribute: str) -> frozenset[s
         for line in text.splitlines()
         if re.search(rf"\s{attribute}(=true)?(\s|$)", line) and not line.startswith("#")
     ]
-    return frozenset(f.path for f in change.files if patterns and policy.matches(f.path, patterns))
+    return frozenset(f.path for f in change.files if patterns and matches(f.path, patterns))
 
 
 def find_binary_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -110,7 +111,7 @@ def find_too_large_diff(change: Changeset, context: Context) -> Iterator[RuleVio
 def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[RuleViolation]:
     """A file outside ``paths`` or inside ``exclude_paths``; of a moved one, both places."""
     for file in change.files:
-        outside = {p for p in (file.old_path, file.path) if not policy.within(p, context.settings)}
+        outside = {p for p in (file.old_path, file.path) if not within(p, context.settings)}
         for path in sorted(outside):
             yield RuleViolation(file.path, 0, f"{path} is outside of paths, or in exclude_paths.")
 
@@ -134,7 +135,7 @@ def find_files_outside_selection(change: Changeset, context: Context) -> Iterato
 def _is_beside(path: str) -> bool:
     """True for what goes with product code: docs, tests, benchmarks, manifests, settings."""
     known = _BENCHMARKS.search(path) or _TOOLS.search(path)
-    manifest = policy.matches(path, policy.DEPENDENCY_FILES)
+    manifest = matches(path, DEPENDENCY_FILES)
     return bool(known) or manifest or is_docs(path) or not is_product(path)
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.records import Finding
+from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.tooling.directions import parse_direction

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import Emit, Note, read_clock
-from gitlab_nightshift.records import CommandResult, Plan
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.work.brief.brief_text import (

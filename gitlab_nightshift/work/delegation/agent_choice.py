@@ -10,7 +10,7 @@ from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.events import Emit, GateDenied, Note
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.delegation_records import Payload, ProviderUsed
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.cost_bounds import check_bounds
 
 AUTO = ("codex", "claude_code")
@@ -91,7 +91,7 @@ def _check(settings: Settings, env: Mapping[str, str], *, priced: bool = False) 
     ``max_budget_usd`` would not hold, whatever else bounds it."""
     provider = build_provider(settings)
     provider.check(env)
-    bounds = settings.model_copy(update={"max_tokens": None}) if priced else settings
+    bounds = settings.with_values(max_tokens=None) if priced else settings
     check_bounds(bounds, provider, env)
 
 
@@ -130,14 +130,14 @@ def _with_agent(settings: Settings, name: str, payload: Payload) -> Settings:
     """The settings with this agent. A program of the team's own is only for the team's agent."""
     words, own = payload.debug.codex_command, settings.agent in ("auto", name)
     program = words[0] if words else settings.agent_executable if own else None
-    return settings.with_agent(name).model_copy(update={"agent_executable": program})
+    return settings.with_agent(name).with_values(agent_executable=program)
 
 
 def _with_model(settings: Settings, model: str | None) -> Settings:
     if model is None:
         return settings
-    models = settings.models.model_copy(update={"implement": model, "verify": model})
-    return settings.model_copy(update={"models": models})
+    models = settings.models.with_values(implement=model, verify=model)
+    return settings.with_values(models=models)
 
 
 # --- the fallback -----------------------------------------------------------------------------
@@ -156,6 +156,6 @@ def choose_fallback(payload: Payload, settings: Settings, env: Mapping[str, str]
     """
     model = payload.model if payload.provider == "codex" else None
     own = _with_model(settings.with_agent("codex"), model)
-    chosen = ProviderChoice(own.model_copy(update={"agent": FALLBACK}))
+    chosen = ProviderChoice(own.with_values(agent=FALLBACK))
     _check(chosen.settings, env)
     return chosen

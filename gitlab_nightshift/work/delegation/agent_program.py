@@ -5,7 +5,7 @@ import dataclasses
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.records.delegation_records import Payload
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.work_context import WorkContext
 from gitlab_nightshift.work.work_preparation import Tools, prepare
 

@@ -9,14 +9,9 @@ from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.categories import TASK
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import CmdEnd, CmdStart, Emit
-from gitlab_nightshift.records import (
-    AnalysisCandidate,
-    AnalysisResult,
-    BeadResult,
-    BeadStatus,
-    CommandResult,
-    Outcome,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.private_repository import Repository
@@ -25,7 +20,7 @@ from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.work.attempt import ProvenChange, try_until_proven
 from gitlab_nightshift.work.baseline import Baseline
 from gitlab_nightshift.work.delegation.phases import TEST_LOG, DelegationProgress, Phase, Phases
-from gitlab_nightshift.work.fallback_draft import draft_from_analysis
+from gitlab_nightshift.work.draft_from_analysis import draft_from_analysis
 from gitlab_nightshift.work.night_bead import Night, run_night_bead
 from gitlab_nightshift.work.night_ending import Ending
 from gitlab_nightshift.work.recording import Recorder
@@ -55,11 +50,11 @@ def do_task(night: Night, phases: Phases, progress: DelegationProgress) -> Endin
     selected = AnalysisCandidate((), night.plan.task, rationale=_ASKED_FOR)
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
 
-    def run_step(bead: str, attempt: int, told: StepInput) -> BeadResult:
+    def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
         phases.enter(_PHASES[bead], attempt)
         progress.began = True
         night.emit(CmdStart(f"agent: {bead}"))
-        return run_night_bead(night, bead, TASK, attempt, analysis, told)
+        return run_night_bead(night, bead, TASK, attempt, analysis, step_input)
 
     def end_attempt(failed: FailedAttempt) -> None:
         phases.leave(failed.why)

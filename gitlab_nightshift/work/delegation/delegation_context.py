@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.events import Note, read_clock
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.system.disk_space import build_no_space_error, is_full_disk

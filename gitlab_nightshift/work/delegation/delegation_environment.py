@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.sandbox.import_check import list_named_folders

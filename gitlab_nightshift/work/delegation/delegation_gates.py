@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.events import Emit, GateApproved, GateDenied, GateRequired
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.delegation_policy import find_test_refusal, list_gates
 from gitlab_nightshift.records.delegation_records import Payload
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 
 ORCHESTRATOR = "NIGHTSHIFT_ORCHESTRATOR"
 

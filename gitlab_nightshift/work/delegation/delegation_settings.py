@@ -4,12 +4,14 @@ import shlex
 from collections.abc import Mapping
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.delegation_policy import build_test_command, restrict_settings
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
-from gitlab_nightshift.settings import FILE_NAME, ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.delegation.delegation_source import find_commit
 
 POLICY_KEYS = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
@@ -65,13 +67,13 @@ def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settin
     flags = {**policy.flags, **(ENFORCED if subdir else {}), **_build_dependency_flags(payload)}
     words = build_test_command(payload, policy.test_commands)
     made: dict[str, object] = {
-        "policy": policy.model_copy(update={"egress_hosts": hosts, "flags": flags}),
+        "policy": policy.with_values(egress_hosts=hosts, flags=flags),
         "verify_commands": [shlex.join(words)] if words else [],
         "task": payload.task_prompt.strip(),
     }
     if subdir:
         made |= _restrict_paths(settings, subdir)
-    return settings.model_copy(update=made)
+    return settings.with_values(**made)
 
 
 def _build_dependency_flags(payload: Payload) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.job import JobFacts
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.delegation_records import Payload, Repo
 from gitlab_nightshift.repository import git as git_verbs

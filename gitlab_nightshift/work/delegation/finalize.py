@@ -9,7 +9,7 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import ArtifactWritten
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.output.channel import OutputChannel
-from gitlab_nightshift.records import Bundle, Usage, to_json
+from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.delegation_records import (
     LONGEST,
     Artifacts,
@@ -22,6 +22,8 @@ from gitlab_nightshift.records.delegation_records import (
     WorkReport,
     cut,
 )
+from gitlab_nightshift.records.products import Bundle
+from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.system.raw_logs import LARGE, LEFT_OUT, find_stored_log, open_log
 from gitlab_nightshift.system.signals import defer_signals

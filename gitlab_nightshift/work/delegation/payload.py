@@ -7,13 +7,14 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import make_printable
-from gitlab_nightshift.records import build_adapter, delegation_records
+from gitlab_nightshift.records import delegation_records
 from gitlab_nightshift.records.delegation_records import DelegationResult, Payload
+from gitlab_nightshift.records.storage import build_adapter
 from gitlab_nightshift.system.file_names import is_dot_git
 
 LARGEST = 1_000_000
 """Bytes of a payload."""
-MOST_TOLD = 10
+MOST_NAMED = 10
 _MODEL = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _PATTERN_SIGNS = set("*?[]!#\\")
 
@@ -35,8 +36,8 @@ def read_payload(raw: bytes) -> Payload:
         mistakes = [
             _describe_error(each["loc"], str(each["type"]), str(each["msg"])) for each in found
         ]
-        more = [f"and {len(mistakes) - MOST_TOLD} more"] if len(mistakes) > MOST_TOLD else []
-        raise _build_error("; ".join([*mistakes[:MOST_TOLD], *more])) from None
+        more = [f"and {len(mistakes) - MOST_NAMED} more"] if len(mistakes) > MOST_NAMED else []
+        raise _build_error("; ".join([*mistakes[:MOST_NAMED], *more])) from None
     except (ValueError, RecursionError) as error:
         raise _build_error(f"not JSON: {error}") from None
     _check(payload)

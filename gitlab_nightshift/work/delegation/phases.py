@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.events import Emit, PhaseEnd, PhaseStart
-from gitlab_nightshift.records import CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.repository.capture import CapturedChange
 
 TEST_LOG = "checks-"

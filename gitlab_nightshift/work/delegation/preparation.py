@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from gitlab_nightshift.categories import TASK
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records import Plan
+from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.git import CommitIdentity
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.work.delegation.agent_choice import (
     FALLBACK,
     ProviderChoice,

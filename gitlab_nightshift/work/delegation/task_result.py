@@ -7,8 +7,8 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.records import Plan
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
+from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.work.delegation.agent_program import prepare_tools

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.collection.command_expansion import expand_command

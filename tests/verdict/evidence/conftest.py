@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.redaction import Redactor
+from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import open_checkout
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab

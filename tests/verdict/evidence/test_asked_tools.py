@@ -132,7 +132,7 @@ def test_what_cannot_be_asked_is_read(tried: Tried) -> None:
             seen = ask_tools(subject, lab)
             read = judge(subject.change, subject.context)
         assert seen.answered == (("ruff", why),)
-        assert [check.seen for check in seen.checks] == ["not_checked"]
+        assert [check.outcome for check in seen.checks] == ["not_checked"]
         for found in settle_findings(read, seen.answered):
             assert found.name != RUFF or f"(Read, not resolved by ruff: {why}.)" in found.detail
 

@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
 from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
@@ -137,4 +137,4 @@ def test_what_running_shows(
     assert [finding.name for finding in found] == flags, seen
     assert {finding.level for finding in found} <= {"fail"}
     wanted = CheckOutcome.FAILED if flags else CheckOutcome.PASSED
-    assert wanted in [check.seen for check in seen.checks], seen
+    assert wanted in [check.outcome for check in seen.checks], seen

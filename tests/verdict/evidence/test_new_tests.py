@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gitlab_nightshift.records import Check, CheckOutcome, CommandResult
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.verdict.evidence import control_run
 from gitlab_nightshift.verdict.evidence.lab import Evidence, compute_deadline
@@ -53,7 +54,7 @@ def test_a_test_that_is_worth_something_kills_its_mutants(tried: Tried) -> None:
     with tried(before, {"test_shop.py": WORTH}, commands=UNITTEST) as (subject, lab):
         seen = evaluate_new_tests(subject, lab)
     found = check(seen, MUTANTS)
-    assert (found.seen, seen.findings) == (CheckOutcome.PASSED, ())
+    assert (found.outcome, seen.findings) == (CheckOutcome.PASSED, ())
     assert " planted mistakes found" in found.detail
     killed, tried_ = found.detail.split(" planted")[0].split(" of ")
     assert int(killed) >= 5
@@ -83,7 +84,7 @@ def test_a_test_that_recognises_the_text_earns_nothing(tried: Tried, how: str) -
     """Each would notice every planted mistake, and none of these tests checks what comes out."""
     seen = try_reader(tried, how)
     assert names(seen) == [("test-reads-source", "fail")], seen
-    assert check(seen, MUTANTS).seen is CheckOutcome.FAILED
+    assert check(seen, MUTANTS).outcome is CheckOutcome.FAILED
 
 
 def test_a_syntax_tree_is_recognised_by_the_statement_alone(
@@ -92,7 +93,7 @@ def test_a_syntax_tree_is_recognised_by_the_statement_alone(
     monkeypatch.setattr(control_run, "_build_idle_statement", lambda *_: iter(()))
     monkeypatch.setattr(module, "MOST_MUTANTS", 3)
     seen = try_reader(tried, "tree")
-    assert (seen.findings, check(seen, MUTANTS).seen) == ((), CheckOutcome.PASSED)
+    assert (seen.findings, check(seen, MUTANTS).outcome) == ((), CheckOutcome.PASSED)
 
 
 def test_a_test_that_would_pass_with_any_code_is_a_red_flag(
@@ -123,7 +124,7 @@ def test_a_test_that_claims_to_catch_a_bug_must_fail_before(
     with tried(before, catching, claim=claim, commands=UNITTEST) as (subject, lab):
         seen = evaluate_new_tests(subject, lab)
         assert (lab.folder / "shop.py").read_text() != wrong
-    assert (check(seen, BEFORE).seen, names(seen)) == (CheckOutcome.PASSED, [])
+    assert (check(seen, BEFORE).outcome, names(seen)) == (CheckOutcome.PASSED, [])
 
     twice = PLAIN + "\n    def test_sum(self):\n        self.assertEqual(total([3, 4]), 7)\n"
     passing = {"shop.py": SHOP, "test_shop.py": twice}
@@ -142,14 +143,14 @@ def test_an_edited_expectation_earns_no_credit(tried: Tried) -> None:
     after = {"shop.py": SHOP.replace("sum(", "1 + sum("), "test_shop.py": PLAIN.replace("3)", "4)")}
     with tried(before, after, commands=UNITTEST) as (subject, lab):
         alone = check(evaluate_new_tests(subject, lab), BEFORE)
-    assert alone.seen is CheckOutcome.TOLD
+    assert alone.outcome is CheckOutcome.TOLD
     assert alone.detail.startswith("expectations that are edited together with the code")
     both = (
         after["test_shop.py"]
         + "\n    def test_none(self):\n        self.assertEqual(total([]), 1)\n"
     )
     with tried(before, {**after, "test_shop.py": both}, commands=UNITTEST) as (subject, lab):
-        assert check(evaluate_new_tests(subject, lab), BEFORE).seen is CheckOutcome.PASSED
+        assert check(evaluate_new_tests(subject, lab), BEFORE).outcome is CheckOutcome.PASSED
 
 
 def test_tests_that_cannot_be_run_alone_are_told(tried: Tried) -> None:
@@ -158,7 +159,7 @@ def test_tests_that_cannot_be_run_alone_are_told(tried: Tried) -> None:
     with tried(before, {"test_shop.py": broken}, commands=UNITTEST) as (subject, lab):
         seen = evaluate_new_tests(subject, lab)
     found = check(seen, "New tests alone")
-    assert found.seen is CheckOutcome.NOT_CHECKED
+    assert found.outcome is CheckOutcome.NOT_CHECKED
     assert "they could not be run alone (`python3 -m unittest -k …` exit 1" in found.detail
 
 

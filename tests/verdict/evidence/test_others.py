@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from gitlab_nightshift.records import CheckOutcome, CommandResult
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.verdicts import CheckOutcome
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.evidence.benchmark import Times, run_benchmark
 from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
@@ -44,7 +45,7 @@ def twice(names: tuple[str, ...]) -> str:
 def test_complexity(before: str, after: str, category: str, levels: list[str]) -> None:
     seen = compare_complexity(subject_of({"shop.py": before}, {"shop.py": after}, category))
     (found,) = seen.checks
-    assert found.seen is CheckOutcome.TOLD
+    assert found.outcome is CheckOutcome.TOLD
     assert found.detail.startswith("before: ")
     assert [finding.level for finding in seen.findings] == levels
 
@@ -94,7 +95,7 @@ def test_a_benchmark_is_run_on_both_sides(
     with tried(files, {"work.py": after}, category="performance") as (subject, lab):
         seen = measured(subject, lab)
     (found,) = seen.checks
-    assert found.seen is seen_as, found
+    assert found.outcome is seen_as, found
     ratio = float(after.rsplit(maxsplit=1)[-1]) / float(before.rsplit(maxsplit=1)[-1])
     assert f"`make bench` takes {ratio:.2f} of the time before" in found.detail
     assert "in 7 rounds)" in found.detail
@@ -109,7 +110,7 @@ def test_the_benchmark_that_a_change_brings(tried: Tried, monkeypatch: pytest.Mo
     after = {"work.py": QUICK, "bench_work.py": bench}
     with tried({"work.py": SLOW}, after, category="performance") as (subject, lab):
         (found,) = measured(subject, lab).checks
-    assert (found.seen, "python3 bench_work.py" in found.detail) == (CheckOutcome.PASSED, True)
+    assert (found.outcome, "python3 bench_work.py" in found.detail) == (CheckOutcome.PASSED, True)
 
 
 def test_the_time_of_the_whole_command_counts(
@@ -141,7 +142,10 @@ def test_nothing_measured_is_said(
 ) -> None:
     with tried(files, after, category="performance") as (subject, lab):
         (found,) = run_benchmark(subject, lab).checks
-    assert (found.seen, found.detail) == (CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}")
+    assert (found.outcome, found.detail) == (
+        CheckOutcome.NOT_CHECKED,
+        f"nothing was measured: {why}",
+    )
 
 
 def test_the_spread_is_of_rounds() -> None:
@@ -169,7 +173,7 @@ def test_behaviour_is_held_against_the_tests_as_they_were(
     after = {"shop.py": code, "test_shop.py": test}
     with tried(before, after, category="refactoring", commands=commands) as (subject, lab):
         seen = run_old_tests(subject, lab)
-    assert [check.seen for check in seen.checks] == [seen_as], seen
+    assert [check.outcome for check in seen.checks] == [seen_as], seen
     failed = seen_as is CheckOutcome.FAILED
     flags = [(finding.name, finding.level) for finding in seen.findings]
     assert flags == ([("old-tests-fail", "fail")] if failed else [])

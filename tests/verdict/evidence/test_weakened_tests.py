@@ -1,6 +1,6 @@
 """Changed tests held against what they were, by planted mistakes."""
 
-from gitlab_nightshift.records import CheckOutcome
+from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.verdict.evidence.weakened_tests import compare_strength
 from tests.support.tables import each
 from tests.verdict.evidence.conftest import Tried
@@ -44,8 +44,8 @@ def test_a_mistake_that_was_found_is_still_found(
     files = {"shop.py": SHOP, "test_shop.py": TESTS, **before}
     with tried(files, after, commands=("python3 -m unittest",)) as (subject, lab):
         seen = compare_strength(subject, lab)
-    assert [check.seen for check in seen.checks] == ([CheckOutcome(seen_as)] if seen_as else []), (
-        seen
-    )
+    assert [check.outcome for check in seen.checks] == (
+        [CheckOutcome(seen_as)] if seen_as else []
+    ), seen
     flags = [(finding.name, finding.level) for finding in seen.findings]
     assert flags == ([("test-loosened", "fail")] if seen_as == "failed" else [])

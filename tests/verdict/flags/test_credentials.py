@@ -1,6 +1,6 @@
 """Credentials in product code, and what only looks like one."""
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.pairs import change_of

@@ -1,6 +1,6 @@
 """test-deleted, test-renamed-away, test-skipped."""
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.pairs import Pair, change_of, read_pairs, wrong

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context
 from gitlab_nightshift.verdict.syntax import source_parser

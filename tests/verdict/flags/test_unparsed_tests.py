@@ -1,6 +1,6 @@
 """Tests of languages without a grammar, which are read by lines."""
 
-from gitlab_nightshift.settings import Settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.pairs import Pair, change_of, read_pairs, wrong

@@ -4,7 +4,8 @@ import functools
 import os
 from pathlib import Path
 
-from gitlab_nightshift.records import CommandResult, KnownMergeRequest, Plan
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.work.brief.brief_text import MOST_TOKENS, estimate_tokens
 from gitlab_nightshift.work.brief.repository_brief import BriefSources, make_brief

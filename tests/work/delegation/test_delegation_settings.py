@@ -2,10 +2,12 @@
 
 import pytest
 
-from gitlab_nightshift.policy import within
 from gitlab_nightshift.policy.delegation_policy import restrict_settings
+from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.records.delegation_records import Execution, Payload, WorkspaceOptions
-from gitlab_nightshift.settings import ConfigFile, Settings, load_settings
+from gitlab_nightshift.settings.config_file import ConfigFile
+from gitlab_nightshift.settings.load import load_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.setting_groups import Policy
 from gitlab_nightshift.work.delegation.agent_choice import detect_task_kind
 from gitlab_nightshift.work.delegation.delegation_settings import narrow_settings

@@ -4,8 +4,8 @@ No runner is behind them: a pipeline gets the jobs of ``Project.pipeline_jobs``,
 them on by :func:`settle`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.demo.standin_api import (
@@ -17,17 +17,21 @@ from gitlab_nightshift.demo.standin_api import (
     check_filters,
     require_fields,
 )
-from gitlab_nightshift.demo.standin_json import build_job_json, build_pipeline_json
 from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
     REPORTER,
-    PipelineJob,
-    StandinProject,
     State,
-    User,
+)
+from tests.support.standin_records import (
+    FullProject,
+    PipelineJob,
+    StandinPipeline,
+    build_job_json,
+    build_pipeline_json,
+    get_project,
 )
 
 NOT_ALLOWED = (
@@ -41,21 +45,8 @@ NO_JOBS = (
 )
 
 
-@dataclass(frozen=True)
-class StandinPipeline:
-    """A pipeline as it was asked for; ``variables`` as they were sent."""
-
-    id: int
-    ref: str
-    sha: str
-    web_url: str
-    user: User
-    variables: Mapping[str, str]
-    source: str = "api"
-
-
 def settle(
-    project: StandinProject, name: str, status: str, artifacts: Path | None = None
+    project: FullProject, name: str, status: str, artifacts: Path | None = None
 ) -> PipelineJob:
     """Move the newest job of this name on; the job as it is then."""
     number = max(n for n, job in enumerate(project.jobs) if job.name == name)
@@ -65,7 +56,7 @@ def settle(
 
 
 def add_pipeline(
-    state: State, project: StandinProject, branch: str, jobs: Sequence[PipelineJob]
+    state: State, project: FullProject, branch: str, jobs: Sequence[PipelineJob]
 ) -> StandinPipeline:
     """A pipeline of a branch's head, as a push starts it; the jobs get their numbers here."""
     number = state.allocate_id("pipeline")
@@ -78,7 +69,7 @@ def add_pipeline(
 
 
 def _create(call: StandinCall) -> StandinAnswer:
-    body, project = require_fields(call.request.body, "ref"), call.project
+    body, project = require_fields(call.request.body, "ref"), get_project(call)
     variables = {each["key"]: each["value"] for each in body.get("variables") or ()}
     sha = read_heads(project.bare_repository).get(body["ref"])
     if sha is None:
@@ -101,9 +92,9 @@ def _create(call: StandinCall) -> StandinAnswer:
 
 
 def _show(call: StandinCall) -> StandinAnswer:
-    for pipeline in call.project.pipelines:
+    for pipeline in get_project(call).pipelines:
         if str(pipeline.id) == call.values["pipeline"]:
-            return StandinAnswer(200, build_pipeline_json(pipeline, call.project))
+            return StandinAnswer(200, build_pipeline_json(pipeline, get_project(call)))
     raise StandinApiError(404, {"message": "404 Not found"})
 
 
@@ -114,14 +105,14 @@ def _list(call: StandinCall) -> StandinAnswer:
     wanted = {name: query[name] for name in ("source", "ref") if name in query}
     found = [
         each
-        for each in sorted(call.project.pipelines, key=lambda each: each.id, reverse=True)
+        for each in sorted(get_project(call).pipelines, key=lambda each: each.id, reverse=True)
         if all(getattr(each, name) == value for name, value in wanted.items())
     ]
-    return build_page(call, found, lambda each: build_pipeline_json(each, call.project))
+    return build_page(call, found, lambda each: build_pipeline_json(each, get_project(call)))
 
 
 def _play(call: StandinCall) -> StandinAnswer:
-    jobs = call.project.jobs
+    jobs = get_project(call).jobs
     for number, job in enumerate(jobs):
         if str(job.id) == call.values["job"]:
             if job.status != "manual":
@@ -133,7 +124,7 @@ def _play(call: StandinCall) -> StandinAnswer:
 
 def _send_log(call: StandinCall) -> StandinAnswer:
     """GET jobs/:id/trace: plain text."""
-    for job in call.project.jobs:
+    for job in get_project(call).jobs:
         if str(job.id) == call.values["job"]:
             return StandinAnswer(200, job.log.encode())
     raise StandinApiError(404, {"message": "404 Not found"})

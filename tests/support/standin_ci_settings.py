@@ -1,7 +1,5 @@
 """The stand-in's settings of pipelines and pushes: schedules, variables, push rules."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gitlab_nightshift.demo.standin_api import (
@@ -13,30 +11,19 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_json import build_user_json
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, User
+from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER
+from tests.support.standin_records import StandinSchedule, get_project
 
 PROJECT = "projects/{id}"
 
 
-@dataclass
-class StandinSchedule:
-    """A pipeline schedule; its owner and Maintainers see the ``variables``."""
-
-    id: int
-    owner: User
-    description: str = "nightly"
-    ref: str = "refs/heads/main"
-    active: bool = True
-    variables: Mapping[str, str] = field(default_factory=lambda: {"NIGHTSHIFT": "true"})
-
-
 def _list_schedules(call: StandinCall) -> StandinAnswer:
     check_filters(call.request)
-    return build_page(call, call.project.schedules, lambda each: _build_json(call, each))
+    return build_page(call, get_project(call).schedules, lambda each: _build_json(call, each))
 
 
 def _show_schedule(call: StandinCall) -> StandinAnswer:
-    for each in call.project.schedules:
+    for each in get_project(call).schedules:
         if str(each.id) == call.values["schedule"]:
             shown = _build_json(call, each)
             if call.caller.access_level >= MAINTAINER or call.caller.user.id == each.owner.id:
@@ -62,14 +49,16 @@ def _build_json(call: StandinCall, schedule: StandinSchedule) -> dict[str, Any]:
 
 def _list_variables(call: StandinCall) -> StandinAnswer:
     check_filters(call.request)
-    return build_page(call, call.project.variables, lambda each: each)
+    return build_page(call, get_project(call).variables, lambda each: each)
 
 
 def _show_push_rule(call: StandinCall) -> StandinAnswer:
     """Without a paid tier there is no such address."""
     if not call.state.paid_tier:
         raise StandinApiError(404, {"error": "404 Not Found"})
-    return StandinAnswer(200, {"id": 1, "project_id": call.project.id, **call.project.push_rule})
+    return StandinAnswer(
+        200, {"id": 1, "project_id": call.project.id, **get_project(call).push_rule}
+    )
 
 
 ENDPOINTS = (

@@ -1,6 +1,6 @@
 """Texts for the merge request where the MR bead gave none, so that verified work is not lost."""
 
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult, Draft
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft
 
 LONGEST_TITLE = 72
 LONGEST_REJECTED = 4_000

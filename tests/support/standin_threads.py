@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from gitlab_nightshift.demo import standin_merge_requests as merge_requests
 from gitlab_nightshift.demo.standin_api import (
     WRITE,
     Endpoint,
@@ -15,21 +14,24 @@ from gitlab_nightshift.demo.standin_api import (
     check_filters,
     require_fields,
 )
-from gitlab_nightshift.demo.standin_comments import Issue, StandinNote, StandinNoteable
-from gitlab_nightshift.demo.standin_json import (
-    Json,
-    build_issue_json,
-    build_note_json,
-    build_user_json,
-)
+from gitlab_nightshift.demo.standin_json import Json, build_user_json
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import (
     GUEST,
     REPORTER,
-    StandinProject,
+    StandinNote,
     State,
     User,
     build_timestamp,
+)
+from tests.support.standin_merge_requests import find
+from tests.support.standin_records import (
+    FullProject,
+    Issue,
+    StandinNoteable,
+    build_issue_json,
+    build_note_json,
+    get_project,
 )
 
 LONGEST_DESCRIPTION = 1_048_576
@@ -39,7 +41,7 @@ _TASK = re.compile(r"^- \[([ xX])\] (.*?)\s*$", re.MULTILINE)
 
 def add_issue(
     state: State,
-    project: StandinProject,
+    project: FullProject,
     author: User,
     title: str,
     description: str = "",
@@ -78,7 +80,7 @@ def _list_issues(call: StandinCall) -> StandinAnswer:
     level = call.token.access_level if call.token else 0
     found = [
         each
-        for each in call.project.issues
+        for each in get_project(call).issues
         if (level >= REPORTER or not each.confidential)
         and query.get("author_id", str(each.author.id)) == str(each.author.id)
         and query.get("state", "all") in ("all", each.state)
@@ -93,7 +95,7 @@ def _create_issue(call: StandinCall) -> StandinAnswer:
     body = require_fields(call.request.body, "title")
     made = add_issue(
         call.state,
-        call.project,
+        get_project(call),
         call.caller.user,
         body["title"],
         _check_description(body),
@@ -146,7 +148,7 @@ def _list_notes(call: StandinCall) -> StandinAnswer:
 def _find_issue(call: StandinCall) -> Issue:
     """The issue of the path; a confidential one is none to those below Reporter."""
     level = call.token.access_level if call.token else 0
-    for issue in call.project.issues:
+    for issue in get_project(call).issues:
         hidden = issue.confidential and level < REPORTER
         if str(issue.iid) == call.values["iid"] and not hidden:
             return issue
@@ -155,7 +157,7 @@ def _find_issue(call: StandinCall) -> Issue:
 
 def _find_noteable(call: StandinCall) -> StandinNoteable:
     if "/merge_requests/" in call.request.path:
-        return merge_requests.find(call)
+        return find(call)
     return _find_issue(call)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gitlab_nightshift.records import AnalysisCandidate, AnalysisResult
-from gitlab_nightshift.work.fallback_draft import LONGEST_TITLE, draft_from_analysis
+from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.work.draft_from_analysis import LONGEST_TITLE, draft_from_analysis
 
 
 def analysis(description: str, *others: AnalysisCandidate) -> AnalysisResult:
