@@ -80,7 +80,8 @@ def _describe_by_parts(assertion: Assertion, parts: list[Node]) -> str:
     is_truth = assertion.word == "true"
     if is_truth and parts[0].type == "tuple":
         return "a tuple is always true"
-    if all(map(_is_constant, parts[:2])) and (len(parts) > 1 or is_truth):
+    never = is_truth and assertion.negated and re.match(r"(?i)true$|1$", read_text(parts[0]))
+    if all(map(_is_constant, parts[:2])) and (len(parts) > 1 or is_truth) and not never:
         return "it compares constants"
     if is_truth and _is_constant(parts[0]) and not assertion.negated:
         return "it checks a constant"

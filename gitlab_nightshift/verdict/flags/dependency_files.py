@@ -21,16 +21,17 @@ _COMMENTED = _TABLE.get_pattern("commented")
 def find_dependency_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """A manifest or lock file that names other dependencies than before."""
     for file in change.files:
-        paths = {file.path, file.old_path}
-        touched = any(policy.matches(path, policy.DEPENDENCY_FILES) for path in paths)
-        if touched and (part := _find_changed_part(file)):
+        if part := describe_dependencies(file):
             yield RuleViolation(
                 file.path, _find_line(file), f"Another choice of what is installed: {part}."
             )
 
 
-def _find_changed_part(file: ChangedFile) -> str:
+def describe_dependencies(file: ChangedFile) -> str:
     """What decides about dependencies and differs; "" where nothing does."""
+    paths = {file.path, file.old_path}
+    if not any(policy.matches(path, policy.DEPENDENCY_FILES) for path in paths):
+        return ""
     name = file.path.rpartition("/")[2].lower()
     if not file.deleted and not file.added and file.status == "M" and not file.binary:
         return ""

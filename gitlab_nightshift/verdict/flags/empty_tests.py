@@ -43,6 +43,7 @@ def find_tests_without_assertion(change: Changeset, _context: Context) -> Iterat
             version.file.path,
             version.test.line,
             f"{version.name} asserts nothing: let it check a result, an error or a call.",
+            certain=None if id(version) in had else False,
         )
 
 

@@ -37,6 +37,8 @@ _EXITS = frozenset("return_statement return return_expression break_statement".s
 _RUBY_BODIES = frozenset("body_statement block_body then if_modifier unless_modifier".split())
 _BARE_WORDS = frozenset(("skip", "pending", "omit"))
 _FALSE = _TABLE.get_pattern("false")
+_TRUE = _TABLE.get_pattern("true")
+_DECIDES = _TABLE.get_pattern("decides")
 
 
 def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -52,9 +54,8 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             yield from _find_new_stops(new, old)
     for version in tests.gone:
         if is_commented_out(version):
-            yield RuleViolation(
-                version.file.path, version.test.line, f"{version.name} is commented out now."
-            )
+            detail = f"{version.name} is commented out now."
+            yield RuleViolation(version.file.path, version.test.line, detail, certain=True)
     for file in change.files:
         yield from _find_file_skips(file)
     yield from find_skipping_lines(change)
@@ -95,22 +96,28 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
     for group in version.test.groups:
         for mark in group.marks:
             if came[mark]:
-                detail = f"{format_excerpt(group.name)} is {_describe_mark(mark)}."
-                yield RuleViolation(
-                    version.file.path, group.line, detail, _choose_level(mark, old is None)
-                )
+                yield _report_mark(version, old, mark, format_excerpt(group.name), group.line)
                 return
     for mark in version.test.marks:
         if came[mark]:
-            detail = f"{version.name} is {_describe_mark(mark)}."
-            yield RuleViolation(
-                version.file.path, version.test.line, detail, _choose_level(mark, old is None)
-            )
+            yield _report_mark(version, old, mark, version.name, version.test.line)
             return
     if version.test.body is None:
         yield RuleViolation(
             version.file.path, version.test.line, f"{version.name} has no body any more."
         )
+
+
+def _report_mark(
+    version: TestVersion, old: TestVersion | None, mark: str, name: str, line: int
+) -> RuleViolation:
+    return RuleViolation(
+        version.file.path,
+        line,
+        f"{name} is {_describe_mark(mark)}.",
+        _choose_level(mark, old is None),
+        certain=old is not None and not _is_conditional(mark),
+    )
 
 
 def _parse_mark_name(mark: str) -> str:
@@ -159,7 +166,8 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
         level = _choose_level(reason, False)
         if _parse_mark_name(what) in depended and _DEPENDS.search(reason):
             level = "warn"  # it did so before on another condition
-        yield RuleViolation(version.file.path, at, detail, level)
+        certain = old is not None and (not reason or bool(_TRUE.match(reason)))
+        yield RuleViolation(version.file.path, at, detail, level, certain)
 
 
 def _list_stops(version: TestVersion) -> list[tuple[str, int, str]]:
@@ -281,9 +289,9 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
         if not (had_feature and _OF_FEATURE.match(said)):
             whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
             detail = f"The whole file is skipped now: {format_excerpt(said)}"
-            yield RuleViolation(
-                file.path, added.number, detail, _choose_level(whole[:_LONGEST], file.status == "A")
-            )
+            level = _choose_level(whole[:_LONGEST], file.status == "A")
+            certain = file.status != "A" and not _DECIDES.search(said[:_LONGEST])
+            yield RuleViolation(file.path, added.number, detail, level, certain)
 
 
 _OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")

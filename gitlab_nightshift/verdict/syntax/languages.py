@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from tree_sitter import Parser, Query
 
 _FOLDER = Path(__file__).parents[1] / "languages"
-_BESIDE_TESTS = RuleTable(__file__).get_pattern("beside_tests")
+_TABLE = RuleTable(__file__)
+_BESIDE_TESTS = _TABLE.get_pattern("beside_tests")
+_CODE = _TABLE.get_pattern("code", re.IGNORECASE)
+_NAMED_TEST = _TABLE.get_pattern("named_test")
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,16 @@ def is_test_file(path: str) -> bool:
 def beside_tests(path: str) -> bool:
     """True for a file in a folder of tests, and for what sets them up."""
     return _BESIDE_TESTS.search(path) is not None
+
+
+def is_code(path: str) -> bool:
+    """True for code in any language, by the file's name."""
+    return _CODE.search(path) is not None
+
+
+def is_named_test(path: str) -> bool:
+    """True for a file of tests in any language, by its own name."""
+    return _NAMED_TEST.search(path) is not None
 
 
 def is_product(path: str) -> bool:

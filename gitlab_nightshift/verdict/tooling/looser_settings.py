@@ -68,7 +68,10 @@ def find_loosened_settings(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
         yield (
             known.flag,
             RuleViolation(
-                file.path, _find_line(file, known.fact, text), f"{known.fact.shown} {text}."
+                file.path,
+                _find_line(file, known.fact, text),
+                f"{known.fact.shown} {text}.",
+                certain=False if file.status == "A" else None,
             ),
         )
 
