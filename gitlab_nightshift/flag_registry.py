@@ -9,10 +9,10 @@ _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs",
 _DOCS: dict[str, Level] = {"docs": "fail"}
 
 _REPLACED = Explanation(
-    "explanations:may_replace_tests", "code, dependencies or other test code change as well"
+    "explanations:may_replace_tests", "product code, dependencies or other test code change as well"
 )
 _REWRITTEN = Explanation(
-    "explanations:may_rewrite_tests", "code, dependencies or more test code changes as well"
+    "explanations:may_rewrite_tests", "product code, dependencies or more test code change as well"
 )
 _MOVED = Explanation(
     "explanations:may_move_settings", "code, dependencies or other settings change as well"

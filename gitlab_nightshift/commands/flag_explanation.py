@@ -32,7 +32,7 @@ def _format_flag(name: str, flag: FlagEntry) -> Iterator[str]:
     yield ""
     yield f"A change of people: {_MEANINGS[flag.people]}."
     if flag.explained:
-        yield f"There it is asked about where {flag.explained.said}."
+        yield f"  It is only asked about where {flag.explained.said}."
     yield f"A night's change: {_MEANINGS[flag.level]}."
     strict = [category for category, level in flag.levels.items() if level != flag.level]
     if strict:

@@ -79,7 +79,8 @@ def find_skipping_lines(change: Changeset) -> Iterator[RuleViolation]:
 def _is_new(file: ChangedFile, number: int) -> bool:
     """More than the skip comes at its place: a test that never ran, perhaps."""
     return any(
-        hunk.new <= number < hunk.new + hunk.new_count > hunk.old_count + 1 for hunk in file.hunks
+        hunk.new <= number < hunk.new + hunk.new_count and hunk.new_count > hunk.old_count + 1
+        for hunk in file.hunks
     )
 
 
