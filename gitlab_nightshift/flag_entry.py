@@ -10,7 +10,8 @@ Level = Literal["fail", "warn", "off"]
 @dataclass(frozen=True)
 class Explanation:
     """What else a change does that may explain a finding: reading cannot be certain of it then.
-    ``rule`` is the function that knows, below ``verdict/flags``; ``said`` goes on after "where"."""
+    ``rule`` is the function that knows, below ``verdict/flags``, "" where each finding does;
+    ``said`` goes on after "where"."""
 
     rule: str
     said: str

@@ -77,6 +77,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "It passes whatever the code does.",
         "certain_assertions:find_tests_that_cannot_fail",
+        explained=Explanation("", "the assertion comes beside others that stay"),
         what="An assertion holds whatever the code does.",
     ),
     "test-detection": FlagEntry(
@@ -232,6 +233,9 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A known way for attackers to get in.",
         "dangerous:find_dangerous_calls",
+        explained=Explanation(
+            "", "it depends on its use: a weak hash, a number that can be guessed, `unsafe`"
+        ),
         what=(
             "A dangerous call is added, outside tests: a shell with variables, `eval`, unsafe "
             "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "

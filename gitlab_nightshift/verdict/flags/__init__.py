@@ -51,7 +51,8 @@ def _find_asked(
     flag: FlagEntry, change: Changeset, found: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
     """Those that reading cannot be certain of: a reviewer of people asks about them."""
-    explained = flag.explained and found and _load(flag.explained.rule)(change, found)
+    rule = flag.explained.rule if flag.explained and found else ""
+    explained = rule and _load(rule)(change, found)
     unsure = (False, None) if explained else (False,)
     return tuple(each for each in found if each.certain in unsure)
 

@@ -1,6 +1,7 @@
 """test-cannot-fail: assertions that hold whatever the code does."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from tree_sitter import Node
@@ -42,10 +43,22 @@ def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterato
         old = before.get(id(version))
         known = {why for why, _ in _list_certain_assertions(old)} if old else set()
         reported: set[int] = set()
+        beside = _list_lines_beside(version, old)
         for why, at in _list_certain_assertions(version):
             if why not in known and at not in reported:
                 reported.add(at)
-                yield RuleViolation(version.file.path, at, f"{version.name} cannot fail: {why}")
+                detail = f"{version.name} cannot fail: {why}"
+                yield RuleViolation(version.file.path, at, detail, certain=at not in beside)
+
+
+def _list_lines_beside(version: TestVersion, old: TestVersion | None) -> set[int]:
+    """Assertions that hold by their words alone in a test that demands other things, and no less
+    than before: one may ask them of an operator."""
+    by_words = {a.line for a in version.assertions if _describe_certainty(a, version)}
+    lost = Counter(a.key for a in old.assertions) if old else Counter()
+    lost -= Counter(a.key for a in version.assertions)
+    others = any(a.line not in by_words for a in version.assertions)
+    return by_words if others and not lost else set()
 
 
 def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:

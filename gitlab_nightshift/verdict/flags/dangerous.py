@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
@@ -24,7 +25,7 @@ class Danger:
     """``languages`` is empty where any may hold it; ``unless`` is what makes it harmless, ``where``
     what the file must hold, ``purpose`` what makes it harmless from the function's head, too.
     ``text`` is true where it may begin within a text, ``usual`` where a file that holds it already
-    is only asked about."""
+    is only asked about, ``asked`` where people may have a good use for it."""
 
     languages: frozenset[str]
     pattern: re.Pattern[str]
@@ -34,6 +35,7 @@ class Danger:
     purpose: re.Pattern[str] | None
     text: bool
     usual: bool
+    asked: bool
 
 
 _COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
@@ -99,7 +101,8 @@ def _find_first(
         if not _is_said(file, number, found.start(), danger.text):
             known = danger.usual and danger.pattern.search("\n".join(file.old_lines))
             detail = f"`{_format_excerpt(found[0])}`: {danger.detail}."
-            yield RuleViolation(file.path, number, detail, "warn" if known else None)
+            level: Level | None = "warn" if known else None
+            yield RuleViolation(file.path, number, detail, level, not danger.asked)
             return
 
 
@@ -202,6 +205,7 @@ def _read_dangers() -> list[Danger]:
             compile_optional(row, "purpose"),
             row.get("text", False),
             row.get("usual", False),
+            row.get("asked", False),
         )
         for row in table["danger"]
     ]

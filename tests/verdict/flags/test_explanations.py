@@ -34,6 +34,12 @@ CERTAIN: list[tuple[str, Files]] = [
     ("test-deleted", {"tests/test_cart.py": DELETED, **COMMENTED}),
     ("test-deleted", {"tests/test_cart.py": DELETED, "README.md": "# Cart\n\nSums prices.\n"}),
     ("assertion-removed", {"tests/test_cart.py": REMOVED}),
+    ("test-cannot-fail", {"tests/test_cart.py": TESTS.replace("total([]) == 0", "True")}),
+    (
+        "test-cannot-fail",
+        {"tests/test_cart.py": TESTS + "\n\ndef test_x():\n    assert cart == cart\n"},
+    ),
+    ("dangerous-call", {"shop.py": SHOP + "\n\ndef run(text):\n    return eval(text)\n"}),
     ("test-loosened", {"tests/test_cart.py": LOOSER}),
     ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n'}),
     ("ci-loosened", {CI: WORKFLOW.replace("      - run: ruff check .\n", "")}),
@@ -95,6 +101,11 @@ ASKED: list[tuple[str, Files]] = [
         },
     ),
     ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n', **OTHER_CODE}),
+    ("test-cannot-fail", {"tests/test_cart.py": TESTS + "    assert item <= item\n"}),
+    (
+        "dangerous-call",
+        {"shop.py": SHOP + "\n\ndef name(password):\n    return hashlib.md5(password)\n"},
+    ),
     (
         "ci-loosened",
         {
