@@ -138,6 +138,7 @@ WEAKER = [
     ("Makefile", "t:\n\tpytest\n\tpytest\n", "\n\tpytest\n\t", "\n\tpytest || true\n\t", "passes"),
     ("Makefile", "t:\n\txo && tsd\n", "tsd", "tsd || true", "t passes whatever happens"),
     ("Makefile", "t:\n\tmeson test -C out\n", "out", "out || true", "passes whatever happens"),
+    ("Makefile", "t:\n\tscripts/lint.bash -c\n", "-c", "-c || true", "t passes whatever happens"),
     ("scripts/test.sh", "set -e\ngo test ./...\n", "./...", "./api/...", "looks at ./api/... only"),
     ("scripts/test.sh", "set -e\ngo test -race ./...\n", "-race ", "", "lost -race"),
     (

@@ -29,6 +29,22 @@ from shop.cart import total
 
 def test_empty():
     assert total([]) == 0
+=== test-skipped tests/test_cart.py:2 | py: a test of a class that others take
+--- tests/test_cart.py
+class BaseCartMixin:
+    def test_empty(self):
+        self.assertEqual(self.total([]), 0)
+
+class TestCart(TestCase, BaseCartMixin):
+    total = total
++++ tests/test_cart.py
+class BaseCartMixin:
+    @unittest.skip("later")
+    def test_empty(self):
+        self.assertEqual(self.total([]), 0)
+
+class TestCart(TestCase, BaseCartMixin):
+    total = total
 === honest | py: a test goes with its subject
 --- shop/cart.py
 def total(items):
