@@ -5,16 +5,16 @@ stands in a text alone. A line that only moved raises nothing.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, FUNCTIONS, STRINGS
@@ -185,27 +185,16 @@ def _format_excerpt(text: str) -> str:
 
 @cache
 def _read_dangers() -> list[Danger]:
-    table = tomllib.loads((Path(__file__).parent / "dangers.toml").read_text("utf-8"))
+    table = RuleTable(__file__, "dangers.toml")
+    return [_read_danger(table, row) for row in table.entries["danger"]]
 
-    def compile_pattern(text: str) -> re.Pattern[str]:
-        for name in ("SECRETS", "SQL", "NAMES", "SHELL", "HARMLESS"):
-            text = text.replace(f"{{{name}}}", table[name])
-        return compile_lazily(text)
 
-    def compile_optional(row: Mapping[str, str], key: str) -> re.Pattern[str] | None:
-        return compile_pattern(row[key]) if key in row else None
-
-    return [
-        Danger(
-            frozenset(row["languages"]),
-            compile_pattern(row["pattern"]),
-            row["detail"],
-            compile_optional(row, "unless"),
-            compile_optional(row, "where"),
-            compile_optional(row, "purpose"),
-            row.get("text", False),
-            row.get("usual", False),
-            row.get("asked", False),
-        )
-        for row in table["danger"]
-    ]
+def _read_danger(table: RuleTable, row: Mapping[str, Any]) -> Danger:
+    pattern, unless, where, purpose = (
+        table.compile(row[key]) if key in row else None
+        for key in ("pattern", "unless", "where", "purpose")
+    )
+    assert pattern
+    text, usual, asked = (row.get(key, False) for key in ("text", "usual", "asked"))
+    languages, detail = frozenset(row["languages"]), row["detail"]
+    return Danger(languages, pattern, detail, unless, where, purpose, text, usual, asked)
