@@ -30,6 +30,7 @@ _TABLE = RuleTable(__file__)
 
 _ABOUT_EQUALITY = _TABLE.get_pattern("about_equality")
 _ABOUT_SAMENESS = _TABLE.get_pattern("about_sameness")
+_ABOUT_OTHERS = _TABLE.get_words("about_others")
 
 
 _DOUBLES = frozenset("Mock MagicMock AsyncMock create_autospec".split())
@@ -76,7 +77,7 @@ def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
 def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
     """Why an assertion always holds; empty where it may fail."""
     parts = [unwrap_node(part) for part in assertion.parts]
-    if assertion.word in RAISES or assertion.word in ("fail", "helper", "verify", "succeeds"):
+    if assertion.word in RAISES or assertion.word in _ABOUT_OTHERS:
         return ""
     if assertion.word == "always":
         return "it holds for every value"

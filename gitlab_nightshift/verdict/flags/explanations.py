@@ -1,10 +1,9 @@
 """What else a change does: where that may explain a finding, reading cannot be certain of it.
 
 A reviewer of a person's change asks then, and does not block. Counted are added lines that say
-something, apart from those that stood elsewhere in their file before.
+something; one that only moved counts, too, as then more happens than that something goes.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakKeyDictionary
 
@@ -55,12 +54,8 @@ def _changes_behaviour(files: Iterable[ChangedFile]) -> bool:
 
 
 def _count_lines(change: Changeset, lines: Callable[[ChangedFile], _Lines]) -> int:
-    count = 0
-    for file in change.files:
-        gone = Counter(each.text.strip() for each in file.deleted)
-        came = Counter(t for each in lines(file) if not _SILENT.match(t := each.text.strip()))
-        count += (came - gone).total()
-    return count
+    added = (line for file in change.files for line in lines(file))
+    return sum(not _SILENT.match(line.text.strip()) for line in added)
 
 
 def _list_test_lines(file: ChangedFile) -> _Lines:

@@ -1,8 +1,8 @@
 """The languages that are understood: one folder each in ``verdict/languages``.
 
 To add one: a folder with its ``language.toml`` (what it leaves out is as in the one that it is
-``like``) and queries, its grammar in pyproject.toml, and its node types in ``nodes.toml`` where they
-have other names than in the languages that are there.
+``like``) and queries, its grammar in pyproject.toml, and its node types in ``nodes.toml`` where
+they have other names than in the languages that are there.
 """
 
 import re

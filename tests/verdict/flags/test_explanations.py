@@ -27,6 +27,14 @@ COMMENTED = {"cart.py": "# All prices are in cents.\n" + CART}
 WORKFLOW = BEFORE[".github/workflows/ci.yml"]
 LIST = "TEST(List, Empty) {\n  EXPECT_EQ(0, size());\n}\n"
 SHOP = "def load():\n    try:\n        read()\n    except Exception:\n        raise\n"
+KEPT = "    assert total([2]) == 2\n    assert total([4]) == 4\n"
+SKIPPED = "\n\n@pytest.mark.skip\ndef test_skipped():\n    assert total([3, 4, 5]) == 12\n"
+BRANCHED = (
+    "def test_sum():\n    if OLD:\n        assert total([1]) == 1.0\n    else:\n"
+    + KEPT.replace("    ", "        ")
+    + SKIPPED
+)
+UNBRANCHED = "def test_sum():\n" + KEPT + SKIPPED
 CI = ".github/workflows/ci.yml"
 
 CERTAIN: list[tuple[str, Files]] = [
@@ -83,6 +91,8 @@ ASKED: list[tuple[str, Files]] = [
         },
     ),
     ("assertion-removed", {"tests/test_cart.py": REMOVED, **OTHER_CODE}),
+    ("assertion-removed", {"tests/test_old.py": UNBRANCHED}),
+    ("test-deleted", {"tests/test_old.py": BRANCHED.partition("@pytest")[0]}),
     ("test-loosened", {"tests/test_cart.py": LOOSER, **OTHER_CODE}),
     ("test-without-assertion", {"tests/test_cart.py": TESTS + "\n\ndef test_x():\n    total(1)\n"}),
     (
@@ -133,7 +143,7 @@ ASKED: list[tuple[str, Files]] = [
 def test_a_reviewer_asks_where_something_may_explain_it(
     raised: Judge, flag: str, after: Files
 ) -> None:
-    before = {**BEFORE, "shop.py": SHOP, "test/list.cc": LIST}
+    before = {**BEFORE, "shop.py": SHOP, "test/list.cc": LIST, "tests/test_old.py": BRANCHED}
     found = raised(before, after, flag, by_people=True)
     assert [each.level for each in found] == ["warn"]
     assert [each.level for each in raised(before, after, flag)] == ["fail"]
