@@ -157,7 +157,9 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
     if after.limits.get("retry", 0) > before.limits.get("retry", 0):
         texts.append(f"is tried again {after.limits['retry']:g} times")
     for text in texts:
-        narrowed = text.startswith("runs less often") and not text.endswith("is gone")
+        narrowed = text.startswith("runs less often") and (
+            ".branches" in text or not text.endswith("is gone")
+        )
         found = _build_violation(placed, key, text)
         yield CI, replace(found, certain=False if narrowed else None)
     lost = [

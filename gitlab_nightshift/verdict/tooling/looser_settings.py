@@ -48,13 +48,14 @@ def find_loosened_settings(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
             named[file.path] = file
     had = {_find_tool(known.fact) for known in old.values()}
     has = {_find_tool(known.fact) for known in new.values()}
+    unused = had - has  # a tool that goes has no settings to be loosened
     came, gone = (has - had) | _find_added_programs(files), set[str]()
     for key in dict.fromkeys((*new, *old)):
         known = new.get(key) or old[key]
         text = _describe_loosening(key, old, new)
         if not text or (key not in new and _replaced(known.fact, came)):
             continue
-        if key not in old and _find_tool(known.fact) in came and _replaced(known.fact, had - has):
+        if key not in old and _find_tool(known.fact) in came and _replaced(known.fact, unused):
             continue
         file = named[known.fact.file]
         if file.status == "D":
@@ -71,7 +72,7 @@ def find_loosened_settings(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
                 file.path,
                 _find_line(file, known.fact, text),
                 f"{known.fact.shown} {text}.",
-                certain=False if file.status == "A" else None,
+                certain=False if file.status == "A" or _find_tool(known.fact) in unused else None,
             ),
         )
 

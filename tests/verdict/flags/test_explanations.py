@@ -27,6 +27,10 @@ COMMENTED = {"cart.py": "# All prices are in cents.\n" + CART}
 WORKFLOW = BEFORE[".github/workflows/ci.yml"]
 LIST = "TEST(List, Empty) {\n  EXPECT_EQ(0, size());\n}\n"
 SHOP = "def load():\n    try:\n        read()\n    except Exception:\n        raise\n"
+TOX = "[tox]\nenv_list = py\n\n[flake8]\nselect = E, W\n"
+LINT = (
+    "on:\n  push:\n    branches: [1.x, 2.x]\njobs:\n  lint:\n    steps:\n      - run: ruff check\n"
+)
 KEPT = "    assert total([2]) == 2\n    assert total([4]) == 4\n"
 SKIPPED = "\n\n@pytest.mark.skip\ndef test_skipped():\n    assert total([3, 4, 5]) == 12\n"
 BRANCHED = (
@@ -111,6 +115,8 @@ ASKED: list[tuple[str, Files]] = [
         },
     ),
     ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n', **OTHER_CODE}),
+    ("linter-loosened", {"tox.ini": "[tox]\nenv_list = py\n"}),
+    ("ci-loosened", {".github/workflows/lint.yml": LINT.replace("1.x, 2.x", "2.x")}),
     ("test-cannot-fail", {"tests/test_cart.py": TESTS + "    assert item <= item\n"}),
     (
         "dangerous-call",
@@ -144,6 +150,7 @@ def test_a_reviewer_asks_where_something_may_explain_it(
     raised: Judge, flag: str, after: Files
 ) -> None:
     before = {**BEFORE, "shop.py": SHOP, "test/list.cc": LIST, "tests/test_old.py": BRANCHED}
+    before |= {"tox.ini": TOX, ".github/workflows/lint.yml": LINT}
     found = raised(before, after, flag, by_people=True)
     assert [each.level for each in found] == ["warn"]
     assert [each.level for each in raised(before, after, flag)] == ["fail"]
