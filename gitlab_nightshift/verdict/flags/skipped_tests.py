@@ -37,6 +37,7 @@ _EXITS = frozenset("return_statement return return_expression break_statement".s
 _RUBY_BODIES = frozenset("body_statement block_body then if_modifier unless_modifier".split())
 _BARE_WORDS = frozenset(("skip", "pending", "omit"))
 _FALSE = _TABLE.get_pattern("false")
+_REASON = _TABLE.get_pattern("reason")
 _TRUE = _TABLE.get_pattern("true")
 _DECIDES = _TABLE.get_pattern("decides")
 
@@ -88,9 +89,14 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
         return
     came = _count_skip_marks(version) - _count_skip_marks(old)
     kinds = Counter(map(_parse_mark_name, _count_skip_marks(old)))
+    known = {_REASON.sub("", mark) for mark in (old.test.marks if old else ())}
     for mark in list(came):
-        if _is_conditional(mark) and (
-            (old is None and not _ASKS_ENVIRONMENT.search(mark)) or kinds[_parse_mark_name(mark)]
+        if _REASON.sub("", mark) in known or (
+            _is_conditional(mark)
+            and (
+                (old is None and not _ASKS_ENVIRONMENT.search(mark))
+                or kinds[_parse_mark_name(mark)]
+            )
         ):
             del came[mark]
     for group in version.test.groups:

@@ -1177,6 +1177,19 @@ macro_rules! reads {
     };
 }
 reads!(u64s, read_u64);
+=== honest | rust: why a test is ignored
+--- tests/a.rs
+#[test]
+#[rustversion::attr(not(nightly), ignore)]
+fn reads() {
+    assert_eq!(read(), 1);
+}
++++ tests/a.rs
+#[test]
+#[rustversion::attr(not(nightly), ignore = "requires nightly")]
+fn reads() {
+    assert_eq!(read(), 1);
+}
 === honest | rust: a test of a macro under another name, and one more
 --- src/a.rs
 macro_rules! reads {
