@@ -8,23 +8,12 @@ Level = Literal["fail", "warn", "off"]
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """What else a change does that may explain a finding: reading cannot be certain of it then.
-    ``rule`` is the function that knows, below ``verdict/flags``, "" where each finding does;
-    ``said`` goes on after "where"."""
-
-    rule: str
-    said: str
-
-
-@dataclass(frozen=True)
 class FlagEntry:
     """``level`` is that of its findings where the settings name none, ``why`` is for a reviewer,
     ``what`` says what raises it, as docs/checks.md does,
     ``rule`` where its function is (module:function below ``verdict/flags``), "" for one that only
     running raises; ``levels`` are levels that differ for a category. ``asked`` is true where a
-    reviewer of a person's change would ask and not block, ``explained`` where he would do so
-    because of what else the change does."""
+    reviewer of a person's change would ask and not block."""
 
     level: Level
     why: str
@@ -32,7 +21,6 @@ class FlagEntry:
     what: str = field(kw_only=True)
     levels: Mapping[str, Level] = field(default_factory=dict)
     asked: bool = False
-    explained: Explanation | None = None
 
     @property
     def people(self) -> Level:

@@ -3,40 +3,22 @@
 To add one: write its rule in a module there, and an entry here.
 """
 
-from gitlab_nightshift.flag_entry import Explanation, FlagEntry, Level
+from gitlab_nightshift.flag_entry import FlagEntry, Level
 
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
 _DOCS: dict[str, Level] = {"docs": "fail"}
-
-_REPLACED = Explanation(
-    "explanations:may_replace_tests", "product code, dependencies or other test code change as well"
-)
-_REWRITTEN = Explanation(
-    "explanations:may_rewrite_tests", "product code, dependencies or more test code change as well"
-)
-_MOVED = Explanation(
-    "explanations:may_move_settings", "code, dependencies or other settings change as well"
-)
-_HANDLED = Explanation(
-    "explanations:may_handle_otherwise", "the change builds more than what hides the error"
-)
 
 FLAGS: dict[str, FlagEntry] = {
     "test-deleted": FlagEntry(
         "fail",
         "Nothing watches this behaviour any more.",
         "deleted_tests:find_deleted_tests",
-        explained=_REPLACED,
         what="A test is gone although what it tested is still there.",
     ),
     "test-skipped": FlagEntry(
         "fail",
         "A test that is not run finds nothing.",
         "loosened_settings:find_skipped",
-        explained=Explanation(
-            "explanations:may_move_settings",
-            "the test is new, a condition decides, or settings leave it out and others change",
-        ),
         what=(
             "A test is skipped, ignored, disabled, focused away, left early, commented out, or "
             "left out by the runner's settings."
@@ -46,7 +28,6 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Mistakes that the test found pass from now on.",
         "loosened_settings:find_loosened",
-        explained=_REWRITTEN,
         what=(
             "An assertion demands less, a table has fewer cases, an expected value comes from the"
             " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep."
@@ -56,28 +37,24 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The runner does not find the test, and nobody notices.",
         "renamed_tests:find_tests_renamed_away",
-        explained=_REWRITTEN,
         what="The runner no longer collects a test, by its name or its place.",
     ),
     "assertion-removed": FlagEntry(
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
-        explained=_REPLACED,
         what="A test lives on with fewer assertions.",
     ),
     "test-without-assertion": FlagEntry(
         "fail",
         "It raises the coverage and finds no mistake.",
         "empty_tests:find_tests_without_assertion",
-        explained=_REPLACED,
         what="A new or changed test asserts nothing.",
     ),
     "test-cannot-fail": FlagEntry(
         "fail",
         "It passes whatever the code does.",
         "certain_assertions:find_tests_that_cannot_fail",
-        explained=Explanation("", "the assertion comes beside others that stay"),
         what="An assertion holds whatever the code does.",
     ),
     "test-detection": FlagEntry(
@@ -100,7 +77,6 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The error happens still, and nobody learns of it.",
         "swallowed:find_swallowed_exceptions",
-        explained=_HANDLED,
         what="A handler hides an error.",
     ),
     "public-name-removed": FlagEntry(
@@ -121,28 +97,24 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "What a linter no longer says, nobody will see.",
         "loosened_settings:find_loosened_linters",
-        explained=_MOVED,
         what="A linter's or formatter's rule is off, ignored, excluded, or its limit raised.",
     ),
     "types-loosened": FlagEntry(
         "fail",
         "Mistakes that the type checker found pass from now on.",
         "loosened_settings:find_loosened_types",
-        explained=_MOVED,
         what="A type checker's settings demand less.",
     ),
     "coverage-loosened": FlagEntry(
         "fail",
         "Untested code no longer fails the pipeline.",
         "loosened_settings:find_loosened_coverage",
-        explained=_MOVED,
         what="A threshold of coverage is lower, or more is left out.",
     ),
     "ci-loosened": FlagEntry(
         "fail",
         "A green pipeline means less than before.",
         "loosened_settings:find_loosened_ci",
-        explained=_MOVED,
         what=(
             "CI, or a recipe that it calls, checks less: a job or step is gone, may fail, runs "
             "less often or on less."
@@ -233,9 +205,6 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A known way for attackers to get in.",
         "dangerous:find_dangerous_calls",
-        explained=Explanation(
-            "", "it depends on its use: a weak hash, a number that can be guessed, `unsafe`"
-        ),
         what=(
             "A dangerous call is added, outside tests: a shell with variables, `eval`, unsafe "
             "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "

@@ -7,6 +7,7 @@ from typing import Any
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records import Finding
+from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, Rule, RuleViolation
 
 
@@ -37,7 +38,7 @@ def _apply_flag(
         return
     try:
         violations = tuple(load_rule(flag)(change, context))
-        asked = _find_asked(flag, change, violations) if context.by_people else ()
+        asked = _find_asked(name, change, violations) if context.by_people else ()
         for found in violations:
             level = fixed or ("warn" if found in asked else found.level or usual)
             yield Finding(name, level, found.file, found.line, found.detail)
@@ -48,11 +49,11 @@ def _apply_flag(
 
 
 def _find_asked(
-    flag: FlagEntry, change: Changeset, found: tuple[RuleViolation, ...]
+    name: str, change: Changeset, found: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
     """Those that reading cannot be certain of: a reviewer of people asks about them."""
-    rule = flag.explained.rule if flag.explained and found else ""
-    explained = rule and _load(rule)(change, found)
+    known = EXPLANATIONS.get(name)
+    explained = known and known.rule and found and _load(known.rule)(change, found)
     unsure = (False, None) if explained else (False,)
     return tuple(each for each in found if each.certain in unsure)
 

@@ -23,7 +23,7 @@ def find_dependency_files(change: Changeset, _context: Context) -> Iterator[Rule
     for file in change.files:
         if part := describe_dependencies(file):
             yield RuleViolation(
-                file.path, _find_line(file), f"Another choice of what is installed: {part}."
+                file.path, file.find_line(()), f"Another choice of what is installed: {part}."
             )
 
 
@@ -78,8 +78,3 @@ def _compare_lines(file: ChangedFile, matters: Callable[[str], object]) -> str:
         return ""
     changed = [line for line in (*new, *old) if (line in new) != (line in old)] or new or old
     return changed[0][:80]
-
-
-def _find_line(file: ChangedFile) -> int:
-    lines = file.added or file.deleted
-    return lines[0].number if lines else 0

@@ -36,6 +36,11 @@ _CALLED_ALONE = (_CALL | {"cancel"}) - frozenset("Skip Ignore todo".split())
 _EXITS = frozenset("return_statement return return_expression break_statement".split())
 _RUBY_BODIES = frozenset("body_statement block_body then if_modifier unless_modifier".split())
 _BARE_WORDS = frozenset(("skip", "pending", "omit"))
+_OWNERS = _TABLE.get_words("owners")
+_CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
+_HANDLERS = frozenset(("except_clause", "rescue"))
+_IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
+_OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")
 _FALSE = _TABLE.get_pattern("false")
 _REASON = _TABLE.get_pattern("reason")
 _TRUE = _TABLE.get_pattern("true")
@@ -224,13 +229,6 @@ def _find_condition(node: Node, body: Node) -> str:
     return ""
 
 
-_HANDLERS = frozenset(("except_clause", "rescue"))
-_IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
-
-
-_OWNERS = _TABLE.get_words("owners")
-
-
 def _is_skip(node: Node, version: TestVersion) -> bool:
     """``pytest.skip()``, ``t.Skip()``, ``assumeTrue(…)``, ``skip "later"``."""
     links = read_chain(node)
@@ -272,9 +270,6 @@ def _is_early(node: Node, body: Node, version: TestVersion) -> bool:
     return True
 
 
-_CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
-
-
 def _is_deliberate(node: Node) -> bool:
     """A branch with assertions before it leaves: the other half of a table."""
     said = read_text(node)
@@ -298,9 +293,6 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
             level = _choose_level(whole[:_LONGEST], file.status == "A")
             certain = file.status != "A" and not _DECIDES.search(said[:_LONGEST])
             yield RuleViolation(file.path, added.number, detail, level, certain)
-
-
-_OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")
 
 
 def _is_beside_tests(side: Side) -> bool:

@@ -140,7 +140,8 @@ def _choose_flag(text: str, options: bool) -> str:
 def _build_violation(placed: _FileJob, key: str, text: str) -> RuleViolation:
     name = _get_name(key).lstrip("$")
     where = f"{name} {text}" if name else text
-    return RuleViolation(placed.file.path, _find_line(placed.file, text, name), f"{where}.")
+    marks = (*re.findall(r"`([^`]+)`", text), *re.findall(r"[\w.*/=-]{4,}", text), name)
+    return RuleViolation(placed.file.path, placed.file.find_line(marks), f"{where}.")
 
 
 def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterator[Flagged]:
@@ -294,16 +295,3 @@ def _find_lost_uses(key: str, placed: _FileJob, new: Mapping[str, _FileJob]) -> 
             text = f"no longer runs {item}".strip()
             found = _build_violation(after or placed, key, text)
             yield CI, replace(found, certain=_is_certain(text, (after or placed).file))
-
-
-def _find_line(file: ChangedFile, text: str, name: str) -> int:
-    """The changed line that says it."""
-    lines = file.added or file.deleted
-    quoted = re.findall(r"`([^`]+)`", text)
-    for side in (file.added, file.deleted):
-        for mark in (*quoted, *re.findall(r"[\w.*/=-]{4,}", text)):
-            for line in side:
-                if mark in line.text:
-                    return line.number
-    named = [line.number for line in lines if name and name in line.text]
-    return (named or [line.number for line in lines] or [0])[0]

@@ -70,7 +70,7 @@ def find_loosened_settings(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
             known.flag,
             RuleViolation(
                 file.path,
-                _find_line(file, known.fact, text),
+                file.find_line(_list_marks(known.fact, text)),
                 f"{known.fact.shown} {text}.",
                 certain=False if file.status == "A" or _find_tool(known.fact) in unused else None,
             ),
@@ -168,13 +168,7 @@ def _is_settings(path: str) -> bool:
     return parse_data(path, b"{}") is not None
 
 
-def _find_line(file: ChangedFile, fact: Fact, text: str) -> int:
-    """The changed line that says it: with what was gained, else with the name, else the first."""
-    lines = file.added or file.deleted
+def _list_marks(fact: Fact, text: str) -> list[str]:
+    """What a line that says it may hold: what was gained, else the setting's name."""
     words = re.split(r"[.\[\]]", fact.shown)
-    marks = re.findall(r"[\w*/.-]{2,}", text.partition(" ")[2])
-    for mark in (*marks, *reversed(words)):
-        for line in lines:
-            if len(mark) > 1 and mark in line.text:
-                return line.number
-    return lines[0].number if lines else 0
+    return [*re.findall(r"[\w*/.-]{2,}", text.partition(" ")[2]), *reversed(words)]
