@@ -1,6 +1,6 @@
 """The difference of two trees as files with both sides and the lines that changed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -96,6 +96,14 @@ class ChangedFile:
     def added(self) -> list[Line]:
         """The lines that came, with their numbers after."""
         return [Line(n, self.new_lines[n - 1]) for n in self.added_numbers]
+
+    def find_line(self, marks: Iterable[str]) -> int:
+        """The number of the changed line with the first of these texts, those that came before
+        those that went; that of the first one where none has any, 0 where there is none."""
+        told = [mark for mark in marks if len(mark) > 1]
+        sides = (self.added, self.deleted)
+        found = (line.number for s in sides for m in told for line in s if m in line.text)
+        return next(found, next((line.number for side in sides for line in side), 0))
 
 
 def _split_lines(data: bytes | None, binary: bool) -> list[str]:

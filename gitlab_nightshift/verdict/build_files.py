@@ -2,53 +2,35 @@
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 
 Read = Callable[[str], bytes | None]
 
 _MAKE_TARGETS = ("test", "check", "lint", "build", "fmt")
 _NPM_SCRIPTS = ("test", "lint", "build", "typecheck")
-_NPM_BY_LOCK = {
-    "pnpm-lock.yaml": "pnpm",
-    "yarn.lock": "yarn",
-    "bun.lock": "bun",
-    "bun.lockb": "bun",
-}
-_BY_FILE: dict[str, tuple[str, ...]] = {
-    "build.sbt": ("sbt compile", "sbt test", "sbt fmtCheck", "sbt fmt"),
-    "pytest.ini": ("pytest", "python -m pytest"),
-    "setup.py": ("pytest", "python -m pytest"),
-    "setup.cfg": ("pytest", "python -m pytest"),
-    "pyproject.toml": ("pytest", "python -m pytest"),
-    "tox.ini": ("tox",),
-    "noxfile.py": ("nox",),
-    "mvnw": ("./mvnw compile", "./mvnw test"),
-    "pom.xml": ("mvn compile", "mvn test"),
-    "gradlew": ("./gradlew build", "./gradlew test"),
-    "build.gradle": ("gradle build", "gradle test"),
-    "build.gradle.kts": ("gradle build", "gradle test"),
-    "go.mod": ("go build ./...", "go test ./...", "go vet ./..."),
-    "Cargo.toml": ("cargo build", "cargo check", "cargo test", "cargo clippy"),
-    "Gemfile": ("bundle exec rake test", "bundle exec rspec"),
-    "composer.json": ("composer test", "vendor/bin/phpunit"),
-    "mix.exs": ("mix compile", "mix test", "mix format --check-formatted"),
-    "Package.swift": ("swift build", "swift test"),
-    "pubspec.yaml": ("dart analyze", "dart test"),
-    "deno.json": ("deno test", "deno lint"),
-    "stack.yaml": ("stack build", "stack test"),
-    "MODULE.bazel": ("bazel build //...", "bazel test //..."),
-}
+BUILD_FILES: dict[str, dict[str, Any]] = RuleTable(__file__).entries
+"""``build_files.toml``."""
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 def build_commands(files: Collection[str], read: Read) -> tuple[str, ...]:
     """Commands that build or test, from the files at the root; ``read`` gives a file's bytes."""
     found: list[str] = []
-    makefile = next((name for name in ("GNUmakefile", "makefile", "Makefile") if name in files), "")
-    found += _find_make_commands(read(makefile) if makefile else None)
-    for name, commands in _BY_FILE.items():
+    makefile = next((name for name in MAKEFILES if name in files), "")
+    targets = read_make_targets(read(makefile) if makefile else None)
+    found += [f"make {name}" for name in _MAKE_TARGETS if name in targets]
+    for name, commands in BUILD_FILES["commands"].items():
         found += commands if name in files else ()
-    npm = next((program for lock, program in _NPM_BY_LOCK.items() if lock in files), "npm")
-    found += _find_npm_commands(read("package.json") if "package.json" in files else None, npm)
+    npm = find_npm(files)
+    scripts = read_scripts(read("package.json") if "package.json" in files else None)
+    found += [
+        "npm test" if (npm, name) == ("npm", "test") else f"{npm} run {name}"
+        for name in _NPM_SCRIPTS
+        if name in scripts
+    ]
     if any("/" not in name and name.endswith((".sln", ".csproj", ".fsproj")) for name in files):
         found += ("dotnet build", "dotnet test")
     return tuple(dict.fromkeys(found))
@@ -59,19 +41,22 @@ def list_default_allowed_commands(files: Collection[str], read: Read) -> tuple[s
     return ("git", *build_commands(files, read))
 
 
-def _find_make_commands(text: bytes | None) -> list[str]:
+def read_make_targets(text: bytes | None) -> frozenset[str]:
+    """The targets of a Makefile that have a plain name."""
     rules = re.findall(rb"^([\w.][\w. \t-]*):(?![:=]*=)", text or b"", re.MULTILINE)
-    targets = {target for rule in rules for target in rule.split()}
-    return [f"make {name}" for name in _MAKE_TARGETS if name.encode() in targets]
+    return frozenset(target.decode() for rule in rules for target in rule.split())
 
 
-def _find_npm_commands(text: bytes | None, program: str) -> list[str]:
+def find_npm(files: Collection[str]) -> str:
+    """The program that runs the scripts of a package.json."""
+    locks = BUILD_FILES["npm"]
+    return next((str(program) for lock, program in locks.items() if lock in files), "npm")
+
+
+def read_scripts(text: bytes | None) -> Mapping[str, Any]:
+    """The scripts of a package.json or composer.json; none where there is no such file."""
     try:
         scripts = json.loads(text or b"{}").get("scripts", {})
     except (ValueError, AttributeError, RecursionError):
-        return []
-    known = [name for name in _NPM_SCRIPTS if isinstance(scripts, dict) and name in scripts]
-    return [
-        "npm test" if (program, name) == ("npm", "test") else f"{program} run {name}"
-        for name in known
-    ]
+        return {}
+    return scripts if isinstance(scripts, dict) else {}

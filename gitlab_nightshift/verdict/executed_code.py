@@ -26,8 +26,13 @@ def changes_code(change: Changeset) -> bool:
     return any(map(_changes_file, change.files))
 
 
+def is_document(path: str) -> bool:
+    """True for a file that only people read."""
+    return _DOCUMENT.search(path) is not None
+
+
 def _changes_file(file: ChangedFile) -> bool:
-    if _DOCUMENT.search(file.path) and _DOCUMENT.search(file.old_path):
+    if is_document(file.path) and is_document(file.old_path):
         return False
     before, after = read_sides(file)
     if file.status != "M" or before.root is None or after.root is None:

@@ -8,25 +8,18 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-
-Read = Callable[[str], bytes | None]
+from gitlab_nightshift.verdict.build_files import (
+    BUILD_FILES,
+    MAKEFILES,
+    Read,
+    find_npm,
+    read_make_targets,
+    read_scripts,
+)
 
 VENVS = (".venv", "venv")
 NO_TEST = "no test specified"
 """What ``npm init`` writes as the test script."""
-_JS_BY_LOCK = {
-    "pnpm-lock.yaml": "pnpm test",
-    "yarn.lock": "yarn test",
-    "bun.lock": "bun run test",
-    "bun.lockb": "bun run test",
-}
-_PYTHON_BY_LOCK = {
-    "uv.lock": "uv run --offline --no-sync python",
-    "poetry.lock": "poetry run python",
-    "pdm.lock": "pdm run python",
-    "Pipfile.lock": "pipenv run python",
-}
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 @dataclass(frozen=True)
@@ -38,10 +31,13 @@ class BuildFiles:
     read: Read
     is_there: Callable[[str], bool] = lambda _path: False
 
+    def read_bytes(self, name: str) -> bytes | None:
+        """What a file holds, None where it is not there."""
+        return self.read(name) if name in self.files else None
+
     def read_text(self, name: str) -> str:
         """A file's text, "" where it is not there."""
-        data = self.read(name) if name in self.files else None
-        return (data or b"").decode("utf-8", "replace")
+        return (self.read_bytes(name) or b"").decode("utf-8", "replace")
 
     def any(self, *names: str) -> bool:
         """True where one of these files is at the root."""
@@ -65,22 +61,16 @@ def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
 
 
 def _find_make_target(build: BuildFiles) -> str:
-    text = next((build.read_text(name) for name in _MAKEFILES if name in build.files), "")
-    rules = re.findall(r"^([\w.][\w. \t-]*):(?![:=]*=)", text, re.MULTILINE)
-    targets = {target for rule in rules for target in rule.split()}
+    makefile = next((name for name in MAKEFILES if name in build.files), "")
+    targets = read_make_targets(build.read(makefile) if makefile else None)
     return next((name for name in ("test", "tests", "check") if name in targets), "")
 
 
 def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
-    try:
-        script = (
-            json.loads(build.read_text("package.json") or "{}").get("scripts", {}).get("test", "")
-        )
-    except (ValueError, AttributeError, RecursionError):
-        return
+    script = read_scripts(build.read_bytes("package.json")).get("test")
     if isinstance(script, str) and script and NO_TEST not in script:
-        by_lock = (command for lock, command in _JS_BY_LOCK.items() if lock in build.files)
-        yield next(by_lock, "npm test")
+        npm = find_npm(build.files)
+        yield "bun run test" if npm == "bun" else f"{npm} test"
 
 
 def _find_python_tests(build: BuildFiles) -> Iterator[str]:
@@ -106,8 +96,8 @@ def _find_python_runner(build: BuildFiles) -> str:
     for folder in VENVS:
         if build.is_there(f"{folder}/bin/python"):
             return f"{folder}/bin/python"
-    by_lock = (command for lock, command in _PYTHON_BY_LOCK.items() if lock in build.files)
-    return next(by_lock, "python3")
+    runners = BUILD_FILES["python"]
+    return next((runners[lock] for lock in runners if lock in build.files), "python3")
 
 
 RUNS_PYTEST = compile_lazily(
@@ -170,11 +160,7 @@ def _find_ruby_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_php_tests(build: BuildFiles) -> Iterator[str]:
-    try:
-        scripts = json.loads(build.read_text("composer.json") or "{}").get("scripts", {})
-    except (ValueError, AttributeError, RecursionError):
-        scripts = {}
-    if isinstance(scripts, dict) and "test" in scripts:
+    if "test" in read_scripts(build.read_bytes("composer.json")):
         yield "composer test"
     elif build.any("phpunit.xml", "phpunit.xml.dist"):
         yield "vendor/bin/phpunit"
@@ -187,17 +173,7 @@ def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_other_tests(build: BuildFiles) -> Iterator[str]:
-    by_file = {
-        "go.mod": "go test ./...",
-        "Cargo.toml": "cargo test --offline",
-        "mix.exs": "mix test",
-        "Package.swift": "swift test",
-        "pubspec.yaml": "dart test",
-        "deno.json": "deno test",
-        "stack.yaml": "stack test",
-        "MODULE.bazel": "bazel test //...",
-    }
-    yield from (command for name, command in by_file.items() if name in build.files)
+    yield from (test for name, test in BUILD_FILES["tests"].items() if name in build.files)
 
 
 _RULES = (

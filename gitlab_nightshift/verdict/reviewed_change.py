@@ -72,12 +72,15 @@ class Context:
 class RuleViolation:
     """One place where a rule is broken. ``line`` is of the new side (of the old one where the
     line is gone), 0 for the whole file; ``detail`` is one sentence that helps the next attempt;
-    ``level`` is set where this place weighs more or less than the rule's usual one."""
+    ``level`` is set where this place weighs more or less than the rule's usual one. ``certain`` is
+    true where a reviewer would block whatever else the change does, false where he could only ask,
+    None where the rest of the change decides (``flags/explanations.py``)."""
 
     file: str
     line: int
     detail: str
     level: Level | None = None
+    certain: bool | None = None
 
 
 Rule = Callable[[Changeset, Context], Iterator[RuleViolation]]

@@ -504,6 +504,7 @@ def test_a_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "Nothing watches this behaviour any more." in said
     assert "nightshift: allow test-deleted because" in said
+    assert "It is only asked about where product code, dependencies or other" in said
     assert run(["check", "--explain", "all"], {}) == 0
     assert "mutants-survive" in capsys.readouterr().out
     assert run(["check", "--explain", "test-delete"], {}) == 2

@@ -1,4 +1,4 @@
-"""How each test runner is asked for a report: a closed table. To add one: an entry in ``STYLES``.
+"""How each test runner is asked for a report: ``runner_styles.toml`` lists them.
 
 None of it changes which tests run or when they fail. A variable reaches a runner through Make, npm
 or tox; words on the command line reach only one that a command names itself.
@@ -7,8 +7,9 @@ or tox; words on the command line reach only one that a command names itself.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 
 
 @dataclass(frozen=True)
@@ -34,76 +35,13 @@ class RunnerStyle:
     lists: tuple[tuple[str, ...], ...] = ()
 
 
-_SUREFIRE = ("**/target/surefire-reports/TEST-*.xml", "**/target/failsafe-reports/TEST-*.xml")
-_PYTHON = {"PYTHONPATH": "{hooks}", "NIGHTSHIFT_REPORTS": "{reports}"}
-STYLES: dict[str, RunnerStyle] = {
-    "pytest": RunnerStyle(
-        compile_lazily(r"(?s)\A(?!.*no:junitxml).*(?<![\w.-])(py\.?test)(?![\w.-])"),
-        {
-            "PYTEST_ADDOPTS": "--junitxml={reports}/pytest.xml -o junit_family=xunit1",
-            **_PYTHON,
-        },
-        hooks=("sitecustomize.py",),
-    ),
-    "unittest": RunnerStyle(
-        compile_lazily(r"-m unittest\b|\bmanage\.py test\b"),
-        _PYTHON,
-        hooks=("sitecustomize.py",),
-    ),
-    "jest, vitest, mocha": RunnerStyle(
-        compile_lazily(r"\b(jest|vitest|mocha)\b"),
-        {"NODE_OPTIONS": "--require {hooks}/node_runners.cjs", "NIGHTSHIFT_REPORTS": "{reports}"},
-        hooks=("node_runners.cjs",),
-    ),
-    "node:test": RunnerStyle(
-        compile_lazily(r"\bnode\b.*\s--test\b"),
-        {
-            "NODE_OPTIONS": "--test-reporter=spec --test-reporter-destination=stdout"
-            " --test-reporter={hooks}/node_reporter.mjs"
-            " --test-reporter-destination={reports}/nothing",
-            "NIGHTSHIFT_REPORTS": "{reports}",
-        },
-        hooks=("node_reporter.mjs",),
-    ),
-    "go test": RunnerStyle(
-        compile_lazily(r"^go test\b"), words=("-json",), after="test", printed="jsonl"
-    ),
-    "cargo test": RunnerStyle(
-        compile_lazily(r"^cargo (?:\+\S+ )?test\b"),
-        lists=(("--list", "--format=terse"), ("--list", "--ignored", "--format=terse")),
-    ),
-    "cargo nextest": RunnerStyle(
-        compile_lazily(r"^cargo (?:\+\S+ )?nextest run\b"),
-        words=("--tool-config-file", "nightshift:{hooks}/nextest.toml"),
-        after="run",
-        hooks=("nextest.toml",),
-        left=("**/target/nextest/*/*.xml",),
-    ),
-    "Maven": RunnerStyle(compile_lazily(r"\bmvnw?\b"), left=_SUREFIRE),
-    "Gradle": RunnerStyle(
-        compile_lazily(r"\bgradlew?\b"), left=("**/build/test-results/*/TEST-*.xml",)
-    ),
-    "sbt": RunnerStyle(compile_lazily(r"\bsbt\b"), left=("**/target/test-reports/*.xml",)),
-    "RSpec": RunnerStyle(
-        compile_lazily(r"\brspec\b"),
-        {"SPEC_OPTS": "--format progress --format json --out {reports}/rspec.json"},
-    ),
-    "PHPUnit": RunnerStyle(
-        compile_lazily(r"^\S*\bphpunit\b"), words=("--log-junit", "{reports}/phpunit.xml")
-    ),
-    "CTest": RunnerStyle(
-        compile_lazily(r"^ctest\b"), words=("--output-junit", "{reports}/ctest.xml")
-    ),
-    # What it prints, as 1.8 is often done before the report is that it writes beside.
-    "bats": RunnerStyle(
-        compile_lazily(r"^(?:npx )?(?:\S*/)?bats\s"),
-        words=("--formatter", "tap"),
-        after="bats",
-        printed="tap",
-    ),
-    "minitest": RunnerStyle(
-        compile_lazily(r"\bminitest\b|\brake\b|\brails test\b|\bruby\b.*(?:test|spec)"),
-        {"RUBYOPT": "-r{hooks}/ruby_runners.rb", "NIGHTSHIFT_REPORTS": "{reports}"},
-        hooks=("ruby_runners.rb",),
-    ),
-}
+def _read_style(table: RuleTable, row: Mapping[str, Any]) -> RunnerStyle:
+    words, hooks, left = (tuple(row.get(key, ())) for key in ("words", "hooks", "left"))
+    lists = tuple(map(tuple, row.get("lists", ())))
+    texts = row.get("after", ""), row.get("printed", "")
+    names, variables = table.compile(row["names"]), row.get("variables", {})
+    return RunnerStyle(names, variables, words, texts[0], hooks, left, texts[1], lists)
+
+
+_TABLE = RuleTable(__file__)
+STYLES = {name: _read_style(_TABLE, row) for name, row in _TABLE.entries.items()}

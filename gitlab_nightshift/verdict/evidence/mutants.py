@@ -9,42 +9,23 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
     from gitlab_nightshift.verdict.syntax.file_side import Side
     from gitlab_nightshift.verdict.syntax.functions import Function
 
-_SWAPS = {
-    **{"==": "!=", "!=": "==", "===": "!==", "!==": "===", "is": "is not"},
-    **{"<": ">=", "<=": ">", ">": "<=", ">=": "<"},
-    **{"+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "+=": "-=", "-=": "+="},
-    **{"&&": "||", "||": "&&", "and": "or", "or": "and"},
-}
-_LIMITS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-"""Off by one: tried after all else, since tests often cannot tell one limit from the next."""
-_BOOLEANS = {"true": "false", "false": "true", "True": "False", "False": "True"}
-_BINARY = frozenset(
-    "binary_operator binary_expression comparison_operator boolean_operator binary"
-    " infix_expression augmented_assignment assignment_expression operator_assignment"
-    " augmented_assignment_expression compound_assignment_expr assignment_statement"
-    " comparison_expression equality_expression conjunction_expression"
-    " disjunction_expression additive_expression multiplicative_expression".split()
-)
-_NUMBERS = frozenset(
-    "integer float number int_literal decimal_integer_literal integer_literal float_literal"
-    " decimal_floating_point_literal".split()
-)
-_TEXTS = frozenset(
-    "string string_literal interpreted_string_literal template_string raw_string_literal"
-    " encapsed_string concatenated_string".split()
-)
-_PIECES = frozenset("string_content string_fragment interpreted_string_literal_content".split())
-_NOTHING = {
-    **{"python": "None", "javascript": "undefined", "typescript": "undefined as any"},
-    **{"tsx": "undefined as any", "ruby": "nil", "php": "null"},
-}
-"""What a function of a language without a compiler can return instead of its result."""
+_TABLE = RuleTable(__file__)
+_SWAPS: dict[str, str] = _TABLE.entries["swaps"]
+_LIMITS: dict[str, str] = _TABLE.entries["limits"]
+_BOOLEANS: dict[str, str] = _TABLE.entries["booleans"]
+_NOTHING: dict[str, str] = _TABLE.entries["nothing"]
+_BINARY = _TABLE.get_words("binary")
+_NUMBERS = _TABLE.get_words("numbers")
+_TEXTS = _TABLE.get_words("texts")
+_PIECES = _TABLE.get_words("pieces")
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 import importlib
 from collections.abc import Iterable
+from typing import Any
 
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records.verdicts import Finding
-from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, Rule
+from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
+from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, Rule, RuleViolation
 
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
@@ -35,8 +37,10 @@ def _apply_flag(
     if fixed == "off":
         return
     try:
-        for found in load_rule(flag)(change, context):
-            level = fixed or found.level or usual
+        violations = tuple(load_rule(flag)(change, context))
+        asked = _find_asked(name, change, violations) if context.by_people else ()
+        for found in violations:
+            level = fixed or ("warn" if found in asked else found.level or usual)
             yield Finding(name, level, found.file, found.line, found.detail)
     except Exception as error:
         kind = type(error).__name__
@@ -44,8 +48,22 @@ def _apply_flag(
         yield Finding(name, fixed or usual, "", 0, detail)
 
 
+def _find_asked(
+    name: str, change: Changeset, found: tuple[RuleViolation, ...]
+) -> tuple[RuleViolation, ...]:
+    """Those that reading cannot be certain of: a reviewer of people asks about them."""
+    known = EXPLANATIONS.get(name)
+    explained = known and known.rule and found and _load(known.rule)(change, found)
+    unsure = (False, None) if explained else (False,)
+    return tuple(each for each in found if each.certain in unsure)
+
+
 def load_rule(flag: FlagEntry) -> Rule:
     """The function that looks at a change for this flag."""
-    module, _, name = flag.rule.partition(":")
-    rule: Rule = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    rule: Rule = _load(flag.rule)
     return rule
+
+
+def _load(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), function)

@@ -27,7 +27,7 @@ def find_added_patience(change: Changeset) -> Iterator[RuleViolation]:
             # A sleep hides a race, or is the test; so does a limit that the code is given.
             asked = not more or _is_option_of_code(word, new)
             level: Level | None = "warn" if asked else None
-            yield RuleViolation(new.file.path, new.test.line, detail, level)
+            yield RuleViolation(new.file.path, new.test.line, detail, level, certain=False)
     for file in change.files:
         if not any(new.file is file for _, new in match_tests(change).pairs):
             continue

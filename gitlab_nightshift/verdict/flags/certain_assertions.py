@@ -1,6 +1,7 @@
 """test-cannot-fail: assertions that hold whatever the code does."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from tree_sitter import Node
@@ -29,6 +30,7 @@ _TABLE = RuleTable(__file__)
 
 _ABOUT_EQUALITY = _TABLE.get_pattern("about_equality")
 _ABOUT_SAMENESS = _TABLE.get_pattern("about_sameness")
+_ABOUT_OTHERS = _TABLE.get_words("about_others")
 
 
 _DOUBLES = frozenset("Mock MagicMock AsyncMock create_autospec".split())
@@ -42,10 +44,22 @@ def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterato
         old = before.get(id(version))
         known = {why for why, _ in _list_certain_assertions(old)} if old else set()
         reported: set[int] = set()
+        beside = _list_lines_beside(version, old)
         for why, at in _list_certain_assertions(version):
             if why not in known and at not in reported:
                 reported.add(at)
-                yield RuleViolation(version.file.path, at, f"{version.name} cannot fail: {why}")
+                detail = f"{version.name} cannot fail: {why}"
+                yield RuleViolation(version.file.path, at, detail, certain=at not in beside)
+
+
+def _list_lines_beside(version: TestVersion, old: TestVersion | None) -> set[int]:
+    """Assertions that hold by their words alone in a test that demands other things, and no less
+    than before: one may ask them of an operator."""
+    by_words = {a.line for a in version.assertions if _describe_certainty(a, version)}
+    lost = Counter(a.key for a in old.assertions) if old else Counter()
+    lost -= Counter(a.key for a in version.assertions)
+    others = any(a.line not in by_words for a in version.assertions)
+    return by_words if others and not lost else set()
 
 
 def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
@@ -63,7 +77,7 @@ def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
 def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
     """Why an assertion always holds; empty where it may fail."""
     parts = [unwrap_node(part) for part in assertion.parts]
-    if assertion.word in RAISES or assertion.word in ("fail", "helper", "verify", "succeeds"):
+    if assertion.word in RAISES or assertion.word in _ABOUT_OTHERS:
         return ""
     if assertion.word == "always":
         return "it holds for every value"
@@ -80,7 +94,8 @@ def _describe_by_parts(assertion: Assertion, parts: list[Node]) -> str:
     is_truth = assertion.word == "true"
     if is_truth and parts[0].type == "tuple":
         return "a tuple is always true"
-    if all(map(_is_constant, parts[:2])) and (len(parts) > 1 or is_truth):
+    never = is_truth and assertion.negated and re.match(r"(?i)true$|1$", read_text(parts[0]))
+    if all(map(_is_constant, parts[:2])) and (len(parts) > 1 or is_truth) and not never:
         return "it compares constants"
     if is_truth and _is_constant(parts[0]) and not assertion.negated:
         return "it checks a constant"

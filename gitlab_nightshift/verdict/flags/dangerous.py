@@ -5,15 +5,16 @@ stands in a text alone. A line that only moved raises nothing.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import Any
 
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 from gitlab_nightshift.verdict.syntax.nodes import COMMENTS, FUNCTIONS, STRINGS
@@ -24,7 +25,7 @@ class Danger:
     """``languages`` is empty where any may hold it; ``unless`` is what makes it harmless, ``where``
     what the file must hold, ``purpose`` what makes it harmless from the function's head, too.
     ``text`` is true where it may begin within a text, ``usual`` where a file that holds it already
-    is only asked about."""
+    is only asked about, ``asked`` where people may have a good use for it."""
 
     languages: frozenset[str]
     pattern: re.Pattern[str]
@@ -34,6 +35,7 @@ class Danger:
     purpose: re.Pattern[str] | None
     text: bool
     usual: bool
+    asked: bool
 
 
 _COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
@@ -99,7 +101,8 @@ def _find_first(
         if not _is_said(file, number, found.start(), danger.text):
             known = danger.usual and danger.pattern.search("\n".join(file.old_lines))
             detail = f"`{_format_excerpt(found[0])}`: {danger.detail}."
-            yield RuleViolation(file.path, number, detail, "warn" if known else None)
+            level: Level | None = "warn" if known else None
+            yield RuleViolation(file.path, number, detail, level, not danger.asked)
             return
 
 
@@ -182,26 +185,16 @@ def _format_excerpt(text: str) -> str:
 
 @cache
 def _read_dangers() -> list[Danger]:
-    table = tomllib.loads((Path(__file__).parent / "dangers.toml").read_text("utf-8"))
+    table = RuleTable(__file__, "dangers.toml")
+    return [_read_danger(table, row) for row in table.entries["danger"]]
 
-    def compile_pattern(text: str) -> re.Pattern[str]:
-        for name in ("SECRETS", "SQL", "NAMES", "SHELL", "HARMLESS"):
-            text = text.replace(f"{{{name}}}", table[name])
-        return compile_lazily(text)
 
-    def compile_optional(row: Mapping[str, str], key: str) -> re.Pattern[str] | None:
-        return compile_pattern(row[key]) if key in row else None
-
-    return [
-        Danger(
-            frozenset(row["languages"]),
-            compile_pattern(row["pattern"]),
-            row["detail"],
-            compile_optional(row, "unless"),
-            compile_optional(row, "where"),
-            compile_optional(row, "purpose"),
-            row.get("text", False),
-            row.get("usual", False),
-        )
-        for row in table["danger"]
-    ]
+def _read_danger(table: RuleTable, row: Mapping[str, Any]) -> Danger:
+    pattern, unless, where, purpose = (
+        table.compile(row[key]) if key in row else None
+        for key in ("pattern", "unless", "where", "purpose")
+    )
+    assert pattern
+    text, usual, asked = (row.get(key, False) for key in ("text", "usual", "asked"))
+    languages, detail = frozenset(row["languages"]), row["detail"]
+    return Danger(languages, pattern, detail, unless, where, purpose, text, usual, asked)

@@ -21,6 +21,7 @@ from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleVi
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.languages import is_named_test
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     list_tokens,
@@ -33,7 +34,7 @@ from gitlab_nightshift.verdict.syntax.single_test import Test
 
 _TABLE = RuleTable(__file__)
 
-_OTHER_TESTS = _TABLE.get_pattern("other_tests")
+_NEVER_RAN = _TABLE.get_pattern("never_ran")
 
 
 def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -73,7 +74,9 @@ def _report_gone(version: TestVersion, came: tuple[TestVersion, ...]) -> RuleVio
         if same_file and len(other.assertions) and _is_like_named(version, other):
             said = f"{name} is gone, and {other.name} came: does that demand as much?"
             return RuleViolation(path, line, said, "warn")
-    return RuleViolation(path, line, f"{name} is gone, though what it tests is still there.")
+    said = f"{name} is gone, though what it tests is still there."
+    ran = not any(map(_NEVER_RAN.search, version.test.marks))
+    return RuleViolation(path, line, said, certain=None if ran else False)
 
 
 def _is_like_named(one: TestVersion, other: TestVersion) -> bool:
@@ -114,7 +117,7 @@ def _list_subtests(version: TestVersion) -> list[tuple[str, Counter[str], int]]:
 
 
 def _is_other_test(path: str, old: Side) -> bool:
-    return old.root is None and bool(_OTHER_TESTS.search(path)) and "snap" not in path
+    return old.root is None and is_named_test(path) and "snap" not in path
 
 
 def is_commented_out(version: TestVersion) -> bool:

@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
-from gitlab_nightshift.policy.path_patterns import matches
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -22,16 +20,17 @@ _COMMENTED = _TABLE.get_pattern("commented")
 def find_dependency_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """A manifest or lock file that names other dependencies than before."""
     for file in change.files:
-        paths = {file.path, file.old_path}
-        touched = any(matches(path, DEPENDENCY_FILES) for path in paths)
-        if touched and (part := _find_changed_part(file)):
+        if part := describe_dependencies(file):
             yield RuleViolation(
-                file.path, _find_line(file), f"Another choice of what is installed: {part}."
+                file.path, file.find_line(()), f"Another choice of what is installed: {part}."
             )
 
 
-def _find_changed_part(file: ChangedFile) -> str:
+def describe_dependencies(file: ChangedFile) -> str:
     """What decides about dependencies and differs; "" where nothing does."""
+    paths = {file.path, file.old_path}
+    if not any(matches(path, DEPENDENCY_FILES) for path in paths):
+        return ""
     name = file.path.rpartition("/")[2].lower()
     if not file.deleted and not file.added and file.status == "M" and not file.binary:
         return ""
@@ -78,8 +77,3 @@ def _compare_lines(file: ChangedFile, matters: Callable[[str], object]) -> str:
         return ""
     changed = [line for line in (*new, *old) if (line in new) != (line in old)] or new or old
     return changed[0][:80]
-
-
-def _find_line(file: ChangedFile) -> int:
-    lines = file.added or file.deleted
-    return lines[0].number if lines else 0

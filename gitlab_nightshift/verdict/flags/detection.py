@@ -13,9 +13,6 @@ from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleVi
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.nodes import (
-    COMMENTS,
-    STRINGS,
-    find_field,
     read_line_number,
     read_text,
     walk,
@@ -41,10 +38,9 @@ def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleVi
         old, side = read_sides(file)
         if not side.is_product:
             continue
-        hidden = _find_lines_without_code(side)
         for added in file.added:
             found = _ASKS.search(added.text[:_LONGEST]) if not _SETTINGS.search(file.path) else None
-            if found is None or added.number in hidden or _is_comment(added.text):
+            if found is None or added.number in side.lines_without_code or _is_comment(added.text):
                 continue
             if gone[found[0]]:
                 gone[found[0]] -= 1
@@ -60,18 +56,6 @@ def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleVi
 
 def _is_comment(said: str) -> bool:
     return said.lstrip().startswith(("#!", "//", "/*", "* ", "# "))
-
-
-def _find_lines_without_code(side: Side) -> set[int]:
-    """The lines of comments, of texts over several lines, and of tests in the file."""
-    found: set[int] = set()
-    for node in walk(side.root) if side.root is not None else ():
-        if (
-            node.type in COMMENTS
-            or (node.type in STRINGS and node.start_point[0] != node.end_point[0])
-        ) or (node.type == "mod_item" and read_text(find_field(node, "name")) in ("tests", "test")):
-            found |= set(range(read_line_number(node), node.end_point[0] + 2))
-    return found
 
 
 def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.flag_entry import Level
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -23,11 +22,7 @@ from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls, 
 _TABLE = RuleTable(__file__)
 
 _SNAPSHOT = _TABLE.get_pattern("snapshot")
-_DOUBLE = compile_lazily(
-    r"""(?:\bpatch(?:\.object)?|monkeypatch\.setattr|mocker\.patch(?:\.object)?|mocker\.spy)\s*\(\s*
-        (?P<target>[^)]*?)(?:,\s*(?:return_value|side_effect|new|lambda|autospec|Mock|MagicMock)|\)|,)""",
-    re.VERBOSE,
-)
+_DOUBLE = _TABLE.get_pattern("double", re.VERBOSE)
 
 
 def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
@@ -159,22 +154,7 @@ def _find_doubled_function(node: Node) -> str:
 
 _LONGEST_STATEMENT = 4000
 _MOCK = _TABLE.get_pattern("mock")
-_STUBS = (
-    (
-        compile_lazily(
-            r"mockReturn|mockImpl|mockResolved|mockRejected|returns$|callsFake|resolves$"
-        ),
-        compile_lazily(r"(?:spyOn|stub)\(\s*[\w.]+\s*,\s*[\"'](\w+)"),
-    ),
-    (
-        compile_lazily(r"(allow|stubs|stub)$"),
-        compile_lazily(r"(?:receive|stubs|stub)\(?\s*:(\w+)"),
-    ),
-    (
-        compile_lazily(r"(when|doReturn|given|every)$"),
-        compile_lazily(r"(?:when|given|every)\s*[({]\s*[\w.]*?\b(\w+)\s*\("),
-    ),
-)
+_STUBS = [tuple(map(_TABLE.compile, row)) for row in _TABLE.entries["stubs"]]
 
 
 def _extract_last_name(target: str) -> str:

@@ -9,7 +9,6 @@ from itertools import zip_longest
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile, Line
-from gitlab_nightshift.verdict.flags.machine_orders import find_instruction
 from gitlab_nightshift.verdict.flags.touched_files import is_docs
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -36,6 +35,9 @@ _COMMENT = _TABLE.get_pattern("comment")
 _SIGN = _TABLE.get_pattern("sign")
 _LONGEST = 5000
 _RELEASES = _TABLE.get_pattern("releases")
+_ORDERS = _TABLE.get_pattern("orders", re.IGNORECASE)
+_LIKELY = _TABLE.get_pattern("likely", re.IGNORECASE)
+"""Whatever speaks to a machine holds one of these: a quick test that most lines fail."""
 
 
 def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -56,7 +58,7 @@ def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None
         return unseen
     if (match := _TEMPLATE.search(text)) and not _is_data(file, text, match.start()):
         return f"A marker of a chat template ({match[0].strip()}) speaks to a model."
-    match = find_instruction(_with_next(line, following))
+    match = _find_instruction(_with_next(line, following))
     if match and match.start() < len(text) and not _is_data(file, text, match.start()):
         return "Text addressed to an AI or a bot: write for the people who read the code."
     if (match := _SKIPS.search(text)) and _is_prose(file, text, match.start()):
@@ -65,6 +67,11 @@ def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None
         return "A quick action at the start of a line: GitLab would carry it out."
     said = "Base64 that holds text addressed to an AI or a bot."
     return said if _says_so_in_base64(text) else ""
+
+
+def _find_instruction(text: str) -> re.Match[str] | None:
+    """Where a text begins to speak to a machine; None where it does not."""
+    return _ORDERS.search(text) if _LIKELY.search(text) else None
 
 
 def _with_next(line: Line, following: Line | None) -> str:
@@ -140,6 +147,6 @@ def _says_so_in_base64(text: str) -> bool:
             said = base64.b64decode(blob, validate=True).decode("utf-8", "ignore")
         except binascii.Error:
             continue
-        if find_instruction(said) or _TEMPLATE.search(said):
+        if _find_instruction(said) or _TEMPLATE.search(said):
             return True
     return False

@@ -36,7 +36,15 @@ _CALLED_ALONE = (_CALL | {"cancel"}) - frozenset("Skip Ignore todo".split())
 _EXITS = frozenset("return_statement return return_expression break_statement".split())
 _RUBY_BODIES = frozenset("body_statement block_body then if_modifier unless_modifier".split())
 _BARE_WORDS = frozenset(("skip", "pending", "omit"))
+_OWNERS = _TABLE.get_words("owners")
+_CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
+_HANDLERS = frozenset(("except_clause", "rescue"))
+_IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
+_OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")
 _FALSE = _TABLE.get_pattern("false")
+_REASON = _TABLE.get_pattern("reason")
+_TRUE = _TABLE.get_pattern("true")
+_DECIDES = _TABLE.get_pattern("decides")
 
 
 def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -52,9 +60,8 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             yield from _find_new_stops(new, old)
     for version in tests.gone:
         if is_commented_out(version):
-            yield RuleViolation(
-                version.file.path, version.test.line, f"{version.name} is commented out now."
-            )
+            detail = f"{version.name} is commented out now."
+            yield RuleViolation(version.file.path, version.test.line, detail, certain=True)
     for file in change.files:
         yield from _find_file_skips(file)
     yield from find_skipping_lines(change)
@@ -87,30 +94,41 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
         return
     came = _count_skip_marks(version) - _count_skip_marks(old)
     kinds = Counter(map(_parse_mark_name, _count_skip_marks(old)))
+    known = {_REASON.sub("", mark) for mark in (old.test.marks if old else ())}
     for mark in list(came):
-        if _is_conditional(mark) and (
-            (old is None and not _ASKS_ENVIRONMENT.search(mark)) or kinds[_parse_mark_name(mark)]
+        if _REASON.sub("", mark) in known or (
+            _is_conditional(mark)
+            and (
+                (old is None and not _ASKS_ENVIRONMENT.search(mark))
+                or kinds[_parse_mark_name(mark)]
+            )
         ):
             del came[mark]
     for group in version.test.groups:
         for mark in group.marks:
             if came[mark]:
-                detail = f"{format_excerpt(group.name)} is {_describe_mark(mark)}."
-                yield RuleViolation(
-                    version.file.path, group.line, detail, _choose_level(mark, old is None)
-                )
+                yield _report_mark(version, old, mark, format_excerpt(group.name), group.line)
                 return
     for mark in version.test.marks:
         if came[mark]:
-            detail = f"{version.name} is {_describe_mark(mark)}."
-            yield RuleViolation(
-                version.file.path, version.test.line, detail, _choose_level(mark, old is None)
-            )
+            yield _report_mark(version, old, mark, version.name, version.test.line)
             return
     if version.test.body is None:
         yield RuleViolation(
             version.file.path, version.test.line, f"{version.name} has no body any more."
         )
+
+
+def _report_mark(
+    version: TestVersion, old: TestVersion | None, mark: str, name: str, line: int
+) -> RuleViolation:
+    return RuleViolation(
+        version.file.path,
+        line,
+        f"{name} is {_describe_mark(mark)}.",
+        _choose_level(mark, old is None),
+        certain=old is not None and not _is_conditional(mark),
+    )
 
 
 def _parse_mark_name(mark: str) -> str:
@@ -159,7 +177,8 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
         level = _choose_level(reason, False)
         if _parse_mark_name(what) in depended and _DEPENDS.search(reason):
             level = "warn"  # it did so before on another condition
-        yield RuleViolation(version.file.path, at, detail, level)
+        certain = old is not None and (not reason or bool(_TRUE.match(reason)))
+        yield RuleViolation(version.file.path, at, detail, level, certain)
 
 
 def _list_stops(version: TestVersion) -> list[tuple[str, int, str]]:
@@ -210,13 +229,6 @@ def _find_condition(node: Node, body: Node) -> str:
     return ""
 
 
-_HANDLERS = frozenset(("except_clause", "rescue"))
-_IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
-
-
-_OWNERS = _TABLE.get_words("owners")
-
-
 def _is_skip(node: Node, version: TestVersion) -> bool:
     """``pytest.skip()``, ``t.Skip()``, ``assumeTrue(…)``, ``skip "later"``."""
     links = read_chain(node)
@@ -258,9 +270,6 @@ def _is_early(node: Node, body: Node, version: TestVersion) -> bool:
     return True
 
 
-_CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
-
-
 def _is_deliberate(node: Node) -> bool:
     """A branch with assertions before it leaves: the other half of a table."""
     said = read_text(node)
@@ -281,12 +290,9 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
         if not (had_feature and _OF_FEATURE.match(said)):
             whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
             detail = f"The whole file is skipped now: {format_excerpt(said)}"
-            yield RuleViolation(
-                file.path, added.number, detail, _choose_level(whole[:_LONGEST], file.status == "A")
-            )
-
-
-_OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")
+            level = _choose_level(whole[:_LONGEST], file.status == "A")
+            certain = file.status != "A" and not _DECIDES.search(said[:_LONGEST])
+            yield RuleViolation(file.path, added.number, detail, level, certain)
 
 
 def _is_beside_tests(side: Side) -> bool:

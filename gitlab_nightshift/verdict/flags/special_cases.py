@@ -24,6 +24,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
 
 _TABLE = RuleTable(__file__)
 _USUAL = _TABLE.get_words("usual")
+_DEFAULT_LIKE = _TABLE.get_words("default_like")
 _LITERAL_LISTS = _TABLE.get_words("literal_lists")
 
 _MOST_TESTS, _LARGEST_TEST = 30, 300_000
@@ -187,21 +188,7 @@ def _stands(value: str, tests: str) -> bool:
 
 def _is_default_like(value: str) -> bool:
     """True, false, nothing and empty values, which every test has."""
-    return value in (
-        "True",
-        "False",
-        "true",
-        "false",
-        "None",
-        "null",
-        "nil",
-        '""',
-        "''",
-        "[]",
-        "{}",
-        "0",
-        "1",
-    )
+    return value in _DEFAULT_LIKE
 
 
 def _read_related_tests(file: ChangedFile, change: Changeset) -> str:

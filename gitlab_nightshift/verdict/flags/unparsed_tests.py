@@ -16,12 +16,15 @@ from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
-from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_product
+from gitlab_nightshift.verdict.syntax.languages import (
+    beside_tests,
+    is_code,
+    is_named_test,
+    is_product,
+)
 from gitlab_nightshift.verdict.syntax.nodes import read_line_number, read_text, walk
 
 _TABLE = RuleTable(__file__)
-_OTHER_TEST = _TABLE.get_pattern("other_test")
-_CODE = _TABLE.get_pattern("code", re.IGNORECASE)
 _SKIPS = _TABLE.get_pattern("skips")
 _COMMENTED = _TABLE.get_pattern("commented")
 _ANYWAY = _TABLE.get_pattern("anyway")
@@ -64,12 +67,21 @@ def find_skipping_lines(change: Changeset) -> Iterator[RuleViolation]:
             if said.strip() not in gone and not _COMMENTED.match(said) and _SKIPS.search(said):
                 detail = f"A test is skipped now: {format_excerpt(said.strip())}"
                 level: Level | None = "warn" if _is_conditional(file, added.number) else None
-                yield RuleViolation(file.path, added.number, detail, level)
+                certain = not level and not _is_new(file, added.number)
+                yield RuleViolation(file.path, added.number, detail, level, certain)
     for file, old, new in _list_macro_tests(change):
         was, now = ([test for test in side if "ignore" in test.marks] for side in (old, new))
         if len(now) > len(was):
             detail = f"{now[-1].name} is skipped now wherever its macro is used."
             yield RuleViolation(file.path, now[-1].line, detail)
+
+
+def _is_new(file: ChangedFile, number: int) -> bool:
+    """More than the skip comes at its place: a test that never ran, perhaps."""
+    return any(
+        hunk.new <= number < hunk.new + hunk.new_count and hunk.new_count > hunk.old_count + 1
+        for hunk in file.hunks
+    )
 
 
 def _is_conditional(file: ChangedFile, number: int) -> bool:
@@ -273,9 +285,9 @@ def _find_style(path: str) -> _Style:
 
 def _list_unparsed_files(change: Changeset) -> Iterator[ChangedFile]:
     for file in change.files:
-        if file.binary or not _CODE.search(file.path) or _DATA.search(file.path):
+        if file.binary or not is_code(file.path) or _DATA.search(file.path):
             continue
-        if not (_OTHER_TEST.search(file.path) or beside_tests(file.path)):
+        if not (is_named_test(file.path) or beside_tests(file.path)):
             continue
         if any(side.source and side.root is None for side in read_sides(file)):
             yield file

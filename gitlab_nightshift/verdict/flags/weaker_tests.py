@@ -139,6 +139,7 @@ def _list_asserting_code(change: Changeset) -> Iterator[AssertingCode]:
         if not (old_helpers := find_helpers([before])):
             continue
         later = {f.qualified: f for f in after.functions if not f.is_class and f.node not in tests}
+        stay = {f.body.text for f in after.functions if f.body}  # overloads have the same name
         for function in before.functions:
             now = later.get(function.qualified)
             if (
@@ -149,7 +150,7 @@ def _list_asserting_code(change: Changeset) -> Iterator[AssertingCode]:
                 or not function.body
             ):
                 continue
-            if function.name not in old_helpers or function.body.text == now.body.text:
+            if function.name not in old_helpers or function.body.text in stay:
                 continue
             yield AssertingCode(
                 file,

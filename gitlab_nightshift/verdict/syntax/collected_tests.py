@@ -56,7 +56,9 @@ def _is_collected_class(group: Function) -> bool:
     bases = read_text(find_field(group.node, "superclasses"))
     if re.search(r"__test__\s*=\s*False", read_text(group.body)):
         return False
-    return group.name.startswith("Test") or bool(re.search(r"Test|Case|Mixin|Base|Suite", bases))
+    # A mixin's tests run in the classes that take it.
+    named = re.search(r"^(Test|Base|Abstract)|(Mixin|Base)$", group.name)
+    return bool(named or re.search(r"Test|Case|Mixin|Base|Suite", bases))
 
 
 def _read_heading(outer: Function) -> str:

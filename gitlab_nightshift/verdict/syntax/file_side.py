@@ -18,7 +18,14 @@ from gitlab_nightshift.verdict.syntax.languages import (
     is_product,
     is_test_file,
 )
-from gitlab_nightshift.verdict.syntax.nodes import read_text
+from gitlab_nightshift.verdict.syntax.nodes import (
+    COMMENTS,
+    STRINGS,
+    find_field,
+    read_line_number,
+    read_text,
+    walk,
+)
 from gitlab_nightshift.verdict.syntax.single_test import Test
 from gitlab_nightshift.verdict.syntax.source_parser import parse
 
@@ -64,6 +71,17 @@ class Side:
         return tuple(list_comments(self.root, self.source))
 
     @cached_property
+    def lines_without_code(self) -> frozenset[int]:
+        """The lines of comments, of texts over several lines, and of tests in a product's file."""
+        found: set[int] = set()
+        for node in walk(self.root) if self.root is not None else ():
+            long = node.type in STRINGS and node.start_point[0] != node.end_point[0]
+            tests = node.type == "mod_item" and read_text(find_field(node, "name")) in _TEST_MODULES
+            if node.type in COMMENTS or long or tests:
+                found |= set(range(read_line_number(node), node.end_point[0] + 2))
+        return frozenset(found)
+
+    @cached_property
     def comment_words(self) -> Counter[str]:
         """The words of all comments, counted."""
         return Counter(word for _, said in self.comments for word in re.findall(r"\w+", said))
@@ -89,6 +107,7 @@ class Side:
 _ASSIGNED = compile_lazily(
     r"(?:export |const |let |var |static |final |private )*(\w+)[^=\n]*=[^=]"
 )
+_TEST_MODULES = ("tests", "test")
 _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
 
 

@@ -1,7 +1,8 @@
 """The languages that are understood: one folder each in ``verdict/languages``.
 
-To add one: a folder with its ``language.toml`` and queries, its grammar in pyproject.toml, and its
-node types in ``nodes.toml`` where they have other names than in the languages that are there.
+To add one: a folder with its ``language.toml`` (what it leaves out is as in the one that it is
+``like``) and queries, its grammar in pyproject.toml, and its node types in ``nodes.toml`` where
+they have other names than in the languages that are there.
 """
 
 import re
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from tree_sitter import Parser, Query
 
 _FOLDER = Path(__file__).parents[1] / "languages"
-_BESIDE_TESTS = RuleTable(__file__).get_pattern("beside_tests")
+_TABLE = RuleTable(__file__)
+_BESIDE_TESTS = _TABLE.get_pattern("beside_tests")
+_CODE = _TABLE.get_pattern("code", re.IGNORECASE)
+_NAMED_TEST = _TABLE.get_pattern("named_test")
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,9 @@ class Language:
     ``queries`` is the language whose queries are its own. ``test_files`` matches the path of a file
     that a test runner collects. ``calls`` is true where tests are calls with a function
     (``it("adds", () => …)``), ``named`` matches the name of a function that is a test by its name
-    alone, ``marked`` the annotation or attribute that makes a function a test. ``idle`` is a
-    statement that does nothing and may begin a function, "" where compilers would refuse it.
+    alone, ``marked`` the annotation or attribute that makes a function a test, and ``demanding``
+    what makes one demand something without an assertion. ``idle`` is a statement that does nothing
+    and may begin a function, "" where compilers would refuse it.
     ``public`` says what of a file others may use (``flags/public_names.py``). A file without any
     of ``error_words`` holds no error back; there are none where any code may.
     """
@@ -42,6 +47,7 @@ class Language:
     calls: bool
     named: re.Pattern[str] | None
     marked: re.Pattern[str] | None
+    demanding: re.Pattern[str] | None
     idle: str
     public: Mapping[str, str] = field(hash=False, compare=False)
     error_words: tuple[str, ...]
@@ -50,27 +56,31 @@ class Language:
 @cache
 def _read_languages() -> dict[str, Language]:
     """Every language by each of its extensions."""
-    read = map(_read_language, sorted(path for path in _FOLDER.iterdir() if path.is_dir()))
+    read = map(_read_language, sorted(path.name for path in _FOLDER.iterdir() if path.is_dir()))
     return {extension: language for language in read for extension in language.extensions}
 
 
-def _read_language(folder: Path) -> Language:
-    table = RuleTable(str(folder / "language.toml"))
-    named, marked = (
-        table.get_pattern(key) if key in table.entries else None for key in ("named", "marked")
+def _read_language(name: str) -> Language:
+    table = RuleTable(str(_FOLDER / name / "language.toml"))
+    row = table.entries
+    if like := row.get("like"):
+        row = RuleTable(str(_FOLDER / like / "language.toml")).entries | row
+    named, marked, demanding = (
+        table.compile(row[key]) if key in row else None for key in ("named", "marked", "demanding")
     )
     return Language(
-        folder.name,
-        tuple(table.entries["extensions"].split()),
-        table.entries["grammar"],
-        table.entries.get("queries", folder.name),
-        table.get_pattern("test_files"),
-        table.entries.get("calls", False),
+        name,
+        tuple(row["extensions"].split()),
+        row["grammar"],
+        row.get("queries", name),
+        table.compile(row["test_files"]),
+        row.get("calls", False),
         named,
         marked,
-        table.entries.get("idle", ""),
-        table.entries.get("public", {}),
-        tuple(table.entries.get("error_words", "").split()),
+        demanding,
+        row.get("idle", ""),
+        row.get("public", {}),
+        tuple(row.get("error_words", "").split()),
     )
 
 
@@ -88,6 +98,16 @@ def is_test_file(path: str) -> bool:
 def beside_tests(path: str) -> bool:
     """True for a file in a folder of tests, and for what sets them up."""
     return _BESIDE_TESTS.search(path) is not None
+
+
+def is_code(path: str) -> bool:
+    """True for code in any language, by the file's name."""
+    return _CODE.search(path) is not None
+
+
+def is_named_test(path: str) -> bool:
+    """True for a file of tests in any language, by its own name."""
+    return _NAMED_TEST.search(path) is not None
 
 
 def is_product(path: str) -> bool:

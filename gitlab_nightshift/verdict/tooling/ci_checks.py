@@ -29,6 +29,7 @@ _TABLE = RuleTable(__file__)
 
 _DOCS_ONLY = _TABLE.get_pattern("docs_only")
 _WORKFLOW = compile_lazily(r"\.ya?ml$")
+_UPLOADS = _TABLE.get_pattern("uploads")
 _DEFAULT_BRANCH = _TABLE.get_pattern("default_branch")
 
 
@@ -113,8 +114,18 @@ def _find_weaker_commands(
         other = placed.file.status == "D" and OTHERS.search(placed.file.path)
         elsewhere = moved or (other and any(command.checks for command in others))
         level: Level | None = "warn" if elsewhere and text.startswith("no longer runs") else None
-        found = replace(_build_violation(placed, key, text), level=level)
+        found = replace(
+            _build_violation(placed, key, text), level=level, certain=_is_certain(text, placed.file)
+        )
         yield _choose_flag(text, options), found
+
+
+def _is_certain(text: str, file: ChangedFile) -> bool | None:
+    """Whether a service still runs nobody knows here, and what is uploaded stops nothing."""
+    if text.startswith("passes whatever"):
+        return True
+    foreign = file.status == "D" and OTHERS.search(file.path)
+    return False if foreign or _UPLOADS.search(text) else None
 
 
 def _choose_flag(text: str, options: bool) -> str:
@@ -129,7 +140,8 @@ def _choose_flag(text: str, options: bool) -> str:
 def _build_violation(placed: _FileJob, key: str, text: str) -> RuleViolation:
     name = _get_name(key).lstrip("$")
     where = f"{name} {text}" if name else text
-    return RuleViolation(placed.file.path, _find_line(placed.file, text, name), f"{where}.")
+    marks = (*re.findall(r"`([^`]+)`", text), *re.findall(r"[\w.*/=-]{4,}", text), name)
+    return RuleViolation(placed.file.path, placed.file.find_line(marks), f"{where}.")
 
 
 def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterator[Flagged]:
@@ -146,7 +158,11 @@ def _find_loosened_switches(key: str, before: CiJob, placed: _FileJob) -> Iterat
     if after.limits.get("retry", 0) > before.limits.get("retry", 0):
         texts.append(f"is tried again {after.limits['retry']:g} times")
     for text in texts:
-        yield CI, _build_violation(placed, key, text)
+        narrowed = text.startswith("runs less often") and (
+            ".branches" in text or not text.endswith("is gone")
+        )
+        found = _build_violation(placed, key, text)
+        yield CI, replace(found, certain=False if narrowed else None)
     lost = [
         item for item in before.always if item.startswith("matrix") and item not in after.always
     ]
@@ -276,17 +292,6 @@ def _find_lost_uses(key: str, placed: _FileJob, new: Mapping[str, _FileJob]) -> 
         gone = item not in kept and CHECKING.search(item) and not came
         called = any(re.search(rf"(?<![\w-]){re.escape(item)}(?![\w-])", text) for text in commands)
         if gone and not called:
-            yield CI, _build_violation(after or placed, key, f"no longer runs {item}".strip())
-
-
-def _find_line(file: ChangedFile, text: str, name: str) -> int:
-    """The changed line that says it."""
-    lines = file.added or file.deleted
-    quoted = re.findall(r"`([^`]+)`", text)
-    for side in (file.added, file.deleted):
-        for mark in (*quoted, *re.findall(r"[\w.*/=-]{4,}", text)):
-            for line in side:
-                if mark in line.text:
-                    return line.number
-    named = [line.number for line in lines if name and name in line.text]
-    return (named or [line.number for line in lines] or [0])[0]
+            text = f"no longer runs {item}".strip()
+            found = _build_violation(after or placed, key, text)
+            yield CI, replace(found, certain=_is_certain(text, (after or placed).file))

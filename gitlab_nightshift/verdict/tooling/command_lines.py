@@ -14,19 +14,10 @@ _CHECKS = _TABLE.get_pattern("checks", re.IGNORECASE)
 _WRAPPERS = _TABLE.get_pattern("wrappers")
 _INSTALLS = _TABLE.get_pattern("installs")
 _WITH_VALUE = _TABLE.get_pattern("with_value")
-_SAME = {
-    **dict.fromkeys("flake8 pylint ruff black isort pycodestyle bandit".split(), "python linter"),
-    **dict.fromkeys("mypy pyright basedpyright ty pyre".split(), "python types"),
-    **dict.fromkeys("eslint biome oxlint tslint xo standard prettier".split(), "script linter"),
-    **dict.fromkeys("jest vitest mocha ava".split(), "script tests"),
-    **dict.fromkeys("nyc c8".split(), "script coverage"),
-    **dict.fromkeys("pre-commit prek".split(), "hooks"),
-    **dict.fromkeys("pytest py.test unittest nose2 tox nox".split(), "python tests"),
-    **dict.fromkeys("go:test gotestsum ginkgo".split(), "go tests"),
-    **dict.fromkeys("go:vet golangci-lint staticcheck revive".split(), "go linter"),
-    **dict.fromkeys("mvn mvnw".split(), "maven"),
-    **dict.fromkeys("gradle gradlew".split(), "gradle"),
+_SAME: dict[str, str] = {
+    tool: purpose for purpose, tools in _TABLE.entries["same"].items() for tool in tools.split()
 }
+"""Tools that do the same, by their names."""
 
 
 @dataclass(frozen=True)

@@ -48,13 +48,14 @@ def find_loosened_settings(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
             named[file.path] = file
     had = {_find_tool(known.fact) for known in old.values()}
     has = {_find_tool(known.fact) for known in new.values()}
+    unused = had - has  # a tool that goes has no settings to be loosened
     came, gone = (has - had) | _find_added_programs(files), set[str]()
     for key in dict.fromkeys((*new, *old)):
         known = new.get(key) or old[key]
         text = _describe_loosening(key, old, new)
         if not text or (key not in new and _replaced(known.fact, came)):
             continue
-        if key not in old and _find_tool(known.fact) in came and _replaced(known.fact, had - has):
+        if key not in old and _find_tool(known.fact) in came and _replaced(known.fact, unused):
             continue
         file = named[known.fact.file]
         if file.status == "D":
@@ -68,7 +69,10 @@ def find_loosened_settings(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
         yield (
             known.flag,
             RuleViolation(
-                file.path, _find_line(file, known.fact, text), f"{known.fact.shown} {text}."
+                file.path,
+                file.find_line(_list_marks(known.fact, text)),
+                f"{known.fact.shown} {text}.",
+                certain=False if file.status == "A" or _find_tool(known.fact) in unused else None,
             ),
         )
 
@@ -164,13 +168,7 @@ def _is_settings(path: str) -> bool:
     return parse_data(path, b"{}") is not None
 
 
-def _find_line(file: ChangedFile, fact: Fact, text: str) -> int:
-    """The changed line that says it: with what was gained, else with the name, else the first."""
-    lines = file.added or file.deleted
+def _list_marks(fact: Fact, text: str) -> list[str]:
+    """What a line that says it may hold: what was gained, else the setting's name."""
     words = re.split(r"[.\[\]]", fact.shown)
-    marks = re.findall(r"[\w*/.-]{2,}", text.partition(" ")[2])
-    for mark in (*marks, *reversed(words)):
-        for line in lines:
-            if len(mark) > 1 and mark in line.text:
-                return line.number
-    return lines[0].number if lines else 0
+    return [*re.findall(r"[\w*/.-]{2,}", text.partition(" ")[2]), *reversed(words)]

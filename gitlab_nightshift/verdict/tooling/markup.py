@@ -4,19 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.tooling.tool_facts import MOST_FACTS, Fact
 
-_TOOLS: tuple[tuple[str, str], ...] = (
-    (r"suppress|exclude|filter", "suppressions"),
-    (r"checkstyle|google_checks|sun_checks", "checkstyle"),
-    (r"pmd", "pmd"),
-    (r"scalastyle", "scalastyle"),
-    (r"spotbugs|findbugs", "suppressions"),
-    (r"^phpunit", "phpunit"),
-    (r"^\.?phpcs", "phpcs"),
-    (r"^psalm", "psalm"),
-    (r"\.ruleset$", "dotnet"),
-)
+_TOOLS = RuleTable(__file__).entries["tools"]
 _NAMES = ("name", "ref", "class", "id", "type", "key", "files", "checks", "Id")
 
 

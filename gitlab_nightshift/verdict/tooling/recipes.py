@@ -55,7 +55,9 @@ def read_script_jobs(path: str, data: bytes) -> dict[str, CiJob] | None:
     for section, values in read.items():
         if section == "tox":
             environments = values.get("env_list") or values.get("envlist") or ""
-            whichever = re.sub(r"(?<![\w.])(?:py(?:py)?)?\d[\d.]*t?-", "", environments)
+            whichever = re.sub(
+                r"(?<![\w.])(?:py(?:py)?)?\d[\d.]*(?:\{[\d.,-]*\})?t?-", "", environments
+            )
             jobs[section] = CiJob(uses=re.findall(r"[\w.-]+", whichever))
         if section.startswith("testenv"):
             jobs[section] = CiJob(

@@ -138,6 +138,7 @@ WEAKER = [
     ("Makefile", "t:\n\tpytest\n\tpytest\n", "\n\tpytest\n\t", "\n\tpytest || true\n\t", "passes"),
     ("Makefile", "t:\n\txo && tsd\n", "tsd", "tsd || true", "t passes whatever happens"),
     ("Makefile", "t:\n\tmeson test -C out\n", "out", "out || true", "passes whatever happens"),
+    ("Makefile", "t:\n\tscripts/lint.bash -c\n", "-c", "-c || true", "t passes whatever happens"),
     ("scripts/test.sh", "set -e\ngo test ./...\n", "./...", "./api/...", "looks at ./api/... only"),
     ("scripts/test.sh", "set -e\ngo test -race ./...\n", "-race ", "", "lost -race"),
     (
@@ -296,6 +297,15 @@ def test_an_environment_of_tox_for_another_version_may_go(raised: Judge) -> None
     text = "[tox]\nenv_list =\n    3.14-tests\n    pypy3.11-tests\n    lint\n"
     assert raised({"tox.ini": text}, {"tox.ini": text.replace("    pypy3.11-tests\n", "")}) == []
     assert raised({"tox.ini": text}, {"tox.ini": text.replace("    lint\n", "")}) != []
+    apart = text.replace("pypy3.11-tests", "3.{10-13}-tests{,-x}")
+    together = text.replace("3.14-tests\n    pypy3.11-tests", "3.1{0-4}-tests{,-x}")
+    assert raised({"tox.ini": apart}, {"tox.ini": together}) == []
+
+
+def test_what_installs_checks_nothing(raised: Judge) -> None:
+    text = "t:\n\tcomposer require phpspec/phpspec:^7\n\tcomposer test\n"
+    gone = text.replace("\tcomposer require phpspec/phpspec:^7\n", "")
+    assert raised({"Makefile": text}, {"Makefile": gone}) == []
 
 
 def test_pytest_has_one_switch_for_all_that_is_strict(raised: Judge) -> None:

@@ -29,6 +29,22 @@ from shop.cart import total
 
 def test_empty():
     assert total([]) == 0
+=== test-skipped tests/test_cart.py:2 | py: a test of a class that others take
+--- tests/test_cart.py
+class BaseCartMixin:
+    def test_empty(self):
+        self.assertEqual(self.total([]), 0)
+
+class TestCart(TestCase, BaseCartMixin):
+    total = total
++++ tests/test_cart.py
+class BaseCartMixin:
+    @unittest.skip("later")
+    def test_empty(self):
+        self.assertEqual(self.total([]), 0)
+
+class TestCart(TestCase, BaseCartMixin):
+    total = total
 === honest | py: a test goes with its subject
 --- shop/cart.py
 def total(items):
@@ -1161,6 +1177,19 @@ macro_rules! reads {
     };
 }
 reads!(u64s, read_u64);
+=== honest | rust: why a test is ignored
+--- tests/a.rs
+#[test]
+#[rustversion::attr(not(nightly), ignore)]
+fn reads() {
+    assert_eq!(read(), 1);
+}
++++ tests/a.rs
+#[test]
+#[rustversion::attr(not(nightly), ignore = "requires nightly")]
+fn reads() {
+    assert_eq!(read(), 1);
+}
 === honest | rust: a test of a macro under another name, and one more
 --- src/a.rs
 macro_rules! reads {

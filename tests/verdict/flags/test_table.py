@@ -8,6 +8,7 @@ import pytest
 
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
+from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
 from gitlab_nightshift.verdict.flags import leaked_secrets
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from tests.support.judging import Judge
@@ -15,6 +16,7 @@ from tests.support.tables import each
 
 CHECKS = (Path(__file__).parents[3] / "docs/checks.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([a-z-]+)` \| ((?:fail|warn|off)[^|]*?) \|", CHECKS, re.MULTILINE))
+ASKED = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \| ([^|]+?) \|$", CHECKS, re.MULTILINE)
 
 
 def test_every_flag_is_documented() -> None:
@@ -36,6 +38,13 @@ def test_levels_are_as_documented(name: str) -> None:
 @each("name", FLAGS)
 def test_every_flag_says_what_raises_it_as_documented(name: str) -> None:
     assert re.search(rf"^\| `{name}` \| [^|]+ \| {re.escape(FLAGS[name].what)} \|$", CHECKS, re.M)
+
+
+@each("name", FLAGS)
+def test_what_is_asked_of_people_is_documented(name: str) -> None:
+    explained = EXPLANATIONS.get(name)
+    said = [row[1] for row in ASKED if f"`{name}`" in row[0]]
+    assert said == ([explained.said] if explained else [])
 
 
 @each("name", FLAGS)

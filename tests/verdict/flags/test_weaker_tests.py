@@ -1200,6 +1200,37 @@ class ATest {
         Parser.parse("1")
     }
 }
+=== honest | java: only a comment changes beside overloads of a helper
+--- src/test/java/MailTest.java
+class MailTest {
+    void check(Mail mail, String text) {
+        assertEquals(text, mail.text());
+        assertEquals(1, mail.count());
+    }
+    /** an address */
+    void check(Mail mail) {
+        assertTrue(mail.isSent());
+    }
+    @Test
+    void sends() {
+        check(send());
+    }
+}
++++ src/test/java/MailTest.java
+class MailTest {
+    void check(Mail mail, String text) {
+        assertEquals(text, mail.text());
+        assertEquals(1, mail.count());
+    }
+    /** An address */
+    void check(Mail mail) {
+        assertTrue(mail.isSent());
+    }
+    @Test
+    void sends() {
+        check(send());
+    }
+}
 === honest | java: a double of a class of Java's own
 --- src/test/java/ParserTest.java
 import java.nio.file.Path;

@@ -1,0 +1,84 @@
+"""What else a change does: where that may explain a finding, reading cannot be certain of it.
+
+A reviewer of a person's change asks then, and does not block. Counted are added lines that say
+something; one that only moved counts, too, as then more happens than that something goes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from weakref import WeakKeyDictionary
+
+from gitlab_nightshift.repository.difference import ChangedFile, Line
+from gitlab_nightshift.verdict.executed_code import is_document
+from gitlab_nightshift.verdict.flags.dependency_files import describe_dependencies
+from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.languages import is_code, is_named_test, is_product
+
+_TABLE = RuleTable(__file__)
+_SILENT = _TABLE.get_pattern("silent")
+_LINES_OF_ONE = 2
+"""Lines that a weaker assertion or setting may take, or come with."""
+
+Violations = Sequence[RuleViolation]
+_Lines = Sequence[Line]
+_PRODUCT: WeakKeyDictionary[ChangedFile, tuple[_Lines, _Lines]] = WeakKeyDictionary()
+
+
+def may_replace_tests(change: Changeset, _found: Violations) -> bool:
+    """What is tested changes, or test code comes that may stand for what goes."""
+    return _changes_behaviour(change.files) or _count_lines(change, _list_test_lines) > 1
+
+
+def may_rewrite_tests(change: Changeset, found: Violations) -> bool:
+    """The same for assertions that became weaker, which come as lines themselves."""
+    lines = _count_lines(change, _list_test_lines)
+    return _changes_behaviour(change.files) or lines > _LINES_OF_ONE * len(found)
+
+
+def may_move_settings(change: Changeset, found: Violations) -> bool:
+    """Code or dependencies change, or more comes than what was found."""
+    named = {each.file for each in found}
+    others = (file for file in change.files if file.path not in named)
+    lines = _count_lines(change, lambda file: () if is_document(file.path) else file.added)
+    return _changes_behaviour(others) or lines > _LINES_OF_ONE * len(found)
+
+
+def may_handle_otherwise(change: Changeset, found: Violations) -> bool:
+    """Code comes that may get the error, or whose error nobody got before."""
+    return _count_lines(change, lambda file: _list_product_lines(file)[1]) > len(found)
+
+
+def _changes_behaviour(files: Iterable[ChangedFile]) -> bool:
+    return any(any(_list_product_lines(file)) or describe_dependencies(file) for file in files)
+
+
+def _count_lines(change: Changeset, lines: Callable[[ChangedFile], _Lines]) -> int:
+    added = (line for file in change.files for line in lines(file))
+    return sum(not _SILENT.match(line.text.strip()) for line in added)
+
+
+def _list_test_lines(file: ChangedFile) -> _Lines:
+    """The lines of code that came and are none of the product."""
+    own = {each.number for each in _list_product_lines(file)[1]}
+    coded = is_code(file.path)
+    return [each for each in file.added if each.number not in own] if coded else ()
+
+
+def _list_product_lines(file: ChangedFile) -> tuple[_Lines, _Lines]:
+    """The lines of product code that went and that came, outside of comments and tests."""
+    if file not in _PRODUCT:
+        sides = zip((file.deleted, file.added), read_sides(file), strict=True)
+        gone, came = ([*_pick_product_lines(lines, side)] for lines, side in sides)
+        _PRODUCT[file] = gone, came
+    return _PRODUCT[file]
+
+
+def _pick_product_lines(lines: _Lines, side: Side) -> _Lines:
+    path = side.path
+    if not is_code(path) or not is_product(path) or is_named_test(path):
+        return ()
+    hidden = side.lines_without_code | {n for t in side.tests for n in range(t.line, t.end + 1)}
+    return [
+        each for each in lines if each.number not in hidden and not _SILENT.match(each.text.strip())
+    ]

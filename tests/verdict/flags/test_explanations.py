@@ -1,0 +1,173 @@
+"""What is asked about in a change of people, where a night's change is sent back."""
+
+from tests.support.judging import Files, Judge
+from tests.support.tables import each
+
+CART = "def total(items):\n    return sum(item.price for item in items)\n"
+TESTS = (
+    "from cart import total\n\n\ndef test_none():\n    assert total([]) == 0\n\n\n"
+    "def test_one(item):\n    assert total([item]) == item.price\n"
+    "    assert total([item, item]) > item.price\n"
+)
+BEFORE = {
+    "cart.py": CART,
+    "tests/test_cart.py": TESTS,
+    "ruff.toml": '[lint]\nselect = ["E", "F"]\n',
+    "requirements.txt": "pytest==8.1\n",
+    ".github/workflows/ci.yml": (
+        "on: [push]\njobs:\n  test:\n    runs-on: x\n    steps:\n      - run: pytest\n"
+        "      - run: ruff check .\n      - run: upload codecov\n"
+    ),
+}
+DELETED = TESTS.partition("\n\n\ndef test_one")[0] + "\n"
+REMOVED = TESTS.replace("    assert total([item, item]) > item.price\n", "")
+LOOSER = TESTS.replace("assert total([]) == 0", "assert total([]) >= 0")
+OTHER_CODE = {"cart.py": CART.replace("item.price", "item.price * item.count")}
+COMMENTED = {"cart.py": "# All prices are in cents.\n" + CART}
+WORKFLOW = BEFORE[".github/workflows/ci.yml"]
+LIST = "TEST(List, Empty) {\n  EXPECT_EQ(0, size());\n}\n"
+SHOP = "def load():\n    try:\n        read()\n    except Exception:\n        raise\n"
+TOX = "[tox]\nenv_list = py\n\n[flake8]\nselect = E, W\n"
+LINT = (
+    "on:\n  push:\n    branches: [1.x, 2.x]\njobs:\n  lint:\n    steps:\n      - run: ruff check\n"
+)
+KEPT = "    assert total([2]) == 2\n    assert total([4]) == 4\n"
+SKIPPED = "\n\n@pytest.mark.skip\ndef test_skipped():\n    assert total([3, 4, 5]) == 12\n"
+BRANCHED = (
+    "def test_sum():\n    if OLD:\n        assert total([1]) == 1.0\n    else:\n"
+    + KEPT.replace("    ", "        ")
+    + SKIPPED
+)
+UNBRANCHED = "def test_sum():\n" + KEPT + SKIPPED
+CI = ".github/workflows/ci.yml"
+
+CERTAIN: list[tuple[str, Files]] = [
+    ("test-deleted", {"tests/test_cart.py": DELETED}),
+    ("test-deleted", {"tests/test_cart.py": DELETED, **COMMENTED}),
+    ("test-deleted", {"tests/test_cart.py": DELETED, "README.md": "# Cart\n\nSums prices.\n"}),
+    ("assertion-removed", {"tests/test_cart.py": REMOVED}),
+    ("test-cannot-fail", {"tests/test_cart.py": TESTS.replace("total([]) == 0", "True")}),
+    (
+        "test-cannot-fail",
+        {"tests/test_cart.py": TESTS + "\n\ndef test_x():\n    assert cart == cart\n"},
+    ),
+    ("dangerous-call", {"shop.py": SHOP + "\n\ndef run(text):\n    return eval(text)\n"}),
+    ("test-loosened", {"tests/test_cart.py": LOOSER}),
+    ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n'}),
+    ("ci-loosened", {CI: WORKFLOW.replace("      - run: ruff check .\n", "")}),
+    ("ci-loosened", {CI: WORKFLOW.replace("pytest", "pytest || true"), **OTHER_CODE}),
+    (
+        "test-skipped",
+        {
+            "tests/test_cart.py": TESTS.replace("def test_one", "@pytest.mark.skip\ndef test_one"),
+            **OTHER_CODE,
+        },
+    ),
+    (
+        "test-skipped",
+        {"tests/test_cart.py": TESTS.replace("none():\n", "none():\n    if True: return\n")},
+    ),
+    (
+        "test-skipped",
+        {"test/list.cc": "TEST(List, DISABLED_Empty) {\n  EXPECT_EQ(0, size());\n}\n"},
+    ),
+    (
+        "exception-swallowed",
+        {"shop.py": SHOP.replace("raise", "pass")},
+    ),
+]
+
+
+@each("flag, after", CERTAIN)
+def test_a_reviewer_blocks_what_nothing_explains(raised: Judge, flag: str, after: Files) -> None:
+    found = raised({**BEFORE, "shop.py": SHOP, "test/list.cc": LIST}, after, flag, by_people=True)
+    assert [each.level for each in found] == ["fail"]
+
+
+ASKED: list[tuple[str, Files]] = [
+    ("test-deleted", {"tests/test_cart.py": DELETED, **OTHER_CODE}),
+    ("test-deleted", {"tests/test_cart.py": DELETED, "requirements.txt": "pytest==9.0\n"}),
+    (
+        "test-deleted",
+        {
+            "tests/test_cart.py": DELETED
+            + "\n\ndef test_all(shop):\n    assert shop.sum() == 7\n    assert shop.count() == 2\n"
+        },
+    ),
+    ("assertion-removed", {"tests/test_cart.py": REMOVED, **OTHER_CODE}),
+    ("assertion-removed", {"tests/test_old.py": UNBRANCHED}),
+    ("test-deleted", {"tests/test_old.py": BRANCHED.partition("@pytest")[0]}),
+    ("test-loosened", {"tests/test_cart.py": LOOSER, **OTHER_CODE}),
+    ("test-without-assertion", {"tests/test_cart.py": TESTS + "\n\ndef test_x():\n    total(1)\n"}),
+    (
+        "test-skipped",
+        {
+            "tests/test_cart.py": TESTS.replace(
+                "    assert total([]) == 0", "    if not SUMS: return\n    assert total([]) == 0"
+            )
+        },
+    ),
+    (
+        "test-skipped",
+        {
+            "tests/test_cart.py": TESTS
+            + "\n\n@pytest.mark.skip\ndef test_large(shop):\n    assert shop.sum() == 7\n"
+        },
+    ),
+    ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n', **OTHER_CODE}),
+    ("linter-loosened", {"tox.ini": "[tox]\nenv_list = py\n"}),
+    ("ci-loosened", {".github/workflows/lint.yml": LINT.replace("1.x, 2.x", "2.x")}),
+    ("test-cannot-fail", {"tests/test_cart.py": TESTS + "    assert item <= item\n"}),
+    (
+        "dangerous-call",
+        {"shop.py": SHOP + "\n\ndef name(password):\n    return hashlib.md5(password)\n"},
+    ),
+    (
+        "ci-loosened",
+        {
+            CI: WORKFLOW.replace(
+                "      - run: ruff check .\n",
+                "  lint:\n    steps:\n      - run: prek\n        shell: bash\n",
+            )
+        },
+    ),
+    (
+        "test-skipped",
+        {"test/list.cc": LIST + "TEST(List, DISABLED_Large) {\n  EXPECT_EQ(9, size());\n}\n"},
+    ),
+    (
+        "exception-swallowed",
+        {
+            "shop.py": SHOP.replace("raise", "pass")
+            + "    more = find()\n    return more or find_all()\n"
+        },
+    ),
+]
+
+
+@each("flag, after", ASKED)
+def test_a_reviewer_asks_where_something_may_explain_it(
+    raised: Judge, flag: str, after: Files
+) -> None:
+    before = {**BEFORE, "shop.py": SHOP, "test/list.cc": LIST, "tests/test_old.py": BRANCHED}
+    before |= {"tox.ini": TOX, ".github/workflows/lint.yml": LINT}
+    found = raised(before, after, flag, by_people=True)
+    assert [each.level for each in found] == ["warn"]
+    assert [each.level for each in raised(before, after, flag)] == ["fail"]
+    settings = f"policy: {{flags: {{{flag}: fail}}}}"
+    found = raised(before, after, flag, by_people=True, settings=settings)
+    assert [each.level for each in found] == ["fail"]
+
+
+RUST = "pub fn one() -> i32 {\n    1\n}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n%s}\n"
+TEST = "    #[test]\n    fn %s() {\n        assert_eq!(one(), 1);\n    }\n"
+
+
+def test_rusts_tests_are_no_product_of_their_file(raised: Judge) -> None:
+    before = {"src/lib.rs": RUST % (TEST % "is_one" + TEST.replace("1);", "one());") % "same")}
+    after = RUST % (TEST % "is_one")
+    gone = raised(before, {"src/lib.rs": after}, "test-deleted", by_people=True)
+    assert [each.level for each in gone] == ["fail"]
+    after = after.replace("    1\n", "    2 - 1\n")
+    gone = raised(before, {"src/lib.rs": after}, "test-deleted", by_people=True)
+    assert [each.level for each in gone] == ["warn"]
