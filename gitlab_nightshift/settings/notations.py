@@ -184,7 +184,7 @@ def check_branch_prefix(value: str) -> str:
     return value
 
 
-def check_task_test(value: str, info: ValidationInfo) -> str:
+def check_task_test(value: str, info: "ValidationInfo") -> str:
     """The test of a given task."""
     if value.strip() and "task" in info.data and not info.data["task"]:
         raise ValueError("it is for a task, and there is none: set task, too, or leave this out")
