@@ -166,7 +166,7 @@ def test_the_largest_template_is_taken(tmp_path: Path) -> None:
     assert len(load_bead_prompt("verify", own("v.md"), tmp_path)) == LARGEST_TEMPLATE
 
 
-@pytest.mark.parametrize("path", ["", ".", "/dev/zero", "a\0b"])
+@pytest.mark.parametrize("path", ["", ".", "/dev/zero"])
 def test_what_is_no_file_is_never_read(path: str, tmp_path: Path) -> None:
     if path:
         assert refusal(own(path), tmp_path).endswith(("not a file", "no such template"))

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.sandbox.system_paths import build_python_command
 from gitlab_nightshift.sealed_start import lies_in
@@ -110,7 +111,7 @@ def _find_setting(git: Git, folder: Path) -> str:
     """A file of settings below the folder that git reads, whatever stands in it."""
     try:
         listed = git.run("config", "--list", "--show-origin", "--name-only", "-z", cwd=Path("/"))
-    except GitError:  # settings that git cannot read are in force for nobody
+    except (GitError, NightshiftError):  # settings that git cannot read are in force for nobody
         return ""
     origins = {
         part[len("file:") :] for part in os.fsdecode(listed).split("\0") if part[:5] == "file:"

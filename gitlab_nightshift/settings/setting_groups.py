@@ -55,7 +55,7 @@ class Part:
         kinds = {}
         for name, kind in cls.__annotations__.items():
             check = check_before(partial(_refuse_bool_as_number, getattr(cls, name, None)))
-            kinds[name] = Annotated[kind, check, check_before(_refuse_nul)]
+            kinds[name] = Annotated[kind, check, check_after(_refuse_nul)]
         cls.__annotations__ = kinds
 
     def with_values(self, **values: Any) -> Self:

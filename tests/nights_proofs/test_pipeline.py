@@ -39,8 +39,9 @@ def test_a_category_that_fails_gives_way_to_the_next(tmp_path: Path) -> None:
             *("analyze-refactoring-1", *others, "mr-refactoring-1"),
         ]
         *told, last = [b.last_failure for b in shop.agent.seen if b.bead == "implement"]
-        both = "Attempt 1: Fault 1 remains.\n\nAttempt 2: Fault 2 remains."
-        assert told == ["", "Fault 1 remains.", both, ""]
+        says = "Verify (an agent) says: Fault"
+        both = f"Attempt 1: {says} 1 remains.\n\nAttempt 2: {says} 2 remains."
+        assert told == ["", f"{says} 1 remains.", both, ""]
         assert last.startswith("`make test` failed: exit status 2.")
         assert "AssertionError: 5.0 != 6" in last
         assert "✘ make test · exit status 2" in done.log
@@ -51,7 +52,7 @@ def test_a_category_that_fails_gives_way_to_the_next(tmp_path: Path) -> None:
         assert result["files_scanned"] == 0, "nothing was seen to be read, whatever agents say"
         assert result["summary"].splitlines() == [
             "0 files scanned",
-            "tests: verify failed after retries: Fault 3 remains.",
+            f"tests: verify failed after retries: {says} 3 remains.",
             "refactoring: Test the discount of total()",
         ]
         [mr] = shop.merge_requests
@@ -90,7 +91,7 @@ def test_all_five_exhausted(tmp_path: Path) -> None:
         assert result["reason"].startswith("All categories exhausted. ")
         head, *lines = result["summary"].splitlines()
         assert head == "0 files scanned"
-        assert lines.pop(1) == "tests: verify failed after retries: No."
+        assert lines.pop(1) == "tests: verify failed after retries: Verify (an agent) says: No."
         assert lines == [f"{name}: no improvement: No {name}." for name in order if name != "tests"]
         assert result["mr_url"] == result["branch"] == result["commit_sha"] == ""
         assert result["total_cost_usd"] == 0, "no model was asked, whatever the CLI claims"
@@ -195,7 +196,9 @@ def test_a_retry_remembers_failures_patch_and_refused_commands(tmp_path: Path) -
         assert second.handoff[-1].startswith("diff --git a/test_shop.py b/test_shop.py\n")
         assert NOTE.strip() in third.handoff[-1]
         assert third.last_failure.startswith("Attempt 1: `make test` failed: exit status 2.\n")
-        assert third.last_failure.endswith("\n\nAttempt 2: It says nothing new.")
+        assert third.last_failure.endswith(
+            "\n\nAttempt 2: Verify (an agent) says: It says nothing new."
+        )
         file = third.prompt.partition("(nothing here: there is none): ")[2].partition("\n")[0]
         assert file.endswith("/handoff/last.patch")
         assert "docs: verify failed after retries: `make test` failed" in shop.result["summary"]

@@ -50,7 +50,8 @@ def failed(shop: World, script: dict[str, Play], status: int, code: str, text: s
 def test_a_task_that_fails_is_no_quiet_night(tmp_path: Path) -> None:
     with world(tmp_path) as shop:
         why = "It tests nothing."
-        failed(shop, {"verify": refused(why)}, 8, "E_TEST_FAILED", f"could not be done: {why}")
+        said = f"could not be done: Verify (an agent) says: {why}"
+        failed(shop, {"verify": refused(why)}, 8, "E_TEST_FAILED", said)
         assert len(shop.agent.names) == 4, "the second attempt fails as the first: no third"
         shop.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
         failed(shop, {"implement": []}, 9, "E_APPLY_FAILED")

@@ -28,6 +28,8 @@ from gitlab_nightshift.system import signals, stage_process
 from gitlab_nightshift.system.descendants import become_subreaper
 from gitlab_nightshift.system.stage_process import Stream
 
+MOST_DATA = 128 << 20
+"""Bytes of its own that a fork may begin with: the reader of bundles has a limit of 512 MB."""
 real_start = stage_process.start_stage
 real_choose = confinement.choose
 
@@ -41,7 +43,7 @@ def fork_stage(
     prefix: Sequence[str] = (),
 ) -> Popen[bytes]:
     """The same by a fork; by an exec where a limit would count the memory of the tests."""
-    if module == rebuilt_bundle.MODULE:
+    if module == rebuilt_bundle.MODULE and _measure_data() > MOST_DATA:
         return real_start(module, data, env, descriptors, streams, prefix)
     assert not prefix, "a fork cannot be taken into other namespaces"
     pairs = [_open(number, kind) for number, kind in enumerate(streams)]
@@ -66,6 +68,10 @@ def start_by_forks() -> None:
         confinement.ConfinementMode.NONE, confinement.NO_ISOLATION
     )
     confinement.choose = lambda *_, **__: nothing
+
+
+def _measure_data() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _run(module: str, data: Mapping[str, Any], become: Callable[[], None]) -> int:
