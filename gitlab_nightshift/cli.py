@@ -5,6 +5,7 @@
 """
 
 import argparse
+import importlib
 import os
 import signal
 import sys
@@ -49,8 +50,9 @@ class ReportingParser(argparse.ArgumentParser):
         super().error(message)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; ``run`` of its result is the function that runs the command."""
+def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The command line, with one command alone where ``arguments`` begin with it; ``run`` of what
+    is parsed is the function that runs it."""
     parser = ReportingParser(
         prog="nightshift",
         description=DESCRIPTION,
@@ -59,8 +61,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"nightshift {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.register(commands)
+    own = [name for name in COMMANDS if [name] == [*arguments[:1]]]
+    for name in own or COMMANDS:
+        importlib.import_module(f"gitlab_nightshift.commands.{name}").register(commands)
     return parser
 
 
@@ -69,7 +72,7 @@ def main() -> int:
     # Whoever runs the command handles them (``run``): until then they wait.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     arguments = sys.argv[1:]
-    beside_agents = build_parser().parse_args(arguments).beside_agents
+    beside_agents = build_parser(arguments).parse_args(arguments).beside_agents
     # Not for --help: pathlib and json are a third of it.
     from gitlab_nightshift import sealed_start
 
@@ -100,7 +103,7 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     from gitlab_nightshift.exit_status import run_guarded  # not for the start that is replaced
 
-    args = build_parser().parse_args(arguments)
+    args = build_parser(arguments).parse_args(arguments)
 
     def run_command() -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))

@@ -1,8 +1,10 @@
 """Adding a command takes one file and one line in its list."""
 
 import argparse
+import importlib
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from types import SimpleNamespace
 
@@ -27,7 +29,8 @@ def test_a_command_is_one_module_in_the_list(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toy = SimpleNamespace(register=register)
-    monkeypatch.setattr(cli, "COMMANDS", (*COMMANDS, toy))
+    monkeypatch.setitem(sys.modules, "gitlab_nightshift.commands.toy", toy)
+    monkeypatch.setattr(cli, "COMMANDS", (*COMMANDS, "toy"))
     assert cli.run(["toy", "hello"], {"USER": "rita"}) == 3
     assert capsys.readouterr().out == "hello for rita\n"
     assert "toy" in cli.build_parser().format_help()
@@ -35,14 +38,15 @@ def test_a_command_is_one_module_in_the_list(
 
 def test_each_command_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     """And each example can be parsed."""
-    for command in COMMANDS:
+    for name in COMMANDS:
+        command = importlib.import_module(f"gitlab_nightshift.commands.{name}")
         lines = command.EXAMPLES.splitlines()
         assert lines[0] == "examples:"
         examples = [line.strip() for line in lines[1:] if line.startswith("  nightshift ")]
         assert examples
         for example in examples:
             words = split_words(example)
-            cli.build_parser().parse_args(words)
+            cli.build_parser(words).parse_args(words)
     assert capsys.readouterr().out == ""
 
 
