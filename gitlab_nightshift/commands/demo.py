@@ -31,7 +31,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     os.environ["no_proxy"] = "127.0.0.1"  # requests would ask a proxy for our own loopback
     with open_demo(Path(args.folder), env) as demo:
-        print(OPENING)
+        print(OPENING, flush=True)  # the night is other processes'
         colour = options.has_colour(env)
         status = supervise(SupervisorOptions(demo.env, demo.checkout, None, {}, colour))
         print(render_demo(demo, colour))

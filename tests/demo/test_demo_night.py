@@ -133,6 +133,7 @@ def test_a_whole_night_whatever_the_environment(tmp_path: Path) -> None:
 
 def _assert_log(out: str) -> None:
     """The story: a fallback, a refused attempt, a proven one."""
+    assert out.startswith("A night in the sample project")
     story = (
         r"✔ Tuesday 20\d\d-\d\d-\d\d: refactoring, then tests",
         r"✔ make test · exit status 0",
