@@ -126,7 +126,8 @@ def _open_settings(call: Invocation, model: str | None) -> Iterator[tuple[Path, 
 
 def _with_one_model(settings: Settings) -> Settings:
     """One bead, one model: that of Implement, "" where none is named."""
-    models = Models.model_construct(**dict.fromkeys(Models.model_fields, settings.models.implement))
+    same = dict.fromkeys(Models.model_fields, settings.models.implement)
+    models = settings.models.model_copy(update=same)
     return settings.model_copy(update={"models": models})
 
 

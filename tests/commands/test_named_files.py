@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,3 +86,22 @@ def test_settings_outside_a_checkout_that_are_no_text(tmp_path: Path) -> None:
     status, _, err = run(tmp_path, "config", "show")
     assert (status, err.count("\n")) == (2, 1)
     assert "not UTF-8" in err
+
+
+@each("words", ["plan", "run", "check", "execute", "init --dry-run"])
+def test_a_path_with_a_line_break_is_told(words: str, checkout: Path) -> None:
+    moved = checkout.with_name("a\nb")
+    if not moved.exists():
+        checkout.rename(moved)
+    blocks = "a.txt\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
+    status, _, err = run(moved, *words.split(), stdin=blocks)
+    assert (status, err.count("E_CONFIG")) == (2, 1)
+    assert "a\\nb': a line break is in the path" in err
+
+
+def test_a_head_whose_commit_is_lost_is_told(checkout: Path) -> None:
+    shutil.rmtree(checkout / ".git/objects")
+    (checkout / ".git/objects").mkdir()
+    status, _, err = run(checkout, "plan")
+    assert (status, err.count("E_CONFIG")) == (2, 1)
+    assert "bad object HEAD" in err
