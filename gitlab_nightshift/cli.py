@@ -72,15 +72,20 @@ def main() -> int:
     # Whoever runs the command handles them (``run``): until then they wait.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     arguments = sys.argv[1:]
-    beside_agents = build_parser(arguments).parse_args(arguments).beside_agents
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:  # stdin, stdout or stderr is closed
+        os.set_inheritable(opened, True)  # else what is opened next would be taken for it
+    os.close(opened)
+    try:
+        beside_agents = _parse(arguments).beside_agents
+    except OSError as error:  # nobody reads its help, or there is no space for it
+        from gitlab_nightshift.exit_status import report_lost_output
+
+        return report_lost_output(error)
     # Not for --help: pathlib and json are a third of it.
     from gitlab_nightshift import sealed_start
 
     if sys.platform != "linux":
         return run(arguments, os.environ)
-    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:  # stdin, stdout or stderr is closed
-        os.set_inheritable(opened, True)  # else what is opened next would be taken for it
-    os.close(opened)
     try:
         os.getcwd()  # noqa: PTH109 - light
     except FileNotFoundError:
@@ -94,6 +99,16 @@ def main() -> int:
     for text in start.left_out:
         print(f"nightshift: {text}", file=sys.stderr)
     sealed_start.become(start)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The parsed command line; where that ends with a text, such as help, it is written by then."""
+    try:
+        return build_parser(arguments).parse_args(arguments)
+    except SystemExit:
+        if sys.stdout:
+            sys.stdout.flush()
+        raise
 
 
 def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:

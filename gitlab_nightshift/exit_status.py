@@ -23,7 +23,12 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
 
     try:
         with enable_cancellation():
-            return action()
+            status = action()
+            try:
+                sys.stdout.flush()
+            except OSError as error:  # told by the interpreter at its end otherwise
+                return report_lost_output(error) or status
+            return status
     except NightshiftError as error:
         for line in error.lines:
             print(f"nightshift: {error.code}: {line}", file=sys.stderr)
@@ -31,18 +36,23 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
     except Interruption as stop:
         print(f"nightshift: {stop.code}: stopped by a signal", file=sys.stderr)
         return EXIT_STATUS[stop.code]
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
-        return (
-            _report_full_disk()
-            if isinstance(error, OSError) and is_disk_full(error)
-            else _report_defect(env)
-        )
+        if isinstance(error, BrokenPipeError) or (
+            isinstance(error, OSError) and is_disk_full(error)
+        ):
+            return report_lost_output(error)
+        return _report_defect(env)
 
 
-def _report_full_disk() -> int:
+def report_lost_output(error: OSError) -> int:
+    """The exit status where nobody reads on, such as `head` that has seen enough, or a disk is
+    full. What cannot be written to stdout is dropped."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 0
     text = "no space left on a disk: free some (TMPDIR, or that of the checkout)"
     print(f"nightshift: {Code.CONFIG}: {text}", file=sys.stderr)
     return EXIT_STATUS[Code.CONFIG]

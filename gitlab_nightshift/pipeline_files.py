@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.yaml_documents import construct_documents
 
 MOST_FILES = 150
 """GitLab's own limit of includes."""
@@ -107,8 +108,9 @@ def _find_local_files(include: Any) -> Iterator[str]:
             yield from _filter_strings(entry.get("local"))
             # A project's own files, when it includes itself by name at the pipeline's commit.
             yield from _filter_strings(entry.get("file"))
-            if "$CI_PROJECT_PATH" in str(entry.get("component")).replace("{", ""):
-                yield "templates/**"
+            for component in _filter_strings(entry.get("component")):
+                if "$CI_PROJECT_PATH" in component.replace("{", ""):
+                    yield "templates/**"
 
 
 def _filter_strings(value: Any) -> list[str]:
@@ -128,6 +130,6 @@ def _parse_documents(data: bytes) -> list[Any] | None:
     if len(data) > LARGEST_FILE:
         return None
     try:
-        return list(yaml.load_all(data, TolerantLoader))
+        return list(construct_documents(TolerantLoader(data)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         return None

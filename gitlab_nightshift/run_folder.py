@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.errors import build_config_error, is_disk_full
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.report import result_files
 from gitlab_nightshift.repository.adjacent_folders import list_candidate_places
+from gitlab_nightshift.repository.broken_repository import refuse_line_break
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import choose_short_parent
@@ -67,7 +68,7 @@ def open_run_folder(env: Mapping[str, str], folder: Path) -> Iterator[RunFolder]
     close_to_others()
     checkout = find_checkout_top(folder)
     refuse_installation_in(checkout)
-    with open_private_folder(_find_temp_folder(env), checkout) as private:
+    with open_private_folder(find_temp_folder(env), checkout) as private:
         mend(checkout, env, private)
         there = RunFolder(checkout, private)
         there.results.mkdir()
@@ -78,7 +79,7 @@ def mend_killed(env: Mapping[str, str], why: str) -> bool:
     """Repair what this job's killed run left around the current folder, and recover its results,
     in which ``why`` stands; True where there was a repair. Raises NightshiftError."""
     checkout = find_checkout_top(Path.cwd())
-    with open_private_folder(_find_temp_folder(env), checkout) as private:
+    with open_private_folder(find_temp_folder(env), checkout) as private:
         return mend(checkout, env, private, why, read_job(env).run_id)
 
 
@@ -98,16 +99,23 @@ def mend(
     return mended
 
 
-def _find_temp_folder(env: Mapping[str, str]) -> Path:
+def find_temp_folder(env: Mapping[str, str]) -> Path:
+    """The folder of ``TMPDIR``, or the system's. Raises ``E_CONFIG`` where none can be made in."""
     given = env.get("TMPDIR") or tempfile.gettempdir()
-    if not (Path(given).is_dir() and os.access(given, os.W_OK | os.X_OK)):
-        raise build_config_error(f"TMPDIR: {given} is no folder to write in: make it, or unset it")
+    try:
+        tempfile.TemporaryFile(dir=given).close()
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        text = f"TMPDIR: {given} is no folder to write in: make it, or unset it"
+        raise build_config_error(text) from None
     return Path(given)
 
 
 def find_checkout_top(folder: Path) -> Path:
-    """The top of the checkout that ``folder`` lies in."""
+    """The top of the checkout that ``folder`` lies in. Raises ``E_CONFIG``."""
     resolved = folder.resolve()
+    refuse_line_break(resolved)
     spare = Path(tempfile.gettempdir())
     for place in (resolved, *resolved.parents):
         moved = place.name and any(path.exists() for path in list_candidate_places(place, spare))

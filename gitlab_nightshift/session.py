@@ -31,6 +31,7 @@ from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.certificates import build_network_env, copy_certificates
 from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import is_there, resolve_path
 from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
 
@@ -148,18 +149,31 @@ def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[Config
 
     A file that is not committed counts only where it is named, or outside CI.
     """
-    path = (call.folder / call.config).resolve() if call.config else checkout / FILE_NAME
+    path = resolve_path(call.folder / call.config) if call.config else checkout / FILE_NAME
     text = _read_committed_file(git, checkout, path)
-    if text is None and path.is_file():
-        if not call.config and read_job(call.env).in_ci:
-            raise build_config_error(f"{path} is not committed: commit it, or name it by --config")
-        text = path.read_bytes()
-    if text is None and call.config:
+    if text is not None:
+        return _decode_config(path, text), path.parent
+    if not call.config and path.is_file() and read_job(call.env).in_ci:
+        raise build_config_error(f"{path} is not committed: commit it, or name it by --config")
+    found = read_uncommitted_config(path)
+    if found is None and call.config:
         raise build_config_error(f"--config: {path}: no such file")
-    if text is None:
-        return None, checkout
+    return found, path.parent if found else checkout
+
+
+def read_uncommitted_config(path: Path) -> ConfigFile | None:
+    """The configuration as a file holds it, None where there is none. Raises ``E_CONFIG``."""
+    if not (is_there(path) and path.is_file()):
+        return None
     try:
-        return ConfigFile(path.name, text.decode("utf-8")), path.parent
+        return _decode_config(path, path.read_bytes())
+    except OSError as error:
+        raise build_config_error(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _decode_config(path: Path, text: bytes) -> ConfigFile:
+    try:
+        return ConfigFile(path.name, text.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise build_config_error(f"{path}: not UTF-8: {error}") from None
 
@@ -179,10 +193,10 @@ def locate_product(session: Session, given: str | None, name: str) -> Path:
 
     The output folder itself has been set aside. Raises ``E_CONFIG`` where there is none.
     """
-    path = (session.folder / given).resolve() if given else session.output / name
+    path = resolve_path(session.folder / given) if given else session.output / name
     place, there = path, RunFolder(session.checkout, session.private)
     if path.is_relative_to(session.output):
         place = there.earlier / path.relative_to(session.output)
-    if not place.exists():
+    if not is_there(place):
         raise build_config_error(f"{path}: not there; it is the product of the stage before")
     return place

@@ -1,6 +1,7 @@
 """What a change may touch, and the sentences for the next attempt."""
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from pathspec import GitIgnoreSpec
@@ -351,6 +352,13 @@ def test_more_includes_than_gitlab_takes_are_every_yaml_file() -> None:
     read = read_from(many, "ci/0.yml")
     assert read.holds("some/other.yaml")
     assert not read.holds("some/other.py")
+
+
+def test_a_configuration_too_large_when_written_out_is_every_yaml_file() -> None:
+    names = "abcdefghijk"
+    lines = [f"{b}: &{b} {{<<: [{', '.join([f'*{a}'] * 9)}]}}" for a, b in pairwise(names)]
+    read = read_from({".gitlab-ci.yml": "\n".join(["a: &a {x: 1}", *lines])})
+    assert read.holds("some/other.yaml")
 
 
 def test_without_a_configuration_nothing_more_is_read() -> None:

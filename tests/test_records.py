@@ -120,6 +120,34 @@ def test_what_is_no_bundle(data: Any, why: str, tmp_path: Path) -> None:
     assert len(caught.value.message.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"max_diff_lines": -1},
+        {"max_diff_lines": 10**13},
+        {"max_budget_usd": -0.5},
+        {"max_budget_usd": float("nan")},
+        {"max_budget_usd": float("inf")},
+        {"max_tokens": 0},
+    ],
+    ids=str,
+)
+def test_a_plan_has_limits_that_settings_could_have(limit: Any, tmp_path: Path) -> None:
+    file = written(tmp_path, {**json.loads(to_json(PLAN)), **limit})
+    with pytest.raises(NightshiftError) as caught:
+        read_record(Plan, file)
+    assert caught.value.code is Code.PARSE_ERROR
+    assert f"{next(iter(limit))}: " in caught.value.message
+
+
+@pytest.mark.parametrize("size", [{"added": -1}, {"deleted": -1}], ids=str)
+def test_a_change_has_no_negative_size(size: Any, tmp_path: Path) -> None:
+    data = json.loads(to_json(BUNDLE))
+    data["proposal"]["change"].update(size)
+    with pytest.raises(NightshiftError, match=r"proposal\.change\."):
+        read_record(Bundle, written(tmp_path, data))
+
+
 def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path: Path) -> None:
     with pytest.raises(NightshiftError, match=r"plan\.json: no such plan") as caught:
         read_record(Plan, tmp_path / "plan.json")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.printable_text import make_printable
 
 SNOWFLAKE = r"[0-9]{15,22}"
 """An id of Discord."""
@@ -130,9 +131,11 @@ class _Reader:
 def read_address(text: str) -> tuple[str, int]:
     """``host:port`` as two values. Raises ``E_CONFIG``."""
     host, _, port = text.rpartition(":")
-    number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else -1
-    if not host or not 0 <= number <= 65535:
-        raise build_config_error(f"--listen {text}: HOST:PORT is expected, such as 127.0.0.1:8080")
+    number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else 1 << 16
+    name = r"[\w-]{1,63}(?:\.[\w-]{1,63})*|\[[\da-fA-F:.]+\]"
+    if not re.fullmatch(name, host, re.ASCII) or number > 65535:
+        shown = make_printable(text, "?")
+        raise build_config_error(f"--listen {shown}: HOST:PORT is expected, such as 127.0.0.1:8080")
     return host.strip("[]"), number
 
 

@@ -38,6 +38,7 @@ def execute(call: Invocation, text: str, *, dry_run: bool, allow_dirty: bool) ->
 def _refuse_dirty(call: Invocation, top: Path, edits: Iterable[Edit]) -> None:
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
         git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, top))
+        git_verbs.find_repository_paths(git, top)  # raises where it is no checkout at all
         dirty = set(git_verbs.list_changed_files(git, top)) & {edit.path for edit in edits}
     if dirty:
         names = ", ".join(sorted(dirty))

@@ -34,7 +34,7 @@ from gitlab_nightshift.repository.worktree import (
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.system.file_names import format_path, is_there
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 
@@ -193,7 +193,7 @@ def _resolve_selected(worktree: Worktree, asked: CheckRequest) -> Iterator[str]:
     top = worktree.top.resolve()
     for given in asked.selected:
         place = Path(os.path.normpath(asked.folder.resolve() / given))
-        inside = place.is_relative_to(top) and (place.exists() or not (top / given).exists())
+        inside = place.is_relative_to(top) and (is_there(place) or not is_there(top / given))
         yield (
             format_path(str(place.relative_to(top)))
             if inside

@@ -11,7 +11,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
-from gitlab_nightshift.session import read_config_file
+from gitlab_nightshift.session import read_config_file, read_uncommitted_config
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
@@ -60,8 +60,7 @@ def _find_config_file(call: Invocation) -> ConfigFile | None:
     try:
         checkout = find_checkout_top(call.folder)
     except NightshiftError:
-        path = call.folder / (call.config or FILE_NAME)
-        return ConfigFile(path.name, path.read_text("utf-8")) if path.is_file() else None
+        return read_uncommitted_config(call.folder / (call.config or FILE_NAME))
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
         git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, checkout))
         return read_config_file(call, checkout, git)[0]

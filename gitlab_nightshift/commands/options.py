@@ -47,8 +47,8 @@ def add_command(
 def build_formatter(prog: str) -> argparse.HelpFormatter:
     """Help as wide as the terminal: argparse would import shutil to know that, which is slow."""
     try:
-        columns = os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError):  # no terminal, no descriptor
+        columns = os.get_terminal_size(1).columns
+    except OSError:  # no terminal
         columns = 80
     return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
 

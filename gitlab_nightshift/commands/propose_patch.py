@@ -92,10 +92,10 @@ def propose(call: Invocation, wish: PatchRequest) -> PatchProposal:
     ``E_PARSE_ERROR`` (no blocks), ``E_APPLY_FAILED`` (they do not fit the files).
     """
     with (
-        _open_settings(call) as (top, git, own),
+        _open_settings(call, wish.model) as (top, git, own),
         open_short_folder(Path(tempfile.gettempdir())) as sockets,
     ):
-        settings = _with_model(own.with_agent(Patch.name), wish.model)
+        settings = _with_one_model(own.with_agent(Patch.name))
         task = (wish.task if wish.task is not None else settings.task or "").strip()
         if not task:
             raise build_config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
@@ -115,18 +115,19 @@ def propose(call: Invocation, wish: PatchRequest) -> PatchProposal:
 
 
 @contextlib.contextmanager
-def _open_settings(call: Invocation) -> Iterator[tuple[Path, Git, Settings]]:
-    """The checkout's top, a git for it, and what is configured there."""
+def _open_settings(call: Invocation, model: str | None) -> Iterator[tuple[Path, Git, Settings]]:
+    """The checkout's top, a git for it, and what is configured there; ``model`` counts first."""
+    named = {"models.implement": model} if model else {}
     top = find_checkout_top(call.folder)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
         git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, top))
         file, _ = read_config_file(call, top, git)
-        yield top, git, load_settings(call.env, file, call.overrides)
+        yield top, git, load_settings(call.env, file, {**call.overrides, **named})
 
 
-def _with_model(settings: Settings, model: str | None) -> Settings:
-    """One bead, one model: that of Implement, unless another one is named."""
-    name = model or settings.models.implement
+def _with_one_model(settings: Settings) -> Settings:
+    """One bead, one model: that of Implement, "" where none is named."""
+    name = settings.models.implement
     models = Models(analyze=name, implement=name, verify=name, mr=name)
     return settings.with_values(models=models)
 

@@ -47,7 +47,8 @@ def open_project(
     ``timeout_s`` bounds each request, ``patience_s`` all repetitions together, from now on.
     Raises ``E_CONFIG`` for a server or a token that cannot be one.
     """
-    if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", server_url):
+    host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
+    if not re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", server_url):
         raise build_config_error(f"the GitLab server's address {server_url!r} is no http(s) URL")
     if not project:
         raise build_config_error("the project is not known: set repo_url to its web address")

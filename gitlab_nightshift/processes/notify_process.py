@@ -1,6 +1,7 @@
 """The process that tells people how a run ended. It gets the addresses, which are secrets, and the
 result; it has no token of GitLab, and alone loads apprise."""
 
+import difflib
 import functools
 import logging
 import queue
@@ -25,6 +26,7 @@ from gitlab_nightshift.system.supervised_process import serve_stage
 
 LONGEST_S = 30.0
 """For all addresses together; each is told at the same time as the others."""
+_SERVICES = "; https://appriseit.com lists the services"
 Tasks = dict[str, Callable[[], str]]
 """What is done, by a name that is no secret; each says why it failed, "" where it did not."""
 
@@ -36,7 +38,11 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The answer: ``warnings``, one for each address that was not told. They name no address, but
-    its place in the list."""
+    its place in the list. With ``checked``, addresses that nobody is told by yet, it is
+    ``unknown``: the same for each that nobody could be told by."""
+    logging.disable()  # apprise tells addresses there
+    if "checked" in inputs:
+        return {"unknown": find_unknown(inputs["checked"])}
     result, tasks = read_own(RunResult, Path(inputs["results"]) / "result.json"), Tasks()
     if is_wanted(result, inputs["on"], inputs["before"]):
         tasks |= _plan_messages(inputs["addresses"], build_notification(result))
@@ -44,7 +50,6 @@ def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
         line = render_line(result, time.strftime("%Y-%m-%d", time.gmtime()))
         write = functools.partial(append_to_page, line=line, **inputs["confluence"])
         tasks["confluence_page_id"] = write
-    logging.disable()  # apprise tells addresses there
     return {"warnings": run_all(tasks, LONGEST_S)}
 
 
@@ -87,12 +92,36 @@ def _run(ended: "queue.SimpleQueue[tuple[str, str]]", name: str, task: Callable[
         ended.put((name, f"it could not be told ({type(error).__name__})"))
 
 
+def find_unknown(addresses: Sequence[str]) -> list[str]:
+    """What is wrong with each address that apprise does not know."""
+    import apprise
+
+    named = enumerate(addresses, 1)
+    wrong = [each for each in named if not apprise.Apprise.instantiate(each[1])]
+    return [f"notify, address {number}: {_describe_unknown(text)}" for number, text in wrong]
+
+
+def _describe_unknown(address: str) -> str:
+    """No part of it is repeated, since it is a secret."""
+    import apprise
+
+    scheme = address.partition("://")[0].lower()
+    known = [name for one in apprise.Apprise().details()["schemas"] for name in _list_schemes(one)]
+    near = difflib.get_close_matches(scheme, known, 1, 0.75) if scheme not in known else []
+    hint = f"; did you mean {near[0]}://?" if near else ""
+    return f"it is no address that apprise knows{hint or _SERVICES}"
+
+
+def _list_schemes(service: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*(service["protocols"] or ()), *(service["secure_protocols"] or ()))
+
+
 def _send_by_apprise(address: str, message: Notification) -> str:
     import apprise
 
     service = apprise.Apprise.instantiate(address)
     if not isinstance(service, apprise.NotifyBase):
-        return "it is no address that apprise knows; https://appriseit.com lists the services"
+        return _describe_unknown(address)
     kind = apprise.NotifyType(message.tone)
     text = apprise.NotifyFormat.TEXT
     sent = service.notify(

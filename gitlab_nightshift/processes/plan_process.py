@@ -21,6 +21,7 @@ from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.gateway.gateway_config import to_bytes
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.planning import PlannedRun
+from gitlab_nightshift.processes.address_check import check_addresses
 from gitlab_nightshift.processes.publish_data import pack_source
 from gitlab_nightshift.processes.settings_data import pack_settings
 from gitlab_nightshift.processes.work_data import pack_work_place
@@ -75,6 +76,7 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     planning.emit_run_started(session)
     answer["notify"] = build_notify_request(session)
     try:
+        check_addresses(session, whole=True)
         answer |= _plan_night(session)
     except (NightshiftError, Interruption) as error:
         write_failed_bundle(session, error)

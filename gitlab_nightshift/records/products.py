@@ -5,14 +5,18 @@ Money is in USD, durations are in seconds, times are ISO 8601 with a zone.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
+from gitlab_nightshift.records.field_bounds import Between
 from gitlab_nightshift.records.handoffs import AnalysisResult, Answers, Draft, Verdict
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolUse
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
 
 VERSION = 1
+_MOST = 10**12
+"""Also the largest number that a setting takes."""
 
 
 class Outcome(StrEnum):
@@ -90,9 +94,9 @@ class Plan:
     recent_files_enforced: bool = True
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    max_diff_lines: int = 100
-    max_budget_usd: float = 10.0
-    max_tokens: int | None = None
+    max_diff_lines: Annotated[int, Between(1, _MOST)] = 100
+    max_budget_usd: Annotated[float, Between(0, _MOST)] = 10.0
+    max_tokens: Annotated[int, Between(1, _MOST)] | None = None
     verify_commands: tuple[str, ...] = ()
     task: str = ""
     request: TaskRequest | None = None
@@ -106,8 +110,8 @@ class ChangeSummary:
 
     tree_id: str
     files: tuple[str, ...]
-    added: int
-    deleted: int
+    added: Annotated[int, Between(0, _MOST)]
+    deleted: Annotated[int, Between(0, _MOST)]
 
     @property
     def lines(self) -> int:
@@ -177,7 +181,7 @@ class Bundle:
     files_scanned: int | None = 0
     proposal: Proposal | None = None
     usage: Usage = Usage()
-    duration_s: float = 0.0
+    duration_s: Annotated[float, Between(0, _MOST)] = 0.0
     isolation: str = "none"
     beads: tuple[BeadResult, ...] = ()
     failed_attempts: tuple[FailedAttemptRecord, ...] = ()

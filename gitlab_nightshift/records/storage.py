@@ -91,6 +91,8 @@ _ADAPTERS: dict[Any, "TypeAdapter[Any]"] = {}
 
 def read_record(kind: type[Record], path: Path) -> Record:
     """Read a record of an earlier stage; :class:`NightshiftError` says what is wrong with it."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a device or a pipe may never end
+        raise NightshiftError(Code.CONFIG, f"{path}: no file")
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.repository.broken_repository import refuse_broken_repository
+from gitlab_nightshift.repository.broken_repository import (
+    refuse_broken_repository,
+    refuse_line_break,
+)
 from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
@@ -155,6 +158,7 @@ def find_paths_and_head(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]
 
 def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
     """The same; the commit is "" before the first."""
+    refuse_line_break(checkout)
     if not os.path.lexists(checkout / ".git"):
         raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
     names = ("index", "info/exclude", "info/attributes", "shallow")

@@ -69,7 +69,7 @@ def _find_top(git: Git, folder: Path) -> Path:
         bare = error.stdout.startswith(b"true")
         what = "is a bare repository" if bare else "is not in a git checkout"
         raise build_config_error(f"{folder} {what}: run in a checkout, or name one by -C") from None
-    return Path(os.fsdecode(out).split("\n")[1])
+    return Path(os.fsdecode(out).partition("\n")[2].removesuffix("\n"))
 
 
 def _read_excludes_path(git: Git, top: Path) -> str:

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.delegated_repository import share_source, unpack_source
-from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.run_folder import RunFolder, find_temp_folder
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in
 from gitlab_nightshift.supervisor.delegated_work import DelegatedWork, WorkResult
 from gitlab_nightshift.supervisor.delegation_folder import (
@@ -95,9 +95,7 @@ def supervise_delegation(call: DelegationCall) -> DelegationResult:
 def _open_private_folder(call: DelegationCall) -> Iterator[RunFolder]:
     close_to_others()
     folder = call.folder.resolve()
-    parent = Path(call.env.get("TMPDIR") or _NO_TMPDIR)
-    if not parent.is_dir():
-        raise build_config_error(f"TMPDIR: {parent} is no folder")
+    parent = find_temp_folder({"TMPDIR": call.env.get("TMPDIR") or _NO_TMPDIR})
     tidy(parent, folder)
     with open_private_folder(parent, folder) as private:
         there = RunFolder(folder, private)

@@ -16,6 +16,7 @@ from typing import Any
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.report.event_file import EVENTS, MOST_BYTES
 from gitlab_nightshift.supervisor.delegation_folder import LOCK, PREFIX
+from gitlab_nightshift.system.file_names import is_there
 
 RESULT = "result.json"
 LARGEST_RESULT = 64 * 1024 * 1024
@@ -77,7 +78,8 @@ def find_run(name: str, caller: Path, output_dir: str | None) -> Path:
     """
     wanted = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
     found = [caller / name] if "/" in name else _list_folders(caller, output_dir, wanted)
-    known = [each for each in found if each.name.startswith(PREFIX) and each.is_dir()]
+    known = [each for each in found if each.name.startswith(PREFIX) and is_there(each)]
+    known = [each for each in known if each.is_dir()]
     known = known or list(_search_checkout(caller, wanted))
     if not known:
         raise build_config_error(

@@ -52,12 +52,16 @@ def expand_addresses(
     found: list[str] = []
     warnings: list[str] = []
     for text in given:
-        names = [one or other for one, other in re.findall(_VARIABLE, text)]
-        empty = [name for name in names if not env.get(name, "").strip()]
+        empty = [name for name in find_names(text) if not env.get(name, "").strip()]
         warnings += [f"notify: the variable {name} is not set in this job" for name in empty]
         if not empty:
             found += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
     return tuple(found), tuple(warnings)
+
+
+def find_names(address: str) -> list[str]:
+    """The variables that an address names."""
+    return [one or other for one, other in re.findall(_VARIABLE, address)]
 
 
 def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -39,6 +39,11 @@ def is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - that of pathlib may raise
 
 
+def resolve_path(path: Path) -> Path:
+    """The path without links; one that leads nowhere stays as it is."""
+    return Path(os.path.realpath(path))  # that of pathlib raises where links lead in a circle
+
+
 def within(path: str, folder: str) -> bool:
     """True where ``path`` is ``folder`` or lies below it."""
     return path == folder or path.startswith(folder + "/")

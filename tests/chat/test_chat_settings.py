@@ -85,7 +85,17 @@ def test_registering_needs_no_gitlab() -> None:
 def test_an_address_is_host_and_port() -> None:
     assert read_address("0.0.0.0:80") == ("0.0.0.0", 80)
     assert read_address("[::1]:8080") == ("::1", 8080)
-    for wrong in ("8080", ":80", "host:", "host:99999", "host:x"):
+    for wrong in (
+        "8080",
+        ":80",
+        "host:",
+        "host:99999",
+        "host:x",
+        "[::1:80",
+        "\udcff:1",
+        "a\nb:1",
+        "x" * 300 + ":1",
+    ):
         with pytest.raises(NightshiftError, match="HOST:PORT"):
             read_address(wrong)
 

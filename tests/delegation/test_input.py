@@ -196,8 +196,9 @@ def test_a_tracked_output_folder_and_one_that_cannot_be_written(tmp_path: Path) 
         context.env["NIGHTSHIFT_OUTPUT_DIR"] = "docs"
         context.ask().failed("E_CONFIG", 2, "output_dir: docs is tracked by git")
         del context.env["NIGHTSHIFT_OUTPUT_DIR"]
-        context.env["TMPDIR"] = "/nowhere"
-        context.ask().failed("E_CONFIG", 2, "TMPDIR: /nowhere is no folder")
+        for none in ("/nowhere", "/proc"):
+            context.env["TMPDIR"] = none
+            context.ask().failed("E_CONFIG", 2, f"TMPDIR: {none} is no folder")
 
 
 def test_nobody_to_commit_as(tmp_path: Path) -> None:

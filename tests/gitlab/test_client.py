@@ -281,6 +281,7 @@ def test_what_is_sent(writing: responses.RequestsMock, project: Project) -> None
     [
         ("gitlab.example", "7", TOKEN, "no http(s) URL"),
         ("https://user:pw@gitlab.example", "7", TOKEN, "no http(s) URL"),
+        ("https://[::1", "7", TOKEN, "no http(s) URL"),
         ("ssh://gitlab.example", "7", TOKEN, "no http(s) URL"),
         (SERVER, "", TOKEN, "repo_url"),
         (SERVER, "7", "", "GITLAB_TOKEN"),

@@ -190,6 +190,6 @@ def test_a_git_that_cannot_work_is_told_as_that(tmp_path: Path) -> None:
 
 def test_a_temporary_folder_that_is_none_is_told(tmp_path: Path) -> None:
     with world(tmp_path, GOOD) as shop:
-        for none in (tmp_path / "gone", shop.checkout / "shop.py"):
+        for none in (tmp_path / "gone", shop.checkout / "shop.py", Path("/proc")):
             done = shop.nightshift("plan", TMPDIR=str(none))
             shop.assert_nothing_spent(done, 2, f"TMPDIR: {none} is no folder to write in")

@@ -100,3 +100,21 @@ def test_a_night_adds_its_line_to_a_page_of_confluence(tmp_path: Path) -> None:
         assert "confluence_page_id: Confluence answered 500" in again.log
         assert wiki.TOKEN not in done.log + again.log + str(shop.products())
         assert not any(wiki.TOKEN in str(bead.env) for bead in shop.agent.seen)
+
+
+def test_an_address_that_reaches_nobody_is_told_before_anything_is_spent(tmp_path: Path) -> None:
+    """A variable need not be in the job that only plans; an empty one tells nobody."""
+    with listening() as there, world(tmp_path, GOOD, config=TOLD) as shop:
+        shop.env["TEAM_CHAT"] = f"json://127.0.0.1:{there.port}/{TOKEN}"
+        assert shop.nightshift("plan").exit_status == 0
+        done = shop.nightshift("run")
+        shop.assert_nothing_spent(done, 2, "notify: the variable OTHER_CHAT is not set in this job")
+        shop.env["OTHER_CHAT"] = f"ntyf://{TOKEN}"
+        for stage in ("plan", "run"):
+            done = shop.nightshift(stage)
+            why = "notify, address 2: it is no address that apprise knows; did you mean ntfy://?"
+            shop.assert_nothing_spent(done, 2, why)
+            assert TOKEN not in done.stdout + done.stderr + str(shop.products())
+        assert [("OTHER_CHAT" in body) for _, body in there.came] == [True, False]
+        shop.env["OTHER_CHAT"] = ""
+        assert shop.nightshift("run", "--dry-run").exit_status == 0

@@ -20,13 +20,14 @@ from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.shared_state import is_shared
 from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.file_names import within
+from gitlab_nightshift.system.file_names import is_there, resolve_path, within
 from gitlab_nightshift.system.installation import refuse_installation_in
 from gitlab_nightshift.system.private_folders import tidy
 
 WORKSPACES = "NIGHTSHIFT_WORKSPACES"
 DEPTH = 50
 """Commits of a repository that is fetched: enough to read its style."""
+_NO_URL = "repo.value: https://host/path is expected, nothing else"
 _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -73,10 +74,10 @@ def _find_local_checkout(repo: Repo, folder: Path, env: Mapping[str, str]) -> Pa
     root = env.get(WORKSPACES, "")
     if repo.type == "workspace_id":
         return _find_workspace(repo.value, root)
-    top = (folder / repo.value).resolve()
+    top = resolve_path(folder / repo.value)
     if root and not top.is_relative_to(Path(root).resolve()):
         raise build_config_error(f"repo.value: {top} is not below {WORKSPACES} ({root})")
-    if not top.is_dir():
+    if not (is_there(top) and top.is_dir()):
         raise build_config_error(f"repo.value: {top} is no folder")
     return top
 
@@ -126,7 +127,10 @@ def _fetch_source(
 
 def _check_url(text: str) -> str:
     """The URL, if it can be one; no message repeats it, since it may hold a credential."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # its text repeats the URL
+        raise build_config_error(_NO_URL) from None
     if "@" in parts.netloc:
         raise build_config_error(
             "repo.value: a URL with credentials is not taken: they would be kept"
@@ -135,7 +139,7 @@ def _check_url(text: str) -> str:
         why = "what else git knows reads files, keys or agents of this machine"
         raise build_config_error(f"repo.value: only https://host/path is taken: {why}")
     if not parts.hostname or parts.query or parts.fragment or not text.isascii() or " " in text:
-        raise build_config_error("repo.value: https://host/path is expected, nothing else")
+        raise build_config_error(_NO_URL)
     return text
 
 

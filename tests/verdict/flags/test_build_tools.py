@@ -1,5 +1,7 @@
 """Settings of runners, builds and compilers: looser is reported, as strict or stricter is not."""
 
+from itertools import pairwise
+
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context
@@ -580,3 +582,12 @@ def test_a_source_file_that_goes_takes_no_settings_along() -> None:
     }
     found = judge(change_of(files, {}), Context(Settings()))
     assert {each.name for each in found} & LOOSENED == set()
+
+
+@each("link", ["[{}]", "{{<<: [{}]}}"])
+def test_settings_of_aliases_of_aliases_are_not_written_out(link: str) -> None:
+    """Ten lines that stand for billions of values would hold up whatever reads them."""
+    names = "abcdefghijk"
+    lines = [f"{b}: &{b} " + link.format(", ".join([f"*{a}"] * 9)) for a, b in pairwise(names)]
+    text = "\n".join(["a: &a {x: 1}", *lines, "k2: *k", ""])
+    assert _loosened(".golangci.yml", "run: {}\n", text) == set()

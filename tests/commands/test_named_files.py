@@ -1,0 +1,107 @@
+"""Files that a command line names and that are none to be read: one line, no traceback, no wait."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.tables import each
+
+ROOT = Path(__file__).parents[2]
+LONG = "x" * 300
+
+
+def run(folder: Path, *words: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "gitlab_nightshift", *words],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": str(ROOT), **env},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    top = tmp_path / "shop"
+    top.mkdir()
+    (top / "loop").symlink_to("loop")
+    os.mkfifo(top / "pipe")
+    author = ("-c", "user.name=A", "-c", "user.email=a@b.example")
+    for words in (("init", "-qb", "main"), (*author, "commit", "-q", "--allow-empty", "-m", "x")):
+        subprocess.run(["git", *words], cwd=top, check=True)
+    return top
+
+
+@each(
+    ("words", "said"),
+    [
+        ("config show --config loop", "loop: no such file"),
+        ("config show --config pipe", "pipe: no such file"),
+        (f"config show --config {LONG}", "no such file"),
+        ("config show --config /proc/self/mem", "cannot be read"),
+        ("publish loop", "loop: not there"),
+        (f"work --plan {LONG}", "not there"),
+        ("work --plan pipe", "pipe: no file"),
+        ("work --plan /dev/zero", "/dev/zero: no file"),
+        (f"delegate --status {LONG}", "no delegation of that id"),
+        (f"delegate --cancel delegate-{LONG}", "no delegation of that id"),
+    ],
+)
+def test_it_is_told_in_one_line(words: str, said: str, checkout: Path) -> None:
+    status, _, err = run(checkout, *words.split())
+    assert (status, err.count("E_CONFIG")) == (2, 1)
+    assert said in err.splitlines()[-1]
+
+
+def test_a_selected_file_of_any_name_is_none_of_a_change(checkout: Path) -> None:
+    status, _, err = run(checkout, "check", "--selected", LONG)
+    assert (status, err) == (8, "")
+
+
+@each(
+    "repo",
+    [
+        {"type": "local_path", "value": f"gone/{LONG}"},
+        {"type": "local_path", "value": "loop"},
+        {"type": "git_url", "value": "https://[::1"},
+    ],
+)
+def test_a_repository_that_can_be_none_is_a_mistake(repo: dict[str, str], checkout: Path) -> None:
+    task = json.dumps({"task_prompt": "x", "repo": repo})
+    status, out, err = run(checkout, "delegate", stdin=task)
+    assert (status, json.loads(out)["diagnostics"]["error_code"]) == (2, "E_CONFIG")
+    assert "repo.value: " in err
+
+
+def test_settings_outside_a_checkout_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "nightshift.yaml").write_bytes(b"\xff\xfe\0")
+    status, _, err = run(tmp_path, "config", "show")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "not UTF-8" in err
+
+
+@each("words", ["plan", "run", "check", "execute", "init --dry-run"])
+def test_a_path_with_a_line_break_is_told(words: str, checkout: Path) -> None:
+    moved = checkout.with_name("a\nb")
+    if not moved.exists():
+        checkout.rename(moved)
+    blocks = "a.txt\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
+    status, _, err = run(moved, *words.split(), stdin=blocks)
+    assert (status, err.count("E_CONFIG")) == (2, 1)
+    assert "a\\nb': a line break is in the path" in err
+
+
+def test_a_head_whose_commit_is_lost_is_told(checkout: Path) -> None:
+    shutil.rmtree(checkout / ".git/objects")
+    (checkout / ".git/objects").mkdir()
+    status, _, err = run(checkout, "plan")
+    assert (status, err.count("E_CONFIG")) == (2, 1)
+    assert "bad object HEAD" in err
