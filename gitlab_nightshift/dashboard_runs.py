@@ -136,8 +136,8 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
         told = _start_approvals(project, ticks)
         done = {each.text for each in told.valid} | {text for text, _ in told.refused}
         answers = (
-            *(f"{each.text}: taken up, asked by {each.note.author}" for each in told.valid),
-            *(f"{text}: not taken up, {why}" for text, why in told.refused),
+            *(f"{each.text}: accepted, ticked by {each.note.author}" for each in told.valid),
+            *(f"{text}: not accepted, {why}" for text, why in told.refused),
         )
         restored = {*there.memory.restored, *(each.restore for each in told.valid)} - {0}
         memory = replace(

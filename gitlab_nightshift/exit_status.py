@@ -43,7 +43,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
 
 
 def _report_full_disk() -> int:
-    text = "no space left on a disk: free some (TMPDIR, or that of the checkout)"
+    text = "no space left on a disk: free some (for TMPDIR or the checkout)"
     print(f"nightshift: {Code.CONFIG}: {text}", file=sys.stderr)
     return EXIT_STATUS[Code.CONFIG]
 
@@ -78,5 +78,5 @@ def _redact_text(text: str, env: Mapping[str, str]) -> str:
         from gitlab_nightshift.job import read_secrets
         from gitlab_nightshift.redaction import Redactor
     except Exception as error:  # an installation so broken that not even this can be imported
-        return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
+        return f"{type(error).__name__} while redacting this traceback, so it is left out\n"
     return Redactor(read_secrets(env).values)(text)

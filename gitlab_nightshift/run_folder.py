@@ -101,7 +101,7 @@ def mend(
 def _find_temp_folder(env: Mapping[str, str]) -> Path:
     given = env.get("TMPDIR") or tempfile.gettempdir()
     if not (Path(given).is_dir() and os.access(given, os.W_OK | os.X_OK)):
-        raise build_config_error(f"TMPDIR: {given} is no folder to write in: make it, or unset it")
+        raise build_config_error(f"TMPDIR: {given} is not a writable folder: create it or unset it")
     return Path(given)
 
 

@@ -136,7 +136,7 @@ def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
     task = settings.task or ""
     if redact(task) != task:
         raise build_config_error(
-            "task: it holds a secret, perhaps by a $NAME that GitLab replaced: write $$NAME"
+            "task: it contains a secret, perhaps from a $NAME that GitLab expanded: write $$NAME"
         )
 
 
@@ -149,7 +149,9 @@ def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[Config
     text = _read_committed_file(git, checkout, path)
     if text is None and path.is_file():
         if not call.config and read_job(call.env).in_ci:
-            raise build_config_error(f"{path} is not committed: commit it, or name it by --config")
+            raise build_config_error(
+                f"{path} is not committed: commit it, or name it with --config"
+            )
         text = path.read_bytes()
     if text is None and call.config:
         raise build_config_error(f"--config: {path}: no such file")

@@ -97,7 +97,7 @@ def _open_private_folder(call: DelegationCall) -> Iterator[RunFolder]:
     folder = call.folder.resolve()
     parent = Path(call.env.get("TMPDIR") or _NO_TMPDIR)
     if not parent.is_dir():
-        raise build_config_error(f"TMPDIR: {parent} is no folder")
+        raise build_config_error(f"TMPDIR: {parent} is not a folder")
     tidy(parent, folder)
     with open_private_folder(parent, folder) as private:
         there = RunFolder(folder, private)

@@ -50,7 +50,8 @@ def failed(shop: World, script: dict[str, Play], status: int, code: str, text: s
 def test_a_task_that_fails_is_no_quiet_night(tmp_path: Path) -> None:
     with world(tmp_path) as shop:
         why = "It tests nothing."
-        failed(shop, {"verify": refused(why)}, 8, "E_TEST_FAILED", f"could not be done: {why}")
+        said = f"could not be done: Verify (an agent) says: {why}"
+        failed(shop, {"verify": refused(why)}, 8, "E_TEST_FAILED", said)
         assert len(shop.agent.names) == 4, "the second attempt fails as the first: no third"
         shop.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
         failed(shop, {"implement": []}, 9, "E_APPLY_FAILED")
@@ -72,4 +73,4 @@ def test_what_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
             assert BOT_TOKEN not in done.stderr + done.stdout
             assert len(done.stderr) < 400
         done = shop.nightshift("plan", NIGHTSHIFT_TASK_TEST="unit", NIGHTSHIFT_QUIET_DATES="")
-        shop.assert_nothing_spent(done, 2, "NIGHTSHIFT_TASK_TEST: task_test: it is for a task")
+        shop.assert_nothing_spent(done, 2, "NIGHTSHIFT_TASK_TEST: task_test: it applies to a task")
