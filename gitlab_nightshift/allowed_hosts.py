@@ -44,7 +44,7 @@ def parse_egress_host(text: str) -> OpenHost:
     host, port = split(plain.removeprefix("*."))
     address = parse_address(host)
     if wildcard and ("." not in host or address):
-        raise ValueError("a wildcard stands before a domain of two parts at least")
+        raise ValueError("a wildcard needs a domain of at least two parts after it")
     entry = OpenHost(host, port or HTTPS, wildcard, exact=not wildcard and port is not None)
     if is_metadata(host):
         raise ValueError("a metadata service is never open to agents")
@@ -64,13 +64,13 @@ def split(text: str) -> tuple[str, int | None]:
     """
     match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@/\\\s]+)(?::([0-9]{1,5}))?", text)
     if not match or not text.isascii():
-        raise ValueError("a host, or host:port, is expected")
+        raise ValueError("expected host or host:port")
     port = int(match[2]) if match[2] is not None else None
     if port is not None and not 1 <= port <= 65535:
-        raise ValueError("a port is a number from 1 to 65535")
+        raise ValueError("a port must be a number from 1 to 65535")
     host = match[1].lower().removesuffix(".").strip("[]")
     if parse_address(host) is None and not _is_name(host):
-        raise ValueError("a host's name or address is expected")
+        raise ValueError("expected a host's name or address")
     return host, port
 
 

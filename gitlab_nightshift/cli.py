@@ -89,7 +89,7 @@ def main() -> int:
     try:
         os.getcwd()  # noqa: PTH109 - light
     except FileNotFoundError:
-        text = "the current folder is gone: change to one that is there"
+        text = "the current folder no longer exists: change to another one"
         print(f"nightshift: E_CONFIG: {text}", file=sys.stderr)
         _refuse(text)
         return 2

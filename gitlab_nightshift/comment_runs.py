@@ -76,7 +76,7 @@ def find_project(session: Session) -> Project | None:
         return None
     if not job.server_url or not job.project_id:
         raise build_config_error(
-            "which project is this? Outside of CI, set repo_url to its web address"
+            "which project is this? Outside CI, set repo_url to its web address"
         )
     project = open_project(job.server_url, job.project_id, token)
     project.check_access()
@@ -93,7 +93,7 @@ def _read_comment(session: Session, project: Project | None) -> Heard | EditedIs
     if not isinstance(place, CommentAddress):
         return place
     if project is None:
-        return IgnoredTrigger("there is no GITLAB_TOKEN to read the comment again with")
+        return IgnoredTrigger("there is no GITLAB_TOKEN to read the comment with")
     heard = read_request(place, project, session.settings, session.job.run_id, session.redact)
     if isinstance(heard, TaskRequest):
         try:
@@ -211,7 +211,7 @@ def tell_failed(session: Session, bundle: Bundle) -> None:
     try:
         heard = start(session).heard
     except NightshiftError as error:
-        session.emit(Note(f"no answer in the thread: {error.message}", warning=True))
+        session.emit(Note(f"could not reply in the thread: {error.message}", warning=True))
         return
     if isinstance(heard, DeclinedRequest):
         _decline(session, heard)
@@ -260,7 +260,7 @@ def _answer(session: Session, place: CommentAddress, body: str) -> bool:
         project = open_project(job.server_url, job.project_id, token, patience_s=PATIENCE_S)
         return _write_answer(project.threads, place, text, job.run_id)
     except NightshiftError as error:
-        session.emit(Note(f"no answer in the thread: {error.message}", warning=True))
+        session.emit(Note(f"could not reply in the thread: {error.message}", warning=True))
         return False
 
 
@@ -280,7 +280,7 @@ def _write_answer(threads: Threads, place: CommentAddress, text: str, run_id: st
                 threads.edit_comment(place, each.id, text)
             return True
         if place.note:
-            text = f"pipeline {reply.run_id} has taken the comment up"
+            text = f"pipeline {reply.run_id} is handling the comment"
             raise NightshiftError(Code.PUBLISH, text)
     if thread:
         threads.reply(place, thread.id, text)

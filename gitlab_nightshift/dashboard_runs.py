@@ -136,8 +136,8 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
         started = _start_approvals(project, ticks)
         done = {each.text for each in started.valid} | {text for text, _ in started.refused}
         answers = (
-            *(f"{each.text}: taken up, asked by {each.note.author}" for each in started.valid),
-            *(f"{text}: not taken up, {why}" for text, why in started.refused),
+            *(f"{each.text}: accepted, ticked by {each.note.author}" for each in started.valid),
+            *(f"{text}: not accepted, {why}" for text, why in started.refused),
         )
         restored = {*there.memory.restored, *(each.restore for each in started.valid)} - {0}
         memory = replace(

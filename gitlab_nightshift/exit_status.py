@@ -53,7 +53,7 @@ def report_lost_output(error: OSError) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 0
-    text = "no space left on a disk: free some (TMPDIR, or that of the checkout)"
+    text = "no space left on a disk: free some (for TMPDIR or the checkout)"
     print(f"nightshift: {Code.CONFIG}: {text}", file=sys.stderr)
     return EXIT_STATUS[Code.CONFIG]
 
@@ -88,5 +88,5 @@ def _redact_text(text: str, env: Mapping[str, str]) -> str:
         from gitlab_nightshift.job.job_secrets import read_secrets
         from gitlab_nightshift.redaction.redactor import Redactor
     except Exception as error:  # an installation so broken that not even this can be imported
-        return f"{type(error).__name__} while this traceback was redacted; it is left out\n"
+        return f"{type(error).__name__} while redacting this traceback, so it is left out\n"
     return Redactor(read_secrets(env).values)(text)

@@ -61,7 +61,7 @@ from gitlab_nightshift.work_setup import (
 )
 
 PAUSE_MARK = "<!-- nightshift-pause -->"
-NOTHING_TICKED = "an issue was edited, and no box of the dashboard asks for a night"
+NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a night"
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
     if project and tonight:
         made = _add_skips(session, made, project)
     if project and request and (other := find_other_run(request, project, made.run_id)):
-        made = replace(made, skip=f"the comment was taken up before, by pipeline {other}")
+        made = replace(made, skip=f"the comment has already been handled, by pipeline {other}")
     tell_taken_up(session, made, heard)
     _write_plan(session, made, verify)
     if project:
@@ -199,7 +199,7 @@ def _find_earlier_run(
 def _add_skips(session: Session, made: Plan, project: Project) -> Plan:
     skips = find_skips(project, session.job, session.settings.output_dir)
     if skips is None:
-        return replace(made, unknown=(*made.unknown, "whether the last nights were skipped, too"))
+        return replace(made, unknown=(*made.unknown, "whether the last nights were skipped too"))
     return replace(made, skipped_before=skips)
 
 
@@ -233,14 +233,11 @@ def _write_plan(session: Session, made: Plan, verify: Commands) -> None:
 
 def _tell_pause(session: Session, project: Project, made: Plan) -> None:
     """Once, on the newest of those that wait: whoever is to review it is told there."""
-    body = (
-        f"The night shift pauses: {made.skip}. `throttle: false` in its settings lets it go on"
-        " without."
-    )
+    body = f"The night shift pauses: {made.skip}. To turn this off, set `throttle: false`."
     try:
         project.threads.add_comment_once("merge_requests", made.pausing[0], body, PAUSE_MARK)
     except NightshiftError as error:
-        session.emit(Note(f"the pause could not be told: {error.message}", warning=True))
+        session.emit(Note(f"could not comment on the pause: {error.message}", warning=True))
 
 
 def _describe_verification(verify: Commands) -> str:

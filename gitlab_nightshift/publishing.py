@@ -162,7 +162,7 @@ def _publish_commit(
     """Publish one more commit, and answer; ``there`` has the folder of its results."""
     begun = find_begun_upkeep(session, bundle)
     if begun.request is None:
-        raise NightshiftError(Code.PUBLISH, "this run has begun none")
+        raise NightshiftError(Code.PUBLISH, "this run has not started one")
     published = None
     if why := _find_skip_reason(bundle, begun):
         bundle = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
@@ -195,7 +195,7 @@ def _find_skip_reason(bundle: Bundle, begun: TriggerContext) -> str:
     if isinstance(begun.heard, DeclinedRequest | IgnoredTrigger):
         return begun.heard.why
     moved = begun.request and begun.request.head and begun.request.head != bundle.base_sha
-    return "the branch of the merge request has moved since" if moved else ""
+    return "the branch of the merge request has moved in the meantime" if moved else ""
 
 
 def _publish_now(
@@ -225,7 +225,7 @@ def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Pat
     if not token:
         raise build_missing_token_error()
     if not session.env.get("CI_PIPELINE_ID"):
-        raise build_config_error("--from-job: works in a job of a GitLab pipeline only")
+        raise build_config_error("--from-job: works only in a job of a GitLab pipeline")
     folder = session.results / "bundle"
     project = open_project(job.server_url, job.project_id, token)
     fetch_bundle(project, job.run_id, name, f"{session.settings.output_dir}/{place}", folder)

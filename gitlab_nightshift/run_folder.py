@@ -107,7 +107,7 @@ def find_temp_folder(env: Mapping[str, str]) -> Path:
     except OSError as error:
         if is_disk_full(error):
             raise
-        text = f"TMPDIR: {given} is no folder to write in: make it, or unset it"
+        text = f"TMPDIR: {given} is not a writable folder: create it or unset it"
         raise build_config_error(text) from None
     return Path(given)
 

@@ -158,7 +158,7 @@ def _find_unsafe_variables(env: Mapping[str, str], checkouts: Sequence[Path]) ->
         if is_safe(place, checkouts):
             continue
         if name not in CA_FILES:
-            made[name] = f"{name} leads into the checkout, where agents write: not used"
+            made[name] = f"{name} leads into the checkout, where agents write, so it is not used"
         elif not read_certificates(place, Path.cwd()):
             most = LARGEST_CA_FILE // 1_000_000
             made[name] = f"{name}: {place} is no file of up to {most} MB, as for a copy: not used"

@@ -140,7 +140,7 @@ def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
     task = settings.task or ""
     if redact(task) != task:
         raise build_config_error(
-            "task: it holds a secret, perhaps by a $NAME that GitLab replaced: write $$NAME"
+            "task: it contains a secret, perhaps from a $NAME that GitLab expanded: write $$NAME"
         )
 
 
@@ -154,7 +154,7 @@ def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[Config
     if text is not None:
         return _decode_config(path, text), path.parent
     if not call.config and path.is_file() and read_job(call.env).in_ci:
-        raise build_config_error(f"{path} is not committed: commit it, or name it by --config")
+        raise build_config_error(f"{path} is not committed: commit it, or name it with --config")
     found = read_uncommitted_config(path)
     if found is None and call.config:
         raise build_config_error(f"--config: {path}: no such file")

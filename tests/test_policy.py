@@ -49,8 +49,8 @@ def test_every_violation_is_told_in_a_sentence() -> None:
         "The diff has 150 added and deleted lines; at most 100 are allowed. Make a smaller change.",
         "src/package.json is a dependency manifest or lock file.",
         "src/b.py was changed by a recent commit and is left alone.",
-        "lib/a.py is outside the paths of this night.",
-        ".gitlab-ci.yml is outside the paths of this night.",
+        "lib/a.py is outside the paths for this night.",
+        ".gitlab-ci.yml is outside the paths for this night.",
     )
 
 
@@ -255,7 +255,7 @@ def test_gate_decides_outside_the_writable_paths_and_never_lowers(
 
 def test_denied_file_is_told_in_a_sentence() -> None:
     policy = {"gates": {"write": "deny"}, "writable_paths": ["src/"]}
-    assert found("lib/a.py", policy=policy) == ("lib/a.py is outside of policy.writable_paths.",)
+    assert found("lib/a.py", policy=policy) == ("lib/a.py is outside policy.writable_paths.",)
 
 
 def test_own_sensitive_paths_and_own_prompts() -> None:

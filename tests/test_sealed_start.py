@@ -184,8 +184,8 @@ def test_home_and_tmpdir_in_the_checkout_count_for_nothing(shop: World) -> None:
     (home / ".gitconfig").write_text(f"[user]\n\tname = A\n\temail = {MODEL_KEY}\n")
     done = shop.nightshift("run", "--dry-run", HOME=str(home), TMPDIR=str(home))
     assert done.exit_status == 0
-    assert "HOME leads into the checkout, where agents write: not used" in done.stderr
-    assert "TMPDIR leads into the checkout, where agents write: not used" in done.stderr
+    assert "HOME leads into the checkout, where agents write, so it is not used" in done.stderr
+    assert "TMPDIR leads into the checkout, where agents write, so it is not used" in done.stderr
     assert [path.name for path in home.iterdir()] == [".gitconfig"]
 
 

@@ -56,7 +56,7 @@ def _explain_flag(name: str) -> str:
 
 def _format_runs(judgement: Judgement) -> Iterator[str]:
     for result in judgement.commands:
-        again = ", at the second try" if result.flaky else ""
+        again = ", in the second attempt" if result.flaky else ""
         how = result.error or f"exit {result.exit_status}"
         yield f"{result.command}: {how}, {result.duration_s:.1f} s{again}"
     for check in judgement.checks:

@@ -55,7 +55,7 @@ class Access:
     def kind(self) -> str:
         """What the token is, as far as GitLab tells: by the names that it gives to bots."""
         if self.scopes is None:
-            return "neither a personal nor a project or group access token (perhaps OAuth)"
+            return "neither a personal nor a project or group access token (perhaps an OAuth token)"
         kinds = (kind for names, kind in _KINDS.items() if names.match(self.login))
         return next(kinds, "personal access token")
 
@@ -190,7 +190,7 @@ def _explain_refusal(error: ApiError, client: "Client") -> NightshiftError:
     if error.status != 401:
         return error
     return AccessRefusal(
-        f"GitLab at {client.server} refuses GITLAB_TOKEN: {_explain_token(error, client)}. "
+        f"GitLab at {client.server} rejects GITLAB_TOKEN: {_explain_token(error, client)}. "
         f"Make a project access token with {WANTED}",
         "token",
     )

@@ -219,11 +219,11 @@ def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[st
             "its certificate is not trusted; SSL_CERT_FILE may name your CA's file",
             True,
         ),
-        (requests.exceptions.ProxyError, "the proxy does not let us through", False),
+        (requests.exceptions.ProxyError, "the proxy refuses the connection", False),
         (urllib3.exceptions.NameResolutionError, "its name cannot be resolved", False),
         (ConnectionRefusedError, "connection refused", False),
         (requests.exceptions.InvalidURL, "its address is not a URL", True),
-        (requests.exceptions.MissingSchema, "its address has no http:// or https://", True),
+        (requests.exceptions.MissingSchema, "its address lacks http:// or https://", True),
     )
     for kind, text, lasting in kinds:
         if any(isinstance(each, kind) for each in chain):

@@ -77,11 +77,11 @@ class Issues:
 
 def _read_issue(data: Any) -> KeptIssue:
     if not isinstance(data, dict) or not isinstance(data.get("iid"), int):
-        raise ApiError("GitLab answered with something else than an issue", lasting=True)
+        raise ApiError("GitLab's answer is not an issue", lasting=True)
     return KeptIssue(data["iid"], data.get("web_url") or "", data.get("description") or "")
 
 
 def _read_note(data: Mapping[str, Any]) -> SystemNote:
     author = data.get("author") or {}
-    name = str(author.get("username") or "an account that is gone")
+    name = str(author.get("username") or "a deleted account")
     return SystemNote(data["id"], str(data.get("body") or ""), int(author.get("id") or 0), name)

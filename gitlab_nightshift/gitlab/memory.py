@@ -213,7 +213,7 @@ def _ask_graphql(
         nodes = answer["project"]["mergeRequests"]["nodes"]
         return {int(node["iid"]): _read_node(node) for node in nodes}
     except (TypeError, KeyError, ValueError):
-        raise ApiError("GraphQL answered in another shape than expected", lasting=True) from None
+        raise ApiError("GraphQL's answer does not have the expected form", lasting=True) from None
 
 
 def _read_node(node: Mapping[str, Any]) -> _Details:
@@ -228,7 +228,7 @@ def _read_node(node: Mapping[str, Any]) -> _Details:
 
 
 def _read_global_id(note: Mapping[str, Any]) -> int:
-    """``gid://gitlab/User/7``; 0 for the comment of an account that is gone."""
+    """``gid://gitlab/User/7``; 0 for the comment of a deleted account."""
     _, _, number = str((note.get("author") or {}).get("id") or "").rpartition("/")
     return int(number) if number.isdecimal() else 0
 

@@ -111,7 +111,7 @@ def _explain_error(error: ApiError, ref: str) -> ApiError:
     """GitLab's refusal with what to do about it."""
     hints = {
         "set pipeline variables": "set Settings > CI/CD > Variables > Minimum role to use pipeline"
-        " variables to the role of the token",
+        " variables to the token's role",
         "permission to run a pipeline": f"the token's role must be allowed to push or merge to"
         f" {ref}",
         "prevented any jobs": "is the night shift's template included on this branch?",

@@ -49,11 +49,11 @@ def open_project(
     """
     host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
     if not re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", server_url):
-        raise build_config_error(f"the GitLab server's address {server_url!r} is no http(s) URL")
+        raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
     if not project:
-        raise build_config_error("the project is not known: set repo_url to its web address")
+        raise build_config_error("the project is unknown: set repo_url to its web address")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise build_config_error("GITLAB_TOKEN is empty, or has a space or line break in it")
+        raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
     time = clock or Clock()
     patience = RetryPolicy(time.now() + patience_s, time)
     return Project(server_url.rstrip("/"), project, token, timeout_s, patience)
@@ -194,7 +194,7 @@ class Project:
                 self._patience.call_with_retries(partial(self._create_label, label), transient)
             except ApiError as error:
                 if error.status != 409:  # 409: it is there already, here or in the group
-                    warnings.append(f"label {label.name} could not be made: {error}")
+                    warnings.append(f"label {label.name} could not be created: {error}")
         return tuple(warnings)
 
     def _create_label(self, label: Label) -> None:

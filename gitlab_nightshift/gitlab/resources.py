@@ -69,14 +69,14 @@ def build_earlier_publication(run_id: str, found: MergeRequest, category: str) -
     what became of this change.
     """
     if found.marker and found.marker.category != category:
-        text = f"this run has opened !{found.iid} before, for {found.marker.category}"
+        text = f"this run has already opened !{found.iid}, for {found.marker.category}"
         return Publication(run_id, Outcome.SKIPPED, f"{text}: one run opens one merge request")
     closed = found.state == "closed"
     state = "was closed meanwhile" if closed else f"is {found.state}"
     return Publication(
         run_id=run_id,
         outcome=Outcome.SKIPPED if closed else Outcome.MR_CREATED,
-        reason=f"published before: merge request !{found.iid} {state}",
+        reason=f"already published: merge request !{found.iid} {state}",
         mr_url=found.web_url,
         mr_iid=found.iid,
         branch=found.source_branch,

@@ -66,7 +66,7 @@ def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
         places = ", ".join(f"{key} ({settings.find_source(key)})" for key in keys)
         raise build_config_error(
             f"{places}: none of the repository's {len(facts.files)} files is left to look at: "
-            "correct the patterns, which are relative to its top"
+            "correct the patterns, which are relative to its root"
         )
 
 

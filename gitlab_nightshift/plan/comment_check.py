@@ -40,7 +40,7 @@ def read_request(
     if (noteable.confidential or comment.internal) and not settings.policy.confidential_issues:
         return IgnoredTrigger("it is confidential, and policy.confidential_issues is false")
     if run := _find_earlier_run(thread, place, project.threads.read_own_id(), run_id):
-        return IgnoredTrigger(f"the comment was taken up before, by pipeline {run}")
+        return IgnoredTrigger(f"the comment has already been handled, by pipeline {run}")
     found = _authorize_request(
         comment, noteable, replace(place, thread=thread.id), project, settings
     )
@@ -96,9 +96,9 @@ def _authorize_request(
     do."""
     level = project.threads.read_level(comment.author_id)
     if not level:
-        return IgnoredTrigger("the comment's author is no member of the project")
+        return IgnoredTrigger("the comment's author is not a member of the project")
     if level < DEVELOPER:
-        return DeclinedRequest("only members from Developer up may ask for a task", place)
+        return DeclinedRequest("only Developers and above may ask for a task", place)
     try:
         request = _build_request(comment, noteable, place, settings)
         return request if place.where == "issues" else _add_branch(request, project, settings)

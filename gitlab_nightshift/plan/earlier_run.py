@@ -104,8 +104,8 @@ def _read_bundle(project: Project, job: Job, place: str) -> Bundle | None:
             return None
         raise
     except (NightshiftError, ValueError, RecursionError) as error:
-        why = error.message if isinstance(error, NightshiftError) else "it is no JSON"
-        text = f"job {job.id} of this run has left a bundle that cannot be used: {why}. Start a new"
+        why = error.message if isinstance(error, NightshiftError) else "it is not JSON"
+        text = f"job {job.id} of this run left a bundle that cannot be used: {why}. Start a new"
         raise NightshiftError(Code.PARSE_ERROR, f"{text} pipeline for another night") from None
 
 
@@ -122,9 +122,9 @@ def _build_from_bundle(
             skipped = replace(kept, outcome=Outcome.SKIPPED, reason=why, proposal=None)
             return EarlierRun(why, skipped)
         patch = project.download_artifact(job.id, f"{place}/change.patch", LARGEST_PATCH)
-        why = f"{where} has verified a change, which is published now"
+        why = f"{where} has verified a change, which will be published now"
         return EarlierRun(why, replace(kept, error_code=""), patch)
     if bundle.outcome is Outcome.NO_IMPROVEMENT and not bundle.incomplete:
-        why = f"{where} has done this night: {bundle.reason}"
+        why = f"{where} has already done this night: {bundle.reason}"
         return EarlierRun(why, replace(kept, reason=why))
     return None

@@ -78,7 +78,7 @@ def add_findings(
 def read_earlier_nights(settings: Settings, project: Project | None) -> Memory:
     """What GitLab knows of earlier nights; without a token that it is not known."""
     if project is None:
-        return Memory(unknown=("earlier and open merge requests: there is no GITLAB_TOKEN",))
+        return Memory(unknown=("earlier and open merge requests (no GITLAB_TOKEN)",))
     labels = (NIGHT_LABEL,) if settings.labels is None else settings.labels
     return project.read_memory(settings.branch_prefix, labels[0] if labels else "")
 
@@ -87,7 +87,7 @@ def _describe_memory(memory: Memory) -> tuple[str, ...]:
     if not (refused := len(memory.rejected)):
         return ()
     ideas = "1 idea" if refused == 1 else f"{refused} ideas"
-    return (f"{ideas} of earlier nights were closed without a merge: not proposed again.",)
+    return (f"{ideas} from earlier nights were closed without a merge and are not proposed again.",)
 
 
 def _build_notes(settings: Settings, facts: CheckoutFacts) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _build_notes(settings: Settings, facts: CheckoutFacts) -> tuple[str, ...]:
         known = settings.avoid_recent_commits - facts.unknown_commits
         notes.append(
             f"avoid_recent_commits: the history here has {known} of the last "
-            f"{settings.avoid_recent_commits} commits; what older ones touched is not known and "
-            "not left alone: raise GIT_DEPTH"
+            f"{settings.avoid_recent_commits} commits; files touched by older ones are unknown "
+            "and may be changed again: raise GIT_DEPTH"
         )
     return tuple(notes)

@@ -63,7 +63,7 @@ def _check_branch_place(settings: Settings, project: Project) -> None:
     for depth in range(1, len(parts) + 1):
         if project.find_branch_head(parent := "/".join(parts[:depth])):
             raise build_config_error(
-                f"branch_prefix: there is a branch {parent}, so git can have none below {parent}/: "
+                f"branch_prefix: there is a branch {parent}, so git allows none below {parent}/: "
                 "set another branch_prefix, or delete that branch"
             )
 
@@ -74,8 +74,8 @@ def check_reviewers(settings: Settings, project: Project) -> None:
     unknown = [name for name in named if people.has_user(name) is False]
     if unknown:
         raise build_config_error(
-            f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (without "
-            "the display name), or take it out"
+            f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (not "
+            "the display name), or remove it"
         )
 
 

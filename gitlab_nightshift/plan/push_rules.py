@@ -46,7 +46,7 @@ def list_refusals(
     if rule.member_check and author.email not in (access.email, user_email):
         yield (
             f"the author must be a user of this GitLab, and whether {author.email} is one's address"
-            " is not known: set commit_author: token"
+            " is unknown: set commit_author: token"
         )
     yield from _list_committer_refusals(rule, author, access, message)
 
@@ -55,7 +55,7 @@ def _list_committer_refusals(
     rule: PushRule, author: CommitIdentity, access: Access, message: str
 ) -> Iterator[str]:
     if rule.reject_unsigned_commits:
-        yield "commits must be signed, which a night's are not: take that rule back for this user"
+        yield "commits must be signed, which a night's are not: lift that rule for this user"
     if rule.reject_non_dco_commits and "Signed-off-by:" not in message:
         yield (
             "commits must be signed off: set commit_template to one that ends with a line"

@@ -105,7 +105,7 @@ def _list_skip_reasons(
         limit = settings.max_open_mrs.total
         yield f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
     if categories and len(out) == len(categories):
-        yield "every category is left out: " + "; ".join(f"{r.category}: {r.reason}" for r in out)
+        yield "every category is skipped: " + "; ".join(f"{r.category}: {r.reason}" for r in out)
 
 
 def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:

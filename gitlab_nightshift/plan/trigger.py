@@ -65,15 +65,15 @@ def read_event(
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        return IgnoredTrigger("the body of the trigger is no JSON")
+        return IgnoredTrigger("the body of the trigger is not JSON")
     if not isinstance(data, dict):
-        return IgnoredTrigger("the body of the trigger is no JSON object")
+        return IgnoredTrigger("the body of the trigger is not a JSON object")
     if not {"object_kind", "event_name", "event_type"} & set(data):
         return None
     if data.get("object_kind") == "issue":
         return _parse_edit(data, project_id)
     if data.get("object_kind") != "note":
-        return IgnoredTrigger("the webhook's event is no comment")
+        return IgnoredTrigger("the webhook's event is not a comment")
     return _parse_place(data, project_id)
 
 
@@ -81,13 +81,13 @@ def _parse_place(data: Mapping[str, Any], project_id: str) -> CommentAddress | I
     note = _read_object(data, "object_attributes")
     noteable = note.get("noteable_type")
     if not isinstance(noteable, str) or noteable not in _NOTEABLES:
-        return IgnoredTrigger("the comment is on no issue or merge request")
+        return IgnoredTrigger("the comment is not on an issue or merge request")
     if str(_read_number(data, "project_id")) != project_id:
         return IgnoredTrigger("the comment is on another project")
     where, key = _NOTEABLES[noteable]
     iid, number = _read_number(_read_object(data, key), "iid"), _read_number(note, "id")
     if iid is None or number is None:
-        return IgnoredTrigger("the webhook names no comment")
+        return IgnoredTrigger("the webhook does not name a comment")
     thread = note.get("discussion_id")
     known = isinstance(thread, str) and re.fullmatch(r"[0-9a-f]{8,64}", thread)
     return CommentAddress(where, iid, number, str(thread) if known else "")
@@ -139,7 +139,7 @@ def parse_command(text: str) -> TaskCommand:
         raise build_config_error("a flag begins with two hyphens (--), not with a dash")
     asked = parse_task_command(words)
     if asked.model and not _MODEL.fullmatch(asked.model):
-        raise build_config_error("--model: the id of a model is expected")
+        raise build_config_error("--model: expected the id of a model")
     return asked
 
 

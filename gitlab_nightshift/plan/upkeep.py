@@ -138,8 +138,8 @@ def _rebase(project: Project, waiting: WaitingReview) -> str:
         )
         project.threads.add_comment("merge_requests", iid, f"{body}\n\n{mark}")
     except ApiError as error:
-        return f"!{iid} is in conflict, and could not be looked after: {error}"
-    return f"!{iid} is in conflict, and cannot be rebased without a person: said there"
+        return f"!{iid} is in conflict, and looking after it failed: {error}"
+    return f"!{iid} is in conflict and needs a person to rebase it: a comment there says so"
 
 
 # --- one more commit --------------------------------------------------------------------------

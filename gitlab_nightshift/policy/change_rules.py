@@ -37,7 +37,7 @@ def find_violations(
             "recent-file",
             _describe_paths("was changed by a recent commit and is left alone", recent),
         ),
-        ("outside-paths", _describe_paths("is outside the paths of this night", outside)),
+        ("outside-paths", _describe_paths("is outside the paths for this night", outside)),
     )
     broken = [text for flag, texts in rules if flag not in off for text in texts]
     denied = [

@@ -27,7 +27,7 @@ class SensitiveClass:
 
 PIPELINE = SensitiveClass(
     "pipeline",
-    "is pipeline configuration, which GitLab runs before anybody has reviewed it",
+    "is pipeline configuration, which GitLab runs before anyone has reviewed it",
     read_groups("GitLab's default file and the usual folder: /.gitlab-ci.yml /.gitlab/ci/"),
 )
 """Besides the file that the project names and all that it includes."""
@@ -89,7 +89,7 @@ SENSITIVE = (
     ),
     SensitiveClass(
         "agents",
-        "steers coding agents, this night shift or a reviewing one among them",
+        "steers coding agents, including this night shift or a reviewing agent",
         read_groups(
             """
             this program: nightshift.yaml
@@ -173,7 +173,7 @@ SENSITIVE = (
     ),
     SensitiveClass(
         "secrets",
-        "is of a kind that holds secrets or access, or looks for them",
+        "is the kind of file that holds secrets or access rights, or searches for them",
         read_groups(
             """
             environments: .env .env.* *.env -> .env.local prod.env

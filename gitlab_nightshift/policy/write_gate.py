@@ -64,7 +64,7 @@ def _decide_path(
     if matches(path, settings.policy.sensitive_paths):
         yield GatedFile(path, _choose_stricter("draft", gate), "is one of policy.sensitive_paths")
     if gate != "auto_allow" and not matches(path, settings.policy.writable_paths):
-        yield GatedFile(path, gate, "is outside of policy.writable_paths")
+        yield GatedFile(path, gate, "is outside policy.writable_paths")
 
 
 def _choose_stricter(least: Decision, gate: Gate) -> Decision:

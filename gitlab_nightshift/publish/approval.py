@@ -17,13 +17,13 @@ def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], st
     """
     if not job.in_ci or not job.job_id:
         raise build_config_error(
-            "--approved: works in the job nightshift:approve of a pipeline only"
+            "--approved: works only in the job nightshift:approve of a pipeline"
         )
     if not job.manual:
-        raise _build_denial("nobody has started this job: it must be one with `when: manual`")
+        raise _build_denial("nobody started this job: it must be a job with `when: manual`")
     started = project.find_job_start(job.job_id)
     if started is None or (started.pipeline, started.status) != (job.run_id, "running"):
-        raise _build_denial(f"GitLab knows no running job {job.job_id} in pipeline {job.run_id}")
+        raise _build_denial(f"GitLab has no running job {job.job_id} in pipeline {job.run_id}")
     if started.login != job.user_login:
         raise _build_denial(
             f"GitLab says that {started.login} started this job, not {job.user_login}"
@@ -32,7 +32,7 @@ def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], st
         if login := find_ticking():
             return login
         raise _build_denial(
-            f"{started.login} is the user of GITLAB_TOKEN, which approves nothing itself"
+            f"{started.login} is the user of GITLAB_TOKEN, which cannot approve anything itself"
         )
     if started.level < DEVELOPER:
         raise _build_denial(f"{started.login} has a role below Developer on this project")

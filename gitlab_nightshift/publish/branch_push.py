@@ -59,8 +59,7 @@ def push_on(repository: Repository, commit: str, branch: str, context: PublishCo
 
 
 _UNKNOWN_PATTERNS = (
-    "the token may not read the protected branches: whether a wildcard matches the new branch is "
-    "not known"
+    "the token may not read the protected branches, so a wildcard may match the new branch"
 )
 
 

@@ -78,13 +78,13 @@ def check_bundle(
     """
     proposal = bundle.proposal
     if proposal is None:
-        raise _build_unusable_error("it says MR_READY and holds no proposal")
+        raise _build_unusable_error("it says MR_READY but holds no proposal")
     if not proposal.verdict.passed:
         raise _build_unusable_error("its change was not verified")
     if proposal.category not in settings.known_categories:
-        raise _build_unusable_error("its category is not known")
+        raise _build_unusable_error("its category is unknown")
     if not re.fullmatch(r"[\w.-]{1,100}", bundle.run_id, re.ASCII):
-        raise _build_unusable_error("its run_id is none")
+        raise _build_unusable_error("its run_id is invalid")
     _check_date(bundle.created_at, now)
     if bundle.base_sha != base:
         raise build_publish_error(
@@ -92,7 +92,7 @@ def check_bundle(
             f" the one checked out ({base[:12]})"
         )
     if bundle.target_branch != target:
-        raise build_publish_error(f"the bundle was made for another branch than {target}")
+        raise build_publish_error(f"the bundle was made for a branch other than {target}")
     return proposal
 
 
@@ -101,9 +101,9 @@ def _check_date(text: str, now: datetime) -> None:
         made = datetime.fromisoformat(text)
         late = made > now + LATEST
     except (ValueError, TypeError):  # TypeError: no zone
-        raise _build_unusable_error("created_at is no time with a zone") from None
+        raise _build_unusable_error("created_at is not a time with a time zone") from None
     if late or made.year < 2000:
-        raise _build_unusable_error("created_at is no time of a night")
+        raise _build_unusable_error("created_at is not a time when a night can have run")
 
 
 def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
@@ -113,7 +113,7 @@ def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
     """
     change = proposal.change
     if tree != change.tree_id:
-        raise build_publish_error("the bundle was edited: base and change.patch give another tree")
+        raise build_publish_error("the bundle was edited: base plus change.patch is another tree")
     if not files:
         raise build_publish_error("the bundle changes nothing")
     said = (sorted(map(format_path, change.files)), change.added, change.deleted)

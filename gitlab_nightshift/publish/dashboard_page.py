@@ -86,7 +86,7 @@ def _compute_signature(text: str, key: bytes) -> str:
 
 
 def _render_state(dashboard: Dashboard) -> Iterator[str]:
-    yield "A tick by a Developer or above counts from the next night on."
+    yield "A tick by a Developer or above takes effect in the next night."
     if dashboard.paused:
         yield f"\n**Paused**: {to_markdown_line(dashboard.paused)}"
     for text in dashboard.unknown:
@@ -139,7 +139,7 @@ def _render_outlook(outlook: Iterable[CategoryOutlook], ticked: frozenset[str]) 
     rows = tuple(outlook)
     for each in rows:
         when = f"next on {each.day}" if each.day else "not in the schedule"
-        why = f"; left out now: {to_markdown_line(each.reason)}" if each.reason else ""
+        why = f"; skipped for now: {to_markdown_line(each.reason)}" if each.reason else ""
         yield f"- **{each.category}**: {when}{why}"
     yield ""
     yield from (_render_box(f"try {each.category} at the next night", ticked) for each in rows)

@@ -73,9 +73,9 @@ def read_ticks(
         if text not in by:
             refused.append((text, "GitLab does not say who ticked it"))
         elif by[text].author_id not in developers:
-            refused.append((text, f"{by[text].author} is no Developer"))
+            refused.append((text, f"{by[text].author} is not a Developer"))
         elif tick is None:
-            refused.append((text, "it is no box of this dashboard"))
+            refused.append((text, "this dashboard has no such box"))
         else:
             valid.append(tick)
     return Ticks(tuple(valid), tuple(refused))

@@ -53,7 +53,7 @@ def _render_summary(proposal: Proposal, approved_by: str) -> str:
     """What a reviewer needs first: what it is, what proves it, and what is in doubt."""
     shown = [_render_finding(finding) for finding in proposal.findings[:MOST_FINDINGS]]
     doubts = [each for each in proposal.verdict.doubts if each.strip()][:MOST_DOUBTS]
-    shown += [f"{to_markdown_line(each)} (doubted by the second agent)" for each in doubts]
+    shown += [f"{to_markdown_line(each)} (the second agent doubts this)" for each in doubts]
     parts = [to_markdown(proposal.draft.summary), f"**{_render_proofs(proposal)}**"]
     if shown:
         parts.append("Please look at:\n\n" + "\n".join(f"- {each}" for each in shown))
@@ -88,7 +88,7 @@ def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
         f"{to_markdown_line(each.why.strip().partition(chr(10))[0])}"
         for each in bundle.failed_attempts[:MOST_ATTEMPTS]
     ]
-    parts.append(_fold("Attempts that were sent back", ["\n".join(attempts)]))
+    parts.append(_fold("Attempts that were rejected", ["\n".join(attempts)]))
     return _join_paragraphs(parts)
 
 
@@ -133,9 +133,9 @@ def _render_verification(bundle: Bundle, proposal: Proposal) -> str:
 def _render_tools(ran: ToolUse | None) -> str:
     """What Verify was seen to run: never its own claim. The results are its CLI's word."""
     if ran is None:
-        return "What it ran is not known."
+        return "What it ran is unknown."
     if not ran.calls and not ran.more:
-        return "It read, and ran nothing."
+        return "It read the change and ran nothing."
     model = ran.source == "gateway"
     calls = [_render_call(call, by_model=model) for call in ran.calls[:MOST_CALLS_SHOWN]]
     more = len(ran.calls[MOST_CALLS_SHOWN:]) + ran.more
@@ -162,7 +162,7 @@ def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]
     drafts = [row for each, row in rows.items() if each.decision == "draft"]
     approved = [row for each, row in rows.items() if each.decision == "require_approval"]
     if drafts:
-        head = "A draft, because it changes sensitive files. Look at them before it is marked ready"
+        head = "A draft, because it changes sensitive files. Review them before marking it ready"
         yield f"{head}:\n\n" + "\n".join(drafts[:MOST_FILES])
     if approved:
         head = f"Published with the approval of {to_code_span(approved_by)}"
@@ -178,7 +178,7 @@ def _render_commands(results: Iterable[CommandResult], base_sha: str) -> Iterato
         yield f"This program ran, on commit {base} with only this change applied:\n"
     for result in ran:
         ended = "did not end" if result.exit_status is None else f"exit {result.exit_status}"
-        again = ", at the second try" if result.flaky else ""
+        again = ", in the second attempt" if result.flaky else ""
         yield f"- {to_code_span(result.command)}: {ended}, {result.duration_s:.1f} s{again}"
 
 
@@ -208,12 +208,10 @@ def _render_origin(bundle: Bundle, job: JobFacts, request: TaskRequest | None) -
         where = f" in [this pipeline]({job.pipeline_url})"
     text = f"Opened by the night shift{where}."
     if request is None:
-        return (
-            f"{text} Not wanted? Close it, and say why in a comment: the idea is not tried again."
-        )
+        return f"{text} Not wanted? Close it and say why in a comment: the idea is not tried again."
     if _WEB_ADDRESS.fullmatch(request.url):
         text += f" Asked for in [this comment]({request.url})."
-    text += " Something to change? Comment here, beginning with `/nightshift` and the task."
+    text += " Something to change? Comment here with `/nightshift` followed by the task."
     return f"{text}\n\nRelated to #{request.place.iid}"
 
 

@@ -29,9 +29,9 @@ def add_commit(
         return _build_skipped_publication(run_id, why)
     if head != context.base or not push_on(repository, commit, request.branch, context):
         return _build_skipped_publication(
-            run_id, f"branch {request.branch} has moved since the work began"
+            run_id, f"branch {request.branch} has moved since work began"
         )
-    context.session.emit(Note(f"Branch {request.branch} has one commit more ({commit[:12]})."))
+    context.session.emit(Note(f"Branch {request.branch} has one more commit ({commit[:12]})."))
     return _build_added_publication(found, commit, run_id)
 
 
@@ -42,7 +42,7 @@ def suggest_change(
     found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.state != "opened" or found.sha != context.base:
         return _build_skipped_publication(
-            run_id, "the merge request has moved or was closed since the work began"
+            run_id, "the merge request has moved or was closed since work began"
         )
     patch, wide = (read_diff_text(repository, context.base, tree, n) for n in (3, MOST_LINES))
     return Publication(
@@ -60,7 +60,7 @@ def _find_taken_over(request: TaskRequest, context: PublishContext) -> str:
     """Why a merge request that is only looked after is left alone by now; "" where it is not."""
     reviews, iid = context.project.reviews, request.place.iid
     if reviews.is_approved(iid):
-        return f"merge request !{iid} was approved meanwhile"
+        return f"merge request !{iid} has been approved in the meantime"
     return f"merge request !{iid} is set to merge" if reviews.read_state(iid).auto_merge else ""
 
 

@@ -92,7 +92,7 @@ class PublishContext:
     def build_git_server(self) -> GitServer:
         """Where to push, and with what. Raises ``E_CONFIG`` where the project is not known."""
         if not self.session.job.project_path or not self.session.job.server_url:
-            raise build_config_error("the project is not known: set repo_url to its web address")
+            raise build_config_error("the project is unknown: set repo_url to its web address")
         url = f"{self.session.job.server_url.rstrip('/')}/{self.session.job.project_path}.git"
         return GitServer(url, self.session.secrets.gitlab_token, env=self.session.network)
 
@@ -105,7 +105,7 @@ def choose_author(
     if session.settings.commit_author == "token":
         access = project.check_access()
         name, email = access.name, access.email
-        missing = "GitLab tells no e-mail address of the token's user: set commit_author: host"
+        missing = "GitLab shows no e-mail address of the token's user: set commit_author: host"
     else:
         known = identity or CommitIdentity(session.job.user_name, session.job.user_email)
         name, email = known.name, known.email

@@ -85,7 +85,7 @@ def _publish_change(
         if there := pushed.merge_request:
             return build_earlier_publication(bundle.run_id, there, proposal.category)
     context.session.emit(Note(f"Branch {pushed.branch} is pushed ({commit[:12]})."))
-    before = f"branch {pushed.branch} is pushed, the merge request is not open yet: "
+    before = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
     with _explain_failure(context, before):
         opened, warnings = _open(bundle, proposal, written, pushed.branch, commit, context)
     return _build_publication(bundle, opened, commit, (*pushed.warnings, *warnings), context)
@@ -150,7 +150,7 @@ def _describe_lost_base(context: PublishContext) -> str:
         raise NightshiftError(
             Code.PUBLISH, f"GitLab does not have the base commit {context.base[:12]}: push it first"
         )
-    return "" if part else f"{context.base[:12]} is no part of {context.target} (any more)"
+    return "" if part else f"{context.base[:12]} is not part of {context.target} (any more)"
 
 
 def write_texts(
@@ -268,7 +268,7 @@ def _request_approval(bundle: Bundle, needed: str, context: PublishContext) -> P
     needed = context.session.redact(needed)
     context.session.emit(GateRequired("write", needed))
     how = "start the manual job nightshift:approve of this pipeline"
-    reason = f"not published without an approval: {needed}. To approve it, {how}"
+    reason = f"not published without approval: {needed}. To approve it, {how}"
     return Publication(
         bundle.run_id, Outcome.APPROVAL_REQUIRED, reason, Code.APPROVAL_REQUIRED.value
     )

@@ -133,7 +133,7 @@ def find_relation(
     with _open_task(context, (0, len(patch)), commit, (repository.folder / "objects",)) as task:
         said = _parse_line(run_task(task, patch)).get("relation")
     if said not in list(map(str, Relation)):
-        raise _build_reader_error("its answer is none")
+        raise _build_reader_error("its answer is invalid")
     return Relation(said)
 
 
@@ -191,7 +191,7 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
     except (GitError, ValueError) as error:
         raise _build_reader_error(format_path(str(error))[:200]) from None
     if tree != rebuilt.tree:
-        raise _build_reader_error("its files give another tree")
+        raise _build_reader_error("its files give a different tree")
 
 
 @contextmanager
@@ -234,9 +234,9 @@ def _parse_line(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        raise _build_reader_error("its answer is none") from None
+        raise _build_reader_error("its answer is invalid") from None
     if not isinstance(value, dict):
-        raise _build_reader_error("its answer is none")
+        raise _build_reader_error("its answer is invalid")
     return value
 
 
@@ -244,7 +244,7 @@ def _validate_value(kind: Any, value: Any) -> Any:
     try:
         return build_adapter(kind).validate_python(value)
     except ValidationError:
-        raise _build_reader_error("its answer is none") from None
+        raise _build_reader_error("its answer is invalid") from None
 
 
 def _with_refusal(known: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle:
@@ -254,7 +254,7 @@ def _with_refusal(known: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle
 
 def _with_change(known: RebuiltBundle, reported: ReportedChange, data: bytes) -> RebuiltBundle:
     if len(data) != sum(reported.sizes):
-        raise _build_reader_error("its files are not whole")
+        raise _build_reader_error("its files are incomplete")
     blobs, at = [], 0
     for size in reported.sizes:
         blobs.append(data[at : at + size])
@@ -272,9 +272,9 @@ def _parse_file(row: Row) -> DiffFile:
     path, status, mode, _, added, deleted = row
     raw = bytes.fromhex(path)
     if b"\0" in raw:
-        raise _build_reader_error("a path is none")
+        raise _build_reader_error("a path is invalid")
     return DiffFile(os.fsdecode(raw), status, mode, added, deleted)
 
 
 def _build_reader_error(why: str) -> NightshiftError:
-    return build_publish_error(f"the process that reads the bundle cannot be relied on: {why}")
+    return build_publish_error(f"the process that reads the bundle failed: {why}")

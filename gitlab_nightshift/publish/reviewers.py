@@ -69,7 +69,7 @@ class _Choice:
         """The user of this name, unless that is of no use."""
         person = self._people.find_user(name)
         if person is None:
-            self.warnings.append(f"reviewer {name} is not known to GitLab")
+            self.warnings.append(f"reviewer {name} is unknown to GitLab")
         elif not person.active:
             self.warnings.append(f"reviewer {name} is left out: the account is blocked, or a bot's")
         elif self._people.is_busy(person):
@@ -135,7 +135,7 @@ class _Choice:
                 self.chosen[person.id] = person.username
                 missing -= 1
         if missing > 0:
-            self.warnings.append(f"{source}: nobody is left who could review and is not busy")
+            self.warnings.append(f"{source}: nobody is left who can review and is not busy")
 
     def _can_review(self, person: GitlabUser) -> bool:
         return person.active and person.id != self._facts.author

@@ -47,14 +47,14 @@ def render_started_reply(request: TaskRequest, place: CommentAddress, job: JobFa
     """The reply that the task has begun; the result takes its place."""
     dry = " as a dry run" if request.dry_run else ""
     who, where = _describe_author(request), _describe_pipeline(job)
-    what = "looks into the failed pipeline" if request.upkeep == "repair" else "has taken this up"
-    text = f"The night shift {what}{who}{dry}{where}. The result follows here."
+    what = "looking into the failed pipeline" if request.upkeep == "repair" else "working on this"
+    text = f"The night shift is {what}{who}{dry}{where}. The result will appear here."
     return _append_marker(text, "started", place, job, request)
 
 
 def render_declined_reply(why: str, place: CommentAddress, job: JobFacts) -> str:
     """The reply that the task is not done, and why."""
-    text = f"The night shift does not take this up: {_shorten_reason(why)}."
+    text = f"The night shift cannot take this on: {_shorten_reason(why)}."
     return _append_marker(text, "declined", place, job)
 
 
@@ -109,7 +109,7 @@ def _describe_outcome(ended: RunEnding, place: CommentAddress, answer: ThreadAns
         text = f"The night shift has added the commit {published.commit_sha[:12]}"
         return f"{text}{_describe_part(bundle, answer)}"
     if published and published.suggestion:
-        return "The night shift suggests this change, and has pushed nothing"
+        return "The night shift suggests this change and has pushed nothing"
     if result.outcome is Outcome.MR_READY and not is_failure(result.error_code):
         what = _describe_proposal(bundle)
         return f"Dry run, nothing was pushed. The night shift would propose {what}"
@@ -124,7 +124,7 @@ def _describe_part(bundle: Bundle, answer: ThreadAnswer | None) -> str:
     if answer is None or bundle.proposal is None:
         return ""
     files = [name for name in answer.files if name in bundle.proposal.change.files]
-    return f", for this thread in {_list_files(files)}" if files else ", nothing of it for this"
+    return f", for this thread in {_list_files(files)}" if files else ", none of it for this thread"
 
 
 def _list_files(names: Sequence[str]) -> str:
@@ -147,7 +147,7 @@ def _describe_tests(bundle: Bundle, result: RunResult) -> str:
     if proposal is None or is_failure(result.error_code):
         return ""
     if not proposal.commands:
-        return "This program ran no test on the change."
+        return "No test was run on the change."
     return "Run on the change:\n\n" + "\n".join(_describe_commands(proposal.commands))
 
 

@@ -31,7 +31,7 @@ class CommandFinding:
 
     command: str
     level: ResultLevel
-    """`warn`: it passed at the second try only."""
+    """`warn`: it passed only in the second attempt."""
     exit_status: int | None
     """Null where it did not end by itself."""
     duration_s: float

@@ -40,7 +40,7 @@ def decode_json(data: bytes) -> Any:
     except InvalidRecordError:
         raise
     except (ValueError, RecursionError):
-        raise InvalidRecordError("it is no JSON") from None
+        raise InvalidRecordError("it is not JSON") from None
 
 
 def make_record(kind: Any, value: Any) -> Any:

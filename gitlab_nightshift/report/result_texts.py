@@ -51,7 +51,7 @@ def describe_command(command: CommandFinding) -> str:
     """How a command ended."""
     ended = "did not end" if command.exit_status is None else f"exit status {command.exit_status}"
     how = command.error or ended
-    again = ", at the second try" if command.level == "warn" else ""
+    again = ", in the second attempt" if command.level == "warn" else ""
     return f"{how}, {command.duration_s:.1f} s{again}"
 
 

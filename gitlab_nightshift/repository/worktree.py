@@ -154,7 +154,7 @@ def resolve_commit(worktree: Worktree, revision: str) -> str:
     """The same; raises NightshiftError E_CONFIG with what to do where it names none."""
     found = find_commit(worktree, revision)
     if found is None:
-        raise _build_missing_error(worktree, f"{revision!r} names no commit here")
+        raise _build_missing_error(worktree, f"{revision!r} is not a commit here")
     return found
 
 

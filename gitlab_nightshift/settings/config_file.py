@@ -41,7 +41,7 @@ def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
     if data is None:
         return []
     if not isinstance(data, dict):
-        raise build_config_error(f"{file.name}: keys and values are expected at the top")
+        raise build_config_error(f"{file.name}: expected keys and values at the top")
     found = list(flatten_assignment(Assignment((), data, "", f"{file.name}:1", root), Settings))
     mistakes += _find_secret_addresses(found)
     return _resolve_alias(found, mistakes)
@@ -102,7 +102,7 @@ def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignm
     for a in found:
         if a.path == (ALIAS,):
             if a.value is not None:
-                mistakes.append(f"{a.place}: {ALIAS}: keys and values are expected")
+                mistakes.append(f"{a.place}: {ALIAS}: expected keys and values")
         elif a.path[0] != ALIAS:
             result.append(a)
         elif a.path[1:] in plain:

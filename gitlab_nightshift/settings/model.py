@@ -91,11 +91,11 @@ class Settings(Part):
     """All settings. Precedence: command line, CI variables, nightshift.yaml, default."""
 
     enabled: bool = True
-    """False stops every night; as a group variable it stops every project."""
+    """`false` stops all nights; set as a group variable, in all projects."""
     quiet_dates: list[Annotated[date, check_before(parse_date)]] = field(default_factory=list)
-    """Days without a night, as YYYY-MM-DD."""
+    """Dates without a night, as YYYY-MM-DD."""
     categories: dict[NewCategory, str] = field(default_factory=dict)
-    """Further categories of your own: name → guidance for the agent."""
+    """Your own categories: name → guidance for the agent."""
     category_schedule: dict[Weekday, Category] = field(
         default_factory=lambda: {
             "mon": "tests",
@@ -105,64 +105,64 @@ class Settings(Part):
             "fri": "performance",
         }
     )
-    """Weekday → category. A weekday that is not listed has no night."""
+    """Weekday → category. There is no night on a weekday that is not listed."""
     timezone: Annotated[str, check_after(check_time_zone)] = "UTC"
-    """Time zone in which the weekday is taken."""
+    """Time zone that decides which weekday it is."""
     category: Category | None = None
-    """Override for a manual run; wins over the schedule, also on a day without one."""
+    """For a manual run: overrides the schedule, even on a day without a night."""
     security_on_public: bool = False
-    """Look for security findings in a public project too: their fix publishes them."""
+    """Look for security findings in a public project too, where a fix makes them public."""
     task: Task | None = None
-    """One given task instead of a category."""
+    """A task to do instead of a category."""
     task_test: Annotated[str, check_after(check_task_test)] | None = None
-    """The id of a test of `policy.test_commands` that the task's change must pass, and further
+    """The id of a test from `policy.test_commands` that the task's change must pass, and optionally
     arguments from that test's list."""
     dry_run: bool = False
     """Stop before publish and say what would be pushed."""
     rehearse: bool = False
-    """Do all of a night that costs no token, and say what is still missing for one."""
+    """Do everything in a night that costs no tokens, and say what a real one still lacks."""
     paths: list[Glob] = field(default_factory=list)
-    """Where to look and change; empty is everywhere."""
+    """Where agents look and change files; empty means everywhere."""
     exclude_paths: list[Glob] = field(default_factory=list)
-    """What to leave alone, also within `paths`."""
+    """What agents leave alone, even within `paths`."""
 
     agent: AgentName = "auto"
-    """The coding agent; `auto` is claude_code where its CLI and key are there, else codex."""
+    """The coding agent; `auto` is claude_code if its CLI and key are available, else codex."""
     agent_executable: str | None = None
-    """The agent's CLI, where it is not the first on PATH."""
+    """Path of the agent's CLI, if it is not the first on PATH."""
     agent_env: list[PassedVariable] = field(default_factory=list)
-    """Names of variables that agents get too (JAVA_HOME, …)."""
+    """Names of variables that are passed on to agents (JAVA_HOME, …)."""
     agent_paths: list[str] = field(default_factory=list)
-    """Tool folders outside the system's that the sandbox may read."""
+    """Folders of tools outside the system's own that the sandbox may read."""
     replay_dir: Annotated[str | None, check_after(check_recording)] = None
-    """The recorded night that the agent `replay` plays."""
+    """The recorded night that the agent `replay` plays back."""
     record_dir: str | None = None
-    """Where to record this night, for `replay`."""
+    """Where to record this night for `replay`."""
     models: Models = field(default_factory=Models)
-    """The model of each bead."""
+    """The model for each bead."""
     model_endpoint: WebAddress | None = None
-    """Base URL of the model's API, where it is not the provider's own."""
+    """Base URL of the model's API, if it is not the provider's own."""
     prices: dict[str, Price] = field(default_factory=dict)
-    """Model id → USD per million tokens, where it is not built in, or where yours differs."""
+    """Model id → USD per million tokens, if no price is built in or yours differs."""
     prompts: Prompts = field(default_factory=Prompts)
-    """Own prompt templates."""
+    """Your own prompt templates."""
     variables: dict[Variable, str] = field(default_factory=dict)
     """Your own strings for templates."""
     instructions: dict[InstructedCategory, Instructions] = field(default_factory=dict)
     """Your own words for the agent, for a category or `all`, added to the guidance."""
     allowed_commands: list[AllowedCommand] | None = None
-    """Commands an agent may run: one word with any arguments, several words exactly so.
-    Default: git and what the build files imply."""
+    """Commands an agent may run: a single word allows any arguments, several words only exactly
+    that command. Default: git and what the build files imply."""
     verify_commands: list[Command] = field(default_factory=list)
-    """Run by this program itself, without a shell (so no && or |); all must exit 0."""
+    """Commands that the program itself runs, without a shell (so no && or |); all must exit 0."""
     baseline: Literal["required", "report"] = "required"
-    """`required`: a night is skipped where verify_commands fail on the untouched checkout."""
+    """`required`: skip a night if verify_commands fail on the untouched checkout."""
 
     reviewer: Reviewer | None = None
-    """Who reviews, also assignee: a user name, or whom to choose from: `group:PATH`, `code_owners`
+    """Reviewer and assignee: a user name, or whom to choose from: `group:PATH`, `code_owners`
     or `approval_rules`."""
     reviewers: list[Reviewer] = field(default_factory=list)
-    """The same for several reviewers (a paid tier of GitLab)."""
+    """The same for several reviewers (needs a paid tier of GitLab)."""
     labels: list[Label] | None = None
     """Labels of the merge request. Default: night-shift and the category."""
     branch_prefix: BranchPrefix = "night-shift/"
@@ -174,18 +174,18 @@ class Settings(Part):
     commit_author: Literal["host", "token"] = "host"
     """`host`: the machine's git identity, else the pipeline's user; `token`: the token's user."""
     target_branch: str | None = None
-    """Branch to work on and to merge into. Default: the default branch."""
+    """Branch to start from and to merge into. Default: the default branch."""
     draft: bool = False
     """Open merge requests as drafts."""
 
     max_diff_lines: Annotated[int, check_bounds(ge=1, le=MOST)] = 100
-    """Added plus deleted lines of a change, at most."""
+    """Maximum of added plus deleted lines in a change."""
     avoid_recent_commits: Annotated[int, check_bounds(ge=0, le=1000)] = 10
-    """Files touched by the last N commits are left alone."""
+    """Leave files alone that the last N commits have touched."""
     max_open_mrs: MaxOpenMrs = field(default_factory=MaxOpenMrs)
     """How many night-shift merge requests may be open."""
     max_budget_usd: Annotated[float, check_bounds(gt=0, le=MOST)] = 10.0
-    """USD for the whole run: all beads and retries, failed calls too."""
+    """USD for the whole run: all beads and retries, including failed calls."""
     max_tokens: Annotated[int, check_bounds(gt=0, le=MOST)] | None = None
     """Tokens for the whole run."""
     bead_timeout: Seconds | None = None
@@ -193,7 +193,7 @@ class Settings(Part):
     idle_timeout: Seconds = 600.0
     """Seconds a bead may be silent."""
     run_timeout: Seconds | None = None
-    """Seconds the work may take. Default: what is left of the job, less what publish needs."""
+    """Seconds the work may take. Default: what is left of the job, minus what publish needs."""
     max_implement_retries: Annotated[int, check_bounds(ge=0, le=10)] = MAX_IMPLEMENT_RETRIES
     """Further attempts after a failed one."""
     max_output: Bytes = 2 * 10**9
@@ -201,19 +201,19 @@ class Settings(Part):
     output_dir: FolderName = "nightshift"
     """Folder in the checkout for results and logs."""
     repo_url: ProjectAddress | None = None
-    """Web address of the project, or the one for SSH. Default: from CI."""
+    """Web or SSH address of the project. Default: from CI."""
 
     profile: Literal["production", "development"] = "production"
-    """`development` permits a delegation more: in_place, gates that are open unasked."""
+    """`development` allows delegations more: `in_place`, and open gates without an approval."""
     isolation: Literal["auto", "namespaces", "uid", "landlock", "none"] = "auto"
     """The sandbox tier."""
     accept_partial: list[Promise] = field(default_factory=list)
-    """Guarantees of the sandbox that may be only partly held; else such a run stops."""
+    """Sandbox guarantees that may hold only in part; otherwise such a run stops."""
     policy: Policy = field(default_factory=Policy)
     """Gates, lists and red flags."""
     notify: list[Annotated[str, check_before(check_notification_url)]] = field(default_factory=list)
-    """Whom to tell of a run: addresses as apprise knows them (ntfy, Discord, Slack, Teams, mail),
-    which may name variables as $NAME."""
+    """Where to send notifications: addresses in apprise's form (ntfy, Discord, Slack, Teams, mail),
+    which may contain variables as $NAME."""
     notify_on: list[NotifiedOutcome] = field(
         default_factory=lambda: [
             "MR_CREATED",
@@ -223,15 +223,15 @@ class Settings(Part):
             "FAILED",
         ]
     )
-    """Outcomes that people are told of; `changes`: a merge request, a failure, the first night that
-    is fine again, and the first that is skipped."""
+    """Outcomes to send notifications about; `changes`: a merge request, a failure, the first good
+    night after one, and the first skipped night."""
     confluence_page_id: PageId | None = None
-    """Confluence page that gets a line per night."""
+    """Id of a Confluence page to which each night adds a line."""
     log_issue: LogIssue = "off"
-    """Keep a dashboard of the nights in an issue: `auto` finds or opens it, a number names it."""
+    """Keep a dashboard of the nights in an issue: `auto` finds or opens one, or give its number."""
     throttle: bool = True
-    """Try categories whose merge requests are refused or ignored less often, and pause where three
-    in a row are ignored."""
+    """Try a category less often if its merge requests are rejected or ignored, and pause after
+    three ignored in a row."""
     upkeep: bool = True
     """Look after open night-shift merge requests before new work: rebase, repair a failed pipeline,
     address review threads."""

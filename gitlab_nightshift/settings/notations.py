@@ -89,14 +89,14 @@ def parse_date(value: Any) -> Any:
     if isinstance(value, datetime.date):
         return value
     if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-        raise ValueError("a date such as 2025-12-24 is expected")
+        raise ValueError("expected a date such as 2025-12-24")
     return value
 
 
 def check_time_zone(value: str) -> str:
     """The name of a time zone; UTC also where the machine has no time zone data."""
     if value != "UTC" and value not in _list_time_zones():
-        raise ValueError("not a time zone; a name such as Europe/Berlin is expected")
+        raise ValueError("not a time zone; expected a name such as Europe/Berlin")
     return value
 
 
@@ -110,7 +110,7 @@ def _list_time_zones() -> set[str]:
 def check_new_category(value: Any) -> Any:
     """A name for a category of the team's own: it becomes part of a label and a title."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,39}", value):
-        raise ValueError("a category's name is lower-case letters, digits and dashes")
+        raise ValueError("a category's name consists of lower-case letters, digits and dashes")
     if value in (*FALLBACK_ORDER, TASK, ALL):
         raise ValueError(f"{value!r} is built in; choose another name")
     return value
@@ -139,7 +139,7 @@ def check_instructions(value: str, info: "ValidationInfo") -> str:
         if match[1] and match[1] not in known and "variables" in info.data:
             near = difflib.get_close_matches(match[1], known, 1)
             hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
-            raise ValueError(f"{{{{{match[1]}}}}} is none of your variables{hint}")
+            raise ValueError(f"{{{{{match[1]}}}}} is not one of your variables{hint}")
     return value.strip()
 
 
@@ -160,7 +160,7 @@ def parse_flag_level(value: Any) -> Any:
 def check_variable_name(value: Any) -> Any:
     """A name for a placeholder of the team's own."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", value):
-        raise ValueError("a name is lower-case letters, digits and _")
+        raise ValueError("a name consists of lower-case letters, digits and _")
     if value in PLACEHOLDERS:
         raise ValueError(f"{value} is built in; choose another name")
     return value
@@ -169,48 +169,48 @@ def check_variable_name(value: Any) -> Any:
 def check_relative_glob(value: Any) -> Any:
     """A path pattern inside the repository."""
     if isinstance(value, str) and not value.strip():
-        raise ValueError("a path pattern is expected")
+        raise ValueError("expected a path pattern")
     if isinstance(value, str) and (value.startswith(("/", "~")) or ".." in value.split("/")):
-        raise ValueError("a path pattern is relative to the repository and has no '..'")
+        raise ValueError("a path pattern must be relative to the repository, without '..'")
     return value
 
 
 def check_branch_prefix(value: str) -> str:
     """The beginning of a branch's name, as git allows it (git-check-ref-format)."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}", value):
-        raise ValueError("letters, digits and . _ / - are expected, at most 100 of them")
+        raise ValueError("expected at most 100 letters, digits and . _ / -")
     if re.search(r"^refs/|\.\.|//|/\.|\./|\.lock/", value):
-        raise ValueError("git allows no branch that begins so")
+        raise ValueError("git allows no branch with this prefix")
     return value
 
 
 def check_task_test(value: str, info: "ValidationInfo") -> str:
     """The test of a given task."""
     if value.strip() and "task" in info.data and not info.data["task"]:
-        raise ValueError("it is for a task, and there is none: set task, too, or leave this out")
+        raise ValueError("it applies to a task, and there is none: set task too, or remove this")
     return value
 
 
 def check_text_template(value: str) -> str:
     """The template of a title or a message, of which something is left."""
     if not value.strip():
-        raise ValueError("it is empty: leave the key out, or write a text with {{title}} in it")
+        raise ValueError("it is empty: remove the key, or write a text that contains {{title}}")
     if re.search(r"[^\S\n ]|[\x00-\x09\x0b-\x1f\x7f]", value.replace("\r\n", "\n")):
-        raise ValueError("no tabs and no control characters")
+        raise ValueError("must not contain tabs or control characters")
     return value
 
 
 def check_label(value: str) -> str:
     """The name of a label, as GitLab takes it."""
     if not value.strip() or len(value) > 255 or "," in value or not value.isprintable():
-        raise ValueError("1 to 255 characters on one line without a comma are expected")
+        raise ValueError("expected 1 to 255 characters on one line without a comma")
     return value.strip()
 
 
 def check_model_id(value: str) -> str:
     """A model's id: one word."""
     if not re.fullmatch(r"[!-~]{1,200}", value):
-        raise ValueError("the id of a model, without spaces, is expected")
+        raise ValueError("expected the id of a model, without spaces")
     return value
 
 
@@ -218,7 +218,7 @@ def check_web_address(value: str) -> str:
     """An http address without credentials."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s@]", value):
-        raise ValueError("an address such as https://gitlab.example.com/group/project is expected")
+        raise ValueError("expected an address such as https://gitlab.example.com/group/project")
     return value
 
 
@@ -235,15 +235,15 @@ def parse_project_address(value: str) -> str:
 def check_command(value: Any) -> Any:
     """A command: words on one line."""
     if not isinstance(value, str) or not value.strip() or len(value.splitlines()) > 1:
-        raise ValueError("a command on one line is expected")
+        raise ValueError("expected a command on one line")
     if len(value) > LONGEST_COMMAND:
-        raise ValueError(f"a command of at most {LONGEST_COMMAND} characters is expected")
+        raise ValueError(f"a command of at most {LONGEST_COMMAND} characters is allowed")
     try:
         words = shlex.split(value)
     except ValueError as error:
         raise ValueError(f"cannot be split into words: {error}") from None
     if "\0" in value or not words or not words[0]:
-        raise ValueError("a command on one line is expected")
+        raise ValueError("expected a command on one line")
     _refuse_shell_syntax(value)
     return value.strip()
 
@@ -253,35 +253,35 @@ def _refuse_shell_syntax(value: str) -> None:
     bare = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", value)
     if found := re.search(r"&&|\|\||>>|\$\(|[|&;<>`]", bare):
         raise ValueError(
-            f"{found[0]} is for a shell, and none runs here: write one command for each step, or "
-            "sh -c '…'; a word with such a character goes in quotes"
+            f"{found[0]} needs a shell, and none is used here: write one command for each step, or "
+            "sh -c '…'; put a word with such a character in quotes"
         )
     if re.match(r"\s*\w+=", value):
-        raise ValueError("a variable before a command is for a shell: write env NAME=value …")
+        raise ValueError("a variable before a command needs a shell: write env NAME=value …")
 
 
 def check_allowed_command(value: Any) -> Any:
     """A command for the allowlist; a ``*`` would allow more than the one command."""
     if isinstance(value, str) and ("*" in value or "(" in value or ")" in value):
-        raise ValueError("no * and no parentheses: one word allows any arguments")
+        raise ValueError("must not contain * or parentheses: a single word allows any arguments")
     return value
 
 
 def check_passed_variable(value: Any) -> Any:
     """A variable's name that an agent may see; GitLab's credentials are on no list."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise ValueError("the name of a variable is expected")
+        raise ValueError("expected the name of a variable")
     if is_gitlab_credential(value):
-        raise ValueError(f"{value} is a GitLab credential; no agent gets it")
+        raise ValueError(f"{value} is a GitLab credential, which no agent gets")
     if re.fullmatch(r"(?i)(https?|all|no|ftp)_proxy", value):
-        raise ValueError("agents get no proxy of the job; policy.egress_hosts opens hosts to them")
+        raise ValueError("agents do not get the job's proxy; open hosts with policy.egress_hosts")
     return value
 
 
 def parse_open_host(value: Any) -> Any:
     """A host that agents may reach."""
     if not isinstance(value, str):
-        raise ValueError("a host, or host:port, is expected")
+        raise ValueError("expected host or host:port")
     parse_egress_host(value)
     return value.strip().lower()
 
@@ -289,8 +289,8 @@ def parse_open_host(value: Any) -> Any:
 def check_notification_url(value: Any) -> Any:
     """A notification URL, or the name of a variable that holds one."""
     if not isinstance(value, str) or not ("://" in value or value.startswith("$")):
-        raise ValueError("a URL such as ntfys://topic, or $NAME of a variable, is expected")
+        raise ValueError("expected a URL such as ntfys://topic, or a variable as $NAME")
     for name in re.findall(r"\$\{?(\w+)", value):
         if name in MODEL_KEYS or is_gitlab_credential(name):
-            raise ValueError(f"{name} is for GitLab or a model; no other service gets it")
+            raise ValueError(f"{name} is for GitLab or a model and must go nowhere else")
     return value

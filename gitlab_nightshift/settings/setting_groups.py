@@ -69,7 +69,7 @@ def _refuse_nul(value: Any) -> Any:
     """No program, file or request takes one."""
     parts = value if isinstance(value, list) else [value]
     if any("\0" in part for part in parts if isinstance(part, str)):
-        raise ValueError("a NUL character")
+        raise ValueError("must not contain a NUL character")
     return value
 
 
@@ -78,13 +78,13 @@ def _refuse_bool_as_number(default: Any, value: Any) -> Any:
     if value is False and default == "off":
         return "off"
     if isinstance(value, bool) and not isinstance(default, bool):
-        raise ValueError("another value than true or false is expected")
+        raise ValueError("expected a value other than true or false")
     return value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Models(Part):
-    """The model of each bead, by its full id. Each agent has defaults of its own."""
+    """The model for each bead, by its full id. Each agent has its own defaults."""
 
     analyze: ModelId = "claude-opus-4-6"
     """Finds the improvement."""
@@ -98,7 +98,7 @@ class Models(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(Part):
-    """Own prompt templates; paths relative to the configuration file's folder."""
+    """Your own prompt templates; paths are relative to the configuration file's folder."""
 
     analyze: str | None = None
     """Template of Analyze."""
@@ -112,24 +112,24 @@ class Prompts(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class MaxOpenMrs(Part):
-    """How many night-shift merge requests may be open before a night is left out."""
+    """How many night-shift merge requests may be open before nights are skipped."""
 
     per_category: Annotated[int, check_bounds(ge=0, le=MOST)] = 1
-    """A category with as many is left out."""
+    """A category with this many open merge requests is skipped."""
     total: Annotated[int, check_bounds(ge=0, le=MOST)] = 3
-    """With as many the night is left out."""
+    """With this many open merge requests, the night is skipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LongPrice(Part):
-    """USD per million tokens of a request with a long input, all of it."""
+    """USD per million tokens for the whole of a request with a long input."""
 
     above: Annotated[int, check_bounds(ge=1, le=MOST)]
-    """Tokens of input above which it applies."""
+    """Applies to requests with more input tokens than this."""
     input: Annotated[float, check_bounds(ge=0, le=MOST)]
-    """Tokens that are sent."""
+    """Price of tokens sent."""
     output: Annotated[float, check_bounds(ge=0, le=MOST)]
-    """Tokens that come back."""
+    """Price of tokens received."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +137,11 @@ class Price(Part):
     """USD per million tokens."""
 
     input: Annotated[float, check_bounds(ge=0, le=MOST)]
-    """Tokens that are sent."""
+    """Price of tokens sent."""
     output: Annotated[float, check_bounds(ge=0, le=MOST)]
-    """Tokens that come back."""
+    """Price of tokens received."""
     long: LongPrice | None = None
-    """The price of requests with a long input, where it is another one."""
+    """The price of requests with a long input, if it differs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class TestCommand(Part):
     """A test that a delegation may ask for by its id."""
 
     command: Annotated[list[str], check_bounds(min_length=1)]
-    """The program and its fixed arguments, word by word."""
+    """The program and its fixed arguments, one list item each."""
     args: list[str] = field(default_factory=list)
     """Further arguments that a delegation may ask for."""
 
@@ -173,20 +173,20 @@ class Policy(Part):
     gates: Gates = field(default_factory=Gates)
     """What happens at each gate."""
     writable_paths: list[Glob] = field(default_factory=lambda: ["**"])
-    """Files that a change may touch without asking."""
+    """Files that a change may touch without approval."""
     sensitive_paths: list[Glob] = field(default_factory=list)
-    """Files that are looked at more closely, besides the built-in ones."""
+    """Files to look at more closely, in addition to the built-in list."""
     test_commands: dict[str, TestCommand] = field(default_factory=dict)
-    """Tests by the id that a delegation names."""
+    """Tests that a task or a delegation can ask for by id."""
     providers: dict[str, str] = field(default_factory=dict)
     """Kind of task (bugfix, docs, …), profile or `default` → the agent of such delegations, or
     `cheapest`: the one whose model has the lowest price."""
     orchestrators: list[str] = field(default_factory=list)
-    """Who may delegate in production without a person: the approval is theirs."""
+    """Who may delegate in production without asking a person: they give the approval themselves."""
     confidential_issues: bool = False
-    """Take up comments on confidential issues and internal comments too."""
+    """Act on comments on confidential issues and on internal comments too."""
     on_peoples_mrs: bool | Literal["suggest"] = False
-    """Work on people's merge requests, too, where a comment there asks for it: `true` adds a commit
+    """Work on people's merge requests too, if a comment there asks for it: `true` adds a commit
     to their branch, `suggest` pushes nothing and suggests the change in the thread."""
     flags: dict[FlagName, FlagLevel] = field(default_factory=dict)
     """Red flag → `fail`, `warn`, `off`."""

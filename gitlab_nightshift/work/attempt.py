@@ -106,7 +106,7 @@ def try_until_proven(
         if asked and outcome.unchanged:
             break
         if number < attempts and any(map(outcome.repeats, failures[:-1])):
-            proof.work.emit(Note("The same failure again, word for word: no further attempt."))
+            proof.work.emit(Note("The same failure again, word for word: no further attempts."))
             break
     return failures[-1]
 

@@ -113,7 +113,7 @@ def _run_all(wanted: Commands, checkout: Checkout, runner: Runner) -> _BaselineR
     # Of one command alone its run says the same.
     several = len(wanted.commands) > 1
     if missing := find_missing_programs(runner, wanted.commands) if several else ():
-        raise _build_unusable_error(f"not found where commands run: {', '.join(missing)}")
+        raise _build_unusable_error(f"not found in the commands' environment: {', '.join(missing)}")
     read = build_text_reader(checkout.repository, checkout.base_sha)
     runs = run_and_collect(runner, wanted.commands, "baseline", checkout.restore, read)
     results = tuple(run.result for run in runs)
@@ -166,14 +166,14 @@ def _judge_baseline(wanted: Commands, mode: str, ran: _BaselineRun) -> Baseline:
     what = "the project's tests" if wanted.implied else "verify_commands"
     if ran.lacks:
         command = ran.results[-1].command
-        text = f"{what}: `{command}` cannot run in this job, so no test failed: {ran.lacks}."
+        text = f"{what}: `{command}` cannot run in this job, so no test has failed: {ran.lacks}."
         fix = "Install it in before_script"
     else:
         text, fix = f"{what} fail on the untouched checkout: {ran.failed}", "Fix that first"
     if mode == "required":
         skip = f"{text} {fix}, or set baseline: report."
         return Baseline(skip=skip, incomplete=skip if ran.lacks else "")
-    check = Check(_TITLE, CheckOutcome.FAILED, f"{text} So they prove nothing here.")
+    check = Check(_TITLE, CheckOutcome.FAILED, f"{text} They therefore prove nothing here.")
     return Baseline(
         incomplete=text.rstrip(".") if ran.lacks else "",
         commands=wanted.commands,
@@ -200,4 +200,4 @@ def _build_passed_check(results: tuple[CommandResult, ...]) -> Check:
 
 
 def _build_not_checked(why: str) -> Check:
-    return Check("Tests", CheckOutcome.NOT_CHECKED, f"this program ran no test: {why}.")
+    return Check("Tests", CheckOutcome.NOT_CHECKED, f"the program ran no test: {why}.")

@@ -53,7 +53,7 @@ def format_limits(ledger: Ledger) -> str:
 def format_hand_over(report_by: str, handoff_file: str) -> str:
     """The one way in which the report is handed over: the agent's own, else the file."""
     if report_by:
-        return f"Report the JSON object {report_by}, once, at the end. Write it into no file."
+        return f"Report the JSON object {report_by}, once, at the end. Do not write it to a file."
     return (
         f"Write the JSON object, and nothing else, to {handoff_file} at the end. The file holds a "
         "stub: read it, then replace it whole."

@@ -200,7 +200,7 @@ def _build_boundary(
     refuse_weaker(sandbox.tier, chosen.guarantees, accepted)
     if chosen.hosts:
         hosts = ", ".join(chosen.hosts)
-        emit(Note(f"network: beside that policy.egress_hosts, each a way out: {hosts}"))
+        emit(Note(f"network: also policy.egress_hosts, each of them a way out: {hosts}"))
     there = tuple(path for path in checkout.objects if path.exists())
     # A place that is shown anyway would show what is private in it, too.
     places = (place for place in search.places if not sandbox.machine.shows(place))

@@ -69,7 +69,7 @@ def find_citation_problem(candidate: AnalysisCandidate, read: Read) -> str:
 def _find_problem(text: str, read: Read) -> str:
     match = _CITATION.match(text)
     if not match:
-        return f"evidence names no file and line: {format_path(text[:200])}"
+        return f"evidence does not name a file and line: {format_path(text[:200])}"
     path, line = match["path"].removeprefix("./"), int(match["line"])
     shown = f"{format_path(path[:200])}:{line}"
     data = read(path)

@@ -63,7 +63,7 @@ def try_commit(
     commands = sandbox_context.work.verify.commands
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
         if sandboxed.checkout.base_sha != commit:
-            raise NightshiftError(Code.CONFIG, f"--run: check {commit[:12]} out first")
+            raise NightshiftError(Code.CONFIG, f"--run: check out {commit[:12]} first")
         with sandboxed.open_runner() as (boundary, _egress, runner):
             runs, failing = _run_commands(sandboxed, runner, base, context, commands)
             results = tuple(run.result for run in runs)

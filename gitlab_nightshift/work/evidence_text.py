@@ -36,7 +36,7 @@ def format_evidence(
 
 def _describe_end(result: CommandResult) -> str:
     ended = result.error or f"exit status {result.exit_status}"
-    again = ", at the second try" if result.flaky else ""
+    again = ", in the second attempt" if result.flaky else ""
     return f"{ended}, {result.duration_s:.1f} s{again}"
 
 

@@ -69,11 +69,11 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
     """
     data = structured if structured is not None else _from_file(file)
     if data == STUBS[bead]:
-        raise HandoffError("the hand-off is still the stub: the agent reported nothing")
+        raise HandoffError("the report file still holds the stub: the agent reported nothing")
     if not isinstance(data, dict):
-        raise HandoffError("the hand-off is not a JSON object")
+        raise HandoffError("the report is not a JSON object")
     if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # as escapes
-        raise HandoffError(f"the hand-off is larger than {LARGEST} bytes")
+        raise HandoffError(f"the report is larger than {LARGEST} bytes")
     return _check_selected(_validate_handoff(bead, data))
 
 
@@ -81,9 +81,9 @@ def _from_file(file: Path) -> object:
     try:
         return json.loads(read_regular(file.parent, file.name, LARGEST), parse_int=_parse_int)
     except RefusedFileError as refused:
-        raise HandoffError(f"the hand-off file cannot be read: {refused}") from None
+        raise HandoffError(f"the report file cannot be read: {refused}") from None
     except (ValueError, RecursionError) as error:
-        raise HandoffError(f"the hand-off is not JSON: {error}") from None
+        raise HandoffError(f"the report is not JSON: {error}") from None
 
 
 def _parse_int(digits: str) -> int | None:
@@ -94,7 +94,7 @@ def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
     from pydantic import ValidationError
 
     if bead == "verify" and not isinstance(data.get("passed"), bool):
-        raise HandoffError("passed: true or false is expected")
+        raise HandoffError("passed: expected true or false")
     try:
         data = json.loads(replace_surrogates(json.dumps(data, ensure_ascii=False)))
         while True:
@@ -106,7 +106,7 @@ def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
                 _refuse_breach(bead, problems)
                 _fit(data, problems)
     except RecursionError:
-        raise HandoffError("the hand-off is nested too deeply") from None
+        raise HandoffError("the report is nested too deeply") from None
 
 
 def _refuse_breach(bead: str, problems: Iterable[Mapping[str, Any]]) -> None:

@@ -84,7 +84,7 @@ def _analyze(
     if analysis is not None:
         analysis, dropped = drop_unfounded(analysis, night.checkout.path)
         for why in dropped:
-            night.emit(Note(f"a candidate is dropped: {why}"))
+            night.emit(Note(f"candidate dropped: {why}"))
     if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":
         assert analysis.selected is not None
         night.emit(StepEnded(key, True, analysis.selected.description))
@@ -158,7 +158,7 @@ def _draft(night: Night, category: str, analysis: AnalysisResult, good: ProvenCh
     if isinstance(draft, Draft):
         night.emit(StepEnded(key, True, draft.title))
         return draft
-    night.emit(StepEnded(key, False, f"{why}; the texts are made from the analysis"))
+    night.emit(StepEnded(key, False, f"{why}; the texts come from the analysis instead"))
     return draft_from_analysis(analysis)
 
 
@@ -173,7 +173,7 @@ def propose_change(
     tried: list[CategoryResult],
 ) -> Ending:
     needed = to_approve(good.gates)
-    reason, stopped = "a verified change is ready to publish", ""
+    reason, stopped = "a verified change is ready to be published", ""
     if needed:
         reason += f", once it is approved: {needed}"
     try:
@@ -209,7 +209,7 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
     if results and len(full) == len(results):
         why = f"in every bead ({len(full)}) {full[-1].error}"
         return build_stopped_ending(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried)
-    reason = f"All categories exhausted. {len(tried)} tried, none led to a verified change."
+    reason = f"All categories exhausted: {len(tried)} tried, none led to a verified change."
     return Ending(
         outcome=Outcome.NO_IMPROVEMENT,
         reason=reason,

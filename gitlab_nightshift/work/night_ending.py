@@ -103,7 +103,7 @@ def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
     alike = [why for why in plan.skipped_before if re.sub(r"\d+", "", why).endswith(today)]
     if ending.outcome is not Outcome.SKIPPED or len(alike) + 1 < MOST_SKIPS:
         return ""
-    return f"{MOST_SKIPS} nights in a row are skipped for the same reason"
+    return f"{MOST_SKIPS} nights in a row were skipped for the same reason"
 
 
 def format_category(category: str, scheduled: str) -> str:

@@ -52,7 +52,7 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
     path = boundary.build_search_path(build_search_path(work.env, work.checkout))
     allowed = _parse_commands(work.allowed_commands, work.checkout)
     if unknown := [command for command, names in allowed if _is_unknown(command, names)]:
-        emit(Note(f"exec: PATH is not restricted: what {unknown[0]} starts is not known"))
+        emit(Note(f"exec: PATH is not restricted, as it is unknown what {unknown[0]} starts"))
         return boundary
     words: dict[str, list[list[str]]] = {}
     for _, names in allowed:

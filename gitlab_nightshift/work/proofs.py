@@ -174,7 +174,7 @@ def _find_missing_proof(
         return ""
     lacks = "no command passed on it" if proof.baseline.commands else NOTHING_TO_RUN
     return (
-        f"Nothing that this program ran proves this code: {lacks}. Without that only comments and"
+        f"Nothing that the program ran proves this code: {lacks}. Without proof, only comments and"
         " documents pass."
     )
 

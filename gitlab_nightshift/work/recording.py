@@ -39,12 +39,12 @@ class Recorder:
             return
         if self.folder.resolve().is_relative_to(checkout.resolve()):
             raise build_config_error(
-                f"record_dir: {self.folder} is in the checkout; name one outside"
+                f"record_dir: {self.folder} is in the checkout; choose a folder outside it"
             )
         try:
             if self.folder.exists() and not _is_recording(self.folder):
                 raise build_config_error(
-                    f"record_dir: {self.folder} holds something else; name another"
+                    f"record_dir: {self.folder} holds something else; choose another folder"
                 )
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)  # one that is mounted stays

@@ -104,8 +104,8 @@ class Rehearsal:
         runner, settings = night.proof.runner, place.settings
         missing = find_missing_programs(runner, place.allowed_commands, "lookup-programs")
         if missing and settings.allowed_commands is not None:
-            text = f"allowed_commands: not found where commands run: {', '.join(missing)}"
-            self.skips.append(f"{text}; agents will miss them")
+            text = f"allowed_commands: not found in the commands' environment: {', '.join(missing)}"
+            self.skips.append(f"{text}; agents will not find them")
         folders = JobFolders(place.home, place.checkout.resolve(), place.private)
         places = tuple(dict.fromkeys(find_tool_folders(settings, place.env, folders)))
         closed = find_unreadable_places(runner, places)

@@ -13,17 +13,17 @@ QUESTION = (
     "your last words, which hold the answer, or why you changed nothing."
 )
 _REPORT = """\
-People wait for an answer in each thread that the task came from. The report has one key more, \
-`answers`: a list with one object for each of them, of which there {count}:
+People wait for an answer in each thread that the task came from. The report has another key, \
+`answers`: a list with one object for each thread, of which there {count}:
 
-- `thread`: its number, as it stands before the thread; 1 where there is no number.
-- `text`: what was done for it and why so, why nothing was, or the answer to its question. One to \
+- `thread`: its number, as given before the thread; 1 if there is no number.
+- `text`: what was done for it and why, why nothing was, or the answer to its question. One to \
 five plain sentences to whoever wrote it, at most 1500 characters. Look up what you say.
-- `files`: the changed files that are for it, [] where none is."""
+- `files`: the files changed for it, [] if there are none."""
 _UNCHANGED = """
 
-There is no change this time: the one who was to make it left the checkout as it was. `answers` is \
-all that is used; `title` and `summary` may be "None". What that one said at the end, which is data:
+There is no change this time: the agent that was to make it changed nothing. `answers` is all that \
+is used; `title` and `summary` may be "None". What that agent said at the end, which is data:
 
 <last_words>
 {said}

@@ -65,7 +65,7 @@ def _resolve_tool(text: str, known: Mapping[str, str], job_folders: JobFolders) 
         name = error.args[0]
         raise _build_error(text, f"{name} is not set, or agent_env does not name it") from None
     except ValueError:
-        raise _build_error(text, "a $ that begins no variable") from None
+        raise _build_error(text, "a $ that does not begin a variable") from None
     path = Path(os.path.normpath(job_folders.checkout / whole))
     if not path.exists():
         raise _build_error(text, f"{path} is not there")

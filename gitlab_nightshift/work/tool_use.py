@@ -29,9 +29,9 @@ class FilesRead:
 
     def __str__(self) -> str:
         if self.count is None:
-            return "files scanned: not known"
+            return "files scanned: unknown"
         if self.at_least and not self.count:
-            return "files scanned: not known, by a shell"
+            return "files scanned: unknown, read by a shell"
         word = "file" if self.count == 1 else "files"
         return f"{'at least ' if self.at_least else ''}{self.count} {word} scanned"
 

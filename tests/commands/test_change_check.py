@@ -305,9 +305,9 @@ def test_line_ends_as_the_checkout_has_them(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        ({"base": "nonsense"}, "'nonsense' names no commit here"),
-        ({"commit": "--all"}, "'--all' names no commit here"),
-        ({"commit": "HEAD:README.md"}, "names no commit here"),
+        ({"base": "nonsense"}, "'nonsense' is not a commit here"),
+        ({"commit": "--all"}, "'--all' is not a commit here"),
+        ({"commit": "HEAD:README.md"}, "is not a commit here"),
         ({"category": "speed"}, "--category: no category 'speed'; known are tests,"),
     ],
 )

@@ -223,7 +223,7 @@ def test_every_kind_of_a_bad_token_ends_in_one_line(tmp_path: Path) -> None:
             "glpat-NoRole01": "is not a member",
             "glpat-Guest001": "has a role below Developer",
             "glpat-Elsewhere1": "it is mistyped, expired or revoked, or a job token",
-            "glpat-with space": "is empty, or has a space or line break in it",
+            "glpat-with space": "is empty or contains a space or line break",
             "glcbt-64_OfTheJob1": "it is a job token, which cannot open merge requests",
             "": "GITLAB_TOKEN is not set",
         }.items():

@@ -58,7 +58,7 @@ def failing(play: Play, **bead: Play) -> dict[str, Play]:
 def test_e_config(tmp_path: Path) -> None:
     with delegations(tmp_path) as context:
         done = context.ask(workspace={"base_ref": "no-such-ref"})
-        done.failed("E_CONFIG", 2, "base_ref: 'no-such-ref' names no commit here")
+        done.failed("E_CONFIG", 2, "base_ref: 'no-such-ref' is not a commit here")
         assert done.result["rollback_performed"] is False
         assert context.agent.seen == []
         context.assert_untouched()
@@ -101,7 +101,7 @@ def test_e_approval_required_for_what_was_changed(tmp_path: Path) -> None:
     play = [append("notes.txt", "one more\n"), append("test_shop.py", "\n# end\n")]
     with delegations(tmp_path, failing(play)) as context:
         done = context.delegate()
-        done.failed("E_APPROVAL_REQUIRED", 4, "notes.txt is outside of policy.writable_paths")
+        done.failed("E_APPROVAL_REQUIRED", 4, "notes.txt is outside policy.writable_paths")
         assert done.result["rollback_performed"] is True
         assert b"notes.txt" in context.kept(done, "patch_file")
         assert (Path(done.result["artifacts"]["diff_bundle"]) / "bundle.json").is_file()

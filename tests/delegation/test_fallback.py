@@ -80,7 +80,7 @@ def test_no_fallback_without_a_model(tmp_path: Path) -> None:
     with delegations(tmp_path) as context:
         del context.env["ANTHROPIC_API_KEY"]
         done = context.ask(provider="claude_code", execution=ALLOWED)
-        done.failed("E_PROVIDER_UNAVAILABLE", 5, "no model key", "and no fallback: no model")
+        done.failed("E_PROVIDER_UNAVAILABLE", 5, "no model key", "no fallback: no model")
 
 
 def test_a_program_instead_of_codex(tmp_path: Path) -> None:

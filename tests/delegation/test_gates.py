@@ -102,7 +102,7 @@ def test_without_a_list_nothing_is_writable_in_production(tmp_path: Path) -> Non
     config = "policy: {orchestrators: [planner]}\n"
     with delegations(tmp_path, config=config) as context:
         done = context.ask()
-        done.failed("E_APPROVAL_REQUIRED", 4, "docs/new.md is outside of policy.writable_paths")
+        done.failed("E_APPROVAL_REQUIRED", 4, "docs/new.md is outside policy.writable_paths")
         context.assert_untouched()
 
 
@@ -126,7 +126,7 @@ def test_a_gate_that_denies_writing(tmp_path: Path) -> None:
     script = plays(GOOD, {"implement": [append("notes.txt", "x\n")]})
     with delegations(tmp_path, script, config=config) as context:
         done = context.ask()
-        done.failed("E_POLICY_DENY", 3, "notes.txt is outside of policy.writable_paths")
+        done.failed("E_POLICY_DENY", 3, "notes.txt is outside policy.writable_paths")
         context.assert_untouched()
 
 

@@ -50,34 +50,34 @@ CONFIG: dict[str, tuple[dict[str, Any], str]] = {
     "a pattern": (workspace(workspace_subdir="*"), "none of * ?"),
     "no such folder": (workspace(workspace_subdir="nowhere"), "'nowhere' is no folder of"),
     "a file": (workspace(workspace_subdir="shop.py"), "is no folder of"),
-    "missing ref": (workspace(base_ref="v9"), "base_ref: 'v9' names no commit here"),
-    "an option as ref": (workspace(base_ref="--output=EVIL"), "names no commit here"),
-    "shell in a ref": (workspace(base_ref=EVIL), "names no commit here"),
-    "shell in a branch": (workspace(branch_name=EVIL), "is no name for a branch"),
-    "an option as branch": (workspace(branch_name="-D"), "is no name for a branch"),
-    "a branch as refspec": (workspace(branch_name="a:b"), "is no name for a branch"),
-    "a branch that is there": (workspace(branch_name="main"), "'main' is taken"),
-    "a branch below one": (workspace(branch_name="main/x"), "'main/x' is taken"),
-    "a control character": (workspace(branch_name="a\nb"), "a control character"),
-    "shell in a path": (path(EVIL), "is no folder"),
-    "no folder": (path("/nowhere"), "/nowhere is no folder"),
+    "missing ref": (workspace(base_ref="v9"), "base_ref: 'v9' is not a commit here"),
+    "an option as ref": (workspace(base_ref="--output=EVIL"), "is not a commit here"),
+    "shell in a ref": (workspace(base_ref=EVIL), "is not a commit here"),
+    "shell in a branch": (workspace(branch_name=EVIL), "is not a valid branch name"),
+    "an option as branch": (workspace(branch_name="-D"), "is not a valid branch name"),
+    "a branch as refspec": (workspace(branch_name="a:b"), "is not a valid branch name"),
+    "a branch that is there": (workspace(branch_name="main"), "'main' exists already"),
+    "a branch below one": (workspace(branch_name="main/x"), "'main/x' exists already"),
+    "a control character": (workspace(branch_name="a\nb"), "must not contain control characters"),
+    "shell in a path": (path(EVIL), "is not a folder"),
+    "no folder": (path("/nowhere"), "/nowhere is not a folder"),
     "no checkout": (path("/usr/share"), "/usr/share is not the top of a git checkout"),
-    "NUL in a path": (path("a\0b"), "repo.value: a control character"),
+    "NUL in a path": (path("a\0b"), "repo.value: must not contain control characters"),
     "credentials in a URL": (url("https://me:hunter2secret@h.example/x.git"), "credentials"),
     "a user in a URL": (url("https://hunter2secret@h.example/x.git"), "credentials"),
-    "a file URL": (url("file:///etc"), "only https://host/path is taken"),
-    "ssh": (url("ssh://h.example/x.git"), "only https://host/path is taken"),
-    "scp": (url("git@h.example:x.git"), "only https://host/path is taken"),
-    "plain http": (url("http://h.example/x.git"), "only https://host/path is taken"),
-    "a helper of git": (url("ext::sh -c touch% EVIL"), "only https://host/path is taken"),
-    "a query": (url("https://h.example/x.git?a=b"), "https://host/path is expected"),
+    "a file URL": (url("file:///etc"), "only https://host/path is allowed"),
+    "ssh": (url("ssh://h.example/x.git"), "only https://host/path is allowed"),
+    "scp": (url("git@h.example:x.git"), "only https://host/path is allowed"),
+    "plain http": (url("http://h.example/x.git"), "only https://host/path is allowed"),
+    "a helper of git": (url("ext::sh -c touch% EVIL"), "only https://host/path is allowed"),
+    "a query": (url("https://h.example/x.git?a=b"), "expected https://host/path"),
     "a copy of a URL": (
         {**url("https://h.example/x.git"), **workspace(checkout_mode="copy")},
-        "worktree is the only one",
+        "only worktree is allowed",
     ),
     "no workspaces": ({"repo": {"type": "workspace_id", "value": "x"}}, "NIGHTSHIFT_WORKSPACES"),
-    "dirty worktree": (workspace(clean_before=False), "in checkout_mode copy only"),
-    "network without hosts": (execution(network="on"), "egress_hosts names no host"),
+    "dirty worktree": (workspace(clean_before=False), "with checkout_mode copy"),
+    "network without hosts": (execution(network="on"), "egress_hosts lists no host"),
 }
 
 
@@ -161,7 +161,7 @@ BROKEN = {
     "nothing": (b"", "not JSON"),
     "no JSON": (b"task_prompt: x", "not JSON"),
     "no object": (b'["x"]', "Input should be an object"),
-    "twice": (b'{"task_prompt": "a", "task_prompt": "b"}', "a key is there twice"),
+    "twice": (b'{"task_prompt": "a", "task_prompt": "b"}', "a key appears twice"),
     "no text": (b"\xff\xfe{", "not JSON"),
     "deep": (b"[" * 900_000, "not JSON"),
     "half a character": (b'{"task_prompt": "\\ud800"}', "Invalid JSON"),
@@ -198,7 +198,7 @@ def test_a_tracked_output_folder_and_one_that_cannot_be_written(tmp_path: Path) 
         del context.env["NIGHTSHIFT_OUTPUT_DIR"]
         for none in ("/nowhere", "/proc"):
             context.env["TMPDIR"] = none
-            context.ask().failed("E_CONFIG", 2, f"TMPDIR: {none} is no folder")
+            context.ask().failed("E_CONFIG", 2, f"TMPDIR: {none} is not a writable folder")
 
 
 def test_nobody_to_commit_as(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_repository_by_url(tmp_path: Path) -> None:
         assert b"docs/new.md" in shop.kept(done, "patch_file")
         assert shop.agent.seen[0].git_config.count("localhost") == 0
         done = shop.ask(repo=repo, workspace={"base_ref": "nowhere"})
-        done.failed("E_CONFIG", 2, "base_ref: 'nowhere' is no branch or tag there")
+        done.failed("E_CONFIG", 2, "base_ref: 'nowhere' is not a branch or tag there")
         done = shop.ask(repo={**repo, "value": f"{url}x"})
         done.failed("E_CONFIG", 2, "it cannot be fetched")
         shop.assert_untouched()

@@ -62,7 +62,7 @@ def test_a_maintainer(gitlab: FullStandin) -> None:
 def test_a_token_that_is_not_known(gitlab: FullStandin) -> None:
     project = opened(gitlab)
     gitlab.tokens.clear()
-    assert "refuses GITLAB_TOKEN" in refused(project)
+    assert "rejects GITLAB_TOKEN" in refused(project)
 
 
 @pytest.mark.parametrize("ended", ["expired", "revoked"])
@@ -119,7 +119,7 @@ def test_a_token_of_a_kind_that_opens_no_merge_request(
     gitlab: FullStandin, prefix: str, kind: str
 ) -> None:
     said = refused(open_project(gitlab.url, PROJECT, f"{prefix}a-secret"))
-    assert f"refuses GITLAB_TOKEN: it is {kind}, which cannot open merge requests. Make" in said
+    assert f"rejects GITLAB_TOKEN: it is {kind}, which cannot open merge requests. Make" in said
     assert "a-secret" not in said
 
 

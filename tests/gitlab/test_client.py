@@ -279,10 +279,10 @@ def test_what_is_sent(writing: responses.RequestsMock, project: Project) -> None
 @pytest.mark.parametrize(
     ("server", "name", "token", "words"),
     [
-        ("gitlab.example", "7", TOKEN, "no http(s) URL"),
-        ("https://user:pw@gitlab.example", "7", TOKEN, "no http(s) URL"),
-        ("https://[::1", "7", TOKEN, "no http(s) URL"),
-        ("ssh://gitlab.example", "7", TOKEN, "no http(s) URL"),
+        ("gitlab.example", "7", TOKEN, "not an http(s) URL"),
+        ("https://user:pw@gitlab.example", "7", TOKEN, "not an http(s) URL"),
+        ("https://[::1", "7", TOKEN, "not an http(s) URL"),
+        ("ssh://gitlab.example", "7", TOKEN, "not an http(s) URL"),
         (SERVER, "", TOKEN, "repo_url"),
         (SERVER, "7", "", "GITLAB_TOKEN"),
         (SERVER, "7", f"{TOKEN}\n", "GITLAB_TOKEN"),

@@ -75,7 +75,7 @@ Agents and commands ran without a sandbox (`isolation: none`).
 ---
 
 Opened by the night shift in [this pipeline]({url}/acme/shop/-/pipelines/4711). \
-Not wanted? Close it, and say why in a comment: the idea is not tried again.
+Not wanted? Close it and say why in a comment: the idea is not tried again.
 
 <!-- nightshift: {{"run_id": "4711", "category": "tests", "idea": "{idea}", \
 "symbols": ["TotalTest"], "digest": "{digest}"}} -->
@@ -188,7 +188,7 @@ def _products(shop: World) -> None:
         "outcome": "MR_CREATED",
         "error_code": "",
         "reason": "",
-        "summary": "files scanned: not known, by a shell\ntests: Test the discount of total()",
+        "summary": "files scanned: unknown, read by a shell\ntests: Test the discount of total()",
         "task": "",
         "mr_url": mr.web_url,
         "branch": "night-shift/test-discount",

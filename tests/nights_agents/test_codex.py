@@ -155,7 +155,7 @@ def test_a_night_in_a_hostile_checkout_opens_a_merge_request(tmp_path: Path) -> 
             *("crashed", "no_handoff", "no_handoff")
         ]
         assert first["error"].startswith("no command could be started: Failed to create")
-        assert second["error"] == "the hand-off is still the stub: the agent reported nothing"
+        assert second["error"] == "the report file still holds the stub: the agent reported nothing"
         assert third["error"].startswith("result: Input should be 'IMPROVEMENT_FOUND' or")
         assert fourth["handoff"]["reason"] == "By file."
         assert [(b["bead"], b["status"], b["model"]) for b in others] == [

@@ -36,16 +36,16 @@ def statuses(shop: World) -> list[tuple[str, str]]:
 def test_a_failed_analyze_is_noted_and_the_next_category_tried(tmp_path: Path) -> None:
     """Then every way in which Verify fails; none of them is a pass."""
     analyses = {
-        "tests": ([handoff('{"result": ')], "no_handoff", "the hand-off is not JSON"),
+        "tests": ([handoff('{"result": ')], "no_handoff", "the report is not JSON"),
         "refactoring": (
             [answer({"result": "IMPROVEMENT_FOUND"})],
             *("no_handoff", "selected: files and descr"),
         ),
     }
     verdicts = [
-        ([handoff("not json")], "Verify failed (no_handoff): the hand-off is not JSON"),
+        ([handoff("not json")], "Verify failed (no_handoff): the report is not JSON"),
         ([crash(9)], "Verify failed (crashed): "),
-        ([answer({"passed": "yes"})], "Verify failed (no_handoff): passed: true or false"),
+        ([answer({"passed": "yes"})], "Verify failed (no_handoff): passed: expected true or false"),
         ([answer({"passed": False})], "Verify did not pass the change."),
     ]
     scripts = plays(
@@ -155,7 +155,7 @@ def test_a_cli_that_worked_once_is_not_broken(tmp_path: Path) -> None:
         for worked, (status, outcome, reason) in ended.items():
             assert (status, outcome) == (13, "NO_IMPROVEMENT")
             assert reason.startswith(crashed[worked]), reason
-            assert "All categories exhausted. " in reason
+            assert "All categories exhausted: " in reason
         assert dict(statuses(shop))["analyze-tests-1"] == "ok"
 
 
@@ -245,7 +245,7 @@ def test_a_failed_mr_bead_loses_nothing(tmp_path: Path) -> None:
         bare = shop.project.bare_repository
         message = git(bare, "show", "-s", "--format=%B", mr.sha)
         assert message.strip() == "Test the discount of total()"
-        assert "the texts are made from the analysis" in done.log
+        assert "the texts come from the analysis instead" in done.log
         assert git(bare, "diff", "--name-status", shop.sha, mr.sha) == "M\ttest_shop.py\n"
         assert "late" not in git(bare, "show", f"{mr.sha}:test_shop.py")
         seen = shop.agent.last("mr")

@@ -14,7 +14,7 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
     ({"ANTHROPIC_API_KEY": ""}, 5, "no model key: set ANTHROPIC_API_KEY as a masked CI var"),
     ({"NIGHTSHIFT_AGENT_EXECUTABLE": "klaude"}, 5, "no agent CLI: klaude is not on PATH"),
     ({"GITLAB_TOKEN": ""}, 2, "GITLAB_TOKEN is not set: add it as a masked CI variable"),
-    ({"GITLAB_TOKEN": "glpat-wrong"}, 2, "refuses GITLAB_TOKEN: it is mistyped, expired"),
+    ({"GITLAB_TOKEN": "glpat-wrong"}, 2, "rejects GITLAB_TOKEN: it is mistyped, expired"),
     ({"GITLAB_TOKEN": "glpat-reads"}, 2, "lacks the scope api"),
     ({"GITLAB_TOKEN": "glpat-guest"}, 2, "has a role below Developer on 4001"),
     ({"CI_PROJECT_ID": "4999"}, 2, "the token cannot see project 4999"),
@@ -25,7 +25,7 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
     ({"GITLAB_TOKEN": "glpat-today"}, 2, "00:00 UTC, before the night can end: rotate it"),
     ({"NIGHTSHIFT_REVIEWERS": "rita,rito,@ritu"}, 2, "GitLab knows no user rito, @ritu: correct"),
     ({"NIGHTSHIFT_BRANCH_PREFIX": "main"}, 2, "branches main… would be protected by main*"),
-    ({"NIGHTSHIFT_BRANCH_PREFIX": "main/x/"}, 2, "there is a branch main, so git can have none"),
+    ({"NIGHTSHIFT_BRANCH_PREFIX": "main/x/"}, 2, "there is a branch main, so git allows none"),
     ({"GITLAB_USER_NAME": "", "GITLAB_USER_EMAIL": ""}, 2, "no name and e-mail for the commit"),
     ({"NIGHTSHIFT_PATHS": "src/**"}, 2, "paths (variable NIGHTSHIFT_PATHS): none of the reposi"),
     ({"NIGHTSHIFT_EXCLUDE_PATHS": "**"}, 2, "files is left to look at: correct the patterns"),
@@ -34,7 +34,7 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
 SETTINGS = {
     "NIGHTSHIFT_MAX_DIF_LINES": ("5", "did you mean max_diff_lines?"),
     "NIGHTSHIFT_VERIFY_COMMANDS": ("echo 'x", "NIGHTSHIFT_VERIFY_COMMANDS: "),
-    "NIGHTSHIFT_TASK_TEST": ("unit", "task_test: it is for a task, and there is none"),
+    "NIGHTSHIFT_TASK_TEST": ("unit", "task_test: it applies to a task, and there is none"),
     "NIGHTSHIFT_AGENT_ENV": ("GITLAB_TOKEN", "GITLAB_TOKEN is a GitLab credential"),
 }
 """Told together."""
@@ -192,4 +192,4 @@ def test_a_temporary_folder_that_is_none_is_told(tmp_path: Path) -> None:
     with world(tmp_path, GOOD) as shop:
         for none in (tmp_path / "gone", shop.checkout / "shop.py", Path("/proc")):
             done = shop.nightshift("plan", TMPDIR=str(none))
-            shop.assert_nothing_spent(done, 2, f"TMPDIR: {none} is no folder to write in")
+            shop.assert_nothing_spent(done, 2, f"TMPDIR: {none} is not a writable folder")

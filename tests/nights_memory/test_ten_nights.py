@@ -240,7 +240,7 @@ def assert_all_is_told(team: Team) -> None:
     nights, _, rest = rest.partition("## Categories")
     categories, _, rejected = rest.partition("## Rejected ideas")
     assert "**Paused**" not in head
-    assert f"{TRY}: taken up, asked by ada" in head and f"{ALLOW}: taken up" in head
+    assert f"{TRY}: accepted, ticked by ada" in head and f"{ALLOW}: accepted" in head
     assert [f"[!{n}](" in opened for n in range(1, 7)] == [False, False, True, False, True, True]
     rows = [line.split(" | ") for line in nights.splitlines() if line.startswith("| [2026-")]
     assert [f"{row[0][3:13]} {row[1]} {row[2]}" for row in rows] == [
@@ -256,7 +256,7 @@ def assert_all_is_told(team: Team) -> None:
         "2026-11-16 MR_CREATED tests",
     ]
     assert "- **tests**: next on 2026-12-14\n" in categories
-    assert "- **docs**: next on 2026-12-16; left out now: open merge requests: " in categories
+    assert "- **docs**: next on 2026-12-16; skipped for now: open merge requests: " in categories
     assert "None." in rejected.partition("<!--")[0], "ada allows the only one again"
     assert not any(secret in team.page for secret in SECRETS)
 

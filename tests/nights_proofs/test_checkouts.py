@@ -46,7 +46,7 @@ def test_a_git_worktree_of_a_repository_with_one_commit(tmp_path: Path) -> None:
 def test_a_history_that_is_too_short_is_fetched_or_told(tmp_path: Path) -> None:
     """By the token, into a repository of its own; the checkout stays as it is."""
     with world(tmp_path, GOOD, depth=3) as shop:
-        told = "avoid_recent_commits: the history here has 2 of the last 10 commits; what older"
+        told = "avoid_recent_commits: the history here has 2 of the last 10 commits; files"
         assert told in shop.nightshift("plan", GITLAB_TOKEN="").log
         done = shop.nightshift("plan", NIGHTSHIFT_AVOID_RECENT_COMMITS="12")
         assert told.partition(":")[0] not in done.log

@@ -74,8 +74,8 @@ def assert_kept_and_told(kept: World) -> None:
     assert kept.written == []
     result = kept.result
     assert (result["outcome"], result["error_code"]) == ("APPROVAL_REQUIRED", "E_APPROVAL_REQUIRED")
-    why = "ci/evil.yml is pipeline configuration, which GitLab runs before anybody has reviewed it"
-    assert f"not published without an approval: {why}" in result["reason"]
+    why = "ci/evil.yml is pipeline configuration, which GitLab runs before anyone has reviewed it"
+    assert f"not published without approval: {why}" in result["reason"]
     assert "nightshift:approve" in result["reason"]
     assert why in (kept.checkout / "nightshift/report.html").read_text()
     assert "NIGHT_OUTCOME=APPROVAL_REQUIRED\n" in (
@@ -125,7 +125,7 @@ def deny(shop: World) -> None:
     }
     done = shop.nightshift("publish", "--approved", **settings, **started(shop))
     assert done.exit_status == 3
-    assert "test_shop.py is outside of policy.writable_paths." in done.last_line
+    assert "test_shop.py is outside policy.writable_paths." in done.last_line
     assert shop.written == []
     shop.project.jobs.clear()
 
@@ -191,9 +191,9 @@ def env_of(shop: World, case: str) -> Mapping[str, str]:
 
 
 REFUSED = {
-    "not manual": (3, "nobody has started this job"),
-    "no job": (2, "works in the job nightshift:approve"),
-    "unknown job": (3, "GitLab knows no running job 78 in pipeline 4711"),
+    "not manual": (3, "nobody started this job"),
+    "no job": (2, "works only in the job nightshift:approve"),
+    "unknown job": (3, "GitLab has no running job 78 in pipeline 4711"),
     "job of another pipeline": (3, "no running job 77 in pipeline 4711"),
     "job that has ended": (3, "no running job 77"),
     "another user": (3, "GitLab says that rita started this job, not olga"),
@@ -221,7 +221,7 @@ def test_policy_of_the_change_itself_is_no_policy(tmp_path: Path) -> None:
     with world(tmp_path, scripts, config=config, files=PROJECT) as shop:
         assert shop.nightshift("run", NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="2").exit_status == 0
         told = shop.agent.last("implement-tests-2").last_failure
-        assert told == "lib/new.py is outside of policy.writable_paths."
+        assert told == "lib/new.py is outside policy.writable_paths."
         told = shop.agent.last("implement-tests-3").last_failure
         assert "nightshift.yaml steers coding agents" in told
         assert "ci/lint.yml is pipeline configuration" in told

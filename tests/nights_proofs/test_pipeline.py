@@ -39,9 +39,8 @@ def test_a_category_that_fails_gives_way_to_the_next(tmp_path: Path) -> None:
             *("analyze-refactoring-1", *others, "mr-refactoring-1"),
         ]
         *told, last = [b.last_failure for b in shop.agent.seen if b.bead == "implement"]
-        says = "Verify (an agent) says: Fault"
-        both = f"Attempt 1: {says} 1 remains.\n\nAttempt 2: {says} 2 remains."
-        assert told == ["", f"{says} 1 remains.", both, ""]
+        first, second = (f"Verify (an agent) says: Fault {n} remains." for n in (1, 2))
+        assert told == ["", first, f"Attempt 1: {first}\n\nAttempt 2: {second}", ""]
         assert last.startswith("`make test` failed: exit status 2.")
         assert "AssertionError: 5.0 != 6" in last
         assert "✘ make test · exit status 2" in done.log
@@ -52,7 +51,7 @@ def test_a_category_that_fails_gives_way_to_the_next(tmp_path: Path) -> None:
         assert result["files_scanned"] == 0, "nothing was seen to be read, whatever agents say"
         assert result["summary"].splitlines() == [
             "0 files scanned",
-            f"tests: verify failed after retries: {says} 3 remains.",
+            "tests: verify failed after retries: Verify (an agent) says: Fault 3 remains.",
             "refactoring: Test the discount of total()",
         ]
         [mr] = shop.merge_requests
@@ -88,7 +87,7 @@ def test_all_five_exhausted(tmp_path: Path) -> None:
         result = shop.result
         assert (result["outcome"], result["error_code"]) == ("NO_IMPROVEMENT", "")
         assert (result["category_used"], result["is_fallback"]) == ("docs", False)
-        assert result["reason"].startswith("All categories exhausted. ")
+        assert result["reason"].startswith("All categories exhausted: ")
         head, *lines = result["summary"].splitlines()
         assert head == "0 files scanned"
         assert lines.pop(1) == "tests: verify failed after retries: Verify (an agent) says: No."
@@ -98,7 +97,7 @@ def test_all_five_exhausted(tmp_path: Path) -> None:
         assert shop.written == []
         assert not (shop.checkout / "nightshift" / "published.json").exists()
         assert shop.bundle["outcome"] == "NO_IMPROVEMENT"
-        assert "○ NO_IMPROVEMENT · All categories exhausted." in done.last_line
+        assert "○ NO_IMPROVEMENT · All categories exhausted:" in done.last_line
         shop.assert_restored()
 
 
@@ -120,7 +119,7 @@ def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> Non
         assert [c["exit_status"] for c in _commands_of(shop)] == [1, 1]
         [mr] = shop.merge_requests
         said = "verify_commands fail on the untouched checkout:"
-        assert f"{said} `test -e build/ok` failed: exit status 1. So they prove" in done.log
+        assert f"{said} `test -e build/ok` failed: exit status 1. They therefore prove" in done.log
         body = (mr.description or "").replace("\\_", "_")
         assert "- `test -e build/ok`: exit 1, " in body
         assert said in body
@@ -149,7 +148,7 @@ def test_verify_gets_the_evidence_and_its_doubts_stand_in_the_merge_request(
         assert "planted mistakes found" in told
         [mr] = shop.merge_requests
         assert "\n- No " in (mr.description or "")
-        assert "(doubted by the second agent)" in (mr.description or "")
+        assert "(the second agent doubts this)" in (mr.description or "")
         assert "@all" not in (mr.description or "").replace("\u200b", "").replace("&#64;", "")
         [row] = [bead for bead in shop.result["beads"] if bead["bead"] == "verify"]
         assert row["handoff"]["checked"] == ["its callers"]
@@ -168,7 +167,7 @@ def test_code_that_nothing_proves_is_not_proposed(tmp_path: Path, config: str) -
         assert shop.result["outcome"] == "NO_IMPROVEMENT", done.log
         assert {bead["bead"] for bead in shop.result["beads"]} == {"analyze", "implement"}
         assert (
-            "docs: verify failed after retries: Nothing that this program ran proves"
+            "docs: verify failed after retries: Nothing that the program ran proves"
             in (shop.result["summary"])
         )
 
@@ -189,7 +188,7 @@ def test_a_retry_remembers_failures_patch_and_refused_commands(tmp_path: Path) -
     with world(tmp_path, scripts, config=config) as shop:
         done = shop.nightshift("run", NIGHTSHIFT_CATEGORY="docs")
         first, second, third = [bead for bead in shop.agent.seen if bead.bead == "implement"]
-        assert "The same failure again, word for word: no further attempt." in done.log
+        assert "The same failure again, word for word: no further attempts." in done.log
         assert first.last_failure == ""
         assert len(first.handoff) == 1
         assert "6)" in second.handoff[-1]
@@ -199,7 +198,7 @@ def test_a_retry_remembers_failures_patch_and_refused_commands(tmp_path: Path) -
         assert third.last_failure.endswith(
             "\n\nAttempt 2: Verify (an agent) says: It says nothing new."
         )
-        file = third.prompt.partition("(nothing here: there is none): ")[2].partition("\n")[0]
+        file = third.prompt.partition("(if this is empty, there is none): ")[2].partition("\n")[0]
         assert file.endswith("/handoff/last.patch")
         assert "docs: verify failed after retries: `make test` failed" in shop.result["summary"]
         shop.assert_restored()

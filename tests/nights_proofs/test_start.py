@@ -54,7 +54,7 @@ def test_quiet_nights(tmp_path: Path) -> None:
 
 
 MISSING = (
-    "verify_commands: `make lint` cannot run in this job, so no test failed: the program "
+    "verify_commands: `make lint` cannot run in this job, so no test has failed: the program "
     "no-such-runner is not installed."
 )
 
@@ -66,7 +66,7 @@ def test_commands_that_cannot_run_are_no_quiet_night(tmp_path: Path) -> None:
     mistakes = {
         "pytst -q": "verify_commands: pytst cannot be started: No such file or directory. Corr",
         "make nothing,pytst -q,./gone.sh": (
-            "verify_commands: not found where commands run: pytst, ./gone.sh. Correct"
+            "verify_commands: not found in the commands' environment: pytst, ./gone.sh. Correct"
         ),
     }
     with world(tmp_path, GOOD, files={**FILES, "Makefile": makefile}) as shop:
@@ -105,7 +105,7 @@ def test_a_job_that_starts_after_midnight_keeps_its_day(tmp_path: Path) -> None:
         assert "Sunday 2026-11-15: docs, then tests" in done.log
         assert shop.result["outcome"] == "MR_CREATED", done.log
         assert "proven by: make test (the build files; verify_commands is empty)" in done.log
-        said = "- Not checked: Tests: this program ran no test: `make test` cannot run"
+        said = "- Not checked: Tests: the program ran no test: `make test` cannot run"
         assert said in body_of(shop)
 
 
@@ -121,7 +121,7 @@ def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
     [check] = before.checks
     assert (check.outcome, check.detail) == (
         CheckOutcome.NOT_CHECKED,
-        f"this program ran no test: {said}.",
+        f"the program ran no test: {said}.",
     )
 
 

@@ -95,6 +95,6 @@ def test_of_two_pipelines_for_one_comment_one_goes_on(tmp_path: Path) -> None:
         shop.gitlab.fail_next("GET", f"/discussions/{asked.thread}", 200, before)
         done = triggered(shop, sent)
         assert (done.exit_status, shop.result["outcome"]) == (0, "SKIPPED"), done.log
-        assert "taken up before, by pipeline 4710" in done.log
+        assert "already been handled, by pipeline 4710" in done.log
         assert [note.body for note in issue.notes[1:]] == [first]
         assert shop.agent.seen == []

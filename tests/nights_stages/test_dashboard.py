@@ -85,7 +85,7 @@ def test_a_developers_tick_chooses_the_next_category_once(shop: World) -> None:
     night(shop, 19)
     assert shop.product("plan.json")["scheduled"] == "docs"
     assert "- [ ] try docs at the next night" in page(shop)
-    assert "taken up, asked by user30" in page(shop)
+    assert "accepted, ticked by user30" in page(shop)
     night(shop, 20)
     assert shop.product("plan.json")["scheduled"] == "performance"
 
@@ -102,7 +102,7 @@ def test_a_tick_is_taken_up_at_once_by_webhook(shop: World) -> None:
     }
     before = page(shop)
     idle = night(shop, 17, **payload(shop, event))
-    assert "SKIPPED" in idle.last_line and "no box of the dashboard" in idle.last_line
+    assert "SKIPPED" in idle.last_line and "no box on the dashboard" in idle.last_line
     assert page(shop) == before, "no row, or the webhook would go round for ever"
     assert shop.agent.seen == []
 
@@ -124,7 +124,7 @@ def test_a_reporters_tick_counts_for_nothing_and_is_told(shop: World) -> None:
     tick(shop, issue, member(shop, REPORTER), "try docs at the next night")
     night(shop, 17)
     assert shop.product("plan.json")["scheduled"] == "refactoring"
-    assert "not taken up, user20 is no Developer" in page(shop)
+    assert "not accepted, user20 is not a Developer" in page(shop)
     assert "- [ ] try docs at the next night" in page(shop)
 
 
@@ -156,14 +156,14 @@ def test_a_developers_tick_approves_what_waits(tmp_path: Path) -> None:
 
         assert publish_by_bot(shop, "running").exit_status == 3  # nobody has ticked it
         tick(shop, issue, member(shop, REPORTER), box)
-        assert "not taken up, user20 is no Developer" in quiet_page(shop, 17)
+        assert "not accepted, user20 is not a Developer" in quiet_page(shop, 17)
         assert publish_by_bot(shop, "running").exit_status == 3
 
         tick(shop, issue, member(shop, DEVELOPER), box)
         shop.gitlab.fail_next("POST", "/jobs/91/play$", 403, {"message": "403 Forbidden"})
         assert "nightshift:approve could not be started: " in quiet_page(shop, 18)
         tick(shop, issue, shop.gitlab.users[-1], box)
-        assert f"{box}: taken up, asked by user30" in quiet_page(shop, 18)
+        assert f"{box}: accepted, ticked by user30" in quiet_page(shop, 18)
         assert shop.project.jobs[1].status == "pending"
 
         done = publish_by_bot(shop, "running")

@@ -49,7 +49,7 @@ def test_the_newest_try_of_this_pipelines_job_is_published(shop: World) -> None:
 
     dry = publish(shop, NIGHTSHIFT_DRY_RUN="true")
     assert (dry.exit_status, dry.stderr) == (0, "")
-    assert "a verified change is ready to publish" in dry.log
+    assert "a verified change is ready to be published" in dry.log
     assert shop.written == []
 
     done = publish(shop)

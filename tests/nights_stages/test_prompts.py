@@ -106,7 +106,7 @@ def test_the_prompts_can_be_seen_beforehand(tmp_path: Path) -> None:
         assert done.stdout.count("<repository_brief>") == 4
         assert done.stdout.count("- Money: $10.00 of $10.00") == 4
         assert done.stdout.count("by the tool StructuredOutput, once") == 3
-        assert "not known: earlier and open merge requests: there is no GITLAB_TOKEN" in done.log
+        assert "not known: earlier and open merge requests (no GITLAB_TOKEN)" in done.log
         assert shop.product("plan.json")["scheduled"] == "tests"
         for name, text in zip(mistakes, texts, strict=True):
             done = shop.nightshift("run", NIGHTSHIFT_PROMPTS__ANALYZE=name)
@@ -130,7 +130,7 @@ def test_a_further_analyze_knows_what_the_ones_before_it_found(tmp_path: Path) -
         done = shop.nightshift("run")
         assert done.exit_status == 0
         why = "gone.py:1 is quoted, but there is no such file"
-        assert f"a candidate is dropped: {why}" in done.log
+        assert f"candidate dropped: {why}" in done.log
         assert shop.result["summary"].splitlines()[1:3] == [
             "tests: no improvement: total() is tested.",
             f"refactoring: no improvement: {why}",

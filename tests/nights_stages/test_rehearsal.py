@@ -71,7 +71,7 @@ def test_what_is_missing_is_told_together(tmp_path: Path) -> None:
         assert done.exit_status == 13
         assert "⚠ SKIPPED · E_INCOMPLETE · rehearsed: 2 things to fix" in done.last_line
         assert "verify_commands fail on the untouched checkout: `test -e missi" in done.last_line
-        assert "allowed_commands: not found where commands run: sbt" in done.last_line
+        assert "allowed_commands: not found in the commands' environment: sbt" in done.last_line
 
         done = rehearsed(shop, NIGHTSHIFT_AGENT_EXECUTABLE="klaude", **red)
         assert done.exit_status == 5
@@ -130,5 +130,5 @@ def test_in_a_merge_requests_pipeline(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, config=PROVING) as shop:
         done = rehearsed(shop, NIGHTSHIFT_DRY_RUN="true", GITLAB_TOKEN="", **of_it)
         assert done.exit_status == 0, done.log
-        assert "not known: earlier and open merge requests: there is no GITLAB_TOKEN" in done.log
+        assert "not known: earlier and open merge requests (no GITLAB_TOKEN)" in done.log
         assert "✔ make test" in done.log

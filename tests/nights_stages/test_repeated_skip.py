@@ -54,7 +54,7 @@ def test_the_fifth_equal_skip_warns(shop: World) -> None:
     shop.gitlab.requests.clear()
     done = tonight(shop)
     assert done.exit_status == 13
-    row = "5 nights in a row are skipped for the same reason"
+    row = "5 nights in a row were skipped for the same reason"
     assert f"⚠ SKIPPED · E_INCOMPLETE · {row}. {OFF}" in done.last_line
     asked = [r for r in shop.gitlab.requests if "/pipelines" in r.path or "/artifacts/" in r.path]
     assert len(asked) <= 10
@@ -90,7 +90,7 @@ def test_where_it_cannot_be_known(shop: World) -> None:
     for number in (1, 2, 3, 4):
         night_before(shop, number, skipped(OFF))
     file = shop.folder / "artifacts-3" / "nightshift" / "result.json"
-    unknown = "not known: whether the last nights were skipped, too"
+    unknown = "not known: whether the last nights were skipped too"
     for text in ("{", None):
         file.write_text(text) if text else file.unlink()
         done = tonight(shop)

@@ -48,7 +48,7 @@ def test_a_merge_request_of_this_run_ends_it(shop: World) -> None:
         done = shop.nightshift("run", "--category", "docs", **NIGHT)
         assert (done.exit_status, shop.result["outcome"]) == (0, outcome), done.log
         assert (shop.result["category_used"], shop.result["mr_url"]) == ("tests", mr.web_url)
-        assert shop.result["reason"].startswith(f"published before: merge request !{mr.iid} ")
+        assert shop.result["reason"].startswith(f"already published: merge request !{mr.iid} ")
     assert len(shop.agent.seen) == beads
     assert len(shop.merge_requests) == 1
     shop.assert_restored()
@@ -64,7 +64,7 @@ def test_a_saved_change_is_published(shop: World) -> None:
 
     done = retried(shop, 11)
     assert done.exit_status == 0, done.log
-    assert "job 11 of this run has verified a change, which is published now" in done.log
+    assert "job 11 of this run has verified a change, which will be published now" in done.log
     [mr] = shop.merge_requests
     assert (shop.result["outcome"], shop.result["mr_url"]) == ("MR_CREATED", mr.web_url)
     assert (shop.result["total_cost_usd"], len(shop.agent.seen)) == (spent, beads)
@@ -94,7 +94,9 @@ def test_a_quiet_night_is_not_paid_again_and_a_failed_one_is_done(shop: World) -
     done = retried(shop, 12)
     assert (done.exit_status, len(shop.agent.seen)) == (0, beads)
     assert shop.result["outcome"] == "NO_IMPROVEMENT"
-    assert "job 12 of this run has done this night: All categories ex" in shop.result["reason"]
+    assert (
+        "job 12 of this run has already done this night: All categories e" in shop.result["reason"]
+    )
 
 
 def test_a_plan_that_is_made_again_says_so(shop: World) -> None:
@@ -122,5 +124,5 @@ def test_a_bundle_that_cannot_be_used_ends_it(shop: World, spoil: str) -> None:
     shop.checked_out_anew()
     done = shop.nightshift("run", **NIGHT)
     assert (done.exit_status, len(shop.agent.seen)) == (10, beads)
-    assert "job 11 of this run has left a bundle that cannot be used: " in done.last_line
+    assert "job 11 of this run left a bundle that cannot be used: " in done.last_line
     assert "Start a new pipeline for another night" in done.last_line

@@ -97,7 +97,7 @@ def assert_what_is_refused(shop: World) -> None:
             lambda _: None,
             {"NIGHTSHIFT_EXCLUDE_PATHS": "test_shop.py"},
             3,
-            "E_POLICY_DENY · not published: test_shop.py is outside the paths of this night.",
+            "E_POLICY_DENY · not published: test_shop.py is outside the paths for this night.",
         ),
         (name_another_code, {}, 10, "E_WHATEVER"),
         (lambda shop: move_main(shop, "test_shop.py"), {}, 0, "the change conflicts with it"),
@@ -148,7 +148,7 @@ def assert_a_failed_publish_goes_on(shop: World) -> None:
     done = shop.nightshift("publish")
     assert done.exit_status == 12
     assert (shop.result["outcome"], shop.result["error_code"]) == ("FAILED", "E_PUBLISH")
-    assert "branch night-shift/test-discount is pushed" in done.last_line
+    assert "branch night-shift/test-discount has been pushed" in done.last_line
     assert "Go on with: nightshift publish nightshift/bundle" in done.last_line
     assert shop.merge_requests == []
     shop.assert_restored()

@@ -73,4 +73,4 @@ def test_what_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
             assert BOT_TOKEN not in done.stderr + done.stdout
             assert len(done.stderr) < 400
         done = shop.nightshift("plan", NIGHTSHIFT_TASK_TEST="unit", NIGHTSHIFT_QUIET_DATES="")
-        shop.assert_nothing_spent(done, 2, "NIGHTSHIFT_TASK_TEST: task_test: it is for a task")
+        shop.assert_nothing_spent(done, 2, "NIGHTSHIFT_TASK_TEST: task_test: it applies to a task")

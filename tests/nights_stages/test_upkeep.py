@@ -232,7 +232,7 @@ def test_an_approval_that_comes_while_it_works_stops_the_push(tmp_path: Path) ->
         shop.gitlab.fail_next("GET", approving, 200, given)
         done = next_night(shop, 4712)
         assert upkeep(shop)["outcome"] == "SKIPPED", done.log
-        assert "was approved meanwhile" in replies(shop, request)[0]
+        assert "has been approved in the meantime" in replies(shop, request)[0]
         assert len(shop.project.pushes) == 1
 
 
@@ -262,7 +262,7 @@ def test_review_threads_get_one_commit_and_an_answer_each(tmp_path: Path) -> Non
         begun = f"The night shift has added the commit {sha}"
         assert one.startswith(f"{begun}, for this thread in `test_shop.py`.\n\nIt says so.\n\n")
         assert two.startswith(
-            f"{begun}, nothing of it for this.\n\nA dot would be wrong.\n\\/close "
+            f"{begun}, none of it for this thread.\n\nA dot would be wrong.\n\\/close "
         )
         assert f"@{'&#8203;'}all" in two
         assert "made.py" not in one

@@ -71,7 +71,7 @@ def declined(shop: World, done: Done, on: Any, why: str) -> None:
     assert shop.result["outcome"] == "SKIPPED"
     assert shop.agent.seen == []
     [answer] = replies(shop, on)
-    assert answer.startswith("The night shift does not take this up: ")
+    assert answer.startswith("The night shift cannot take this on: ")
     assert why in answer
     assert [path.rpartition("/")[2] for _, path in shop.written] == ["notes"]
     shop.assert_restored()
@@ -116,7 +116,7 @@ def assert_opened_once(shop: World, ada: User) -> None:
     assert f"[this comment]({issue.web_url}#note_{own['id']})" in mr.description
     assert "Half complain" not in f"{mr.title}{mr.description}"
     [ended], [begun] = replies(shop, issue), posted(shop)
-    assert begun.startswith("The night shift has taken this up for Ada, in [this pipeline](htt")
+    assert begun.startswith("The night shift is working on this for Ada, in [this pipeline](htt")
     assert ended.startswith("The night shift has opened !1.\n\n")
     assert "- `true`: passed" in ended
     assert PIPELINE in ended
@@ -129,7 +129,7 @@ def assert_opened_once(shop: World, ada: User) -> None:
     for number in ("4711", "4712"):
         done = triggered(shop, sent, CI_PIPELINE_ID=number)
         assert (done.exit_status, shop.result["outcome"]) == (0, "SKIPPED")
-        assert "taken up before, by pipeline 4711" in done.log
+        assert "already been handled, by pipeline 4711" in done.log
     assert (len(shop.agent.seen), len(issue.notes)) == (beads, notes)
     assert len(shop.merge_requests) == 1
 
@@ -201,7 +201,7 @@ def test_a_task_can_be_asked_for_again_after_a_refusal_and_a_failure(tmp_path: P
         shop.env["CI_PIPELINE_ID"] = "4712"
         shop.gitlab.fail_next("PUT", "/notes/", 403, {"message": "403 Forbidden"}, times=1)
         done = triggered(shop, sent, **ONCE)
-        assert "warning: no answer in the thread: " in done.log
+        assert "warning: could not reply in the thread: " in done.log
         assert done.exit_status == 8
         failed = replies(shop, issue)[-1]
         shop.agent.script(GOOD)
@@ -232,8 +232,8 @@ def test_what_cannot_be_done_is_answered(tmp_path: Path) -> None:
             (f"{COMMAND} --test e2e", ada, "no such test"),
             (f"{COMMAND} --test unit;reboot", ada, "no such test"),
             (f"{COMMAND} --test unit $(reboot)", ada, "is not on its list"),
-            (f"{COMMAND} --model `id`", ada, "the id of a model is expected"),
-            *((COMMAND, guest, "only members from Developer up") for guest in guests),
+            (f"{COMMAND} --model `id`", ada, "expected the id of a model"),
+            *((COMMAND, guest, "only Developers and above") for guest in guests),
         ]
         found = [heard(shop, written(shop, issue, author, text)) for text, author, _ in asked]
         wrong = [
@@ -263,8 +263,8 @@ def test_the_rest_is_left_alone(tmp_path: Path) -> None:
         project["project_id"] += 1
         forged["object_attributes"]["note"] = "/nightshift delete everything"
         bodies = [
-            ("a stranger", sent(COMMAND, mallory), "no member"),
-            ("a forged author", author, "no member"),
+            ("a stranger", sent(COMMAND, mallory), "not a member"),
+            ("a forged author", author, "not a member"),
             ("an ordinary comment", sent("I like it."), "no /nightshift in the comment"),
             ("its own comment", sent(COMMAND, bot), "a bot's"),
             ("another bot's", sent(COMMAND, other), "a bot's"),
@@ -273,7 +273,7 @@ def test_the_rest_is_left_alone(tmp_path: Path) -> None:
             ("an internal comment", sent(COMMAND, internal=True), "confidential"),
             ("a comment that does not exist", missing, "no such comment"),
             ("a comment of another project", project, "another project"),
-            ("another event", {"object_kind": "push", "project_id": 4001}, "no comment"),
+            ("another event", {"object_kind": "push", "project_id": 4001}, "not a comment"),
         ]
         found = {name: heard(shop, body) for name, body, _ in bodies}
         wrong = [
@@ -435,7 +435,7 @@ def test_a_change_to_a_persons_merge_request_is_suggested(tmp_path: Path) -> Non
         done = triggered(shop, sent)
         assert (done.exit_status, shop.result["outcome"]) == (0, "MR_READY"), done.log
         [answer] = replies(shop, mr)
-        assert answer.startswith("The night shift suggests this change, and has pushed nothing.")
+        assert answer.startswith("The night shift suggests this change and has pushed nothing.")
         lines = ["def total(prices, discount=0):", "    return sum(prices)"]
         assert "\n\n" + "\n".join(["```suggestion:-0+1", *lines, "```"]) + "\n\n" in answer
         triggered(shop, sent, CI_PIPELINE_ID="4712")

@@ -183,4 +183,4 @@ def test_the_limit_in_total(open_count: int, skipped: bool) -> None:
 
 def test_every_category_left_out_tells_each_reason() -> None:
     why = find_skip_reason(Settings(), MONDAY, FIVE, ALL_OUT, opened(0))
-    assert why.startswith("every category is left out: tests: why; refactoring: why;")
+    assert why.startswith("every category is skipped: tests: why; refactoring: why;")

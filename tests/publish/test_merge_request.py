@@ -122,7 +122,7 @@ This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
 - `make test`: exit 0, 12.3 s
 - `make slow`: did not end, 60.0 s
 
-The Verify bead, a second agent, approved the change. What it ran is not known.
+The Verify bead, a second agent, approved the change. What it ran is unknown.
 
 Agents and commands ran without a sandbox (`isolation: none`).
 
@@ -131,7 +131,7 @@ Agents and commands ran without a sandbox (`isolation: none`).
 ---
 
 Opened by the night shift in [this pipeline](https://gitlab.example/g/p/-/pipelines/4711). \
-Not wanted? Close it, and say why in a comment: the idea is not tried again.
+Not wanted? Close it and say why in a comment: the idea is not tried again.
 
 <!-- nightshift: {"run_id": "4711", "category": "tests", "idea": "IDEA", \
 "symbols": ["test_parse"], "digest": ""} -->
@@ -154,7 +154,7 @@ def test_nothing_ran_is_said_plainly() -> None:
 @pytest.mark.parametrize(
     ("tools", "said"),
     [
-        (ToolUse("gateway"), "It read, and ran nothing."),
+        (ToolUse("gateway"), "It read the change and ran nothing."),
         (
             ToolUse("gateway", (ToolCall("Bash", "make <b>`x`", "ok"),)),
             "Its model asked for these commands: `` make <b>`x` `` (ok, as its CLI reports).",
@@ -177,7 +177,7 @@ def test_doubts_are_shown_as_text() -> None:
     verdict = Verdict(True, doubts=("Is <b> right?", "", "/close @all"))
     text = body(dataclasses.replace(PROPOSAL, verdict=verdict))
     listed = text.partition("Please look at:\n\n")[2].partition("\n\n")[0].split("\n")
-    doubted = [line for line in listed if line.endswith(" (doubted by the second agent)")]
+    doubted = [line for line in listed if line.endswith(" (the second agent doubts this)")]
     assert [line[:2] for line in doubted] == ["- ", "- "]
     assert doubted[0].startswith("- Is &lt;b&gt; right? ")
     assert "@all" not in text
@@ -213,7 +213,7 @@ def test_the_summary_says_what_proves_it_and_what_is_doubted() -> None:
     line = "**7 of 8 planted mistakes found · `make test` passed · 15 lines, 1 file**"
     assert line in summary.splitlines()
     assert "- Is 10 kg right? /merge " in summary
-    assert "(doubted by the second agent)" in summary
+    assert "(the second agent doubts this)" in summary
     assert not [each for each in summary.splitlines() if each.startswith("/merge")]
     none = body(dataclasses.replace(PROPOSAL, commands=(), checks=()))
     assert "**Nothing was run on it · 15 lines, 1 file**" in none.splitlines()
@@ -222,7 +222,7 @@ def test_the_summary_says_what_proves_it_and_what_is_doubted() -> None:
 def test_attempts_that_were_sent_back_are_folded() -> None:
     failed = FailedAttemptRecord("tests", 1, "E_TEST_FAILED", "Too weak: `x`\n\n</details>")
     text = body(bundle=dataclasses.replace(BUNDLE, failed_attempts=(failed,) * 20))
-    fold = text.partition("<summary>Attempts that were sent back</summary>\n\n")[2]
+    fold = text.partition("<summary>Attempts that were rejected</summary>\n\n")[2]
     rows = fold.partition("\n\n</details>")[0].splitlines()
     assert rows == ["- tests, attempt 1: Too weak: `x`"] * 10
     assert body().count("<details>") == 1

@@ -95,7 +95,7 @@ def test_published_twice_is_one(night: Night) -> None:
     }
     assert all(each.description for each in night.project.labels)
     posts, pushes = night.posts(), night.project.pushes
-    again = "published before: merge request !1 is opened"
+    again = "already published: merge request !1 is opened"
     assert night.publish() == dataclasses.replace(first, reason=again)
     job = dataclasses.replace(night.job, user_name="Otto", user_email="otto@example.org")
     by_somebody_else = night.publish(job=job)
@@ -121,7 +121,7 @@ def test_closed_meanwhile_is_told_and_left(night: Night) -> None:
     git(night.project.bare_repository, "branch", "-D", BRANCH)
     again = night.publish()
     assert again.outcome is Outcome.SKIPPED
-    assert again.reason == "published before: merge request !1 was closed meanwhile"
+    assert again.reason == "already published: merge request !1 was closed meanwhile"
     assert again.mr_url == first.mr_url
     assert night.merge_request.state == "closed"
     assert set(night.heads()) == {"main"}
@@ -170,7 +170,7 @@ def test_every_name_is_taken(night: Night) -> None:
 def test_go_on_after_the_merge_request_failed(night: Night) -> None:
     night.gitlab.fail_next("POST", "/merge_requests$", 403, {"message": "403 Forbidden"})
     message = failure(night)
-    assert f"branch {BRANCH} is pushed, the merge request is not open yet" in message
+    assert f"branch {BRANCH} has been pushed, but the merge request is not open yet" in message
     assert "role Developer" in message
     assert message.endswith("Go on with: nightshift publish nightshift/bundle")
     published = night.publish()
@@ -243,7 +243,7 @@ def test_rewritten_history(night: Night) -> None:
     night.on_main(lambda top: None, onto="HEAD~3")
     published = night.publish()
     assert published.outcome is Outcome.SKIPPED
-    assert "is no part of main" in published.reason
+    assert "is not part of main" in published.reason
 
 
 def test_a_base_that_was_never_pushed(night: Night) -> None:
@@ -300,7 +300,7 @@ def test_a_token_without_rights(night: Night) -> None:
         (("read_api", "write_repository"), 30, "lacks the scope api"),
         (("api", "write_repository"), 20, "a role below Developer"),
         (("api",), 0, "cannot see project"),
-        ((), 0, "refuses GITLAB_TOKEN"),
+        ((), 0, "rejects GITLAB_TOKEN"),
     ]
     told = []
     for number, (scopes, level, words) in enumerate(cases):
@@ -346,7 +346,7 @@ def test_a_push_that_the_network_keeps_losing(night: Night) -> None:
 def test_an_unknown_reviewer_is_a_warning(night: Night) -> None:
     night.settings = {"reviewer": "nobody", "reviewers": ["rita", "nobody"]}
     published = night.publish()
-    assert published.warnings == ("reviewer nobody is not known to GitLab",)
+    assert published.warnings == ("reviewer nobody is unknown to GitLab",)
     assert [each.username for each in night.merge_request.reviewers] == ["rita"]
 
 

@@ -115,7 +115,7 @@ def test_names_and_modes_are_judged_here(night: Night) -> None:
         ("a/../../b", "100644", Code.PUBLISH, "git makes no tree of these files"),
         ("link", "120000", Code.POLICY_DENY, "is a symbolic link or a submodule"),
         ("package-lock.json", "100644", Code.POLICY_DENY, "package-lock.json"),
-        ("other.py", "100644", Code.PUBLISH, "its files give another tree"),
+        ("other.py", "100644", Code.PUBLISH, "its files give a different tree"),
     ):
         agree(night, path)
         plant(night, "say", say={"files": [row(path, mode, blob)]})
@@ -129,7 +129,7 @@ def test_a_file_that_is_not_declared(night: Night) -> None:
     assert "its list of files or lines is not git's" in failure(night)
     agree(night, TEST_SHOP)
     plant(night, "say", say={"files": files[:1]})
-    assert "its files give another tree" in failure(night)
+    assert "its files give a different tree" in failure(night)
 
 
 def test_pipeline_files_are_known_before_it_runs(night: Night) -> None:

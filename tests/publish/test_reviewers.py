@@ -70,7 +70,7 @@ def test_where_all_are_busy_it_is_said(night: Night, team: dict[str, User]) -> N
     night.gitlab.busy.update(user.id for user in team.values())
     night.settings = {"reviewer": "group:acme/web"}
     assert night.publish().warnings == (
-        "group acme/web: nobody is left who could review and is not busy",
+        "group acme/web: nobody is left who can review and is not busy",
     )
     assert reviewers(night) == []
 

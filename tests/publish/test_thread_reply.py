@@ -70,7 +70,9 @@ def harmless(text: str) -> None:
 
 def test_it_has_begun() -> None:
     text = thread_reply.render_started_reply(REQUEST, ISSUE, JOB)
-    assert text.startswith("The night shift has taken this up for Ada, in [this pipeline](https://")
+    assert text.startswith(
+        "The night shift is working on this for Ada, in [this pipeline](https://"
+    )
     assert read_reply_marker(text) == Reply("started", 301, "4711")
 
 
@@ -78,7 +80,9 @@ def test_what_this_program_does_unasked_is_counted() -> None:
     place = CommentAddress("merge_requests", 5, 0)
     request = TaskRequest(place, "Repair it", upkeep="repair")
     begun = thread_reply.render_started_reply(request, place, JOB)
-    assert begun.startswith("The night shift looks into the failed pipeline, in [this pipeline](")
+    assert begun.startswith(
+        "The night shift is looking into the failed pipeline, in [this pipeline]("
+    )
     run = thread_reply.RunEnding(build_run_result(BUNDLE, DONE), BUNDLE, DONE)
     for text in (begun, thread_reply.render_result_reply(run, request, place, JOB)):
         assert read_upkeep_mark(text) == UpkeepMark("repair", "4711")
@@ -108,7 +112,7 @@ def test_each_thread_is_told_what_is_for_it() -> None:
     commit = f"The night shift has added the commit {'c' * 12}"
     assert texts[0].startswith(f"{commit}, for this thread in `a.py`.\n\nDone.\n\nRun on")
     assert texts[1].startswith(f"{commit}.\n\nRun on the change:")
-    assert texts[2].startswith(f"{commit}, nothing of it for this.\n\n\\/close\n")
+    assert texts[2].startswith(f"{commit}, none of it for this thread.\n\n\\/close\n")
     for text in texts:
         harmless(text)
 
@@ -148,7 +152,7 @@ def test_a_dry_run_shows_its_patch_and_nothing_else_does() -> None:
 
 
 def test_no_test_was_run() -> None:
-    assert "This program ran no test on the change." in ended(proposal={"commands": ()})
+    assert "No test was run on the change." in ended(proposal={"commands": ()})
 
 
 @pytest.mark.parametrize(

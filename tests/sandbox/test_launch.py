@@ -182,7 +182,7 @@ def test_the_boundary_must_not_lie_where_an_agent_may_write(any_room: Room) -> N
         replace(any_room, confinement=inside).run("true")
     assert caught.value.code is Code.CONFIG
     gone = replace(any_room.confinement, writable=(any_room.root / "gone",))
-    with pytest.raises(NightshiftError, match="is no folder"):
+    with pytest.raises(NightshiftError, match="is not a folder"):
         replace(any_room, confinement=gone).run("true")
 
 

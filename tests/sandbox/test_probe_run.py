@@ -40,7 +40,7 @@ def test_only_a_late_trial_is_repeated_and_not_without_end() -> None:
 def test_a_slow_trial_takes_nothing_from_a_tier(
     any_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the tier nor its network; and the proof finds what it finds at the second try."""
+    """Neither the tier nor its network; and the proof finds what it finds at the second attempt."""
     tier = any_room.sandbox.tier
     monkeypatch.setattr(probe_run, "LIMITS_S", (AT_ONCE, 60.0))
     with open_folder() as folder:

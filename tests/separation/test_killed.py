@@ -48,7 +48,7 @@ def dead(process: str) -> tuple[str, str, str]:
 PUBLISHED = ("MR_CREATED", "", "")
 GONE = failed("E_PROVIDER_UNAVAILABLE", "the model gateway has ended")
 UNPUBLISHED = failed("E_PUBLISH", f"the process of publish {MEMORY}")
-UNREAD = "not published: the process that reads the bundle cannot be relied on: it ended with exit"
+UNREAD = "not published: the process that reads the bundle failed: it ended with exit"
 NO_WORK = dead("work")
 KNOWN = "the cost is what was known until then"
 NOTHING, BOTH = (0, 0.0), (1, ANALYZE + IMPLEMENT)

@@ -28,10 +28,10 @@ def test_hosts_are_read_as_they_are_meant() -> None:
 @each(
     ("host", "text"),
     [
-        ("https://b.example", "a host, or host:port, is expected"),
-        ("*", "a host's name or address is expected"),
-        ("*.org", "a wildcard stands before a domain of two parts at least"),
-        ("b.example:99999", "a port is a number from 1 to 65535"),
+        ("https://b.example", "expected host or host:port"),
+        ("*", "expected a host's name or address"),
+        ("*.org", "a wildcard needs a domain of at least two parts after it"),
+        ("b.example:99999", "a port must be a number from 1 to 65535"),
         ("169.254.169.254:80", "a metadata address"),
         ("[fd00:ec2::254]:80", "a metadata address"),
         ("100.100.100.200:80", "a metadata address"),
@@ -50,7 +50,7 @@ def test_a_bad_host_is_told_with_its_place(host: str, text: str) -> None:
 
 @each("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "no_proxy"])
 def test_agents_get_no_proxy_of_the_job(name: str) -> None:
-    with pytest.raises(NightshiftError, match="agents get no proxy of the job"):
+    with pytest.raises(NightshiftError, match="agents do not get the job's proxy"):
         load_settings({"NIGHTSHIFT_AGENT_ENV": f"JAVA_HOME,{name}"})
 
 

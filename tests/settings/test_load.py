@@ -216,8 +216,8 @@ def test_all_mistakes_in_one_go_each_with_its_place() -> None:
 def test_one_mistake_is_told_once() -> None:
     text = "categories: {Big One: x}\ncategory: Big One\ncategory_schedule: {mon: Big One}\n"
     assert mistakes(text) == [
-        "nightshift.yaml:1: categories.Big One: a category's name is lower-case letters, digits "
-        "and dashes"
+        "nightshift.yaml:1: categories.Big One: a category's name consists of lower-case "
+        "letters, digits and dashes"
     ]
 
 
@@ -244,7 +244,7 @@ def test_the_place_is_where_the_value_that_counts_stands() -> None:
         ("models: 5", "models: should be a valid dictionary"),
         ("models:", "models: should be a valid dictionary"),
         ("labels: x", "labels: should be a valid list"),
-        ("code_agent: 5", "code_agent: keys and values are expected"),
+        ("code_agent: 5", "code_agent: expected keys and values"),
         ("code_agent: {code_agent: {}}", "code_agent: unknown key"),
         ("code_agent: {modles: {}}", "modles: unknown key; did you mean models?"),
         ("nightshift: {}", "nightshift: unknown key"),
@@ -301,8 +301,8 @@ def test_an_empty_file_sets_nothing(text: str) -> None:
         ("a: 1\n---\nb: 2", r"nightshift\.yaml:2: not YAML: but found another document"),
         ("a: !!python/object/apply:os.system [id]", r"not YAML: could not determine a constr"),
         ("a: !!timestamp 2025-02-30", r"nightshift\.yaml: not YAML: day is out of range"),
-        ("[a, b]", r"nightshift\.yaml: keys and values are expected at the top"),
-        ("just text", r"nightshift\.yaml: keys and values are expected at the top"),
+        ("[a, b]", r"nightshift\.yaml: expected keys and values at the top"),
+        ("just text", r"nightshift\.yaml: expected keys and values at the top"),
         ("[\n" * 20_000, r"nightshift\.yaml: not YAML: maximum recursion depth"),
         ("a: " + "{a: " * 50_000, r"nightshift\.yaml: not YAML: maximum recursion depth"),
     ],

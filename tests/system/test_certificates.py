@@ -77,7 +77,7 @@ def test_what_is_not_copied_is_told(shop: Path, monkeypatch: pytest.MonkeyPatch)
     start = prepare_start([], {**env, "CURL_CA_BUNDLE": "large.pem"})
     os.close(start.descriptor)
     assert set(start.left_out) == {
-        "SSL_CERT_DIR leads into the checkout, where agents write: not used",
+        "SSL_CERT_DIR leads into the checkout, where agents write, so it is not used",
         "GIT_SSL_CAINFO: gone.pem is no file of up to 2 MB, as for a copy: not used",
         "CURL_CA_BUNDLE: large.pem is no file of up to 2 MB, as for a copy: not used",
     }

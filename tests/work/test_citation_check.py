@@ -60,8 +60,8 @@ def test_right_evidence(evidence: str, top: Path) -> None:
             "src/shop.py:2: `return max(prices)`",
             "src/shop.py:2 is quoted, but the quoted text is not in that file",
         ),
-        ("it is obvious", "evidence names no file and line: it is obvious"),
-        ("", "evidence names no file and line: "),
+        ("it is obvious", "evidence does not name a file and line: it is obvious"),
+        ("", "evidence does not name a file and line: "),
     ],
 )
 def test_wrong_evidence(evidence: str, why: str, top: Path) -> None:

@@ -21,7 +21,7 @@ def test_each_fact_is_a_line() -> None:
     )
     tails = ["\n".join(f"line {n}" for n in range(12)), ""]
     assert format_evidence(commands, tails, checks).split("\n") == [
-        "- `make test`: exit status 0, 1.2 s, at the second try; it printed last:",
+        "- `make test`: exit status 0, 1.2 s, in the second attempt; it printed last:",
         *(f"    line {n}" for n in range(4, 12)),
         "- `make lint`: took too long, 9.0 s",
         "- Mutants: the new tests kill 8 of 8 mutants",

@@ -44,9 +44,9 @@ def test_a_stub_left_over_is_no_hand_off(tmp_path: Path, bead: str) -> None:
     file = tmp_path / "handoff.json"
     write_stub(bead, file)
     assert json.loads(file.read_text()) == STUBS[bead]
-    with pytest.raises(HandoffError, match="still the stub"):
+    with pytest.raises(HandoffError, match="still holds the stub"):
         read_handoff(bead, None, file)
-    with pytest.raises(HandoffError, match="still the stub"):
+    with pytest.raises(HandoffError, match="still holds the stub"):
         read_handoff(bead, STUBS[bead], NOWHERE)
 
 
@@ -64,9 +64,9 @@ def test_structured_output_comes_before_the_file(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[str, Any, str]] = [
-    ("verify", {"passed": "true"}, "passed: true or false"),
-    ("verify", {"passed": 1}, "passed: true or false"),
-    ("verify", {}, "passed: true or false"),
+    ("verify", {"passed": "true"}, "passed: expected true or false"),
+    ("verify", {"passed": 1}, "passed: expected true or false"),
+    ("verify", {}, "passed: expected true or false"),
     ("verify", [True], "not a JSON object"),
     ("verify", "passed", "not a JSON object"),
     ("analyze", {"result": "FOUND"}, "result: "),

@@ -187,7 +187,7 @@ def test_script_in_another_language_finds_its_interpreter(machine: Machine, run:
 def test_script_whose_needs_are_not_known_is_not_restricted(machine: Machine, run: Run) -> None:
     machine.program("checkout/run.sh", "#!/bin/sh\nhelper\n")
     assert run("helper", ["make test", "./run.sh --all"]).stdout == "done\n"
-    text = "exec: PATH is not restricted: what ./run.sh --all starts is not known"
+    text = "exec: PATH is not restricted, as it is unknown what ./run.sh --all starts"
     assert machine.told == [text]
 
 

@@ -62,7 +62,7 @@ def test_home_variables_and_links(job_folders: JobFolders) -> None:
         ("~/nowhere", "home/nowhere is not there"),
         ("$JDK", "JDK is not set, or agent_env does not name it"),
         ("$PATH", "PATH is not set, or agent_env does not name it"),
-        ("/opt/$", "a $ that begins no variable"),
+        ("/opt/$", "a $ that does not begin a variable"),
         *((path, "/home") for path in ("/", "~", "~/", "$HOME", "~/../home")),
         *((path, "shop.tmp") for path in ("..", "$CI_PROJECT_DIR/..")),
         ("../../tmp", "/own"),

@@ -73,8 +73,8 @@ def test_files_of_several_beads_count_once() -> None:
     assert count_files([], ROOT, KNOWN) == FilesRead(0)
     assert count_files([ToolUse("gateway", (), 9)], ROOT, KNOWN).at_least
     texts = [str(each) for each in (FilesRead(1), FilesRead(5, at_least=True), FilesRead(None))]
-    assert texts == ["1 file scanned", "at least 5 files scanned", "files scanned: not known"]
-    assert str(FilesRead(0, at_least=True)) == "files scanned: not known, by a shell"
+    assert texts == ["1 file scanned", "at least 5 files scanned", "files scanned: unknown"]
+    assert str(FilesRead(0, at_least=True)) == "files scanned: unknown, read by a shell"
 
 
 def test_a_look_around_is_no_run() -> None:

@@ -75,7 +75,7 @@ def _parse_lcov(data: bytes) -> CoverageReport:
         elif key in ("DA", "FN", "FNDA", "FNL", "FNA"):
             _take_lcov_row(current, starts, key, value.split(","))
     if not report.files:
-        raise UnreadableReportError("it is of no known kind")
+        raise UnreadableReportError("its format is unknown")
     return report
 
 
@@ -123,9 +123,9 @@ class _XmlReport:
         try:
             parser.Parse(data, True)
         except expat.ExpatError as error:
-            raise UnreadableReportError(f"it is no well-formed XML: {error}") from None
+            raise UnreadableReportError(f"it is not well-formed XML: {error}") from None
         if not self._report.files:
-            raise UnreadableReportError("it is of no known kind, or empty")
+            raise UnreadableReportError("its format is unknown, or empty")
         return self._report
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:

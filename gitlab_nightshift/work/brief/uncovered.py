@@ -95,7 +95,7 @@ def _read_report(
 ) -> CoverageReport:
     """A report of this commit. Raises UnreadableReportError, RefusedFileError."""
     if place in tracked:
-        raise UnreadableReportError("it is part of the commit, so it is of an earlier one")
+        raise UnreadableReportError("it is part of the commit, so it describes an earlier one")
     report = parse_report(read_regular(checkout, place, LARGEST_REPORT))
     made_at = report.made_at or (checkout / place).lstat().st_mtime
     if int(made_at) < int(committed_at):
@@ -116,7 +116,7 @@ def _find_functions(
     sources = list(_read_sources(checkout, matched))
     unlike = [source for source in sources if _is_unlike(source)]
     if not matched or len(unlike) * 2 > len(sources):
-        raise UnreadableReportError("it is of other files than this commit's")
+        raise UnreadableReportError("it covers other files than this commit's")
     found = [f for source in sources if source not in unlike for f in _list_uncalled(source)]
     return sorted(found, key=lambda f: (-f.missed, f.path, f.line))[:MOST_FUNCTIONS]
 

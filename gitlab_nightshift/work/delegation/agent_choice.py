@@ -102,7 +102,7 @@ def _find_rule(settings: Settings, kind: str) -> str:
     rule = next(found, "")
     if rule and rule not in (*AUTO, CHEAPEST):
         raise build_config_error(
-            f"policy.providers: {rule!r} is no agent; {' and '.join(AUTO)} are, or {CHEAPEST}"
+            f"policy.providers: {rule!r} is not an agent; {' and '.join(AUTO)} are, or {CHEAPEST}"
         )
     return rule
 

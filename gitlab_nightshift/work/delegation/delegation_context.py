@@ -64,7 +64,7 @@ def catch_failure(context: DelegationContext, act: Callable[[], None]) -> Failur
 
 def describe_no_fallback(why: str, why_none: str) -> str:
     """The message where neither agent can be used."""
-    return f"{why}; and no fallback: {why_none}"
+    return f"{why}; no fallback: {why_none}"
 
 
 def build_fallback_note(why: str) -> Note:

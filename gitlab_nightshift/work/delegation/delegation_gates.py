@@ -35,7 +35,7 @@ def pass_gates(payload: Payload, settings: Settings, by: str, emit: Emit) -> Non
     """
     if payload.execution.network == "on" and not settings.policy.egress_hosts:
         raise build_config_error(
-            "network: on: policy.egress_hosts names no host that may be reached"
+            "network: on: policy.egress_hosts lists no host that may be reached"
         )
     asked = list_gates(payload, settings)
     denied = [(each.gate, each.why) for each in asked if each.does == "deny"]

@@ -27,7 +27,7 @@ from gitlab_nightshift.system.private_folders import tidy
 WORKSPACES = "NIGHTSHIFT_WORKSPACES"
 DEPTH = 50
 """Commits of a repository that is fetched: enough to read its style."""
-_NO_URL = "repo.value: https://host/path is expected, nothing else"
+_NO_URL = "repo.value: expected https://host/path and nothing else"
 _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -78,7 +78,7 @@ def _find_local_checkout(repo: Repo, folder: Path, env: Mapping[str, str]) -> Pa
     if root and not top.is_relative_to(Path(root).resolve()):
         raise build_config_error(f"repo.value: {top} is not below {WORKSPACES} ({root})")
     if not (is_there(top) and top.is_dir()):
-        raise build_config_error(f"repo.value: {top} is no folder")
+        raise build_config_error(f"repo.value: {top} is not a folder")
     return top
 
 
@@ -133,11 +133,11 @@ def _check_url(text: str) -> str:
         raise build_config_error(_NO_URL) from None
     if "@" in parts.netloc:
         raise build_config_error(
-            "repo.value: a URL with credentials is not taken: they would be kept"
+            "repo.value: URLs with credentials are refused, because the credentials would be stored"
         )
     if parts.scheme != "https":
-        why = "what else git knows reads files, keys or agents of this machine"
-        raise build_config_error(f"repo.value: only https://host/path is taken: {why}")
+        why = "other protocols would read files, keys or agents of this machine"
+        raise build_config_error(f"repo.value: only https://host/path is allowed: {why}")
     if not parts.hostname or parts.query or parts.fragment or not text.isascii() or " " in text:
         raise build_config_error(_NO_URL)
     return text
@@ -146,14 +146,14 @@ def _check_url(text: str) -> str:
 def _fetch(repository: Repository, server: GitServer, ref: str) -> str:
     names = [f"refs/heads/{ref}", f"refs/tags/{ref}"] if ref else ["HEAD"]
     if ref and not is_ref(repository.git, names[0], repository.folder):
-        raise build_config_error(f"base_ref: {ref!r} is no name of a branch or tag")
+        raise build_config_error(f"base_ref: {ref!r} is not the name of a branch or tag")
     for name in names:
         done = fetch_ref(repository, server, name, DEPTH)
         if done.ok:
             return done.commit
         if done.answer is not TransferStatus.REJECTED:
             raise build_config_error(f"repo.value: it cannot be fetched: {done.message}")
-    raise build_config_error(f"base_ref: {ref!r} is no branch or tag there")
+    raise build_config_error(f"base_ref: {ref!r} is not a branch or tag there")
 
 
 # --- refs -----------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def find_base(source: DelegationSource, payload: Payload) -> str:
     found = find_commit(source, ref)
     if found is None:
         hint = "; the clone is shallow, fetch more" if source.place.shallow else ""
-        raise build_config_error(f"base_ref: {ref!r} names no commit here{hint}")
+        raise build_config_error(f"base_ref: {ref!r} is not a commit here{hint}")
     if workspace.checkout_mode != "worktree" and found != source.head:
         mode = workspace.checkout_mode
         raise build_config_error(
@@ -207,9 +207,9 @@ def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> st
         names = (own, *(f"{own}-{number}" for number in range(2, 100)))
         wanted = next((name for name in names if not _is_taken(source, name)), "")
     if wanted.startswith("-") or not is_ref(source.git, f"refs/heads/{wanted}", source.top):
-        raise build_config_error(f"branch_name: {wanted!r} is no name for a branch")
+        raise build_config_error(f"branch_name: {wanted!r} is not a valid branch name")
     if _is_taken(source, wanted):
-        raise build_config_error(f"branch_name: {wanted!r} is taken: it is never overwritten")
+        raise build_config_error(f"branch_name: {wanted!r} exists already and is never overwritten")
     return wanted
 
 

@@ -54,6 +54,6 @@ def _with_local_changes(source: DelegationSource, path: Path, base: str) -> Dele
     try:
         made = commit_changed(source.machine, path, changed)
     except git_verbs.GitError as error:
-        text = f"the local changes cannot be taken along: {error}"
+        text = f"the local changes cannot be copied: {error}"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
     return DelegationWorkspace(path, made, local=True)

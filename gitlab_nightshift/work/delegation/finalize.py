@@ -200,12 +200,12 @@ def _list_figures(
 ) -> Iterator[str]:
     if failure or known.captured is None:
         yield "the task was not done"
-        yield "what was changed is put back" if _rolled_back(known, failure) else ""
+        yield "what was changed has been put back" if _rolled_back(known, failure) else ""
     else:
         change = known.captured.build_summary()
         count = len(change.files)
         yield f"{count} file{'s'[: count != 1]} changed, +{change.added} -{change.deleted}"
-        tested = {"passed": "the test passed", "failed": "", "skipped": "no test was asked for"}
+        tested = {"passed": "the test passed", "failed": "", "skipped": "no test was requested"}
         yield tested[_find_test_result(known)]
         yield _describe_place(context, known)
     if usage := known.usage:

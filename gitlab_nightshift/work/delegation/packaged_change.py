@@ -88,7 +88,7 @@ def apply_in_place(source: DelegationSource, run_id: str, made: RebasedChange) -
     """
     with claim_source(source, run_id):
         if git_verbs.list_changed_files(source.machine, source.top):
-            text = f"{source.top} was changed meanwhile: the change is in the bundle only"
+            text = f"{source.top} was changed in the meantime: the change is only in the bundle"
             raise NightshiftError(Code.WORKSPACE_DIRTY, text)
         before = scan(source.top)
         with _undo_on_error(source.top, made, before):

@@ -61,7 +61,7 @@ def build_schemas() -> dict[str, Any]:
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key appears twice")
     return found
 
 
@@ -88,10 +88,10 @@ def _check(payload: Payload) -> None:
     if not payload.task_prompt.strip():
         raise _build_error("task_prompt: there is no task")
     if "\0" in payload.task_prompt:
-        raise _build_error("task_prompt: a NUL character")
+        raise _build_error("task_prompt: must not contain a NUL character")
     for place, text in _list_plain_texts(payload):
         if not text.isprintable():
-            raise _build_error(f"{place}: a control character")
+            raise _build_error(f"{place}: must not contain control characters")
     if payload.model is not None and not _MODEL.fullmatch(payload.model):
         raise _build_error("model: letters, digits and . _ : / @ + - make an id")
     _check_subdir(payload.workspace.workspace_subdir)
@@ -116,22 +116,22 @@ def _check_subdir(text: str) -> None:
         return
     parts = PurePosixPath(text).parts
     if text.startswith("/") or ".." in parts or is_dot_git(text):
-        raise _build_error("workspace.workspace_subdir: a folder inside the repository is expected")
+        raise _build_error("workspace.workspace_subdir: expected a folder inside the repository")
     if set(text) & _PATTERN_SIGNS:
-        raise _build_error("workspace.workspace_subdir: none of * ? [ ] ! # \\ may stand in it")
+        raise _build_error("workspace.workspace_subdir: none of * ? [ ] ! # \\ may appear in it")
 
 
 def _check_together(payload: Payload) -> None:
     workspace, execution = payload.workspace, payload.execution
     if execution.test_args and not execution.test_command_id:
-        raise _build_error("execution.test_args: of which test? test_command_id is missing")
+        raise _build_error("execution.test_args: test_command_id is missing")
     if workspace.checkout_mode == "in_place" and workspace.branch_name:
         raise _build_error(
             "workspace.branch_name: in_place leaves the change uncommitted, on no branch"
         )
     if not workspace.clean_before and workspace.checkout_mode != "copy":
-        raise _build_error("workspace.clean_before: false has a meaning in checkout_mode copy only")
+        raise _build_error("workspace.clean_before: false is only allowed with checkout_mode copy")
     if payload.repo.type == "git_url" and workspace.checkout_mode != "worktree":
-        raise _build_error("workspace.checkout_mode: worktree is the only one for a git_url")
+        raise _build_error("workspace.checkout_mode: only worktree is allowed with a git_url")
     if payload.debug.codex_command and payload.provider == "claude_code":
-        raise _build_error("debug.codex_command: it stands in for codex, not for claude_code")
+        raise _build_error("debug.codex_command: it replaces codex, not claude_code")

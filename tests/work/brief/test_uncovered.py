@@ -81,7 +81,7 @@ def test_reports_are_looked_for_beside_build_files(tmp_path: Path) -> None:
     ("stamp", "hits", "why"),
     [
         (NOW - 1, {**MISSED, **RUN}, "it is older than this commit"),
-        (NOW + 60, {**MISSED, 18: 0}, "it is of other files than this commit's"),
+        (NOW + 60, {**MISSED, 18: 0}, "it covers other files than this commit's"),
     ],
 )
 def test_a_report_of_another_commit(
@@ -93,7 +93,7 @@ def test_a_report_of_another_commit(
 
 def test_a_report_of_other_files(tmp_path: Path) -> None:
     top = checkout(tmp_path, coverage_xml=cobertura("elsewhere.py", MISSED))
-    why = "it is of other files than this commit's"
+    why = "it covers other files than this commit's"
     assert list_uncovered(top, TRACKED, NOW) == [f"coverage.xml: not used: {why}"]
 
 
