@@ -11,6 +11,9 @@ from gitlab_nightshift.system.file_names import format_path
 
 HELD_BACK = (signal.SIGINT, signal.SIGTERM)
 TOLD_LIMIT = 64 * 1024
+STARTS = 5
+"""Of a process whose start failed as something that it was to hide went away meanwhile, as folders
+of other jobs on the machine do. Each looks anew for what is there."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Launch:
     cwd: Path
     status: int | None = None
     confined: bool = True
+    masked: tuple[str, ...] = ()
     _theirs: list[int] = field(default_factory=list, repr=False)
     _text: bytearray = field(default_factory=bytearray, repr=False)
 
@@ -70,6 +74,10 @@ class Launch:
         refused = [line.removeprefix("refused ") for line in lines if line.startswith("refused ")]
         failed = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
         return LauncherReport("ready" in lines, next(iter(failed), ""), tuple(refused))
+
+    def is_outdated(self) -> bool:
+        """True where it did not start and something that was to be hidden is gone."""
+        return not self.read_report().ready and not all(map(os.path.lexists, self.masked))
 
     def close(self) -> None:
         """Close all descriptors; what was reported stays known."""

@@ -1,7 +1,5 @@
-"""The one place that starts processes: deadline, bounded output, and nothing left behind.
-
-A program that is not there and one that fails have the same shape: an exit status and a text.
-"""
+"""The one place that starts processes: deadline, bounded output, and nothing left behind. A program
+that is not there and one that fails have the same shape: an exit status and a text."""
 
 import contextlib
 import errno
@@ -14,12 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.sandbox.launched_process import Launch
+from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.pump import Pump
 from gitlab_nightshift.system.raw_logs import Sink
@@ -150,22 +149,24 @@ def stream(
     (``E_POLICY_DENY``) where a process cannot be ended or the boundary could not be set up.
     """
     began = time.monotonic()
-    with _launch(argv, cwd, env, confined) as launch:
-        try:
-            end, exit_status = attend(
-                lambda: _start(launch), stdin, stdout, stderr, limits, on_line, on_tick
-            )
-        finally:
-            all_gone = confined is None or _end_confined(confined)
-        report = launch.read_report()
+    for _ in range(STARTS):
+        with _launch(argv, cwd, env, confined) as launch:
+            start = partial(_start, launch)
+            try:
+                end, exit_status = attend(start, stdin, stdout, stderr, limits, on_line, on_tick)
+            finally:
+                all_gone = confined is None or _end_confined(confined)
+            report = launch.read_report()
+        if not launch.is_outdated():
+            break
     if not all_gone:
         raise _build_left_behind_error(argv[0])
     if missing := NO_PROGRAM.fullmatch(report.failed):
         raise ProgramStartError(errno.ENOENT, missing[1])
     killed = end is EndReason.EXITED and exit_status in KILLED
     if not killed and (report.failed or not report.ready):
-        text = f"the sandbox could not be set up: {report.failed or 'it said nothing'}"
-        raise NightshiftError(Code.POLICY_DENY, text)
+        why = f"the sandbox could not be set up: {report.failed or 'it said nothing'}"
+        raise NightshiftError(Code.POLICY_DENY, why)
     return ProgramEnd(end, exit_status, time.monotonic() - began, report.refused)
 
 
@@ -280,10 +281,8 @@ def start_process(start: Callable[[], Process]) -> Iterator[Process]:
 
 
 def _end(process: Process) -> None:
-    """SIGINT and SIGTERM to the group, each with a grace, then SIGKILL; the leader is reaped.
-
-    On SIGINT an agent's CLI may still report what it has cost.
-    """
+    """SIGINT and SIGTERM to the group, each with a grace, then SIGKILL; the leader is reaped. On
+    SIGINT an agent's CLI may still report what it has cost."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if process.poll() is None:
             _signal_group(process.pid, number)

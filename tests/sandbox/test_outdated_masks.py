@@ -1,0 +1,61 @@
+"""What is to be hidden may go away before it is: another job on the machine removes its folder."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.sandbox import launch
+from gitlab_nightshift.sandbox.launch import ProcessBoundary
+from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
+from gitlab_nightshift.sandbox.probe_run import Probe, run_probes
+from gitlab_nightshift.sandbox.tiers import Tier
+from gitlab_nightshift.system.process import ProcessLimits, stream
+from tests.sandbox.conftest import room
+from tests.sandbox.tools import Room, open_folder
+
+LAST = STARTS - 1
+
+
+@pytest.fixture
+def hiding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    """A sandbox that hides a folder, which is gone whenever it is to start but the last time."""
+    with open_folder(Path("/opt")) as other, room(Tier.NAMESPACES) as ours:
+        private = other / "private"
+        machine = replace(ours.sandbox.machine, private=(str(private),))
+        build, built = launch._build_launch, []
+
+        def build_early(*given: object) -> Launch:
+            private.mkdir()
+            built.append(build(*given))  # type: ignore[arg-type]
+            if len(built) <= LAST:
+                private.rmdir()
+            return built[-1]
+
+        monkeypatch.setattr(launch, "_build_launch", build_early)
+        yield replace(ours, sandbox=replace(ours.sandbox, machine=machine))
+        assert len(built) == STARTS
+
+
+def test_probes_are_started_anew(hiding: Room) -> None:
+    shell = Probe("use the shell", "usable", ("/bin/sh",))
+    tried = run_probes(hiding.sandbox, hiding.confinement, [shell], 60)
+    assert [outcome.open for outcome in tried.outcomes] == [True], tried.trouble
+
+
+def test_a_program_is_started_anew(hiding: Room) -> None:
+    out = io.BytesIO()
+    ended = stream(
+        ["/bin/sh", "-c", "echo here"],
+        cwd=hiding.checkout,
+        env=hiding.env(),
+        stdin=b"",
+        stdout=out,
+        stderr=io.BytesIO(),
+        limits=ProcessLimits(),
+        on_line=lambda _: False,
+        confined=ProcessBoundary(hiding.sandbox, hiding.confinement),
+    )
+    assert (ended.exit_status, out.getvalue()) == (0, b"here\n")
