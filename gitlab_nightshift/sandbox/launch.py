@@ -140,7 +140,7 @@ def check_writable_folders(confinement: Confinement) -> tuple[Path, ...]:
     """
     for folder in confinement.writable:
         if not folder.is_dir() or not folder.is_absolute():
-            raise build_config_error(f"{folder} is no folder that an agent could be given")
+            raise build_config_error(f"{folder} is not a folder that an agent could be given")
         for own in (INSIDE, find_interpreter(), *map(Path, KERNEL)):
             if own.is_relative_to(folder.resolve()):
                 raise build_config_error(

@@ -176,7 +176,7 @@ REFUSED: list[tuple[list[Turn], tuple[str, ...], int, str]] = [
     ([], ("nothing.py",), 2, "nothing.py: no such file"),
     ([], (".env",), 2, "no model is shown it"),
     ([], ("--set", "max_tokens=1000"), 7, "does not fit into the budget"),
-    ([], ("--model", "a b"), 2, "models.implement: the id of a model, without spaces"),
+    ([], ("--model", "a b"), 2, "models.implement: expected the id of a model, without spaces"),
     ([], ("--model", ""), 2, "models.implement: name the model of your endpoint"),
     ([say(BLOCKS)] * 2, ("--set", "paths=src/"), 9, "block 1 (shop.py): outside"),
 ]

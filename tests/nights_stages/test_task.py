@@ -62,7 +62,7 @@ def test_what_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     cases = [
         ("x" * 100_000, "", "task"),
         # GitLab replaces $GITLAB_TOKEN in what is typed into the form
-        (f"Print {BOT_TOKEN} in the log.", "", "task: it holds a secret"),
+        (f"Print {BOT_TOKEN} in the log.", "", "task: it contains a secret"),
         (TASK, "e2e", "no such test"),
         (TASK, "unit --pdb", "is not on its list"),
     ]

@@ -191,7 +191,9 @@ def test_a_patch_that_grows_without_end(night: Night) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     refused(night, Code.PUBLISH, "does not apply")
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert after <= max(before, 450_000), "kilobytes; a fork of this process counts as its child"
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Kilobytes. A child counts what this process held when it was forked, too.
+    assert after <= max(before, own, 450_000)
 
 
 def test_a_bundle_is_read_whatever_the_tests_hold(night: Night) -> None:

@@ -123,11 +123,11 @@ def test_sizes_are_bounded() -> None:
         (b'[{"a": {"b": 1, "b": 1}}]', "twice"),
         (b"NaN", "number"),
         (b"[-Infinity]", "number"),
-        (b"{", "no JSON"),
-        (b"\xff", "no JSON"),
-        (b"1" * 5000, "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"", "no JSON"),
+        (b"{", "it is not JSON"),
+        (b"\xff", "it is not JSON"),
+        (b"1" * 5000, "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"", "it is not JSON"),
     ],
 )
 def test_what_is_no_plain_json(data: bytes, why: str) -> None:
