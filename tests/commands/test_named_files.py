@@ -4,28 +4,25 @@ import json
 import os
 import shutil
 import subprocess
-import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.support.tables import each
+from tests.support.world import ended
 
-ROOT = Path(__file__).parents[2]
 LONG = "x" * 300
 
 
 def run(folder: Path, *words: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "gitlab_nightshift", *words],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": "/", "PYTHONPATH": str(ROOT), **env},
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin.encode())
+        given.seek(0)
+        whole = {"PATH": os.environ["PATH"], "HOME": "/", **env}
+        done = ended(warm.start(words, cwd=folder, env=whole, stdin=given.fileno()))
+    return done.exit_status, done.stdout, done.stderr
 
 
 @pytest.fixture

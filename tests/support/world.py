@@ -46,7 +46,7 @@ PATH = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 FEW_MUTANTS = """
 import importlib
 mutant_runs = importlib.import_module("gitlab_nightshift.verdict.evidence.mutant_runs")
-mutant_runs.MOST_MUTANTS = 4
+mutant_runs.MOST_MUTANTS = 1
 """
 """Run before the patch of every world: most tests are not about how many mutants are tried."""
 
