@@ -24,3 +24,20 @@ def test_a_finding_loads_neither_bundles_nor_pydantic() -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
     assert done.stdout.decode() == "['gitlab_nightshift.records.verdicts']\n"
+
+
+def test_a_change_of_product_code_loads_no_rules_about_tests_and_tools() -> None:
+    """They are half of what judging a line takes."""
+    program = (
+        "import sys; from gitlab_nightshift.settings.model import Settings;"
+        "from gitlab_nightshift.verdict.flags import judge;"
+        "from gitlab_nightshift.verdict.reviewed_change import Changeset, Context;"
+        "from gitlab_nightshift.repository.difference import ChangedFile, Hunk;"
+        "file = ChangedFile('a.py', 'a.py', 'M', '100644', '100644', b'a = 1\\n', b'a = 2\\n',"
+        " (Hunk(1, 1, 1, 1),), False);"
+        "judge(Changeset((file,)), Context(Settings()));"
+        "heavy = ('matched_tests', 'assertions', 'looser_settings', 'ci_checks');"
+        "print([name for name in sys.modules if name.rpartition('.')[2] in heavy])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode() == "[]\n"

@@ -8,6 +8,7 @@ from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
+from gitlab_nightshift.verdict.flags.change_kinds import ABOUT_TESTS, touches_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, Rule, RuleViolation
 
 
@@ -37,6 +38,8 @@ def _apply_flag(
     if fixed == "off":
         return
     try:
+        if flag.rule.partition(":")[0] in ABOUT_TESTS and not touches_tests(change):
+            return
         violations = tuple(load_rule(flag)(change, context))
         asked = _find_asked(name, change, violations) if context.by_people else ()
         for found in violations:
