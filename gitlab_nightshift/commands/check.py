@@ -76,10 +76,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.commands.change_check import CheckRequest, check
     from gitlab_nightshift.commands.check_formats import parse_formats, write_formats
-    from gitlab_nightshift.commands.flag_explanation import explain
     from gitlab_nightshift.errors import EXIT_STATUS, Code
 
     if args.explain:
+        from gitlab_nightshift.commands.flag_explanation import explain
+
         print(explain(args.explain))
         return 0
     formats = parse_formats([*args.formats, *(["json"] if args.json else [])])
