@@ -41,3 +41,14 @@ def test_a_change_of_product_code_loads_no_rules_about_tests_and_tools() -> None
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
     assert done.stdout.decode() == "[]\n"
+
+
+def test_plan_loads_nothing_that_publishes_or_starts_a_sandbox() -> None:
+    """Everything that comes after plan waits for it."""
+    program = (
+        "import sys; import gitlab_nightshift.processes.plan_process;"
+        "heavy = ('publish_stage', 'baseline', 'proof_commands', 'self_confinement', 'pydantic');"
+        "print([name for name in sys.modules if name.rpartition('.')[2] in heavy])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode() == "[]\n"

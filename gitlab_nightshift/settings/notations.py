@@ -3,6 +3,7 @@
 import datetime
 import functools
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -239,8 +240,6 @@ def check_command(value: Any) -> Any:
         raise ValueError("expected a command on one line")
     if len(value) > LONGEST_COMMAND:
         raise ValueError(f"a command of at most {LONGEST_COMMAND} characters is allowed")
-    import shlex
-
     try:
         words = shlex.split(value)
     except ValueError as error:

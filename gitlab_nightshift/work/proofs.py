@@ -31,8 +31,9 @@ from gitlab_nightshift.verdict.proof_commands import (
     run_and_collect,
 )
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
-from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Baseline
+from gitlab_nightshift.work.baseline import Baseline
 from gitlab_nightshift.work.evidence_text import format_evidence
+from gitlab_nightshift.work.proof_choice import NOTHING_TO_RUN
 from gitlab_nightshift.work.work_context import WorkContext
 
 
