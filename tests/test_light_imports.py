@@ -52,3 +52,14 @@ def test_plan_loads_nothing_that_publishes_or_starts_a_sandbox() -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
     assert done.stdout.decode() == "[]\n"
+
+
+def test_work_loads_no_proof_before_there_is_a_change() -> None:
+    """They are a fifth of it, and it loads beside plan."""
+    program = (
+        "import sys; import gitlab_nightshift.processes.work_process;"
+        "heavy = ('proofs', 'functions', 'flags', 'evidence', 'pydantic');"
+        "print([name for name in sys.modules if name.rpartition('.')[2] in heavy])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode() == "[]\n"
