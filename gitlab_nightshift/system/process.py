@@ -157,7 +157,7 @@ def stream(
             finally:
                 all_gone = confined is None or _end_confined(confined)
             report = launch.read_report()
-        if not (all_gone and end is EndReason.EXITED and launch.is_outdated()):
+        if not (all_gone and end is EndReason.EXITED and launch.has_lost_hidden_path()):
             break
     if not all_gone:
         raise _build_left_behind_error(argv[0])

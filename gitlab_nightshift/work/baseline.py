@@ -187,7 +187,7 @@ def _build_passed_check(results: tuple[CommandResult, ...]) -> Check:
     flaky = ", ".join(f"`{result.command}`" for result in results if result.flaky)
     if flaky:
         text = f"passed, but {flaky} failed at first and passed when run again (flaky)"
-        return Check(_TITLE, CheckOutcome.TOLD, text)
+        return Check(_TITLE, CheckOutcome.UNDECIDED, text)
     return Check(_TITLE, CheckOutcome.PASSED, "the same commands passed before the change")
 
 
