@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -60,6 +59,8 @@ def report_lost_output(error: OSError) -> int:
 
 def _report_defect(env: Mapping[str, str]) -> int:
     """A defect of this program: the traceback goes into a file, one line to the user."""
+    import traceback
+
     folder = Path("nightshift/logs")
     if Path.cwd() != Path("/"):  # a stage's folder is no place for files
         with contextlib.suppress(OSError):

@@ -51,8 +51,8 @@ from gitlab_nightshift.upkeep_planning import (
     plan_upkeep,
     read_upkeep_plan,
 )
-from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Commands
 from gitlab_nightshift.work.cost_bounds import check_bounds
+from gitlab_nightshift.work.proof_choice import NOTHING_TO_RUN, Commands
 from gitlab_nightshift.work_setup import (
     PUBLISH_NEEDS_S,
     build_work_context,

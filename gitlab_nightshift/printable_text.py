@@ -15,6 +15,12 @@ def make_printable(text: str, instead: str = " ", keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else instead for c in text)
 
 
+def format_excerpt(text: str) -> str:
+    """The text on one line and short: a name from a hostile file, to be put into a sentence."""
+    clean = make_printable(text)
+    return clean if len(clean) <= 80 else clean[:77] + "..."
+
+
 def replace_controls(text: str, instead: str) -> str:
     """The text as it is, of several lines, with ``instead`` for what would steer a terminal."""
     return text.translate(dict.fromkeys(CONTROLS, instead))

@@ -25,7 +25,6 @@ from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger
 from gitlab_nightshift.publish.approval import find_approver
 from gitlab_nightshift.publish.bundle_download import fetch_bundle
 from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
-from gitlab_nightshift.publish.publish_stage import publish as do_publish
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.run_results import RunResult
@@ -55,6 +54,8 @@ def publish(
     ``approved_by`` is the login of who has approved it, "" where nobody has, ``request`` the
     comment that asked for it.
     """
+    from gitlab_nightshift.publish.publish_stage import publish as do_publish  # not for plan
+
     session.emit(StepStarted("publish", "Publish"))
     try:
         context = replace(

@@ -14,8 +14,8 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.system.environment import build_allowed_env
 from gitlab_nightshift.verdict.build_files import build_commands, list_default_allowed_commands
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
-from gitlab_nightshift.work.baseline import Commands
 from gitlab_nightshift.work.model_access import MODEL_VARIABLES
+from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.work_context import WorkContext
 
 PUBLISH_NEEDS_S = 300.0

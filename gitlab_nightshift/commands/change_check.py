@@ -165,9 +165,7 @@ def _find_base(worktree: Worktree, asked: CheckRequest, new: str, commit: str | 
         return here
     if asked.env.get(_BASE_OF_MERGE_REQUEST):
         return _find_merge_request_base(worktree, asked.env, here)
-    return (
-        here if resolve_tree(worktree.repository, here) != new else resolve_parent(worktree, here)
-    )
+    return here if worktree.head_tree != new else resolve_parent(worktree, here)
 
 
 def _find_merge_request_base(worktree: Worktree, env: Mapping[str, str], here: str) -> str:

@@ -26,6 +26,14 @@ def register(commands: "options.Commands") -> None:
     """Add the command to the command line."""
     text = "check any change for red flags, without a night or an agent"
     parser = options.add_command(commands, "check", text, run, examples=EXAMPLES)
+    _add_change(parser)
+    _add_rules(parser)
+    _add_output(parser)
+    parser.add_argument("-C", dest="folder", default=".", metavar="PATH", help="the checkout")
+
+
+def _add_change(parser: argparse.ArgumentParser) -> None:
+    """Which change is checked."""
     parser.add_argument("commit", nargs="?", metavar="COMMIT", help="default: the working tree")
     parser.add_argument(
         "--base",
@@ -33,31 +41,26 @@ def register(commands: "options.Commands") -> None:
         help="compare with this; default: the merge request's base in its pipeline, the"
         " commit's first parent, or HEAD for a working tree with changes",
     )
-    parser.add_argument(
-        "--run",
-        dest="run_tests",
-        action="store_true",
-        help="also run the tests of the checked-out commit, in a night's sandbox",
-    )
-    parser.add_argument(
-        "--staged", action="store_true", help="check what the next commit would contain"
-    )
+    running = "also run the tests of the checked-out commit, in a night's sandbox"
+    parser.add_argument("--run", dest="run_tests", action="store_true", help=running)
+    staged = "check what the next commit would contain"
+    parser.add_argument("--staged", action="store_true", help=staged)
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    """What it is held against, besides the settings."""
     parser.add_argument("--category", metavar="NAME", help="apply the rules of a night's category")
     parser.add_argument(
         "--selected", nargs="+", action="extend", metavar="FILE", help="files that may change"
     )
-    parser.add_argument(
-        "--recent",
-        type=int,
-        default=0,
-        metavar="N",
-        help="files of the base's last N commits may not change",
-    )
-    parser.add_argument(
-        "--explain",
-        metavar="FLAG",
-        help="why a flag matters, its levels, what to do; all: list every flag",
-    )
+    recent = "files of the base's last N commits may not change"
+    parser.add_argument("--recent", type=int, default=0, metavar="N", help=recent)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """What is printed, and how."""
+    why = "why a flag matters, its levels, what to do; all: list every flag"
+    parser.add_argument("--explain", metavar="FLAG", help=why)
     parser.add_argument("--json", action="store_true", help="findings as JSON")
     parser.add_argument(
         "--format",
@@ -67,7 +70,6 @@ def register(commands: "options.Commands") -> None:
         metavar="NAME[=FILE]",
         help="text, json, codequality (GitLab) or sarif; with FILE, written there as well",
     )
-    parser.add_argument("-C", dest="folder", default=".", metavar="PATH", help="the checkout")
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
@@ -76,10 +78,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.commands.change_check import CheckRequest, check
     from gitlab_nightshift.commands.check_formats import parse_formats, write_formats
-    from gitlab_nightshift.commands.flag_explanation import explain
     from gitlab_nightshift.errors import EXIT_STATUS, Code
 
     if args.explain:
+        from gitlab_nightshift.commands.flag_explanation import explain
+
         print(explain(args.explain))
         return 0
     formats = parse_formats([*args.formats, *(["json"] if args.json else [])])

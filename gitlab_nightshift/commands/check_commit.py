@@ -20,8 +20,8 @@ from gitlab_nightshift.system.environment import build_allowed_env, build_search
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.evidence.asked_tools import settle_findings
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
-from gitlab_nightshift.work.baseline import Commands
 from gitlab_nightshift.work.commit_trial import try_commit
+from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.sandboxed_checkout import SandboxContext
 from gitlab_nightshift.work.work_context import WorkContext
 

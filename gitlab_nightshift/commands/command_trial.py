@@ -21,7 +21,7 @@ from gitlab_nightshift.verdict.proof_commands import (
     format_failure,
     run_and_collect,
 )
-from gitlab_nightshift.work.baseline import Commands
+from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.work_setup import build_work_context
 

@@ -30,7 +30,7 @@ NOTES, NOTE_CHARACTERS, NOTES_AT_ONCE = 500, 500, 16
 """Notes that wait to be fetched, how long one is, how many go with an answer."""
 CALLS_AT_ONCE = 10
 """Tool calls that go with an answer: the longest fit into a message."""
-HOSTS_TOLD = 20
+MOST_HOSTS = 20
 """Hosts of a bead whose traffic is reported, those to which most was sent."""
 MODELS, MOST = 16, 1e12
 """Models of one bead; the highest number in a question."""
@@ -188,8 +188,8 @@ class Control:
             raise control_messages.BadMessage("no such bead")
         traffic = await self._proxy.close_bead(self._tickets[credential])
         rows = sorted(traffic.items(), key=lambda row: row[1].sent, reverse=True)
-        hosts = [[name, each.sent, each.received] for name, each in rows[:HOSTS_TOLD]]
-        return {"traffic": hosts, "more": len(rows[HOSTS_TOLD:])}
+        hosts = [[name, each.sent, each.received] for name, each in rows[:MOST_HOSTS]]
+        return {"traffic": hosts, "more": len(rows[MOST_HOSTS:])}
 
     def _require_gateway(self, bead: str = "") -> Gateway:
         if self._gateway is None or "model" not in self._listening:

@@ -47,7 +47,7 @@ class Budget:
             None if self.tokens is None else self.tokens - tokens,
         )
 
-    def can_be_exceeded(self) -> bool:
+    def can_exceed_reserved(self) -> bool:
         """True where an answer on its way can cost more than what is set aside for it."""
         return any(one.held != one.worst for a in self.accounts for one in a.reserved)
 
@@ -110,7 +110,7 @@ class Account:
         """
         if self._unbounded(model):
             raise RequestRefusal(f"no price is known for {model}: set `prices` or max_tokens")
-        count = asked.most if self._purses[1].can_be_exceeded() else asked.usual
+        count = asked.most if self._purses[1].can_exceed_reserved() else asked.usual
         sent = self._find_dearest(model, count, asked.hour)
         remaining = self._compute_remaining_output(model, sent)
         if remaining is not None and remaining < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):

@@ -224,7 +224,7 @@ def _build_forwarded_request(
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
         stream=question.stream,
         light=request.headers.get(LIGHT) == "true",
-        hour=question.seen.hour,
+        hour=question.traits.hour,
     )
 
 

@@ -47,7 +47,7 @@ class CheckedRequest:
     body: JsonObject
     stream: bool
     output_key: str
-    seen: RequestTraits = field(default_factory=RequestTraits)
+    traits: RequestTraits = field(default_factory=RequestTraits)
     dropped: tuple[str, ...] = ()
 
     def estimate_input(self, size: int) -> InputTokens:
@@ -55,9 +55,9 @@ class CheckedRequest:
 
         No tokenizer makes more tokens than bytes. What pictures cost has nothing to do with theirs.
         """
-        text = max(size - self.seen.image_bytes, 0)
-        usual = text // BYTES_PER_TOKEN + 1 + self.seen.image_tokens
-        return InputTokens(usual, text + FRAME_TOKENS + self.seen.image_tokens, self.seen.hour)
+        text = max(size - self.traits.image_bytes, 0)
+        usual = text // BYTES_PER_TOKEN + 1 + self.traits.image_tokens
+        return InputTokens(usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.hour)
 
     @property
     def max_output(self) -> int | None:

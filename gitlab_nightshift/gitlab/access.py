@@ -123,7 +123,7 @@ def find_developers(client: "Client", project: str, users: Iterable[int]) -> fro
 
 def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str, Any]:
     try:
-        return client.read_object("/user")
+        return client.own_user
     except ApiError as error:
         if error.status == 403:
             raise _build_scope_error(client, _build_access(token, {})) from None

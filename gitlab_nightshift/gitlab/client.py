@@ -5,6 +5,7 @@ import json
 import re
 import ssl
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,6 +54,11 @@ class Client(gitlab.Gitlab):
     def has_token_prefix(self, prefix: str) -> bool:
         """Whether the token is of the kind that GitLab marks so; the token stays in here."""
         return self._secret.startswith(prefix)
+
+    @cached_property
+    def own_user(self) -> dict[str, Any]:
+        """The token's own user, who is asked for once."""
+        return self.read_object("/user")
 
     def read_object(self, path: str, **query: Any) -> dict[str, Any]:
         """What is at a path, empty where that is no object."""

@@ -186,7 +186,8 @@ class Threads:
 
     def read_own_id(self) -> int:
         """The id of the token's own user."""
-        return int(self._read("/user").get("id") or 0)
+        found = call_or_none(lambda: self._client.own_user, 404) or {}
+        return int(found.get("id") or 0)
 
     def is_bot(self, user: int) -> bool:
         """Whether an account is one of GitLab's bots: of an access token or a service."""

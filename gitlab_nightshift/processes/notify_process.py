@@ -42,7 +42,7 @@ def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
     ``unknown``: the same for each that nobody could be told by."""
     logging.disable()  # apprise tells addresses there
     if "checked" in inputs:
-        return {"unknown": find_unknown(inputs["checked"])}
+        return {"unknown": describe_unknown_addresses(inputs["checked"])}
     result, tasks = read_own(RunResult, Path(inputs["results"]) / "result.json"), Tasks()
     if is_wanted(result, inputs["on"], inputs["before"]):
         tasks |= _plan_messages(inputs["addresses"], build_notification(result))
@@ -92,16 +92,18 @@ def _run(ended: "queue.SimpleQueue[tuple[str, str]]", name: str, task: Callable[
         ended.put((name, f"it could not be told ({type(error).__name__})"))
 
 
-def find_unknown(addresses: Sequence[str]) -> list[str]:
+def describe_unknown_addresses(addresses: Sequence[str]) -> list[str]:
     """What is wrong with each address that apprise does not know."""
     import apprise
 
     named = enumerate(addresses, 1)
     wrong = [each for each in named if not apprise.Apprise.instantiate(each[1])]
-    return [f"notify, address {number}: {_describe_unknown(text)}" for number, text in wrong]
+    return [
+        f"notify, address {number}: {_describe_unknown_address(text)}" for number, text in wrong
+    ]
 
 
-def _describe_unknown(address: str) -> str:
+def _describe_unknown_address(address: str) -> str:
     """No part of it is repeated, since it is a secret."""
     import apprise
 
@@ -121,7 +123,7 @@ def _send_by_apprise(address: str, message: Notification) -> str:
 
     service = apprise.Apprise.instantiate(address)
     if not isinstance(service, apprise.NotifyBase):
-        return _describe_unknown(address)
+        return _describe_unknown_address(address)
     kind = apprise.NotifyType(message.tone)
     text = apprise.NotifyFormat.TEXT
     sent = service.notify(

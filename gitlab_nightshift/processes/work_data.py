@@ -12,7 +12,7 @@ from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.raw_logs import Logs
-from gitlab_nightshift.work.baseline import Commands
+from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.work_context import WorkContext
 
 

@@ -190,7 +190,7 @@ def _render_check(check: Check) -> str:
 _OUTCOMES = {
     CheckOutcome.PASSED: "",
     CheckOutcome.FAILED: "Failed: ",
-    CheckOutcome.TOLD: "",
+    CheckOutcome.UNDECIDED: "",
     CheckOutcome.NOT_CHECKED: "Not checked: ",
 }
 

@@ -20,7 +20,7 @@ ResultLevel = Literal["pass", "warn", "fail", "not_known"]
 _LEVELS: dict[CheckOutcome, ResultLevel] = {
     CheckOutcome.PASSED: "pass",
     CheckOutcome.FAILED: "fail",
-    CheckOutcome.TOLD: "not_known",
+    CheckOutcome.UNDECIDED: "not_known",
     CheckOutcome.NOT_CHECKED: "not_known",
 }
 

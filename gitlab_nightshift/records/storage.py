@@ -47,7 +47,7 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def fit_record(value: Any) -> Any:
+def limit_record(value: Any) -> Any:
     """A record with its texts, numbers and tuples within what ``strict_reading.py`` takes: what an
     agent says too much of is cut, and its work is not lost."""
     if type(value) is str:
@@ -57,11 +57,11 @@ def fit_record(value: Any) -> Any:
     if type(value) is float:
         return max(-LARGEST_FLOAT, min(value, LARGEST_FLOAT)) if not math.isnan(value) else 0.0
     if isinstance(value, tuple):
-        return tuple(map(fit_record, value[:MOST_MEMBERS]))
+        return tuple(map(limit_record, value[:MOST_MEMBERS]))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        fitted = {name: fit_record(part) for name, part in fields.items()}
-        return dataclasses.replace(value, **fitted)
+        limited = {name: limit_record(part) for name, part in fields.items()}
+        return dataclasses.replace(value, **limited)
     return value
 
 

@@ -30,7 +30,7 @@ class CheckOutcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
-    TOLD = "told"
+    UNDECIDED = "undecided"
     NOT_CHECKED = "not_checked"
 
 

@@ -115,8 +115,9 @@ def _split_lines(data: bytes | None, binary: bool) -> list[str]:
 
 def read_difference(repository: Repository, old: str, new: str) -> tuple[ChangedFile, ...]:
     """What differs between two trees or commits, with renames found. Raises GitError."""
-    raw = list(_parse_raw(repository.run("diff-tree", "-r", "-z", "--raw", *_RENAMES, old, new)))
-    patch = repository.run("diff-tree", "-r", "--patch", "-U0", *_RENAMES, old, new)
+    asked = ("-r", "-z", "--raw", "--patch", "-U0")
+    listed, _, patch = repository.run("diff-tree", *asked, *_RENAMES, old, new).partition(b"\0\0")
+    raw = list(_parse_raw(listed))
     rows = list(zip(raw, _parse_patches(patch, [row.status == "T" for row in raw]), strict=True))
     texts = [row for row, lines in rows if not lines.binary]
     sides = {blob for row in texts for blob, mode in row.sides if _is_stored(blob, mode)}

@@ -150,20 +150,21 @@ def find_repository_paths(git: Git, checkout: Path) -> RepositoryPaths:
 
 def find_paths_and_head(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
     """The same and ``head``, by one process."""
-    found, commit = find_paths_and_commit(git, checkout)
+    found, commit, _ = find_paths_and_commit(git, checkout)
     if not commit:
         raise _build_no_commit_error(checkout)
     return found, commit
 
 
-def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
-    """The same; the commit is "" before the first."""
+def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str, str]:
+    """The same and the commit's tree; both are "" before the first commit."""
     refuse_line_break(checkout)
     if not os.path.lexists(checkout / ".git"):
         raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
     names = ("index", "info/exclude", "info/attributes", "shallow")
     asked = [part for name in (*names, "objects") for part in ("--git-path", name)]
-    asked = ["--absolute-git-dir", "--show-object-format", *asked, "--revs-only", "HEAD^{commit}"]
+    head = ("--revs-only", "HEAD^{commit}", "HEAD^{tree}")
+    asked = ["--absolute-git-dir", "--show-object-format", *asked, *head]
     try:
         out = git.run("rev-parse", *asked, cwd=checkout)
     except GitError as error:
@@ -180,7 +181,7 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
         objects=_list_object_folders(objects.resolve()),
         object_format=form,
     )
-    return parts, "".join(found[5:])
+    return parts, "".join(found[5:6]), "".join(found[6:])
 
 
 def _list_object_folders(objects: Path) -> tuple[Path, ...]:

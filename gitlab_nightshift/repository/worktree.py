@@ -27,11 +27,12 @@ _MOST_MESSAGES = 200
 @dataclass(frozen=True)
 class Worktree:
     """A checkout and the private repository in which its trees are made. ``head`` is the commit
-    that is checked out, "" before the first."""
+    that is checked out and ``head_tree`` its tree, "" before the first."""
 
     top: Path
     place: RepositoryPaths
     head: str
+    head_tree: str
     repository: Repository
     ignores: str
     lfs: tuple[str, ...]
@@ -54,12 +55,13 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     top = _find_top(machine, folder)
     path = build_search_path(env, top)
     git = git_verbs.build_isolated_git(private / "home", path)
-    found, head = git_verbs.find_paths_and_commit(git, top)
+    found, head, tree = git_verbs.find_paths_and_commit(git, top)
     config = git_verbs.read_settings(machine, top, *git_verbs.CONVERSION_KEYS, _EXCLUDES)
     excludes = _read_excludes_path(machine, top) if config.pop(_EXCLUDES, "") else ""
     repository = create_private_repository(git, private / "git", found, config)
     ignores = excludes or str(_find_default_ignores(env, home))
-    return Worktree(top, found, head, repository, ignores, _build_lfs_settings(path), env)
+    filters = _build_lfs_settings(path)
+    return Worktree(top, found, head, tree, repository, ignores, filters, env)
 
 
 def _find_top(git: Git, folder: Path) -> Path:

@@ -81,11 +81,13 @@ def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> La
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(ours, False)
     launcher = build_python_command(str(INSIDE / "launcher.py"))
-    command, masked = [*launcher, str(spec_fd), str(theirs)], tuple[str, ...]()
+    command, hidden = [*launcher, str(spec_fd), str(theirs)], tuple[str, ...]()
     if sandbox.tier is Tier.NAMESPACES and sandbox.bwrap:
-        masked = tuple(filter(os.path.lexists, sandbox.machine.private))
+        hidden = tuple(filter(os.path.lexists, sandbox.machine.private))
         command = [*bwrap.build_command(sandbox.bwrap, confinement, sandbox.machine), *command]
-    return Launch(command, {}, confinement.cwd, ours, masked=masked, _theirs=[spec_fd, theirs])
+    return Launch(
+        command, {}, confinement.cwd, ours, hidden_paths=hidden, _theirs=[spec_fd, theirs]
+    )
 
 
 def _build_spec(

@@ -10,7 +10,7 @@ from pathlib import Path
 from gitlab_nightshift.system.file_names import format_path
 
 HELD_BACK = (signal.SIGINT, signal.SIGTERM)
-TOLD_LIMIT = 64 * 1024
+MOST_REPORTED = 64 * 1024
 STARTS = 5
 """Of a process whose start failed as something that it was to hide went away meanwhile, as folders
 of other jobs on the machine do. Each looks anew for what is there."""
@@ -35,7 +35,7 @@ class Launch:
     cwd: Path
     status: int | None = None
     confined: bool = True
-    masked: tuple[str, ...] = ()
+    hidden_paths: tuple[str, ...] = ()
     _theirs: list[int] = field(default_factory=list, repr=False)
     _text: bytearray = field(default_factory=bytearray, repr=False)
 
@@ -66,7 +66,7 @@ class Launch:
         if not self.confined:
             return LauncherReport(True, "", ())
         with contextlib.suppress(BlockingIOError):
-            while self.status is not None and len(self._text) < TOLD_LIMIT:
+            while self.status is not None and len(self._text) < MOST_REPORTED:
                 if not (part := os.read(self.status, 4096)):
                     break
                 self._text += part
@@ -75,9 +75,9 @@ class Launch:
         failed = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
         return LauncherReport("ready" in lines, next(iter(failed), ""), tuple(refused))
 
-    def is_outdated(self) -> bool:
+    def has_lost_hidden_path(self) -> bool:
         """True where it did not start and something that was to be hidden is gone."""
-        return not self.read_report().ready and not all(map(os.path.lexists, self.masked))
+        return not self.read_report().ready and not all(map(os.path.lexists, self.hidden_paths))
 
     def close(self) -> None:
         """Close all descriptors; what was reported stays known."""

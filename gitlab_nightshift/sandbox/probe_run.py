@@ -117,7 +117,7 @@ def _run_probes_once(
     outcomes = tuple(_parse_outcomes(out))
     late = late or any(outcome.how == SLOW for outcome in outcomes)
     result = ProbeResult(outcomes, report, err.decode("utf-8", "replace"), late)
-    return result, launch.is_outdated()
+    return result, launch.has_lost_hidden_path()
 
 
 def _end(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:

@@ -1,6 +1,5 @@
 """Merge command line, CI variables, the file and the defaults; report all mistakes at once."""
 
-import difflib
 import json
 import re
 import typing
@@ -158,6 +157,8 @@ def _suggest_key(loc: Path) -> str:
     for name in loc[:-1]:
         part = find_inner_kind(part, name)
     names = [each.name for each in fields(part)] if is_part(part) else []
+    import difflib
+
     found = difflib.get_close_matches(loc[-1].lower(), names, 1)
     return f"; did you mean {'.'.join((*loc[:-1], found[0]))}?" if found else ""
 

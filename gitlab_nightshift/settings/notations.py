@@ -1,7 +1,6 @@
 """The small notations of settings: durations, sizes, weekdays, names, patterns."""
 
 import datetime
-import difflib
 import functools
 import re
 import shlex
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.agent_registry import list_agent_names
-from gitlab_nightshift.allowed_hosts import parse_egress_host
 from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
 from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, is_gitlab_credential
@@ -137,6 +135,8 @@ def check_instructions(value: str, info: "ValidationInfo") -> str:
     known = info.data.get("variables", {})
     for match in PLACEHOLDER.finditer(value):
         if match[1] and match[1] not in known and "variables" in info.data:
+            import difflib
+
             near = difflib.get_close_matches(match[1], known, 1)
             hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
             raise ValueError(f"{{{{{match[1]}}}}} is not one of your variables{hint}")
@@ -146,6 +146,8 @@ def check_instructions(value: str, info: "ValidationInfo") -> str:
 def check_flag_name(value: Any) -> Any:
     """The name of a red flag."""
     if value not in FLAGS:
+        import difflib
+
         near = difflib.get_close_matches(str(value), FLAGS, 1)
         hint = f"; did you mean {near[0]}?" if near else "; docs/checks.md lists them"
         raise ValueError(f"no red flag has this name{hint}")
@@ -282,6 +284,8 @@ def parse_open_host(value: Any) -> Any:
     """A host that agents may reach."""
     if not isinstance(value, str):
         raise ValueError("expected host or host:port")
+    from gitlab_nightshift.allowed_hosts import parse_egress_host
+
     parse_egress_host(value)
     return value.strip().lower()
 

@@ -21,11 +21,11 @@ from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.pump import Pump
-from gitlab_nightshift.system.raw_logs import Sink
 from gitlab_nightshift.system.signals import defer_signals
 
 if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.launch import ProcessBoundary
+    from gitlab_nightshift.system.raw_logs import Sink
 
 Process = subprocess.Popen[bytes]
 NOT_FOUND = 127
@@ -134,8 +134,8 @@ def stream(
     cwd: Path,
     env: Mapping[str, str],
     stdin: bytes,
-    stdout: Sink,
-    stderr: Sink,
+    stdout: "Sink",
+    stderr: "Sink",
     limits: ProcessLimits,
     on_line: Callable[[bytes], bool],
     on_tick: Callable[[], bool] = lambda: False,
@@ -157,7 +157,7 @@ def stream(
             finally:
                 all_gone = confined is None or _end_confined(confined)
             report = launch.read_report()
-        if not (all_gone and end is EndReason.EXITED and launch.is_outdated()):
+        if not (all_gone and end is EndReason.EXITED and launch.has_lost_hidden_path()):
             break
     if not all_gone:
         raise _build_left_behind_error(argv[0])
@@ -173,8 +173,8 @@ def stream(
 def attend(
     start: Callable[[], Process],
     stdin: bytes,
-    stdout: Sink,
-    stderr: Sink,
+    stdout: "Sink",
+    stderr: "Sink",
     limits: ProcessLimits,
     on_line: Callable[[bytes], bool] = lambda _line: False,
     on_tick: Callable[[], bool] = lambda: False,

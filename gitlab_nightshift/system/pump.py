@@ -6,8 +6,10 @@ import selectors
 import subprocess
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from gitlab_nightshift.system.raw_logs import Sink
+if TYPE_CHECKING:
+    from gitlab_nightshift.system.raw_logs import Sink
 
 DRAIN_S = 1.0
 LONGEST_LINE = 8 * 1024 * 1024
@@ -25,8 +27,8 @@ class Pump:
         self,
         process: "subprocess.Popen[bytes]",
         stdin: bytes,
-        out: Sink,
-        err: Sink,
+        out: "Sink",
+        err: "Sink",
         on_line: Callable[[bytes], bool],
     ) -> None:
         assert process.stdin and process.stdout and process.stderr

@@ -19,7 +19,7 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.system.disk_space import is_full_disk
-from gitlab_nightshift.work.proofs import ProofContext, ProofResult, build_subject, look, prove
+from gitlab_nightshift.work.proof_context import ProofContext, ProofResult
 from gitlab_nightshift.work.recording import Recorder
 from gitlab_nightshift.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.work.tool_use import select_commands
@@ -184,6 +184,8 @@ def _prove_change(
 ) -> ProvenChange | FailedAttempt:
     if why := _find_change_problem(implemented, captured):
         return _fail_attempt(proof, implemented, why, Code.APPLY_FAILED)
+    from gitlab_nightshift.work.proofs import build_subject, look, prove
+
     subject = build_subject(checkout, proof, implemented.category, analysis, captured)
     looked = look(proof, captured, subject)
     if looked.why:

@@ -13,7 +13,7 @@ from gitlab_nightshift.events import BeadEnded, Note, read_clock
 from gitlab_nightshift.policy.night_gates import any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.products import Outcome
-from gitlab_nightshift.records.storage import fit_record
+from gitlab_nightshift.records.storage import limit_record
 from gitlab_nightshift.system.disk_space import Disks, report_full_disk
 from gitlab_nightshift.system.environment import build_bead_env
 from gitlab_nightshift.system.openat import remove_tree
@@ -104,7 +104,7 @@ def run_bead(
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
             bead_context.boundary.hand_over(folder)
             prompt = _render_prompt(bead_context, task, scratch, values, sections)
-            result: BeadResult = fit_record(_run(bead_context, task, name, scratch, prompt))
+            result: BeadResult = limit_record(_run(bead_context, task, name, scratch, prompt))
     finally:
         remove_tree(folder)
     bead_context.ledger.results.append(result)

@@ -24,7 +24,7 @@ from gitlab_nightshift.verdict.proof_commands import (
     run_commands,
 )
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
-from gitlab_nightshift.work.baseline import NOTHING_TO_RUN
+from gitlab_nightshift.work.proof_choice import NOTHING_TO_RUN
 from gitlab_nightshift.work.sandboxed_checkout import (
     SandboxContext,
     SandboxedCheckout,

@@ -17,7 +17,7 @@ from gitlab_nightshift.work.attempt import (
 )
 from gitlab_nightshift.work.bead import BeadContext, run_bead
 from gitlab_nightshift.work.prompt_values import build_bead_values
-from gitlab_nightshift.work.proofs import ProofContext
+from gitlab_nightshift.work.proof_context import ProofContext
 from gitlab_nightshift.work.recording import Recorder
 from gitlab_nightshift.work.step_input import FIRST_STEP, StepInput
 

@@ -1,17 +1,11 @@
 """What proves a change: red flags, the commands, and what only running can show."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from gitlab_nightshift.events import Note, StepEnded, StepStarted
-from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
 from gitlab_nightshift.policy.write_gate import list_gated_files
-from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisResult
-from gitlab_nightshift.records.products import KnownMergeRequest
-from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
+from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.changed_symbols import compute_digest, list_changed_symbols
@@ -26,50 +20,13 @@ from gitlab_nightshift.verdict.executed_code import changes_code
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.proof_commands import (
     CommandRun,
-    Runner,
     format_failure,
     run_and_collect,
 )
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
-from gitlab_nightshift.work.baseline import NOTHING_TO_RUN, Baseline
 from gitlab_nightshift.work.evidence_text import format_evidence
-from gitlab_nightshift.work.work_context import WorkContext
-
-
-@dataclass(frozen=True)
-class ProofContext:
-    """What a change is checked against, besides the Verify bead.
-
-    Where the baseline was red already, failing commands are reported and prove nothing. ``known``
-    are merge requests whose ideas are not to be repeated. ``began`` is called with the
-    attempt's number before anything runs.
-    """
-
-    work: WorkContext
-    recent_files: frozenset[str]
-    runner: Runner
-    baseline: Baseline
-    ci_files: CiFiles = NO_INCLUDES
-    known: tuple[KnownMergeRequest, ...] = ()
-    began: Callable[[int], None] = lambda _attempt: None
-
-
-@dataclass(frozen=True)
-class ProofResult:
-    """What was found about a change; with ``why`` it is refused, and the next attempt is told.
-    ``evidence`` is what Verify is told of it; ``held`` was read of settings that a tool may know
-    better, which running decides."""
-
-    why: str = ""
-    commands: tuple[CommandResult, ...] = ()
-    notes: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    held: tuple[Finding, ...] = ()
-    gates: tuple[GatedFile, ...] = ()
-    symbols: tuple[str, ...] = ()
-    digest: str = ""
-    evidence: str = ""
+from gitlab_nightshift.work.proof_choice import NOTHING_TO_RUN
+from gitlab_nightshift.work.proof_context import ProofContext, ProofResult
 
 
 def build_subject(

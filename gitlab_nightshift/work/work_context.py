@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.run_context import RunContext
-from gitlab_nightshift.sandbox.self_confinement import OwnConfinement
-from gitlab_nightshift.sandbox.visible_system import SystemWalk
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.raw_logs import Logs
-from gitlab_nightshift.work.baseline import Commands
+from gitlab_nightshift.work.proof_choice import Commands
+
+if TYPE_CHECKING:  # plan makes one, too, and starts no sandbox
+    from gitlab_nightshift.sandbox.self_confinement import OwnConfinement
+    from gitlab_nightshift.sandbox.visible_system import SystemWalk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,6 @@ class WorkContext(RunContext):
     build_commands: tuple[str, ...] = ()
     secrets: tuple[Path, ...] = ()
     named: tuple[Path, ...] = ()
-    walked: SystemWalk | None = None
+    walked: "SystemWalk | None" = None
     prepared: PreparedFolders | None = None
-    own: OwnConfinement | None = None
+    own: "OwnConfinement | None" = None

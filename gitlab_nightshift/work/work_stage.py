@@ -27,7 +27,7 @@ from gitlab_nightshift.work.night_bundle import build_bundle, encode_bundle
 from gitlab_nightshift.work.night_ending import Ending, build_unscheduled_ending, run_to_ending
 from gitlab_nightshift.work.program_allowlist import restrict_programs
 from gitlab_nightshift.work.prompt_values import build_run_values
-from gitlab_nightshift.work.proofs import ProofContext
+from gitlab_nightshift.work.proof_context import ProofContext
 from gitlab_nightshift.work.recording import Recorder
 from gitlab_nightshift.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.work.sandboxed_checkout import (

@@ -74,3 +74,9 @@ def test_protected_patterns(gitlab: FullStandin, app: Project, remote: FullProje
 def test_nothing_is_asked_before_it_is_needed(gitlab: FullStandin, app: Project) -> None:
     assert gitlab.requests == []
     assert app.name
+
+
+def test_the_tokens_user_is_asked_for_once(gitlab: FullStandin, app: Project) -> None:
+    before = len(gitlab.requests)
+    assert app.check_access().user_id == app.threads.read_own_id() == app.threads.read_own_id()
+    assert [each.path for each in gitlab.requests[before:]].count("/api/v4/user") == 1

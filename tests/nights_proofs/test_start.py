@@ -7,7 +7,8 @@ from typing import cast
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.proof_commands import Runner
-from gitlab_nightshift.work.baseline import Commands, run_baseline
+from gitlab_nightshift.work.baseline import run_baseline
+from gitlab_nightshift.work.proof_choice import Commands
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
 from tests.support.world import BOT_TOKEN, FILES, IMPLIED, World, commit, git, world

@@ -199,3 +199,12 @@ def test_a_thousand_lines(box: Box, tmp_path: Path) -> None:
     assert [old[n - 1] for n in found.deleted_numbers] == [
         line for line in old if line.endswith("7")
     ]
+
+
+def test_names_that_look_like_lines_of_a_patch_are_names(box: Box) -> None:
+    names = ("a\ndiff --git b", "c\n@@ -9 +9 @@", "d\nBinary files e")
+    base = begin(box, dict.fromkeys(names, "one\ntwo\n"))
+    found = since_base_with(box, base, dict.fromkeys(names, "one\n2\n"))
+    assert tuple(found) == names
+    assert all(each.hunks == (Hunk(2, 1, 2, 1),) for each in found.values())
+    assert not any(each.binary for each in found.values())

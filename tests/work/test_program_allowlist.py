@@ -15,9 +15,9 @@ from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.system.raw_logs import build_logs
-from gitlab_nightshift.work.baseline import Commands
 from gitlab_nightshift.work.boundary import Boundary
 from gitlab_nightshift.work.program_allowlist import BASE, restrict_programs
+from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.work_context import WorkContext
 
 TOOL = '#!/bin/sh\necho "tool $*"\necho "$PATH"\ncommand -v helper\n'

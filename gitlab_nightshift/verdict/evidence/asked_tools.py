@@ -90,7 +90,7 @@ def _judge_answers(subject: EvidenceSubject, tool: Tool, before: Answer, after: 
     if why := _find_doubt(subject, tool, unclear=seen.unclear):
         return _tell_unknown(subject, tool, why)
     text = f"{tool.name} demands no less than before"
-    told = (Check(TITLE, CheckOutcome.TOLD, text),) if _names_tool(subject, tool) else ()
+    told = (Check(TITLE, CheckOutcome.UNDECIDED, text),) if _names_tool(subject, tool) else ()
     return Evidence(told, (), ((tool.name, ""),))
 
 

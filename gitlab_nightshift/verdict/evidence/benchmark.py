@@ -124,7 +124,7 @@ def _judge_times(subject: EvidenceSubject, times: Times, command: str) -> Eviden
         f" ({low:.2f} to {high:.2f} in {len(times.after)} rounds)"
     )
     if times.ratio <= SLOWER:
-        seen = CheckOutcome.PASSED if times.ratio < FASTER and high < 1 else CheckOutcome.TOLD
+        seen = CheckOutcome.PASSED if times.ratio < FASTER and high < 1 else CheckOutcome.UNDECIDED
         return Evidence((Check(TITLE, seen, text),))
     found = raise_flag("slower", subject.context, "", 0, f"The benchmark is slower: {text}.")
     return Evidence((Check(TITLE, CheckOutcome.FAILED, text),), found)

@@ -42,10 +42,10 @@ def compare_complexity(subject: EvidenceSubject) -> Evidence:
         return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, "lizard cannot read these files"),))
     text = f"before: {before}; after: {after}"
     if not _is_worse(before, after):
-        return Evidence((Check(TITLE, CheckOutcome.TOLD, text),))
+        return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),))
     detail = f"The changed files are more complex or repeat more than before ({text})."
     found = raise_flag("complexity-raised", subject.context, _find_most_changed(files), 0, detail)
-    return Evidence((Check(TITLE, CheckOutcome.TOLD, text),), found)
+    return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),), found)
 
 
 def _is_worse(before: ComplexityFigures, after: ComplexityFigures) -> bool:

@@ -79,7 +79,7 @@ def _run_on_old_code(
     fresh = _choose_fresh_tests(subject, tests)
     if not fresh.tests:
         text = "expectations that are edited together with the code say nothing about it"
-        return Evidence((Check(BEFORE, CheckOutcome.TOLD, text),))
+        return Evidence((Check(BEFORE, CheckOutcome.UNDECIDED, text),))
     if len(fresh.tests) < len(tests.tests):
         fresh_way, why = find_timed_command(lab, subject.tree, fresh, "fresh")
         if fresh_way is None:
@@ -93,7 +93,7 @@ def _run_on_old_code(
         return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),))
     text = "the new tests pass without the change, too"
     if not _claims_a_bug(subject, tests):
-        return Evidence((Check(BEFORE, CheckOutcome.TOLD, text),))
+        return Evidence((Check(BEFORE, CheckOutcome.UNDECIDED, text),))
     detail = f"The change claims to mend a fault, but its tests catch none: {text}."
     return Evidence(
         (Check(BEFORE, CheckOutcome.FAILED, text),),
@@ -155,7 +155,7 @@ def _judge_mutants(
     few = tried < FEWEST_MUTANTS or killed * 2 >= tried
     if few:
         return Evidence(
-            (Check(MUTANTS, CheckOutcome.PASSED if killed else CheckOutcome.TOLD, text),)
+            (Check(MUTANTS, CheckOutcome.PASSED if killed else CheckOutcome.UNDECIDED, text),)
         )
     level: Level = "warn" if killed * FAR_TOO_FEW >= tried else "fail"
     detail = f"The tests hardly check what they call: {text}."

@@ -7,7 +7,7 @@ from typing import Any
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records.verdicts import Finding
-from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
+from gitlab_nightshift.verdict.flags.change_kinds import ABOUT_TESTS, touches_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, Rule, RuleViolation
 
 
@@ -37,6 +37,8 @@ def _apply_flag(
     if fixed == "off":
         return
     try:
+        if flag.rule.partition(":")[0] in ABOUT_TESTS and not touches_tests(change):
+            return
         violations = tuple(load_rule(flag)(change, context))
         asked = _find_asked(name, change, violations) if context.by_people else ()
         for found in violations:
@@ -52,8 +54,12 @@ def _find_asked(
     name: str, change: Changeset, found: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
     """Those that reading cannot be certain of: a reviewer of people asks about them."""
+    if not found:
+        return ()
+    from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
+
     known = EXPLANATIONS.get(name)
-    explained = known and known.rule and found and _load(known.rule)(change, found)
+    explained = known and known.rule and _load(known.rule)(change, found)
     unsure = (False, None) if explained else (False,)
     return tuple(each for each in found if each.certain in unsure)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects, list_doubles
-from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
+from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, match_tests
 from gitlab_nightshift.verdict.flags.unreached_assertions import (
     find_empty_loops,
     find_swallowed_assertions,

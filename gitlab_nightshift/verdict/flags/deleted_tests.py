@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
@@ -11,7 +12,6 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     TestVersion,
     compute_similarity,
     count_words,
-    format_excerpt,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.flag_entry import Level
-from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
+from gitlab_nightshift.printable_text import format_excerpt
+from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, match_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.assertions import Assertion

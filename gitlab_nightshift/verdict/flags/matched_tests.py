@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
-from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.syntax.assertions import Assertion, Helpers, list_assertions
@@ -87,12 +87,6 @@ class MatchedTests:
     def touched(self) -> tuple[TestVersion, ...]:
         """The new side of every test that came or changed."""
         return (*(new for _, new in self.changed), *self.came)
-
-
-def format_excerpt(name: str) -> str:
-    """A name from a hostile file, made safe to put into a sentence."""
-    clean = make_printable(name)
-    return clean if len(clean) <= 80 else clean[:77] + "..."
 
 
 _TESTS: WeakKeyDictionary[Changeset, MatchedTests] = WeakKeyDictionary()

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
-from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
 from gitlab_nightshift.verdict.flags.public_names import find_exports, is_library
 from gitlab_nightshift.verdict.flags.signatures import compare_signatures
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation

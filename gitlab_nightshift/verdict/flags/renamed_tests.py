@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
     TestVersion,
     compute_similarity,
     count_words,
-    format_excerpt,
     list_functions_after,
     match_tests,
 )

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.deleted_tests import is_commented_out
-from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, format_excerpt, match_tests
+from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, match_tests
 from gitlab_nightshift.verdict.flags.unparsed_tests import find_skipping_lines
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node, QueryCursor
 
-from gitlab_nightshift.verdict.flags.matched_tests import format_excerpt
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.swallowed_bodies import (
     hides,
     is_default,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags import added_patience, doubled_subjects, fewer_cases
 from gitlab_nightshift.verdict.flags.compared_assertions import (
     AssertingCode,
@@ -16,7 +17,6 @@ from gitlab_nightshift.verdict.flags.deleted_tests import list_tokens_with_table
 from gitlab_nightshift.verdict.flags.matched_tests import (
     TestVersion,
     find_helpers,
-    format_excerpt,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.unparsed_tests import (

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
-from gitlab_nightshift.verdict.syntax.functions import list_functions
 from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 from gitlab_nightshift.verdict.syntax.source_parser import LARGEST, parse
 from gitlab_nightshift.work.brief.coverage_reports import (
@@ -155,6 +154,8 @@ def _is_unlike(source: _Source) -> bool:
 
 def _list_uncalled(source: _Source) -> Iterator[_Function]:
     """By syntax, where the language is understood; else those that the report names."""
+    from gitlab_nightshift.verdict.syntax.functions import list_functions  # few have a report
+
     covered = source.covered
     language = find_language(source.path)
     root = parse(language, source.text) if language else None

@@ -11,11 +11,11 @@ from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.environment import build_allowed_env
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.build_files import build_commands, list_default_allowed_commands
-from gitlab_nightshift.work.baseline import Commands
 from gitlab_nightshift.work.delegation.agent_choice import ProviderChoice
 from gitlab_nightshift.work.delegation.delegation_context import DelegationContext
 from gitlab_nightshift.work.delegation.install_commands import with_installs
 from gitlab_nightshift.work.model_access import MODEL_VARIABLES
+from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.work_context import WorkContext
 
 

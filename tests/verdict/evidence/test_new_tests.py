@@ -143,7 +143,7 @@ def test_an_edited_expectation_earns_no_credit(tried: Tried) -> None:
     after = {"shop.py": SHOP.replace("sum(", "1 + sum("), "test_shop.py": PLAIN.replace("3)", "4)")}
     with tried(before, after, commands=UNITTEST) as (subject, lab):
         alone = check(evaluate_new_tests(subject, lab), BEFORE)
-    assert alone.outcome is CheckOutcome.TOLD
+    assert alone.outcome is CheckOutcome.UNDECIDED
     assert alone.detail.startswith("expectations that are edited together with the code")
     both = (
         after["test_shop.py"]

@@ -1,0 +1,54 @@
+"""What a change can be about: rules about anything else take longer to load than to apply.
+
+Where a file does not tell by its name, it may be about everything.
+"""
+
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.reviewed_change import Changeset
+from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
+
+ABOUT_TESTS = frozenset(
+    "deleted_tests renamed_tests weaker_tests empty_tests certain_assertions".split()
+)
+"""Modules whose rules have nothing to say of a change that touches no tests."""
+_OF_TESTS = ("test", "spec", "snap", "approv")
+"""Parts of a path that a rule about tests may look for."""
+_OF_TOOLS = (
+    *("eslint", "jest", "vite", "wdio", "playwright", "cypress", "mocha", "karma", "golangci"),
+    *("noxfile", "tasks", "_helper.", ".kts"),
+)
+"""Parts of the path of a program that is a tool's settings, or a recipe of CI."""
+_REMARKS = (b"pyright", b"typed:", b"strict_types", b"@ts-check", b"@flow")
+"""What a source file says to a tool about itself."""
+
+
+def touches_tests(change: Changeset) -> bool:
+    """False for product code alone. A file in no known language may be tests, and so may one in
+    Rust, which keeps them beside the code."""
+    return not all(map(_is_product_alone, change.files))
+
+
+def _is_product_alone(file: ChangedFile) -> bool:
+    return all(
+        _is_known_source(path) and is_product(path) and not _has_any(path.lower(), _OF_TESTS)
+        for path in {file.path, file.old_path, file.raw_path, file.raw_old_path}
+    )
+
+
+def touches_tools(change: Changeset) -> bool:
+    """False for source files that are no settings of a tool, no recipe, and say nothing to one."""
+    return not all(map(_is_source_alone, change.files))
+
+
+def _is_source_alone(file: ChangedFile) -> bool:
+    named = _is_known_source(file.path) and not _has_any(file.path.lower(), _OF_TOOLS)
+    sides = (file.old or b"", file.new or b"")
+    return named and not any(remark in side for side in sides for remark in _REMARKS)
+
+
+def _is_known_source(path: str) -> bool:
+    return find_language(path) is not None and not path.endswith(".rs")
+
+
+def _has_any(text: str, parts: tuple[str, ...]) -> bool:
+    return any(part in text for part in parts)
