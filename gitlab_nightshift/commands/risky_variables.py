@@ -24,20 +24,34 @@ TOKEN = "holds a token"  # noqa: S105 - a description
 UNMASKED = "a secret that GitLab cannot mask"
 _KINDS: Mapping[str, re.Pattern[str]] = {
     CODE: compile_lazily(
-        r"LD_(PRELOAD|AUDIT)|BASH_ENV|PERL5(OPT|DB)|RUBYOPT|NODE_OPTIONS"
-        r"|PYTHON(STARTUP|HOME|BREAKPOINT)"
-        r"|GIT_(SSH|SSH_COMMAND|ASKPASS|PROXY_COMMAND|EXTERNAL_DIFF|EXEC_PATH|TEMPLATE_DIR|EDITOR"
-        r"|SEQUENCE_EDITOR|PAGER|DIR|WORK_TREE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES)"
-        r"|GIT_CONFIG(_(?!NOSYSTEM)\w+)?"
+        r"""
+          (?P<loader>LD_(PRELOAD|AUDIT)|BASH_ENV)                       # LD_PRELOAD
+        | (?P<python>PYTHON(STARTUP|HOME|BREAKPOINT))                   # PYTHONSTARTUP
+        | (?P<interpreter>PERL5(OPT|DB)|RUBYOPT|NODE_OPTIONS)           # RUBYOPT
+        # GIT_PAGER
+        | (?P<git_program>GIT_(SSH|SSH_COMMAND|ASKPASS|PROXY_COMMAND|EXTERNAL_DIFF|PAGER))
+        | (?P<git_editor>GIT_(EDITOR|SEQUENCE_EDITOR|EXEC_PATH|TEMPLATE_DIR))  # GIT_EDITOR
+        # GIT_DIR
+        | (?P<git_place>GIT_(DIR|WORK_TREE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES))
+        | (?P<git_config>GIT_CONFIG(_(?!NOSYSTEM)\w+)?)                 # GIT_CONFIG_COUNT
+        """,
+        re.VERBOSE,
     ),
     OUTSIDE: compile_lazily(
         r"DOCKER_(HOST|CONTEXT)|CONTAINER_HOST|SSH_AUTH_SOCK|KUBECONFIG|KUBE_\w+"
     ),
     CLOUD: compile_lazily(
-        r"AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|BEARER_TOKEN_\w+|WEB_IDENTITY_\w+)"
-        r"|AZURE_(CLIENT_\w+|PASSWORD|FEDERATED_TOKEN\w*)|ARM_CLIENT_\w+"
-        r"|GOOGLE_(APPLICATION_CREDENTIALS|CREDENTIALS|OAUTH_ACCESS_TOKEN)|GCP_\w*KEY\w*"
-        r"|CLOUDSDK_AUTH_\w+|DIGITALOCEAN_\w*TOKEN|HCLOUD_TOKEN|VAULT_TOKEN"
+        r"""
+          (?P<aws_key>AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN))  # AWS_SESSION_TOKEN
+        | (?P<aws_more>AWS_(BEARER_TOKEN_\w+|WEB_IDENTITY_\w+))  # AWS_BEARER_TOKEN_BEDROCK
+        # ARM_CLIENT_SECRET
+        | (?P<azure>AZURE_(CLIENT_\w+|PASSWORD|FEDERATED_TOKEN\w*)|ARM_CLIENT_\w+)
+        # GOOGLE_CREDENTIALS
+        | (?P<google>GOOGLE_(APPLICATION_CREDENTIALS|CREDENTIALS|OAUTH_ACCESS_TOKEN))
+        | (?P<google_tool>GCP_\w*KEY\w*|CLOUDSDK_AUTH_\w+)                  # GCP_SA_KEY
+        | (?P<other>DIGITALOCEAN_\w*TOKEN|HCLOUD_TOKEN|VAULT_TOKEN)         # VAULT_TOKEN
+        """,
+        re.VERBOSE,
     ),
 }
 _TRACES = ("CI_DEBUG_TRACE", "CI_DEBUG_SERVICES")

@@ -17,10 +17,16 @@ MODEL_KEYS = (
 SHORTEST_SECRET = 6
 _NOTIFICATION_NAME = compile_lazily(r"WEBHOOK|NOTIFY(?!_ON$)|APPRISE", re.IGNORECASE)
 _NOTIFICATION_ADDRESS = compile_lazily(
-    r"(?:discord|slack|workflows|msteams|mmosts?|rockets?|matrixs?|gotifys?|ntfys?|tgram|pover|pbul"
-    r"|gchat|webex|mailtos?|jsons?|xmls?|forms?|signals?|twilio|sns|opsgenie|pagerduty)://\S+"
-    r"|https://\S*(?:hook|discord\.com/api)\S*",
-    re.IGNORECASE,
+    r"""
+      # slack://a/b/c
+      (?P<chat>(discord|slack|workflows|msteams|mmosts?|rockets?|matrixs?|gchat|webex)://\S+)
+    | (?P<push>(gotifys?|ntfys?|tgram|pover|pbul|signals?)://\S+)       # ntfys://topic
+    | (?P<mail>(mailtos?|twilio|sns)://\S+)                             # mailtos://a:b@example.org
+    | (?P<alarm>(opsgenie|pagerduty)://\S+)                             # opsgenie://key
+    | (?P<hook>(jsons?|xmls?|forms?)://\S+)                             # jsons://example.org/hook
+    | (?P<url>https://\S*(hook|discord\.com/api)\S*)  # https://example.org/hooks/1
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _GITLAB_CREDENTIAL = compile_lazily(
     r"(GITLAB|GL|CI)_(\w+_)?(TOKEN|PASSWORD|PAT|KEY|JWT(_V\d)?)|CI_REPOSITORY_URL"

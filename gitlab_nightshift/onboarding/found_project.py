@@ -83,9 +83,15 @@ _WRAPPERS = re.compile(
     r"^(?:(?:poetry|uv|pdm|pipenv) run |bundle exec |npx |(?:\S+/)?(?:python3?|coverage run) -m )+"
 )
 _RUNNER = re.compile(
-    r"(?:\S*/)?(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|bats|ctest)\b"
-    r"|(npm|pnpm|yarn|bun|go|cargo|sbt|rake|rails|composer|dotnet|mix)\b.*\btest\b"
-    r"|(?:\./)?(mvn|gradle)w?\b.*\b(?:test|verify|check|build|install)\b|(make) (?:tests?|check)\b"
+    r"""
+      # bin/rspec
+      (?:\S*/)?(?P<runner>pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|bats|ctest)\b
+    # go test ./...
+    | (?P<tool>npm|pnpm|yarn|bun|go|cargo|sbt|rake|rails|composer|dotnet|mix)\b.*\btest\b
+    | (?:\./)?(?P<java>mvn|gradle)w?\b.*\b(?:test|verify|check|build|install)\b  # ./gradlew check
+    | (?P<make>make)[ ](?:tests?|check)\b                                        # make check
+    """,
+    re.VERBOSE,
 )
 
 

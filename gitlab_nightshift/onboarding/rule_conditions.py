@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 _TOKEN = re.compile(
     r"""\s*(?:
-    (?P<variable>\$\w+|\$\{\w+\})
-  | (?P<text>"[^"]*"|'[^']*')
-  | (?P<pattern>/(?:\\.|[^/\\])+/[ismU]*)
-  | (?P<null>null\b)
-  | (?P<sign>==|!=|=~|!~|&&|\|\||\(|\))
+    (?P<variable>\$\w+|\$\{\w+\})               # $CI_PIPELINE_SOURCE
+  | (?P<text>"[^"]*"|'[^']*')                   # "schedule"
+  | (?P<pattern>/(?:\\.|[^/\\])+/[ismU]*)       # /^v\d/i
+  | (?P<null>null\b)                            # null
+  | (?P<sign>==|!=|=~|!~|&&|\|\||\(|\))         # =~
     )""",
     re.VERBOSE,
 )

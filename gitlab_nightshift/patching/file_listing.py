@@ -12,27 +12,50 @@ from gitlab_nightshift.repository.git import Git, split_names
 LARGEST_SHOWN = 200_000
 """Bytes; a larger file is named in the listing, and shown only where it was selected."""
 _SECRET = compile_lazily(
-    r"(^|/)(\.env(\.(?!(example|sample|template|dist|defaults)$)[^/]*)?|[^/]+\.env|\.envrc|\.netrc|_netrc|\.npmrc"
-    r"|\.yarnrc\.yml|\.pypirc|\.pgpass|\.my\.cnf|\.htpasswd|\.git-credentials|\.dockercfg|\.vault-token"
-    r"|id_(rsa|dsa|ecdsa|ed25519)[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg)"
-    r"|[^/]*\.tfvars(\.json)?|[^/]*\.tfstate(\.backup)?|credentials(\.[^/]*)?|secrets?(\.[^/]*)?"
-    r"|service-?account[^/]*\.json|kubeconfig)$"
-    r"|(^|/)(\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|secrets)/",
-    re.IGNORECASE,
+    r"""
+    (^|/)(
+        (?P<variables>\.env(\.(?!(example|sample|template|dist|defaults)$)[^/]*)?)  # .env.local
+      | (?P<shell>[^/]+\.env|\.envrc)                                 # prod.env
+      | (?P<registry>\.npmrc|\.yarnrc\.yml|\.pypirc|\.dockercfg)      # home/.npmrc
+      | (?P<login>[._]netrc|\.git-credentials|\.vault-token|\.htpasswd)  # .netrc
+      | (?P<database>\.pgpass|\.my\.cnf)                              # .pgpass
+      | (?P<ssh>id_(rsa|dsa|ecdsa|ed25519)[^/]*)                      # id_ed25519.old
+      | (?P<key>[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg))  # tls/server.key
+      | (?P<terraform>[^/]*\.(tfvars(\.json)?|tfstate(\.backup)?))    # prod.tfvars
+      | (?P<named>credentials(\.[^/]*)?|secrets?(\.[^/]*)?)           # config/secrets.yml
+      | (?P<cloud>service-?account[^/]*\.json|kubeconfig)             # service-account-1.json
+    )$
+    | (?P<folder>(^|/)(\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|secrets)/)  # .aws/config
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _NOT_WRITTEN = compile_lazily(
-    r"(^|/)(node_modules|bower_components|third[_-]?party|vendor|vendored|site-packages|dist"
-    r"|__pycache__|\.venv|target|_build|\.git)/"
-    r"|\.min\.(js|css|mjs)$|\.(js|css|mjs)\.map$|_pb2(_grpc)?\.pyi?$|\.pb(\.gw)?\.(go|cc|h)$"
-    r"|\.(g|freezed)\.dart$|\.designer\.cs$|\.generated\.\w+$|(^|/)zz_generated[^/]*\.go$"
-    r"|(^|/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|[^/]+\.lock|go\.sum|[^/]+\.lockb)$",
-    re.IGNORECASE,
+    r"""
+    (^|/)(
+        (?P<installed>node_modules|bower_components|site-packages)/    # node_modules/a/b.js
+      | (?P<vendored>third[_-]?party|vendor|vendored)/                 # vendor/a.go
+      | (?P<built>dist|__pycache__|\.venv|target|_build|\.git)/      # target/classes/A.txt
+      | (?P<kubernetes>zz_generated[^/]*\.go)$                       # api/zz_generated.deepcopy.go
+      # uv.lock
+      | (?P<lock_file>(package-lock|npm-shrinkwrap)\.json|pnpm-lock\.yaml|go\.sum|[^/]+\.lockb?)$
+    )
+    | (?P<minified>\.min\.(js|css|mjs)|\.(js|css|mjs)\.map)$         # app.min.js
+    | (?P<protobuf>_pb2(_grpc)?\.pyi?|\.pb(\.gw)?\.(go|cc|h))$       # api.pb.go
+    | (?P<generated>\.(g|freezed)\.dart|\.designer\.cs|\.generated\.\w+)$  # form.designer.cs
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _BINARY = compile_lazily(
-    r"\.(png|jpe?g|gif|webp|ico|bmp|tiff?|svgz|pdf|zip|gz|tgz|bz2|xz|zst|7z|tar|jar|war|class|so|o|a"
-    r"|dll|dylib|exe|wasm|pyc|woff2?|ttf|otf|eot|mp[34]|m4a|wav|ogg|mov|avi|webm|sqlite3?|db|parquet"
-    r"|npy|npz|pkl|onnx|safetensors|gguf|docx?|xlsx?|pptx?|odt)$",
-    re.IGNORECASE,
+    r"""\.(
+        (?P<image>png|jpe?g|gif|webp|ico|bmp|tiff?|svgz)       # logo.PNG
+      | (?P<font>woff2?|ttf|otf|eot)                           # a.woff2
+      | (?P<media>mp[34]|m4a|wav|ogg|mov|avi|webm)             # intro.mp4
+      | (?P<document>pdf|docx?|xlsx?|pptx?|odt)                # spec.docx
+      | (?P<archive>zip|gz|tgz|bz2|xz|zst|7z|tar|jar|war)      # a.tar.gz
+      | (?P<program>class|so|o|a|dll|dylib|exe|wasm|pyc)       # A.class
+      | (?P<data>sqlite3?|db|parquet|npy|npz|pkl|onnx|safetensors|gguf)  # model.onnx
+    )$""",
+    re.IGNORECASE | re.VERBOSE,
 )
 
 

@@ -12,12 +12,13 @@ from gitlab_nightshift.records.handoffs import AnalysisCandidate
 from gitlab_nightshift.records.products import KnownMergeRequest
 
 _NAMES = compile_lazily(
-    r"""(?x)
-      ` ([A-Za-z_][\w.:]*) (?: \(\) )? `   # `parse_line`, `Parser.parse()`
-    | \b ([a-z_]\w*) \( \)                   # parse_line()
-    | \b ([a-z]+ _ \w+) \b                   # parse_line
-    | \b ([a-z]+ [A-Z] \w*) \b               # parseLine
-    """
+    r"""
+      ` (?P<quoted>[A-Za-z_][\w.:]*) (?: \(\) )? `   # `Parser.parse()`
+    | \b (?P<called>[a-z_]\w*) \( \)                 # parse_line()
+    | \b (?P<underscored>[a-z]+ _ \w+) \b            # parse_line
+    | \b (?P<camel_case>[a-z]+ [A-Z] \w*) \b         # parseLine
+    """,
+    re.VERBOSE,
 )
 _FILE = compile_lazily(r"\.(?:[a-z]{1,4}|scala|swift)$")  # parser.py
 

@@ -12,14 +12,23 @@ from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.git import Git, GitError
 
 _SHOWN = compile_lazily(
-    r"core\.(repositoryformatversion|bare|filemode|symlinks|ignorecase|precomposeunicode|autocrlf"
-    r"|eol|safecrlf|sparsecheckout|sparsecheckoutcone|splitindex|sharedrepository|longpaths"
-    r"|attributesfile|excludesfile|bigfilethreshold)"
-    r"|extensions\.(objectformat|partialclone|compatobjectformat|noop)"
-    r"|filter\.[^\n]+\.(clean|smudge|process|required)"
-    r"|remote\.[^\n]+\.(promisor|partialclonefilter)"
-    r"|index\.(version|sparse)|feature\.manyfiles",
-    re.IGNORECASE,
+    r"""
+      core\.(
+          (?P<format>repositoryformatversion|bare|sharedrepository)       # core.bare
+        # core.ignorecase
+        | (?P<file_system>filemode|symlinks|ignorecase|precomposeunicode|longpaths)
+        | (?P<line_ends>autocrlf|eol|safecrlf)                            # core.autocrlf
+        # core.splitindex
+        | (?P<index>sparsecheckout|sparsecheckoutcone|splitindex|bigfilethreshold)
+        | (?P<rules>attributesfile|excludesfile)                          # core.excludesfile
+      )
+    # extensions.noop
+    | (?P<extension>extensions\.(objectformat|partialclone|compatobjectformat|noop))
+    | (?P<filter>filter\.[^\n]+\.(clean|smudge|process|required))         # filter.lfs.clean
+    | (?P<partial>remote\.[^\n]+\.(promisor|partialclonefilter))          # remote.origin.promisor
+    | (?P<newer>index\.(version|sparse)|feature\.manyfiles)               # index.version
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 
 

@@ -122,9 +122,11 @@ _PRIVATE_KEY = "PRIVATE KEY-----"
 _SETTING = compile_lazily(r"\s*[\w.@/:-]+\s*=\s*[^=\s]")
 _COMMENT = compile_lazily(r"<!--.*?-->|<\?.*?\?>", re.DOTALL)
 _SHIPPED = compile_lazily(
-    r"<mirror>\s*<id>maven-default-http-blocker</id>\s*<mirrorOf>external:http:\*</mirrorOf>\s*"
-    r"<name>Pseudo repository to mirror external repositories initially using HTTP.</name>\s*"
-    r"<url>http://0.0.0.0/</url>\s*<blocked>true</blocked>\s*</mirror>"
+    re.escape(
+        "<mirror><id>maven-default-http-blocker</id><mirrorOf>external:http:*</mirrorOf>"
+        "<name>Pseudo repository to mirror external repositories initially using HTTP.</name>"
+        "<url>http://0.0.0.0/</url><blocked>true</blocked></mirror>"
+    ).replace("><", r">\s*<")
 )
 """What Maven itself sets in its file."""
 _EMPTY_LINE = compile_lazily(r"[#;].*|\[[^\]]*\]|\{\s*\}|")

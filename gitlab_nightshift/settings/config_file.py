@@ -12,10 +12,17 @@ from gitlab_nightshift.settings.model import Settings
 
 FILE_NAME = "nightshift.yaml"
 _TOKEN = compile_lazily(
-    r"\b(?:gl(?:pat|oas|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct)-[\w.-]{16,}"
-    r"|sk-(?:ant|proj|svcacct|admin)-[\w-]{16,}|sk-\w{20,}|gh[pousr]_\w{20,}"
-    r"|github_pat_\w{20,}|xox[a-z]-[\w-]{10,}|AKIA[0-9A-Z]{16}\b)"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|://[^/\s:@]*:[^/\s@$]+@"
+    r"""
+      # glpat-0123456789abcdef0123
+      (?P<gitlab>\bgl(pat|oas|dt|rtr?|cbt|ptt|ft|imt|agent|wt|soat|ffct)-[\w.-]{16,})
+    | (?P<model>\bsk-((ant|proj|svcacct|admin)-[\w-]{16,}|\w{20,}))  # sk-ant-0123456789abcdef
+    | (?P<github>\b(gh[pousr]|github_pat)_\w{20,})                   # ghp_0123456789abcdef0123
+    | (?P<slack>\bxox[a-z]-[\w-]{10,})                               # xoxb-0123456789
+    | (?P<aws>\bAKIA[0-9A-Z]{16}\b)                                  # AKIA0123456789ABCDEF
+    | (?P<private_key>-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----)        # -----BEGIN PRIVATE KEY-----
+    | (?P<address>://[^/\s:@]*:[^/\s@$]+@)                           # https://me:word@example.org
+    """,
+    re.VERBOSE,
 )
 
 _ADVICE = "a secret; put it into a masked CI variable"

@@ -1,5 +1,6 @@
 """Which tests ran before a change and with it, by the runners' own reports."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,14 @@ from gitlab_nightshift.verdict.syntax.languages import is_test_file
 TITLE = "The tests that ran"
 MOST_NAMES = 5
 _RUNNER_SETTINGS = compile_lazily(
-    r"(?:^|/)(?:conftest\.py|\.?pytest\.ini|tox\.ini|sitecustomize\.py|(?:jest|vitest|vite)\.config\.\w+"
-    r"|\.mocharc\.\w+|build\.gradle(?:\.kts)?|pom\.xml|build\.sbt|phpunit\.xml(?:\.dist)?|\.rspec"
-    r"|spec_helper\.rb|nextest\.toml|CMakeLists\.txt)$"
+    r"""(?:^|/)(
+        (?P<python>conftest\.py|\.?pytest\.ini|tox\.ini|sitecustomize\.py)   # tests/conftest.py
+      | (?P<node>(jest|vitest|vite)\.config\.\w+|\.mocharc\.\w+)             # jest.config.ts
+      | (?P<java>build\.gradle(\.kts)?|pom\.xml|build\.sbt)                  # build.gradle.kts
+      | (?P<ruby>\.rspec|spec_helper\.rb)                                    # spec/spec_helper.rb
+      | (?P<other>phpunit\.xml(\.dist)?|nextest\.toml|CMakeLists\.txt)       # phpunit.xml.dist
+    )$""",
+    re.VERBOSE,
 )
 
 

@@ -1,5 +1,6 @@
 """A change that leaves behaviour alone passes the tests as they were."""
 
+import re
 import shlex
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
@@ -11,10 +12,19 @@ from gitlab_nightshift.verdict.syntax.file_side import read_sides
 
 TITLE = "The tests as they were"
 _OTHER_NAMES = compile_lazily(
-    r"\b(?:ImportError|ModuleNotFoundError|NameError|NoMethodError|ERR_MODULE_NOT_FOUND)\b"
-    r"|has no attribute|unexpected keyword argument|is not (?:a function|defined)"
-    r"|cannot find symbol|Cannot find (?:module|name|package)|cannot load such file"
-    r"|undefined: |unresolved import|\[build failed\]|could not compile|does not exist on type"
+    r"""
+      # NameError: name 'a'
+      (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)
+    | (?P<node>\bERR_MODULE_NOT_FOUND\b|is[ ]not[ ](a[ ]function|defined))  # a is not a function
+    | (?P<python>has[ ]no[ ]attribute|unexpected[ ]keyword[ ]argument)      # A has no attribute 'b'
+    | (?P<java>cannot[ ]find[ ]symbol)  # error: cannot find symbol
+    # Cannot find name 'a'
+    | (?P<types>Cannot[ ]find[ ](module|name|package)|does[ ]not[ ]exist[ ]on[ ]type)
+    | (?P<ruby>cannot[ ]load[ ]such[ ]file)  # cannot load such file -- a
+    | (?P<go>undefined:[ ]|\[build[ ]failed\])  # a.go:3:2: undefined: total
+    | (?P<rust>unresolved[ ]import|could[ ]not[ ]compile)  # unresolved import `a::b`
+    """,
+    re.VERBOSE,
 )
 """What failures say that come from names: what was renamed is judged by what it is called for."""
 
