@@ -61,6 +61,7 @@ _LEADING = frozenset(
         *("HOME", "TMPDIR", "XDG_CONFIG_HOME"),
     }
 )
+"""Where programs look for code or settings: in the checkout these are an agent's."""
 _HARMLESS = compile_lazily(r"\S{8,}|\d*|true|false|yes|no|on|off", re.IGNORECASE)
 """What GitLab can mask: one line of eight characters or more, without spaces. What is no secret."""
 _GITLABS = compile_lazily(r"(CI|GITLAB_USER|FF|RUNNER|NIGHTSHIFT)_\w+|GITLAB_CI|GITLAB_FEATURES")

@@ -30,6 +30,7 @@ LEAST_THINKING = 1024
 MOST_CACHE_MARKS = 4
 """The service refuses a request with more."""
 SERVER_SIDE = ("mcp_servers", "container")
+"""What the provider would do on its own side: no request may ask for it."""
 _BETAS = frozenset(
     {
         "claude-code",
@@ -50,6 +51,8 @@ _BETAS = frozenset(
         "token-efficient-tools",
     }
 )
+"""Beta headers of the CLI, without their dates, that change how a model answers and nothing else;
+others do not go on."""
 _BETA = compile_lazily(r"([a-z0-9-]+?)-(\d{4}-\d\d-\d\d|\d{8})")
 
 _LIFETIME = allow_one_of("5m", "1h")

@@ -26,6 +26,7 @@ SERVER_SIDE = (
     *("background", "conversation", "mcp_servers", "plugins", "previous_response_id", "prompt"),
     *("web_search_options", "audio"),
 )
+"""What the provider would do, keep or fetch on its own side: no request may ask for it."""
 _SILENT = frozenset(
     {
         *("body.client_metadata", "body.store", "body.service_tier", "body.stream_options"),

@@ -32,6 +32,7 @@ MOST_FILES = 100
 REJECTED_LABELS = frozenset(
     ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
 )
+"""Labels that say no, scoped ones by their value; without marks and capitals."""
 
 _BOT = compile_lazily(r"(?:project|group)_\d+_bot(?:_|\d|$)")
 """GitLab's names for the users of access tokens."""

@@ -33,6 +33,7 @@ _GITLAB_CREDENTIAL = compile_lazily(
     r"|CI_SERVER_TLS_KEY_FILE|(PRIVATE|JOB)_TOKEN|DOCKER_AUTH_CONFIG|TRIGGER_PAYLOAD",
     re.IGNORECASE,
 )
+"""GitLab's predefined variables that hold or embed a token, and the usual names of others."""
 
 
 @dataclass(frozen=True, repr=False)

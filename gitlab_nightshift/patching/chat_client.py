@@ -24,6 +24,7 @@ TOO_LONG = compile_lazily(
     r"|exceed.{0,40}(context|token)|prompt is too",
     re.IGNORECASE | re.DOTALL,
 )
+"""How servers say that a question is longer than the model's context; they have no code for it."""
 _THOUGHT = compile_lazily(r"^\s*<think>.*?</think>\s*", re.DOTALL)
 
 Message = Mapping[str, str]

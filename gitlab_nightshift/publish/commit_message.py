@@ -31,6 +31,7 @@ _AGENT = compile_lazily(
     r"(?:an?\s+)?(?:ai|anthropic|claude|codex|copilot|cursor|gemini|gpt|llm|openai)(?![a-z])",
     re.I,
 )
+"""A signature within a line: a commit bears no sign of an agent."""
 _ONLY_ADDRESS = compile_lazily(r"\W*https?:\s?//\S+\W*")
 _FENCE = compile_lazily(r"\s*(?:`{3,}|~{3,})\w*\s*")
 

@@ -28,6 +28,8 @@ _FIXED = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
+"""A path is no pattern, an object is read as it is and not fetched, nothing is locked, paged or
+asked for, and what git says is English, as it is parsed here."""
 _QUIET = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -36,6 +38,7 @@ _QUIET = (
     "maintenance.auto=false",
     "submodule.recurse=false",
 )
+"""Nothing of the repository's own is run, and nothing is done beside what was asked."""
 CONVERSION_KEYS = "core.autocrlf core.eol core.fileMode core.symlinks core.ignoreCase".split()
 """Settings that decide how a file's bytes and mode become a blob."""
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")

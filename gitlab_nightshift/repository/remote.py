@@ -32,6 +32,8 @@ _SETTINGS = (
     "push.followTags=false",
     "push.gpgSign=false",
 )
+"""No helper of this machine's git is asked, no redirect leads the token elsewhere, and a transfer
+of less than a byte a second for two minutes is given up."""
 
 
 class TransferStatus(StrEnum):

@@ -52,6 +52,8 @@ SOCKETS = {
     "crypto": (38, 5, 0),
     "vsock": (40, 1, 0),
 }
+"""Family, type and protocol of sockets that reach the kernel, the host or past the proxy (Linux:
+``linux/socket.h``, ``linux/in.h``)."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ _RULES = frozenset(
     eslint.config.mjs eslint.config.ts mypy.ini phpcs.xml phpstan.neon ruff.toml rustfmt.toml
     tslint.json""".split()
 )
+"""Settings of formatters and linters, by the names that their tools look for."""
 _PROJECT = "pyproject.toml"
 """Holds the settings of Python's tools, below what is of no use here."""
 _TOOLS = ("[tool.ruff", "[tool.black", "[tool.mypy", "[tool.pytest", "[tool.pylint", "[tool.isort")

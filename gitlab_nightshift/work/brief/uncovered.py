@@ -35,6 +35,7 @@ _PLACES = (
     *("build/reports/jacoco/test/jacocoTestReport.xml", "coverage/cobertura.xml"),
     "target/scala-*/coverage-report/cobertura.xml",
 )
+"""Where tools for coverage write their reports unless they are told otherwise."""
 
 
 class _Function(NamedTuple):
