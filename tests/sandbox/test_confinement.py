@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,28 @@ def _started(pid: int) -> tuple[int, int]:
 
 def opened(found: Any) -> set[str]:
     return {name for name, each in found.items() if each["open"]}
+
+
+@NAMESPACES
+def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
+    site: tuple[ConfinementPaths, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another job removes its folder between the look and the mount."""
+    places, folder = site
+    build_prefix, other = confinement.build_prefix, folder / "home/other"
+    other.mkdir()
+
+    def build_early(found: str, there: ConfinementPaths) -> tuple[str, ...]:
+        prefix = build_prefix(found, there)
+        if other.exists():
+            other.rmdir()
+        return prefix
+
+    monkeypatch.setattr(confinement, "build_prefix", build_early)
+    chosen = real_choose("auto", replace(places, hidden=(*places.hidden, str(other))))
+    assert (chosen.way, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert str(other) not in chosen.masked
+    assert not chosen.is_outdated()
 
 
 @NAMESPACES
