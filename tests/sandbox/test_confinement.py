@@ -151,6 +151,19 @@ def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> 
 
 
 @LANDLOCK
+def test_around_what_cannot_be_in_a_file_nothing_is_listed(
+    site: tuple[ConfinementPaths, Path],
+) -> None:
+    """A worktree's ``.git`` is a file, and ``.git/config`` is hidden as everywhere."""
+    places, folder = site
+    git = folder / "worktree.git"
+    git.write_text("gitdir: /elsewhere\n")
+    places = replace(places, hidden=(*places.hidden, f"{git}/config"))
+    found, started, *_ = tried(real_choose("landlock", places), places)
+    assert (started, f"read {folder}/home/.netrc" in opened(found)) == ([1], False)
+
+
+@LANDLOCK
 def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) -> None:
     places, folder = site
     (folder / "aside").mkdir()
