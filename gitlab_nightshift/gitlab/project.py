@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
@@ -49,8 +50,9 @@ def open_project(
     ``tell`` gets a line before each longer pause between them.
     Raises ``E_CONFIG`` for a server or a token that cannot be one.
     """
-    host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
-    if not re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", server_url):
+    if "@" in server_url:
+        raise build_config_error("the GitLab address holds an @: give it without credentials")
+    if not _is_address(server_url):
         raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
     if not project:
         raise build_config_error("the project is unknown: set repo_url to its web address")
@@ -59,6 +61,14 @@ def open_project(
     time = clock or Clock()
     patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
     return Project(server_url.rstrip("/"), project, token, timeout_s, patience)
+
+
+def _is_address(url: str) -> bool:
+    host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
+    try:
+        return bool(re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", url) and urlsplit(url).hostname)
+    except ValueError:  # no IPv6 address
+        return False
 
 
 class Project:
