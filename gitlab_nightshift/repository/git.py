@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.repository.broken_repository import (
@@ -41,6 +40,7 @@ _QUIET = (
 )
 CONVERSION_KEYS = "core.autocrlf core.eol core.fileMode core.symlinks core.ignoreCase".split()
 """Settings that decide how a file's bytes and mode become a blob."""
+OBJECT_FORMATS = ("sha1", "sha256")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
@@ -142,20 +142,6 @@ class RepositoryPaths:
     object_format: str
 
 
-def pack_repository_paths(place: RepositoryPaths) -> dict[str, Any]:
-    """The paths as JSON."""
-    paths = {name: part and str(part) for name, part in vars(place).items() if name != "objects"}
-    return {**paths, "objects": list(map(str, place.objects))}
-
-
-def unpack_repository_paths(data: Mapping[str, Any]) -> RepositoryPaths:
-    """The paths from that JSON."""
-    others = ("objects", "object_format")
-    paths = {name: part and Path(part) for name, part in data.items() if name not in others}
-    objects = tuple(map(Path, data["objects"]))
-    return RepositoryPaths(**paths, objects=objects, object_format=data["object_format"])
-
-
 def find_repository_paths(git: Git, checkout: Path) -> RepositoryPaths:
     """Find the parts of ``checkout``'s repository. Raises NightshiftError E_CONFIG."""
     return find_paths_and_commit(git, checkout)[0]
@@ -182,7 +168,10 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
     except GitError as error:
         text = f"{checkout} is not a git checkout that can be read: {error}"
         raise build_config_error(text) from None
-    git_dir, form, *found = os.fsdecode(out).rstrip("\n").split("\n")
+    git_dir, form, *found = (*os.fsdecode(out).rstrip("\n").split("\n"), "")
+    if form not in OBJECT_FORMATS or len(found) < 6:
+        text = f"{git.program} gives answers that cannot be read: install git 2.34 or newer"
+        raise build_config_error(text)
     index, exclude, attributes, shallow, objects = (checkout / name for name in found[:5])
     parts = RepositoryPaths(
         git_dir=Path(git_dir),
