@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import Threads, read_reply_marker
 from gitlab_nightshift.job.job_facts import JobFacts, read_trigger
 from gitlab_nightshift.plan.comment_check import read_request
@@ -71,14 +71,14 @@ def start(session: Session) -> TriggerContext:
 
 def find_project(session: Session) -> Project | None:
     """GitLab's project with the token's rights checked; None without a token."""
-    token, job = session.secrets.gitlab_token, session.job
-    if not token:
+    job = session.job
+    if not session.secrets.gitlab_token:
         return None
     if not job.server_url or not job.project_id:
         raise build_config_error(
             "which project is this? Outside CI, set repo_url to its web address"
         )
-    project = open_project(job.server_url, job.project_id, token)
+    project = session.open_project()
     project.check_access()
     return project
 
@@ -256,8 +256,7 @@ def _answer(session: Session, place: CommentAddress, body: str) -> bool:
     nothing of a run fails by it."""
     job, text = session.job, session.redact(body)
     try:
-        token = session.secrets.gitlab_token
-        project = open_project(job.server_url, job.project_id, token, patience_s=PATIENCE_S)
+        project = session.open_project(PATIENCE_S)
         return _write_answer(project.threads, place, text, job.run_id)
     except NightshiftError as error:
         session.emit(Note(f"could not reply in the thread: {error.message}", warning=True))

@@ -13,7 +13,7 @@ from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL
-from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.plan.category_outlook import list_categories, list_outlook
 from gitlab_nightshift.plan.plan_stage import read_earlier_nights
 from gitlab_nightshift.plan.schedule import find_pausing, resolve_run_day
@@ -193,14 +193,14 @@ def find_ticking_approver(session: Session, project: Project) -> str:
 
 def update_dashboard(session: Session, result: RunResult) -> None:
     """Bring the page up to date after a night: its row, and what GitLab knows now."""
-    settings, job, token = session.settings, session.job, session.secrets.gitlab_token
-    if not (is_dashboard_written(session) and token):
+    settings, job = session.settings, session.job
+    if not (is_dashboard_written(session) and session.secrets.gitlab_token):
         return
     if job.trigger_payload and result.outcome is Outcome.SKIPPED:
         return  # nobody asked for a night, and an edit of the page is the webhook's next event
 
     def update() -> None:
-        project = open_project(job.server_url, job.project_id, token, patience_s=PATIENCE_S)
+        project = session.open_project(PATIENCE_S)
         there = _open(session, project)
         night = _build_night(session, result)
         there = replace(there, memory=there.memory.add_night(night))

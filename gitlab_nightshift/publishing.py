@@ -18,7 +18,6 @@ from gitlab_nightshift.dashboard_runs import find_ticking_approver, update_dashb
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.earlier_nights import find_last_outcome
 from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger
@@ -87,9 +86,7 @@ def read_checkout_facts(session: Session) -> CheckoutFacts:
 def _build_context(
     session: Session, source: SourceCheckout, recent: frozenset[str]
 ) -> PublishContext:
-    job, token = session.job, session.secrets.gitlab_token
-    project = open_project(job.server_url, job.project_id, token)
-    return PublishContext(session, project, source, recent)
+    return PublishContext(session, session.open_project(), source, recent)
 
 
 def publish_again(
@@ -210,26 +207,24 @@ def _publish_now(
 
 
 def _check_approver(session: Session) -> str:
-    job, token = session.job, session.secrets.gitlab_token
-    if not token:
+    if not session.secrets.gitlab_token:
         raise build_missing_token_error()
-    project = open_project(job.server_url, job.project_id, token)
-    login = find_approver(project, job, lambda: find_ticking_approver(session, project))
-    how = "who started this job" if login == job.user_login else "on the dashboard"
+    project = session.open_project()
+    login = find_approver(project, session.job, lambda: find_ticking_approver(session, project))
+    how = "who started this job" if login == session.job.user_login else "on the dashboard"
     session.emit(GateApproved("write", f"{login}, {how}"))
     return login
 
 
 def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:
     """A bundle of another job of this pipeline."""
-    job, token = session.job, session.secrets.gitlab_token
-    if not token:
+    if not session.secrets.gitlab_token:
         raise build_missing_token_error()
     if not session.env.get("CI_PIPELINE_ID"):
         raise build_config_error("--from-job: works only in a job of a GitLab pipeline")
     folder = session.results / "bundle"
-    project = open_project(job.server_url, job.project_id, token)
-    fetch_bundle(project, job.run_id, name, f"{session.settings.output_dir}/{place}", folder)
+    path = f"{session.settings.output_dir}/{place}"
+    fetch_bundle(session.open_project(), session.job.run_id, name, path, folder)
     return folder
 
 
@@ -281,8 +276,7 @@ def build_notify_request(session: Session) -> dict[str, Any]:
 
 
 def _find_outcome_before(session: Session) -> str:
-    job, token = session.job, session.secrets.gitlab_token
-    if not token or not job.project_id:
+    job = session.job
+    if not session.secrets.gitlab_token or not job.project_id:
         return ""
-    project = open_project(job.server_url, job.project_id, token)
-    return find_last_outcome(project, job, session.settings.output_dir)
+    return find_last_outcome(session.open_project(), job, session.settings.output_dir)

@@ -4,6 +4,7 @@ Which failures may pass is said where the server is known.
 """
 
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ Result = TypeVar("Result")
 Again = Callable[[Any], bool]
 """Whether a failure may pass by itself."""
 
+LONGEST_SILENCE_S = 2.0
+"""Whoever waits longer is told why."""
 _SECONDS = compile_lazily(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
@@ -38,13 +41,20 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
+def write_notice(text: str) -> None:
+    """A line on stderr, for callers that have no log of a run."""
+    sys.stderr.write(f"nightshift: {text}\n")
+    sys.stderr.flush()
+
+
 @dataclass(frozen=True)
 class RetryPolicy:
     """Until when (seconds of the clock) requests are repeated, and after which pauses (seconds).
 
     Pauses double from ``first_s`` on, each up to a quarter longer by chance, to ``longest_s``; a
     server may ask for longer ones, which are cut to ``longest_asked_s``. None goes past the
-    deadline: the last failure is raised instead.
+    deadline: the last failure is raised instead. ``tell`` gets a line before each pause after
+    which a caller would have waited without a word for ``LONGEST_SILENCE_S``.
     """
 
     until: float
@@ -52,6 +62,7 @@ class RetryPolicy:
     first_s: float = 1.0
     longest_s: float = 20.0
     longest_asked_s: float = 60.0
+    tell: Callable[[str], None] = write_notice
 
     def call_with_retries(self, call: Callable[[], Result], again: Again) -> Result:
         """``call()``, repeated while it fails in a way that ``again`` says may pass."""
@@ -76,12 +87,22 @@ class RetryPolicy:
     def _build_rules(self, again: Again) -> dict[str, Any]:
         from tenacity import retry_if_exception
 
+        begun = self.clock.now()
         return {
             "retry": retry_if_exception(lambda e: isinstance(e, RemoteFailure) and again(e)),
             "wait": self._compute_pause,
             "stop": lambda state: self.clock.now() + state.upcoming_sleep > self.until,
+            "before_sleep": lambda state: self._tell_pause(state, begun),
             "reraise": True,
         }
+
+    def _tell_pause(self, state: "RetryCallState", begun: float) -> None:
+        now, pause_s = self.clock.now(), state.upcoming_sleep
+        if now + pause_s - begun >= LONGEST_SILENCE_S and state.outcome:
+            self.tell(
+                f"{state.outcome.exception()}: trying again in {pause_s:.0f} s,"
+                f" for another {self.until - now:.0f} s at most"
+            )
 
     def _compute_pause(self, state: "RetryCallState") -> float:
         from tenacity import wait_exponential

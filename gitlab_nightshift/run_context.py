@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.events import Emit
+from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.settings.model import Settings
@@ -29,3 +29,7 @@ class RunContext:
     private: Path
     redact: Redactor
     emit: Emit
+
+    def tell(self, text: str) -> None:
+        """A fact worth a line."""
+        self.emit(Note(text))

@@ -49,7 +49,7 @@ def enter() -> int:
     status = run_command(data)
     sys.stdout.flush()
     if os.getppid() != own:  # who passes it on was killed
-        pass_on(answer, status, stdout)
+        return pass_on(answer, status, stdout)
     return status
 
 
@@ -118,8 +118,7 @@ def watch(command: int, descriptor: int, answer: int | None) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     _, status = os.waitpid(command, 0)
     if not os.WIFSIGNALED(status):
-        pass_on(answer, os.WEXITSTATUS(status))
-        return os.WEXITSTATUS(status)
+        return pass_on(answer, os.WEXITSTATUS(status))
     number = os.WTERMSIG(status)
     with contextlib.suppress(Exception):  # the next start does what is left undone
         mend(descriptor, number)
@@ -130,11 +129,11 @@ def watch(command: int, descriptor: int, answer: int | None) -> int:
     return 128 + number
 
 
-def pass_on(answer: int | None, status: int, stdout: int = 1) -> None:
+def pass_on(answer: int | None, status: int, stdout: int = 1) -> int:
     """Print what the command has printed, if that is whole, else how it ended: its exit status,
-    negative for a signal."""
+    negative for a signal. The exit status, another one where there was no space for the answer."""
     if answer is None:
-        return
+        return status
     with os.fdopen(answer, "rb") as file:
         file.seek(0)
         text = file.read()
@@ -142,8 +141,14 @@ def pass_on(answer: int | None, status: int, stdout: int = 1) -> None:
         json.loads(text)
     except ValueError:
         text = describe_end(status)
-    with contextlib.suppress(OSError), os.fdopen(stdout, "wb", closefd=False) as file:
-        file.write(text)  # nobody may read it any more
+    try:
+        with os.fdopen(stdout, "wb", closefd=False) as file:
+            file.write(text)
+    except OSError as error:  # nobody may read it any more
+        from gitlab_nightshift.exit_status import report_lost_output
+
+        return report_lost_output(error) or status
+    return status
 
 
 def describe_end(status: int) -> bytes:

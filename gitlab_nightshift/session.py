@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.events import Emit, Note, to_all
+from gitlab_nightshift.gitlab.project import PATIENCE_S, Project, open_project
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import Secrets, read_secrets
 from gitlab_nightshift.redaction.redactor import Redactor
@@ -58,6 +59,13 @@ class Session(RunContext):
     def network(self) -> dict[str, str]:
         """The way to the internet for this program's own connections."""
         return build_network_env(self.env, self.checkout, self.private)
+
+    def open_project(self, patience_s: float = PATIENCE_S) -> Project:
+        """The job's project, with the token, patient from now on."""
+        job, token = self.job, self.secrets.gitlab_token
+        return open_project(
+            job.server_url, job.project_id, token, patience_s=patience_s, tell=self.tell
+        )
 
     @property
     def logs(self) -> Logs:

@@ -10,12 +10,16 @@ MOST_VALUES = 300_000
 
 
 def construct_documents(loader: Any) -> Iterator[Any]:
-    """The documents of one of PyYAML's loaders. Raises ValueError where one is too large."""
+    """The documents of one of PyYAML's loaders. Raises ValueError where one is too large, or a
+    value is not what its tag says."""
     while loader.check_node():
         node = loader.get_node()
         if _count_values(node, {}) > MOST_VALUES:
             raise ValueError("too many values")
-        yield loader.construct_document(node)
+        try:
+            yield loader.construct_document(node)
+        except AttributeError:  # PyYAML's, for `!!timestamp soon`
+            raise ValueError("a date is none") from None
 
 
 def _count_values(node: Any, known: dict[int, float]) -> float:

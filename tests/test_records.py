@@ -59,7 +59,7 @@ def test_a_result_of_version_1_is_read_as_far_as_it_goes(tmp_path: Path) -> None
     assert (read.outcome, read.beads, read.version) == (RESULT.outcome, RESULT.beads, 2)
     assert (read.project, read.change, read.said) == ("", None, None)
     file.write_text(json.dumps({**old, "version": 3}))
-    with pytest.raises(NightshiftError, match="not a version 2 runresult"):
+    with pytest.raises(NightshiftError, match="of version 3, from a newer nightshift"):
         read_record(RunResult, file)
 
 
@@ -97,16 +97,18 @@ def changed(**values: Any) -> dict[str, Any]:
         (b"{", "Expecting property name"),
         (b'{"\xff"}', "codec can't decode"),
         (b"[" * 100_000, "recursion"),
-        (b"[]", "it is not a version 1 bundle"),
-        (b"{}", "it is not a version 1 bundle"),
-        (changed(version=2), "it is not a version 1 bundle"),
-        (changed(version="1"), "it is not a version 1 bundle"),
+        (b"[]", "it is not a version 2 bundle"),
+        (b"{}", "it is not a version 2 bundle"),
+        (changed(version="1"), "it is not a version 2 bundle"),
+        (changed(version=[1]), "it is not a version 2 bundle"),
+        (changed(version=1), "of version 1, from an older nightshift; this one reads version 2: "),
+        (changed(version=3), "of version 3, from a newer nightshift; this one reads version 2: "),
         (changed(outcome="GREAT"), "outcome: "),
         (changed(base_sha=None), "base_sha: "),
         (changed(usage={"cost_usd": "much"}), "usage.cost_usd: "),
         (changed(beads=[{}]), "beads.0.bead: "),
         (changed(proposal={"change": {}}), "proposal.change.tree_id: "),
-        ({"version": 1}, "run_id: "),
+        ({"version": 2}, "run_id: "),
     ],
     ids=lambda value: str(value)[:20],
 )

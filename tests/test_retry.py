@@ -38,6 +38,35 @@ def test_pauses_grow(time: FakeTime) -> None:
         assert least <= pause <= min(least * 1.25, 20)
 
 
+def test_whoever_waits_for_two_seconds_is_told_why_and_how_long(time: FakeTime) -> None:
+    told: list[str] = []
+    patience = RetryPolicy(time.at + 60, time.clock, tell=told.append)
+    with pytest.raises(ApiError):
+        patience.call_with_retries(Failing(*(error(503) for _ in range(9))), transient)
+    starts = [1000.0 + sum(time.pauses[:number]) for number in range(len(time.pauses))]
+    expected = [
+        f"x: trying again in {pause:.0f} s, for another {1060 - at:.0f} s at most"
+        for at, pause in zip(starts, time.pauses, strict=True)
+    ]
+    assert told == expected[1:]
+    assert len(told) >= 3
+
+
+def test_a_try_that_took_long_is_told_at_once(
+    time: FakeTime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = Failing(error(503))
+
+    def fail_slowly() -> str:
+        time.at += 30
+        return failing()
+
+    RetryPolicy(time.at + 60, time.clock).call_with_retries(fail_slowly, transient)
+    assert capsys.readouterr().err.startswith(
+        "nightshift: x: trying again in 1 s, for another 30 s"
+    )
+
+
 def test_an_event_loop_waits_in_the_same_way_and_with_its_own_sleep(time: FakeTime) -> None:
     call = Failing(error(503), error(429, after=300), *(error(503) for _ in range(20)))
 

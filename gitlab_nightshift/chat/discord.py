@@ -13,7 +13,8 @@ from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.retry import RemoteFailure, RetryPolicy, parse_retry_after
 
 URL = "https://discord.com/api/v10"
-AGENT = f"DiscordBot (https://pypi.org/project/gitlab-nightshift, {__version__})"
+AGENT = f"DiscordBot (gitlab-nightshift, {__version__})"
+"""Discord's form has a URL there, but takes any text; the project has no page of its own yet."""
 TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 1.0
 PATIENCE_S = 90.0

@@ -71,7 +71,7 @@ def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> s
     from gitlab_nightshift.records.request import CommentAddress
 
     job, number = read_job(env, settings.repo_url), env.get("CI_MERGE_REQUEST_IID", "")
-    if not number.isdecimal():
+    if not re.fullmatch(r"[0-9]{1,18}", number):
         return ""
     try:
         threads = open_project(job.server_url, job.project_id, token, patience_s=30.0).threads

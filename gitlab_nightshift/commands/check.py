@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gitlab_nightshift.commands.change_check import CheckRequest, Judgement
     from gitlab_nightshift.events import Event
 
+MOST_RECENT = 1_000_000
 EXAMPLES = """\
 examples:
   nightshift check                           what the working tree changes
@@ -78,13 +79,15 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.commands.change_check import CheckRequest, check
     from gitlab_nightshift.commands.check_formats import parse_formats, write_formats
-    from gitlab_nightshift.errors import EXIT_STATUS, Code
+    from gitlab_nightshift.errors import EXIT_STATUS, Code, build_config_error
 
     if args.explain:
         from gitlab_nightshift.commands.flag_explanation import explain
 
         print(explain(args.explain))
         return 0
+    if not 0 <= args.recent <= MOST_RECENT:
+        raise build_config_error(f"--recent {args.recent}: a number up to {MOST_RECENT} is meant")
     formats = parse_formats([*args.formats, *(["json"] if args.json else [])])
     request = CheckRequest(
         folder=Path.cwd() / args.folder,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +11,7 @@ from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_report import describe_verdict
 from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
 from gitlab_nightshift.commands.examination import examine
-from gitlab_nightshift.report.job_log import format_line
+from gitlab_nightshift.report.job_log import JobLog, format_line
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState
@@ -31,7 +32,10 @@ def examine_night(call: Invocation) -> Iterator[DoctorRow]:
 
 
 def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
-    with open_run(call) as session:
+    with open_run(call) as opened:
+        # Rows, or JSON, are alone on stdout.
+        log = JobLog(sections=False, colour=False, redact=opened.redact, stream=sys.stderr)
+        session = dataclasses.replace(opened, emit=log)
         yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
         empty = list(try_rows("history", lambda: _require_commit(session)))
         yield from empty

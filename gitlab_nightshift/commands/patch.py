@@ -46,8 +46,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     task = options.read_input("-", "--task") if args.task == "-" else args.task
     request = PatchRequest(task, args.model, tuple(args.files), args.context or CONTEXT_TOKENS)
-    proposal = propose(options.build_invocation(args, env), request)
-    printing.write_notes((*proposal.notes, printing.format_proposal_line(proposal)))
+    proposal = propose(options.build_invocation(args, env), request, printing.write_note)
+    printing.write_note(printing.format_proposal_line(proposal))
     form = "json" if args.json else "diff" if args.diff else "blocks"
     printing.write_result(printing.format_proposal(proposal, form))
     return 0

@@ -9,6 +9,7 @@ from gitlab_nightshift.commands.propose_patch import PatchProposal
 from gitlab_nightshift.patching.blocks import render
 from gitlab_nightshift.patching.edits import Edit
 from gitlab_nightshift.printable_text import replace_controls
+from gitlab_nightshift.retry import write_notice
 
 
 def write_result(text: str) -> None:
@@ -16,10 +17,9 @@ def write_result(text: str) -> None:
     sys.stdout.write(replace_controls(text, "?") if sys.stdout.isatty() else text)
 
 
-def write_notes(lines: Iterable[str]) -> None:
-    """Write lines for a person to stderr; a model may have written a part of them."""
-    for line in lines:
-        sys.stderr.write(f"nightshift: {replace_controls(line, '?')}\n")
+def write_note(line: str) -> None:
+    """Write a line for a person to stderr; a model may have written a part of it."""
+    write_notice(replace_controls(line, "?"))
 
 
 def format_proposal(proposal: PatchProposal, form: str) -> str:

@@ -3,8 +3,8 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Patch
@@ -82,11 +82,11 @@ class PatchProposal:
     model: str
     usage: Usage
     reason: str
-    notes: tuple[str, ...]
 
 
-def propose(call: Invocation, wish: PatchRequest) -> PatchProposal:
-    """Ask the model once, and once more where its blocks do not fit.
+def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -> PatchProposal:
+    """Ask the model once, and once more where its blocks do not fit; ``tell`` gets what is of
+    note meanwhile.
 
     Raises NightshiftError: ``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``, ``E_BUDGET``,
     ``E_PARSE_ERROR`` (no blocks), ``E_APPLY_FAILED`` (they do not fit the files).
@@ -104,14 +104,14 @@ def propose(call: Invocation, wish: PatchRequest) -> PatchProposal:
         check_bounds(settings, provider, call.env)
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}
-        notes: list[str] = []
-        emit, budget = _build_note_collector(notes), (settings.max_budget_usd, settings.max_tokens)
+        emit, budget = _build_note_teller(tell), (settings.max_budget_usd, settings.max_tokens)
         config = configure_gateway(settings, provider, env, *budget)
         with open_gateway(config, env, emit) as gateway:
             access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
             with access.open_bead("patch", settings.models.implement, *budget) as way:
-                found = _PatchQuestion(top, git, settings, call, wish, task, way).request_proposal()
-        return replace(found, notes=(*dict.fromkeys(notes),))
+                question = _PatchQuestion(top, git, settings, call, wish, task, way)
+                tell(f"asking {settings.models.implement or 'the model'}")
+                return question.request_proposal()
 
 
 @contextlib.contextmanager
@@ -132,12 +132,12 @@ def _with_one_model(settings: Settings) -> Settings:
     return settings.with_values(models=models)
 
 
-def _build_note_collector(notes: list[str]) -> Emit:
-    def collect_note(event: Event) -> None:
+def _build_note_teller(tell: Callable[[str], None]) -> Emit:
+    def tell_note(event: Event) -> None:
         if isinstance(event, Note):
-            notes.append(event.text)
+            tell(event.text)
 
-    return collect_note
+    return tell_note
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,7 @@ class _PatchQuestion:
             raise build_config_error(f"{error}: name smaller files, or raise --context") from None
         except EndpointError as error:
             raise self._to_error(error) from None
-        return PatchProposal(
-            blocks, edits, model, self.way.read_usage() or Usage(None, 0), reason, ()
-        )
+        return PatchProposal(blocks, edits, model, self.way.read_usage() or Usage(None, 0), reason)
 
     def _build_messages(self, selected: tuple[str, ...], tokens: int) -> list[Message]:
         settings, read = self.settings, checkout_files.make_reader(self.top)

@@ -75,8 +75,8 @@ def _notify(session: "Session") -> None:
 
 def _tell_mistake(call: "Invocation", error: "NightshiftError") -> None:
     """Tell people: of three jobs this one does so for all, and runs though plan has failed."""
-    from gitlab_nightshift.commands.printing import write_notes
+    from gitlab_nightshift.commands.printing import write_note
     from gitlab_nightshift.supervisor.notices import tell_mistake
 
-    lines = tell_mistake(call, error, dict(os.environ))
-    write_notes(f"warning: {line}" for line in lines)
+    for line in tell_mistake(call, error, dict(os.environ)):
+        write_note(f"warning: {line}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
+from gitlab_nightshift.sandbox.launched_process import STARTS
 from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary
@@ -35,13 +36,16 @@ def try_confinement(session: Session, fallen: str) -> ConfinementTrial | None:
         prepare(there.checkout, there.private) as prepared,
         find_places(session.env, there, prepared.places) as places,
     ):
-        chosen = confinement.choose(session.settings.isolation, places, fallen=fallen)
-        if chosen.unwanted:
-            return None
         env = {"PATH": build_search_path(session.env, session.checkout)}
-        with contextlib.closing(StageProcess(MODULE, env, prefix=chosen.prefix)) as process:
-            process.tell({"confined": chosen.to_data(places)})
-            found = process.read_answer().get("found", [])
+        for _ in range(STARTS):
+            chosen = confinement.choose(session.settings.isolation, places, fallen=fallen)
+            if chosen.unwanted:
+                return None
+            with contextlib.closing(StageProcess(MODULE, env, prefix=chosen.prefix)) as process:
+                process.tell({"confined": chosen.to_data(places)})
+                found = process.read_answer().get("found", [])
+            if found or not chosen.is_outdated():
+                break
     if not found:
         why = "the process that was to try it did not start"
         return ConfinementTrial(chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why))

@@ -33,6 +33,10 @@ class EndpointState:
         """The endpoint cannot be used."""
         self.unusable = self.unusable or why
 
+    def tell_pause(self, account: Account, text: str) -> None:
+        """Record that a request waits, each time."""
+        self._emit(Note(f"model gateway, {account.bead}: {text}"))
+
     def tell(self, account: Account | None, text: str) -> None:
         """Record an event, once for each bead and text. Without a bead: the caller is a stranger,
         and the event is that of the first bead that is running."""

@@ -4,6 +4,7 @@ Imports aiohttp: only the gateway's own process reads this module.
 """
 
 import asyncio
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -107,7 +108,8 @@ class Exchange:
     async def _send_request(
         self, receiver: AnswerReceiver, account: Account, sent: ForwardedRequest, bill: Bill
     ) -> web.StreamResponse:
-        retries = Retries(self.limits, receiver.gone, once=bool(self.endpoint.unusable))
+        tell = functools.partial(self.endpoint.tell_pause, account)
+        retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), tell)
         async with open_answer(self.session, self.upstream, sent, retries, bill) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise RequestRefusal(

@@ -6,7 +6,7 @@ Imports aiohttp: only the gateway's own process reads this module.
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -77,8 +77,8 @@ class OverloadedEndpoint(RemoteFailure):
 
     lasting = False
 
-    def __init__(self, retry_after: str) -> None:
-        super().__init__()
+    def __init__(self, status: int, retry_after: str) -> None:
+        super().__init__(f"the model endpoint is overloaded (HTTP {status})")
         self.retry_after_s = parse_retry_after(retry_after)
 
 
@@ -91,19 +91,20 @@ class Retries:
     """When an overloaded endpoint is asked again, unless the agent has ``gone``.
 
     Once a deadline has passed in vain, later requests have one try each (``once``): the caller
-    ends the bead anyway.
+    ends the bead anyway. ``tell`` gets a line before each longer pause.
     """
 
     limits: GatewayLimits
     gone: asyncio.Event
     once: bool
+    tell: Callable[[str], None]
     clock: ClassVar[Clock] = Clock()
 
     def build_policy(self) -> RetryPolicy:
         """The tries of one request from now on, none sooner than the endpoint asks."""
         limits, until = self.limits, self.clock.now() + (0 if self.once else self.limits.retry_s)
         pauses_s = limits.retry_first_s, limits.retry_longest_s, math.inf
-        return RetryPolicy(until, self.clock, *pauses_s)
+        return RetryPolicy(until, self.clock, *pauses_s, self.tell)
 
     async def wait(self, seconds: float) -> None:
         """Wait. Raises :class:`AbandonedRequest` where the agent has left meanwhile."""
@@ -130,7 +131,8 @@ async def open_answer(
     async def send_once() -> None:
         answers.append(await _send_billed(session, upstream, sent, bill))
         if answers[-1].status in OVERLOAD:
-            raise OverloadedEndpoint(answers[-1].headers.get("Retry-After", ""))
+            retry_after = answers[-1].headers.get("Retry-After", "")
+            raise OverloadedEndpoint(answers[-1].status, retry_after)
 
     async def wait(seconds: float) -> None:
         while answers:

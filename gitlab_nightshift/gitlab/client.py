@@ -173,7 +173,7 @@ class Client(gitlab.Gitlab):
             raise self._build_unreachable_error(
                 f"it redirects to {to}; use the final address", lasting=True
             ) from None
-        except requests.RequestException as error:
+        except (OSError, urllib3.exceptions.LocationParseError) as error:  # requests' own are these
             why, lasting = _describe_failure(error, self.timeout)
             raise self._build_unreachable_error(why, lasting=lasting) from None
 
@@ -217,6 +217,8 @@ def _find_description(error: gitlab.GitlabError) -> str:
 def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[str, bool]:
     """Why there was no answer, and whether that is final. The exception's own text is not used: it
     may quote what was sent."""
+    if type(error) is OSError and error.errno is None:
+        return "the file of certificates that REQUESTS_CA_BUNDLE names is not there", True
     chain = list(_list_causes(error))
     kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...] = (
         (requests.Timeout, f"no answer within {timeout_s:.0f} s", False),
@@ -228,7 +230,11 @@ def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[st
         (requests.exceptions.ProxyError, "the proxy refuses the connection", False),
         (urllib3.exceptions.NameResolutionError, "its name cannot be resolved", False),
         (ConnectionRefusedError, "connection refused", False),
-        (requests.exceptions.InvalidURL, "its address is not a URL", True),
+        (
+            (requests.exceptions.InvalidURL, urllib3.exceptions.LocationParseError),
+            "its address, or that of the proxy, is not a URL",
+            True,
+        ),
         (requests.exceptions.MissingSchema, "its address lacks http:// or https://", True),
     )
     for kind, text, lasting in kinds:

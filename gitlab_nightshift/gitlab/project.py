@@ -1,9 +1,10 @@
 """One project on one GitLab, as the stages read it and write to it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.access import Access, read_access
@@ -21,7 +22,7 @@ from gitlab_nightshift.gitlab.resources import Label, ProjectFacts
 from gitlab_nightshift.gitlab.reviews import Reviews
 from gitlab_nightshift.gitlab.threads import Threads
 from gitlab_nightshift.records.history_records import NightHistory
-from gitlab_nightshift.retry import Clock, RetryPolicy
+from gitlab_nightshift.retry import Clock, RetryPolicy, write_notice
 
 if TYPE_CHECKING:
     from gitlab.v4.objects import Project as Remote
@@ -41,22 +42,33 @@ def open_project(
     timeout_s: float = TIMEOUT_S,
     patience_s: float = PATIENCE_S,
     clock: Clock | None = None,
+    tell: Callable[[str], None] = write_notice,
 ) -> "Project":
     """The façade of a project (its id or path); nothing is asked before a method is called.
 
-    ``timeout_s`` bounds each request, ``patience_s`` all repetitions together, from now on.
+    ``timeout_s`` bounds each request, ``patience_s`` all repetitions together, from now on;
+    ``tell`` gets a line before each longer pause between them.
     Raises ``E_CONFIG`` for a server or a token that cannot be one.
     """
-    host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
-    if not re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", server_url):
+    if "@" in server_url:
+        raise build_config_error("the GitLab address holds an @: give it without credentials")
+    if not _is_address(server_url):
         raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
     if not project:
         raise build_config_error("the project is unknown: set repo_url to its web address")
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
     time = clock or Clock()
-    patience = RetryPolicy(time.now() + patience_s, time)
+    patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
     return Project(server_url.rstrip("/"), project, token, timeout_s, patience)
+
+
+def _is_address(url: str) -> bool:
+    host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
+    try:
+        return bool(re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", url) and urlsplit(url).hostname)
+    except ValueError:  # no IPv6 address
+        return False
 
 
 class Project:

@@ -4,7 +4,7 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from gitlab_nightshift.job.secret_files import TRIGGER_PAYLOAD
 from gitlab_nightshift.secret_texts import read_plain_file
@@ -51,7 +51,7 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
     def read_ci_variable(name: str) -> str:
         return env.get(f"CI_{name}", "")
 
-    url = urlsplit(repo_url or read_ci_variable("PROJECT_URL"))
+    url = _split_url(repo_url or read_ci_variable("PROJECT_URL"))
     path = url.path.strip("/").removesuffix(".git")
     return JobFacts(
         in_ci=env.get("GITLAB_CI") == "true" or read_ci_variable("PIPELINE_ID") != "",
@@ -87,6 +87,14 @@ def read_trigger(job: JobFacts) -> bytes | None:
     return read_plain_file(job.trigger_payload, LARGEST_TRIGGER)
 
 
+def _split_url(url: str) -> SplitResult:
+    """Its parts, all of them empty where it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
 def _read_timeout(env: Mapping[str, str]) -> float | None:
     """Seconds that the script may take: the runner ends it before the job, where asked to."""
     known = [
@@ -96,11 +104,12 @@ def _read_timeout(env: Mapping[str, str]) -> float | None:
 
 
 def parse_go_duration(text: str) -> float | None:
-    """Seconds from a number of them, or from the runner's notation such as ``1h20m30s``."""
-    if re.fullmatch(r"\d+", text):
+    """Seconds from a number of them, or from the runner's notation such as ``1h20m30s``; None for
+    what is neither, or longer than anything can take."""
+    if re.fullmatch(r"[0-9]{1,9}", text):
         return float(text)
-    if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
+    if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s)){1,9}", text):
         return None
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-    parts = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", text)
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)", text)
     return sum(float(number) * units[unit] for number, unit in parts)

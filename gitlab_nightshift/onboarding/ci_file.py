@@ -113,7 +113,7 @@ def parse_config(text: str, name: str) -> dict[str, Any]:
     TagLoader.add_multi_constructor("!", lambda _loader, _suffix, _node: None)
     try:
         found = list(yaml.load_all(text, TagLoader))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, AttributeError) as error:
         at = getattr(error, "problem_mark", None)
         line = f" at line {at.line + 1}" if at else ""
         raise build_config_error(f"{name} is not valid YAML{line}: fix it first") from None

@@ -14,14 +14,12 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 
 def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
     """The day of the pipeline's creation: a job that starts after midnight keeps its day."""
+    zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
     try:
         moment = datetime.fromisoformat(created_at)
-    except ValueError:
-        moment = now
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
-    return moment.astimezone(zone).date()
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone).date()
+    except (ValueError, OverflowError):
+        return now.astimezone(zone).date()
 
 
 def resolve_category(settings: Settings, day: date) -> str:

@@ -30,11 +30,18 @@ class _PageAccess:
     auth: tuple[str, str] | None
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+
+
 def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> str:
     """Add a line at the end; "", or why that failed. Where somebody else has changed the page since
     it was read, it is done once more."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+    if not _is_address(url):
         return "CONFLUENCE_URL is no address such as https://acme.atlassian.net/wiki"
     path = f"api/v2/pages/{page}" if user else f"rest/api/content/{page}"
     headers = {} if user else {"Authorization": f"Bearer {token}"}

@@ -88,7 +88,7 @@ def _is_dirty(source: DelegationSource) -> bool:
     """True where the caller's checkout has changes that are not committed, whoever made them."""
     try:
         return not source.fetched and bool(list_changed_files(source.machine, source.top))
-    except GitError:
+    except (GitError, NightshiftError):
         return True
 
 

@@ -111,7 +111,9 @@ def retry_transfer(transfer: Callable[[], Transfer], context: PublishContext) ->
             raise ApiError(last.message)
         return last
 
-    patience = RetryPolicy(context.clock.now() + PATIENCE_S, context.clock)
+    patience = RetryPolicy(
+        context.clock.now() + PATIENCE_S, context.clock, tell=context.session.tell
+    )
     try:
         return patience.call_with_retries(transfer_once, transient)
     except ApiError:

@@ -15,6 +15,7 @@ from gitlab_nightshift.records.tool_calls import ToolUse
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
 
 VERSION = 1
+BUNDLE_VERSION = 2
 _MOST = 10**12
 """Also the largest number that a setting takes."""
 
@@ -189,7 +190,7 @@ class Bundle:
     incomplete: str = ""
     files_scanned_at_least: bool = False
     answers: Answers = ()
-    version: int = VERSION
+    version: int = BUNDLE_VERSION
 
 
 @dataclass(frozen=True)

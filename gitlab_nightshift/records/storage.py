@@ -117,14 +117,11 @@ def read_own(kind: type[Record], path: Path) -> Record:
 def build_record(kind: type[Record], data: Any, place: str) -> Record:
     """A record of what JSON holds; ``place`` is where that came from. Raises ``E_PARSE_ERROR``.
 
-    What an older version does not have, such as most of a ``RunResult`` of version 1, is as unknown
-    or empty as its default.
+    What a ``RunResult`` of version 1 does not have is as unknown or empty as its default.
     """
     from pydantic import ValidationError
 
-    if not isinstance(data, dict) or data.get("version") not in range(1, kind.version + 1):
-        what = kind.__name__.lower()
-        raise build_record_error(kind, place, f"it is not a version {kind.version} {what}")
+    _check_version(kind, data, place)
     try:
         made: Record = build_adapter(kind).validate_python({**data, "version": kind.version})
     except ValidationError as error:
@@ -132,6 +129,20 @@ def build_record(kind: type[Record], data: Any, place: str) -> Record:
         field = ".".join(str(part) for part in first["loc"])
         raise build_record_error(kind, place, f"{field}: {first['msg']}") from None
     return made
+
+
+def _check_version(kind: type[Record], data: Any, place: str) -> None:
+    """Of what nights ago left, results are read; of stages of one night, only this version's."""
+    what, version = kind.__name__.lower(), data.get("version") if isinstance(data, dict) else None
+    if version in range(1 if kind is RunResult else kind.version, kind.version + 1):
+        return
+    if type(version) is not int or not 0 < version < 1000:
+        raise build_record_error(kind, place, f"it is not a version {kind.version} {what}")
+    age = "an older" if version < kind.version else "a newer"
+    text = f"it is of version {version}, from {age} nightshift; this one reads version"
+    raise build_record_error(
+        kind, place, f"{text} {kind.version}: run all stages with the same nightshift"
+    )
 
 
 def build_record_error(kind: type[Record], place: str, why: str) -> NightshiftError:

@@ -10,7 +10,14 @@ _BROKEN = compile_lazily(
     r"^fatal: (bad [a-z ]*config.*"
     r"|exceeded maximum include depth.*(?:\n\t.*)?"
     r"|index file corrupt|.*index file (?:open failed|smaller than expected).*"
-    r"|detected dubious ownership.*|bad object HEAD)",
+    r"|detected dubious ownership.*)",
+    re.MULTILINE,
+)
+_DAMAGED = compile_lazily(
+    r"^(?:error|fatal): (bad object HEAD|bad tree object .*|not a tree object"
+    r"|Could not read [0-9a-f]{40,}|unable to read (?:tree )?[0-9a-f]{40,}"
+    r"|unable to unpack .*|object file .* is empty|(?:loose|packed) object .*"
+    r"|packfile .*|git cat-file .*: bad file)",
     re.MULTILINE,
 )
 
@@ -20,6 +27,17 @@ def refuse_broken_repository(stderr: bytes) -> None:
     if found := _BROKEN.search(stderr.decode("utf-8", "replace")):
         why = " ".join(found[1].split())
         raise build_config_error(f"git cannot work here: {why}: mend that file, or clone anew")
+
+
+def describe_damage(stderr: bytes) -> str:
+    """What the user is told where git could not read an object; "" for any other failure."""
+    found = _DAMAGED.search(stderr.decode("utf-8", "replace"))
+    return render_damage(found[1]) if found else ""
+
+
+def render_damage(what: str) -> str:
+    """The same for what is known otherwise."""
+    return f"the git repository is damaged or lacks a part ({what}): clone it anew"
 
 
 def refuse_line_break(checkout: Path) -> None:

@@ -10,6 +10,10 @@ from typing import Any
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository import state_folder
 from gitlab_nightshift.repository.git import Git, RepositoryPaths
+from gitlab_nightshift.repository.packed_paths import (
+    pack_repository_paths,
+    unpack_repository_paths,
+)
 from gitlab_nightshift.repository.shared_state import restrict_access, share
 from gitlab_nightshift.system.signals import defer_signals
 
@@ -66,7 +70,7 @@ def pack_source(source: DelegationSource, home: str) -> dict[str, Any]:
     """A source as JSON; ``home`` is this machine's own."""
     known = {
         "top": source.top,
-        "place": git_verbs.pack_repository_paths(source.place),
+        "place": pack_repository_paths(source.place),
         "head": source.head,
         "spare": source.spare,
         "fetched": source.fetched,
@@ -81,7 +85,7 @@ def unpack_source(data: Mapping[str, Any], private: Path) -> DelegationSource:
     """The source from that JSON, with git settings below ``private``, a folder of one process."""
     return DelegationSource(
         top=Path(data["top"]),
-        place=git_verbs.unpack_repository_paths(data["place"]),
+        place=unpack_repository_paths(data["place"]),
         git=git_verbs.build_isolated_git(private / "git", data["path"]),
         machine=git_verbs.with_machine_config(
             private / "machine-git", data["path"], Path(data["home"])

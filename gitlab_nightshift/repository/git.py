@@ -9,13 +9,15 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.repository.broken_repository import (
+    describe_damage,
     refuse_broken_repository,
     refuse_line_break,
+    render_damage,
 )
+from gitlab_nightshift.repository.git_folder import list_object_folders
 from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
@@ -41,6 +43,8 @@ _QUIET = (
 """Nothing of the repository's own is run, and nothing is done beside what was asked."""
 CONVERSION_KEYS = "core.autocrlf core.eol core.fileMode core.symlinks core.ignoreCase".split()
 """Settings that decide how a file's bytes and mode become a blob."""
+OBJECT_FORMATS = ("sha1", "sha256")
+HEAD_OBJECTS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
@@ -49,8 +53,16 @@ class GitError(Exception):
 
     def __init__(self, verb: str, done: CapturedOutput) -> None:
         lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line]
-        super().__init__(f"git {verb}: {lines[0] if lines else 'failed without a word'}")
-        self.exit_status, self.stdout, self.stderr = done.exit_status, done.stdout, done.stderr
+        Exception.__init__(self, f"git {verb}: {lines[0] if lines else 'failed without a word'}")
+        self.status, self.stdout, self.stderr = done.exit_status, done.stdout, done.stderr
+
+
+class DamagedRepositoryError(GitError, NightshiftError):
+    """An object is missing or cannot be read: ``E_CONFIG`` where nobody handles it as GitError."""
+
+    def __init__(self, verb: str, done: CapturedOutput, damage: str) -> None:
+        GitError.__init__(self, verb, done)
+        NightshiftError.__init__(self, Code.CONFIG, damage)
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,8 @@ class Git:
             raise build_config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
             refuse_broken_repository(done.stderr)
+            if damage := describe_damage(done.stderr):
+                raise DamagedRepositoryError(verb, done, damage)
             raise GitError(verb, done)
         return done.stdout
 
@@ -132,20 +146,6 @@ class RepositoryPaths:
     object_format: str
 
 
-def pack_repository_paths(place: RepositoryPaths) -> dict[str, Any]:
-    """The paths as JSON."""
-    paths = {name: part and str(part) for name, part in vars(place).items() if name != "objects"}
-    return {**paths, "objects": list(map(str, place.objects))}
-
-
-def unpack_repository_paths(data: Mapping[str, Any]) -> RepositoryPaths:
-    """The paths from that JSON."""
-    others = ("objects", "object_format")
-    paths = {name: part and Path(part) for name, part in data.items() if name not in others}
-    objects = tuple(map(Path, data["objects"]))
-    return RepositoryPaths(**paths, objects=objects, object_format=data["object_format"])
-
-
 def find_repository_paths(git: Git, checkout: Path) -> RepositoryPaths:
     """Find the parts of ``checkout``'s repository. Raises NightshiftError E_CONFIG."""
     return find_paths_and_commit(git, checkout)[0]
@@ -166,14 +166,16 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
         raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
     names = ("index", "info/exclude", "info/attributes", "shallow")
     asked = [part for name in (*names, "objects") for part in ("--git-path", name)]
-    head = ("--revs-only", "HEAD^{commit}", "HEAD^{tree}")
-    asked = ["--absolute-git-dir", "--show-object-format", *asked, *head]
+    asked = ["--absolute-git-dir", "--show-object-format", *asked, "--revs-only"]
     try:
-        out = git.run("rev-parse", *asked, cwd=checkout)
+        out = git.run("rev-parse", *asked, *HEAD_OBJECTS, cwd=checkout)
     except GitError as error:
         text = f"{checkout} is not a git checkout that can be read: {error}"
         raise build_config_error(text) from None
-    git_dir, form, *found = os.fsdecode(out).rstrip("\n").split("\n")
+    git_dir, form, *found = (*os.fsdecode(out).rstrip("\n").split("\n"), "")
+    if form not in OBJECT_FORMATS or len(found) < 6:
+        text = f"{git.program} gives answers that cannot be read: install git 2.34 or newer"
+        raise build_config_error(text)
     index, exclude, attributes, shallow, objects = (checkout / name for name in found[:5])
     parts = RepositoryPaths(
         git_dir=Path(git_dir),
@@ -181,23 +183,14 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
         exclude=exclude,
         attributes=attributes,
         shallow=shallow if shallow.exists() else None,
-        objects=_list_object_folders(objects.resolve()),
+        objects=list_object_folders(objects.resolve()),
         object_format=form,
     )
-    return parts, "".join(found[5:6]), "".join(found[6:])
-
-
-def _list_object_folders(objects: Path) -> tuple[Path, ...]:
-    """An object folder and, once each, those that it borrows from."""
-    found: list[Path] = []
-    queue = [objects]
-    while queue and len(found) < 100:
-        if (folder := queue.pop(0)) not in found:
-            found.append(folder)
-            listed = folder / "info/alternates"
-            lines = os.fsdecode(listed.read_bytes()).split("\n") if listed.is_file() else []
-            queue += [(folder / line).resolve() for line in lines if line and line[0] != "#"]
-    return tuple(found)
+    named, commit, tree = (*found[5:], "", "", "")[:3]
+    if named and not tree:
+        lost = "whose tree" if commit else "which"
+        raise build_config_error(render_damage(f"HEAD is {named[:12]}, {lost} is not there"))
+    return parts, commit, tree
 
 
 # --- what is in the checkout ----------------------------------------------------------------------
@@ -208,6 +201,7 @@ def read_head(git: Git, checkout: Path) -> str:
     try:
         out = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=checkout)
     except GitError:
+        find_paths_and_commit(git, checkout)  # raises where that is not the reason
         raise _build_no_commit_error(checkout) from None
     return out.decode().strip()
 

@@ -41,6 +41,19 @@ def borrow(objects: Path, lenders: Sequence[Path]) -> None:
     (objects / "info/alternates").write_bytes(listed)
 
 
+def list_object_folders(objects: Path) -> tuple[Path, ...]:
+    """An object folder and, once each, those that it borrows from."""
+    found: list[Path] = []
+    queue = [objects]
+    while queue and len(found) < 100:
+        if (folder := queue.pop(0)) not in found:
+            found.append(folder)
+            listed = folder / "info/alternates"
+            lines = os.fsdecode(listed.read_bytes()).split("\n") if listed.is_file() else []
+            queue += [(folder / line).resolve() for line in lines if line and line[0] != "#"]
+    return tuple(found)
+
+
 def copy_if_there(source: Path, target: Path) -> None:
     """Copy a file's bytes where it exists."""
     with contextlib.suppress(FileNotFoundError):

@@ -15,8 +15,10 @@ from gitlab_nightshift.repository.git import (
     find_paths_and_head,
     list_changed_files,
     list_tracked_files,
-    pack_repository_paths,
     read_conversion_config,
+)
+from gitlab_nightshift.repository.packed_paths import (
+    pack_repository_paths,
     unpack_repository_paths,
 )
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved, save, write_saved

@@ -78,7 +78,7 @@ def find_ignored(stage: StagingTree, paths: Iterable[str]) -> frozenset[str]:
     try:
         out = stage.run_git("check-ignore", "--no-index", "-z", "--stdin", paths=asked, env=literal)
     except GitError as error:
-        if error.exit_status == 1 and not error.stderr:
+        if error.status == 1 and not error.stderr:
             return frozenset()
         raise
     return frozenset(path.removeprefix("./") for path in split_names(out))

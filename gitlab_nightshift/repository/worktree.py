@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.broken_repository import render_damage
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
 from gitlab_nightshift.repository.private_repository import (
     Repository,
@@ -144,7 +145,11 @@ def _run_git(worktree: Worktree, index: Path, *args: str, stdin: bytes = b"") ->
 
 def find_commit(worktree: Worktree, revision: str) -> str | None:
     """The full id of the commit that a revision names in the checkout; None where it names none."""
-    asked = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return _find_object(worktree, f"{revision}^{{commit}}")
+
+
+def _find_object(worktree: Worktree, name: str) -> str | None:
+    asked = ("--verify", "--quiet", "--end-of-options", name)
     try:
         out = worktree.repository.git.run("rev-parse", *asked, cwd=worktree.top)
     except GitError:
@@ -163,12 +168,14 @@ def resolve_commit(worktree: Worktree, revision: str) -> str:
 def resolve_parent(worktree: Worktree, commit: str) -> str:
     """The first parent of a commit, for a root the empty tree.
 
-    Raises E_CONFIG at the boundary of a shallow clone.
+    Raises E_CONFIG at the boundary of a shallow clone, and where the parent is missing.
     """
     if found := find_commit(worktree, f"{commit}^"):
         return found
     if is_boundary(worktree, commit):
         raise _build_missing_error(worktree, f"the parent of {commit[:12]} is not here")
+    if parent := _find_object(worktree, f"{commit}^"):
+        raise build_config_error(render_damage(f"{parent[:12]} is not there"))
     return worktree.empty_tree
 
 

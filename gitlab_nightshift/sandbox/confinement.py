@@ -16,6 +16,7 @@ from typing import Any
 
 from gitlab_nightshift.sandbox import bwrap
 from gitlab_nightshift.sandbox.inside import landlock
+from gitlab_nightshift.sandbox.launched_process import STARTS, has_gone
 from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
 
 RUN = "/run"
@@ -67,19 +68,29 @@ class ConfinementPaths:
         """These paths with more writable folders."""
         return replace(self, writable=(*self.writable, *more))
 
+    def drop_gone(self) -> "ConfinementPaths":
+        """These paths with what is still there of the hidden ones."""
+        return replace(self, hidden=tuple(filter(os.path.lexists, self.hidden)))
+
 
 @dataclass(frozen=True)
 class ConfinementChoice:
-    """The mode, why it is no stronger one, and what goes before the command of work."""
+    """The mode, why it is no stronger one, and what goes before the command of work, which mounts
+    over what is ``masked``."""
 
     way: ConfinementMode
     why: str = ""
     prefix: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
 
     @property
     def unwanted(self) -> bool:
         """Agents may do whatever this program may: nothing is confined, and nothing reported."""
         return self.why == NO_ISOLATION
+
+    def is_outdated(self) -> bool:
+        """True where the prefix fails, because it hides what is gone."""
+        return has_gone(self.masked)
 
     def to_data(self, places: ConfinementPaths) -> dict[str, Any] | None:
         """As JSON for work itself (``self_confinement.py``)."""
@@ -108,14 +119,26 @@ def choose(isolation: str, places: ConfinementPaths, *, fallen: str = "") -> Con
     if not why:
         why = "bwrap is not installed"
         if found:
-            prefix = build_prefix(found, places)
-            if not (why := _try_command([*prefix, *_build_inner_command(found)])):
-                return ConfinementChoice(ConfinementMode.NAMESPACES, "", prefix)
+            chosen = _try_namespaces(found, places)
+            if not (why := chosen.why):
+                return chosen
             if landlock.read_abi() >= CAN_SCOPE and not _try_command(_build_inner_command(found)):
                 return ConfinementChoice(ConfinementMode.SCOPES, why)
     if landlock.read_abi() >= CAN_MOVE:
         return ConfinementChoice(ConfinementMode.LANDLOCK, why)
     return ConfinementChoice(ConfinementMode.NONE, f"{why}; Landlock is missing or too old")
+
+
+def _try_namespaces(found: str, places: ConfinementPaths) -> ConfinementChoice:
+    """The choice of namespaces; its ``why`` is why they do not work."""
+    for _ in range(STARTS):
+        there = places.drop_gone()
+        prefix = build_prefix(found, there)
+        why = _try_command([*prefix, *_build_inner_command(found)])
+        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, why, prefix, there.hidden)
+        if not (why and chosen.is_outdated()):
+            break
+    return chosen
 
 
 def _build_inner_command(found: str) -> list[str]:

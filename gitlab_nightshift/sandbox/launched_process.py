@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,11 @@ MOST_REPORTED = 64 * 1024
 STARTS = 5
 """Of a process whose start failed as something that it was to hide went away meanwhile, as folders
 of other jobs on the machine do. Each looks anew for what is there."""
+
+
+def has_gone(masked: Iterable[str]) -> bool:
+    """Whether something that was to be hidden is not there any more."""
+    return not all(map(os.path.lexists, masked))
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class Launch:
 
     def has_lost_hidden_path(self) -> bool:
         """True where it did not start and something that was to be hidden is gone."""
-        return not self.read_report().ready and not all(map(os.path.lexists, self.hidden_paths))
+        return not self.read_report().ready and has_gone(self.hidden_paths)
 
     def close(self) -> None:
         """Close all descriptors; what was reported stays known."""

@@ -71,7 +71,8 @@ def _read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
         root = loader.get_single_node()
         mistakes += _find_repeated_keys(file.name, root)
         return (None if root is None else loader.construct_document(root)), root
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    # AttributeError: PyYAML's own, for `!!timestamp soon`
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
         raise build_config_error(_describe_yaml_error(file, error)) from None
 
 

@@ -20,7 +20,6 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 LONGEST_COMMAND = 1000
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
 PLACEHOLDERS = frozenset(
     """category category_guidance date repo_url project_path default_branch base_sha handoff_file
     analysis_file verify_error allowed_commands build_commands verify_commands recent_files
@@ -54,7 +53,7 @@ def check_recording(value: str | None, info: "ValidationInfo") -> str | None:
 def parse_duration(value: Any) -> Any:
     """Seconds from ``90``, ``"90s"``, ``"10m"``, ``"2h"``."""
     if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([smhd]?)\s*", value)
+        match = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhd]?)\s*", value)
         if not match:
             raise ValueError("not a duration; write seconds, or 90s, 10m, 2h")
         return float(match[1]) * _UNITS[match[2]]
@@ -64,7 +63,7 @@ def parse_duration(value: Any) -> Any:
 def parse_size(value: Any) -> Any:
     """Bytes from ``1000``, ``"500 MB"``, ``"2GB"``."""
     if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMG]?B?)\s*", value, re.IGNORECASE)
+        match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([KMG]?B?)\s*", value, re.I)
         unit = _BYTES.get(match[2].upper()) if match else None
         if not match or unit is None:
             raise ValueError("not a size; write bytes, or 500MB, 2GB")
@@ -86,7 +85,7 @@ def parse_date(value: Any) -> Any:
     """A date written as YYYY-MM-DD."""
     if isinstance(value, datetime.date):
         return value
-    if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         raise ValueError("expected a date such as 2025-12-24")
     return value
 

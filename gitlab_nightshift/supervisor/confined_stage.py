@@ -11,6 +11,7 @@ from typing import Any
 from gitlab_nightshift.repository.git_mask import move_git
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode, ConfinementPaths
+from gitlab_nightshift.sandbox.launched_process import STARTS
 from gitlab_nightshift.supervisor.stage_calls import Begin, RunnableStage
 
 LONGEST_WHY = 200
@@ -55,7 +56,7 @@ class ConfinedStage:
         if wanted != self.wanted:
             self.wanted = wanted
             self.start()
-        answer = self._run(inputs)
+        answer = self._run_started(inputs)
         namespaces = self._chosen.way is ConfinementMode.NAMESPACES
         if (why := answer.get("unfit")) and namespaces and self.untouched():
             self.start(str(why)[:LONGEST_WHY])
@@ -78,6 +79,15 @@ class ConfinedStage:
     def close(self) -> None:
         """End the stage."""
         self._running.close()
+
+    def _run_started(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run it; one that could not start, as something to be hidden was gone by then, anew."""
+        for _ in range(STARTS - 1):
+            answer = self._run(inputs)
+            if answer or not (self._chosen.is_outdated() and self.untouched()):
+                return answer
+            self.start()
+        return self._run(inputs)
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         landlock = self._chosen.way is ConfinementMode.LANDLOCK

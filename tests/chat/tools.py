@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gitlab_nightshift import __version__
 from gitlab_nightshift.chat.chat_settings import ChatSettings, read_chat_settings
 from gitlab_nightshift.chat.server import PATH, open_service
 from gitlab_nightshift.demo.standin_state import MAINTAINER
@@ -132,7 +133,7 @@ class FakeDiscord:
     async def take(self, request: web.Request) -> web.Response:
         status = self.statuses.pop(0) if self.statuses else 200
         authorization = request.headers.get("Authorization", "")
-        assert request.headers["User-Agent"].startswith("DiscordBot (")
+        assert request.headers["User-Agent"] == f"DiscordBot (gitlab-nightshift, {__version__})"
         if status == 200:
             body = await request.json()
             self.sent.append(Sent(request.method, request.path, authorization, body))

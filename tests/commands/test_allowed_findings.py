@@ -113,7 +113,12 @@ def test_a_nights_branch_confirms_nothing_whatever_the_job_says(scene: Scene, br
 
 @each(
     "env",
-    [{"GITLAB_TOKEN": ""}, {"GITLAB_TOKEN": "glpat-unknown"}, {"CI_MERGE_REQUEST_IID": "1/../2"}],
+    [
+        {"GITLAB_TOKEN": ""},
+        {"GITLAB_TOKEN": "glpat-unknown"},
+        {"CI_MERGE_REQUEST_IID": "1/../2"},
+        {"CI_MERGE_REQUEST_IID": "9" * 5000},
+    ],
 )
 def test_without_an_answer_a_line_is_shown_alone(scene: Scene, env: dict[str, str]) -> None:
     scene.project.members[scene.author.id] = 40

@@ -45,3 +45,10 @@ def test_a_reader_that_has_gone_is_no_failure(command: str, tmp_path: Path) -> N
     os.close(reader)
     with os.fdopen(writer, "w") as pipe:
         assert run(command, tmp_path, pipe.fileno()) == (0, "")
+
+
+def test_a_delegation_whose_answer_is_lost_has_not_ended_well(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        status, said = run("delegate --schema", tmp_path, full.fileno())
+    assert (status, said.count("\n")) == (2, 1)
+    assert "E_CONFIG: no space left" in said

@@ -45,6 +45,7 @@ def checkout(tmp_path: Path) -> Path:
         (f"config show --config {LONG}", "no such file"),
         ("config show --config /proc/self/mem", "cannot be read"),
         ("publish loop", "loop: not there"),
+        ("check --recent -5", "--recent -5: a number up to"),
         (f"work --plan {LONG}", "not there"),
         ("work --plan pipe", "pipe: no file"),
         ("work --plan /dev/zero", "/dev/zero: no file"),
@@ -96,9 +97,15 @@ def test_a_path_with_a_line_break_is_told(words: str, checkout: Path) -> None:
     assert "a\\nb': a line break is in the path" in err
 
 
-def test_a_head_whose_commit_is_lost_is_told(checkout: Path) -> None:
+@each("words", ["plan", "check", "run --dry-run", "init --dry-run", "doctor", "config show"])
+def test_a_head_whose_commit_is_lost_is_told(words: str, checkout: Path) -> None:
     shutil.rmtree(checkout / ".git/objects")
     (checkout / ".git/objects").mkdir()
-    status, _, err = run(checkout, "plan")
-    assert (status, err.count("E_CONFIG")) == (2, 1)
-    assert "bad object HEAD" in err
+    status, out, err = run(checkout, *words.split())
+    assert (status, "which is not there): clone it anew" in out + err) == (2, True)
+
+
+def test_a_delegation_survives_an_index_that_is_none(checkout: Path) -> None:
+    (checkout / ".git/index").write_text("none")
+    status, out, _ = run(checkout, "delegate", stdin='{"task_prompt": "x"}')
+    assert (status, json.loads(out)["git"]["dirty"]) == (4, True)

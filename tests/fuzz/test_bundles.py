@@ -131,7 +131,7 @@ def test_the_honest_bundle_is_accepted(real: Real) -> None:
 @given(data=json_of(WORDS) | st.binary(max_size=100) | st.text().map(str.encode))
 def test_any_json_is_refused(real: Real, data: Any) -> None:
     assert not real.accepted(data, real.patch)
-    versioned = {"version": 1, **data} if isinstance(data, dict) else data
+    versioned = {"version": 2, **data} if isinstance(data, dict) else data
     assert not real.accepted(versioned, real.patch)
 
 
@@ -157,7 +157,7 @@ def test_a_patch_with_other_bytes(real: Real, data: st.DataObject) -> None:
 @given(kind=st.sampled_from([Plan, Publication, RunResult]), data=json_of(WORDS))
 def test_other_records_are_refused_in_one_line(real: Real, kind: Any, data: Any) -> None:
     file = real.folder / "record.json"
-    versioned = {"version": 1, **data} if isinstance(data, dict) else data
+    versioned = {"version": kind.version, **data} if isinstance(data, dict) else data
     file.write_text(json.dumps(versioned))
     with pytest.raises(NightshiftError) as raised:
         read_record(kind, file)

@@ -132,9 +132,28 @@ def test_no_answer(
 
 def test_a_port_where_nobody_listens(time: FakeTime) -> None:
     with refusing_port() as port:
-        error = failure(open_project(f"http://127.0.0.1:{port}", "7", TOKEN, clock=time.clock))
+        told: list[str] = []
+        url = f"http://127.0.0.1:{port}"
+        error = failure(open_project(url, "7", TOKEN, clock=time.clock, tell=told.append))
+    assert len(told) == len(time.pauses) - 1
+    assert all(line.startswith(f"{error.message}: trying again in ") for line in told)
     assert error.message == f"GitLab at 127.0.0.1:{port} cannot be reached: connection refused"
     assert sum(time.pauses) <= 120
+
+
+@pytest.mark.parametrize("server", ["http://a..b", f"http://{'a' * 64}.example", "http://h:99999"])
+def test_an_address_that_can_be_none(server: str, time: FakeTime) -> None:
+    assert "is not a URL" in failure(open_project(server, "7", TOKEN, clock=time.clock)).message
+    assert time.pauses == []
+
+
+def test_a_file_of_certificates_that_is_not_there(
+    time: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent/ca.pem")
+    error = failure(open_project("https://127.0.0.1:1", "7", TOKEN, clock=time.clock))
+    assert error.message.endswith("file of certificates that REQUESTS_CA_BUNDLE names is not there")
+    assert time.pauses == []
 
 
 def test_a_name_that_nobody_knows(time: FakeTime) -> None:
@@ -280,7 +299,8 @@ def test_what_is_sent(writing: responses.RequestsMock, project: Project) -> None
     ("server", "name", "token", "words"),
     [
         ("gitlab.example", "7", TOKEN, "not an http(s) URL"),
-        ("https://user:pw@gitlab.example", "7", TOKEN, "not an http(s) URL"),
+        ("https://user:pw@gitlab.example", "7", TOKEN, "holds an @: give it without credentials"),
+        ("https://[:::::]", "7", TOKEN, "not an http(s) URL"),
         ("https://[::1", "7", TOKEN, "not an http(s) URL"),
         ("ssh://gitlab.example", "7", TOKEN, "not an http(s) URL"),
         (SERVER, "", TOKEN, "repo_url"),
@@ -294,6 +314,7 @@ def test_what_cannot_be_opened(server: str, name: str, token: str, words: str) -
         open_project(server, name, token)
     assert raised.value.code is Code.CONFIG
     assert words in raised.value.message
+    assert "user:pw" not in raised.value.message
     assert TOKEN not in raised.value.message
 
 

@@ -68,6 +68,11 @@ def test_outside_ci_the_project_is_that_of_repo_url(url: str) -> None:
     assert found == ("https://g.example:8443", "a/b/c", "a/b/c")
 
 
+def test_an_address_that_is_none_is_not_known() -> None:
+    job = read_job({"CI_PROJECT_URL": "https://[gitlab.example/acme/shop"})
+    assert (job.server_url, job.project_path) == ("", "")
+
+
 @each(
     ("job", "script", "seconds"),
     [
@@ -79,6 +84,11 @@ def test_outside_ci_the_project_is_that_of_repo_url(url: str) -> None:
         ("", "", None),
         ("soon", "later", None),
         ("0", "", None),
+        ("9" * 5000, "", None),
+        ("9" * 5000 + "h", "1h" * 1000, None),
+        ("1e999", "inf", None),
+        ("-1", " 60 ", None),
+        ("٣٠", "٣٠s", None),
     ],
 )
 def test_the_deadline_is_the_earlier_of_job_and_script(

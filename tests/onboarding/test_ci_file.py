@@ -80,6 +80,7 @@ def test_a_job_of_the_same_name_is_left_alone() -> None:
         ("a: [\nb: 1", "ci.yml is not valid YAML at line 2: fix it first"),
         ("- a\n- b\n", "ci.yml has no jobs at its top level"),
         ("a: &a [*a]\n", "cannot add to its include"),
+        ("a: !!timestamp soon", "not valid YAML"),
         ("include: &a [/x.yml]\nb: *a\nb: 2\n\ta: 1", "not valid YAML"),
         ("include:\n- /a.yml\n- [/b.yml,]\ninclude: 3\n", "cannot add to its include"),
     ],

@@ -41,6 +41,8 @@ def open_mr(category: str, iid: int = 7) -> KnownMergeRequest:
         ("2025-11-24T23:58:00", "UTC", MONDAY),
         ("", "UTC", TUESDAY),
         ("yesterday", "UTC", TUESDAY),
+        ("0001-01-01T00:00:00+14:00", "UTC", TUESDAY),
+        ("9" * 5000, "UTC", TUESDAY),
         ("", "America/New_York", MONDAY),
     ],
 )

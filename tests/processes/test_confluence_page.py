@@ -50,9 +50,10 @@ def test_what_fails_is_told_without_the_token() -> None:
             told.append(append(there, ""))
     told.append(append(there, ""))  # it is gone
     told.append(append_to_page(page=PAGE, url="acme", token=TOKEN, user="", line=LINE))
+    told.append(append_to_page(page=PAGE, url="https://[", token=TOKEN, user="", line=LINE))
     assert told[0] == "Confluence answered 401: CONFLUENCE_TOKEN is refused"
     expected = [*FAILURES.values(), "no answer from Confluence (ConnectionError)"]
-    expected.append("CONFLUENCE_URL is no address")
+    expected += ["CONFLUENCE_URL is no address"] * 2
     assert [text[: len(start)] for text, start in zip(told[1:], expected, strict=True)] == expected
     assert TOKEN not in "".join(told)
 

@@ -73,7 +73,7 @@ CHANGE = ("proposal", "change")
 
 
 EDITED = [
-    (put("version", value=2), Code.PARSE_ERROR, "not a version 1 bundle"),
+    (put("version", value=1), Code.PARSE_ERROR, "of version 1, from an older nightshift"),
     (put("outcome", value="GREAT"), Code.PARSE_ERROR, "outcome"),
     (put("proposal", value=None), Code.PARSE_ERROR, "no proposal"),
     (put("proposal", "verdict", "passed", value=False), Code.PARSE_ERROR, "not verified"),

@@ -41,6 +41,16 @@ def test_no_git_on_path_is_one_line(box: Box, tmp_path: Path) -> None:
     assert caught.value.code is Code.CONFIG
 
 
+@pytest.mark.parametrize("answer", ["git version 2.20.1", "", "a\nb\nc", "/r\nmd5\n1\n2\n3\n4\n5"])
+def test_a_git_whose_answers_cannot_be_read_is_one_line(
+    box: Box, tmp_path: Path, answer: str
+) -> None:
+    program = write(tmp_path, "bin/git", f"#!/bin/sh\necho '{answer}'\n", 0o755)
+    odd = build_isolated_git(tmp_path / "home", str(program.parent))
+    with pytest.raises(NightshiftError, match="answers that cannot be read: install git"):
+        verbs.find_repository_paths(odd, box.root)
+
+
 def test_a_checkout_of_another_user_is_read(box: Box) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")

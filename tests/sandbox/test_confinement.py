@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,28 @@ def opened(found: Any) -> set[str]:
 
 
 @NAMESPACES
+def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
+    site: tuple[ConfinementPaths, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another job removes its folder between the look and the mount."""
+    places, folder = site
+    build_prefix, other = confinement.build_prefix, folder / "home/other"
+    other.mkdir()
+
+    def build_early(found: str, there: ConfinementPaths) -> tuple[str, ...]:
+        prefix = build_prefix(found, there)
+        if other.exists():
+            other.rmdir()
+        return prefix
+
+    monkeypatch.setattr(confinement, "build_prefix", build_early)
+    chosen = real_choose("auto", replace(places, hidden=(*places.hidden, str(other))))
+    assert (chosen.way, chosen.why) == (ConfinementMode.NAMESPACES, "")
+    assert str(other) not in chosen.masked
+    assert not chosen.is_outdated()
+
+
+@NAMESPACES
 def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> None:
     places, folder = site
     chosen = real_choose("auto", places)
@@ -125,6 +148,19 @@ def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> 
     assert int(capabilities, 16) & ~0x8000001B == 0, "no right to mount, to trace, to look anywhere"
     assert (folder / "checkout/made").exists()
     assert (folder / "private/work/made").exists()
+
+
+@LANDLOCK
+def test_around_what_cannot_be_in_a_file_nothing_is_listed(
+    site: tuple[ConfinementPaths, Path],
+) -> None:
+    """A worktree's ``.git`` is a file, and ``.git/config`` is hidden as everywhere."""
+    places, folder = site
+    git = folder / "worktree.git"
+    git.write_text("gitdir: /elsewhere\n")
+    places = replace(places, hidden=(*places.hidden, f"{git}/config"))
+    found, started, *_ = tried(real_choose("landlock", places), places)
+    assert (started, f"read {folder}/home/.netrc" in opened(found)) == ([1], False)
 
 
 @LANDLOCK

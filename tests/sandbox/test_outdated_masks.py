@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.sandbox import launch
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.sandbox.launched_process import STARTS, Launch
@@ -59,3 +60,29 @@ def test_a_program_is_started_anew(hiding: Room) -> None:
         confined=ProcessBoundary(hiding.sandbox, hiding.confinement),
     )
     assert (ended.exit_status, out.getvalue()) == (0, b"here\n")
+
+
+def test_what_a_deadline_ended_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would get its time once more; that something to be hidden has gone is no reason for it."""
+    build, starts = launch._build_launch, []
+
+    def build_hanging(*given: object) -> Launch:
+        made = build(*given)  # type: ignore[arg-type]
+        starts.append(made)
+        made.argv, made.hidden_paths = ["/bin/sleep", "60"], ("/opt/nightshift-was-never-here",)
+        return made
+
+    monkeypatch.setattr(launch, "_build_launch", build_hanging)
+    with room(Tier.NAMESPACES) as ours, pytest.raises(NightshiftError, match="it said nothing"):
+        stream(
+            ["/bin/true"],
+            cwd=ours.checkout,
+            env=ours.env(),
+            stdin=b"",
+            stdout=io.BytesIO(),
+            stderr=io.BytesIO(),
+            limits=ProcessLimits(timeout_s=0.2),
+            on_line=lambda _: False,
+            confined=ProcessBoundary(ours.sandbox, ours.confinement),
+        )
+    assert len(starts) == 1

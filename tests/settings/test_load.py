@@ -300,6 +300,7 @@ def test_an_empty_file_sets_nothing(text: str) -> None:
         ("a: *x", r"nightshift\.yaml:1: not YAML: found undefined alias 'x'"),
         ("a: 1\n---\nb: 2", r"nightshift\.yaml:2: not YAML: but found another document"),
         ("a: !!python/object/apply:os.system [id]", r"not YAML: could not determine a constr"),
+        ("a: !!timestamp soon", r"nightshift\.yaml: not YAML: "),
         ("a: !!timestamp 2025-02-30", r"nightshift\.yaml: not YAML: day is out of range"),
         ("[a, b]", r"nightshift\.yaml: expected keys and values at the top"),
         ("just text", r"nightshift\.yaml: expected keys and values at the top"),

@@ -58,7 +58,8 @@ def test_durations(given: Any, seconds: float) -> None:
 
 
 @each(
-    "given", ["", "x", "10 minutes", "-1", "10mm", "1h30m", "0", 0, -5, "8d", "9" * 400, [], None]
+    "given",
+    ["", "x", "10 minutes", "-1", "10mm", "1h30m", "0", 0, -5, "8d", "9" * 400, "٣", [], None],
 )
 def test_no_durations(given: Any) -> None:
     with pytest.raises(ValidationError):

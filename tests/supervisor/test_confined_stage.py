@@ -13,6 +13,7 @@ from gitlab_nightshift.sandbox.confinement import (
     ConfinementMode,
     ConfinementPaths,
 )
+from gitlab_nightshift.sandbox.launched_process import STARTS
 from gitlab_nightshift.supervisor.confined_stage import (
     IsolationSettings,
     open_confined_stage,
@@ -95,6 +96,18 @@ def test_what_an_agent_may_have_touched_is_not_heard(tmp_path: Path) -> None:
         StageRecorder(tmp_path, [{"unfit": "weaker, please"}]), AUTO, AUTO, untouched=False
     )
     assert done[2:] == ["end"]
+
+
+def test_what_was_to_be_hidden_and_has_gone_starts_it_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = ConfinementChoice(ConfinementMode.NAMESPACES, "", ("bwrap",), (str(tmp_path / "gone"),))
+    monkeypatch.setattr(confinement, "choose", lambda *_given, **_more: gone)
+    done = worked(StageRecorder(tmp_path, [{}, {"status": 0}]), AUTO, AUTO)
+    once: list[Any] = [("start", ("bwrap",)), ("namespaces", "", []), "end"]
+    assert done == [*once, *once]
+    assert worked(StageRecorder(tmp_path, [{}]), AUTO, AUTO, untouched=False) == once
+    assert worked(StageRecorder(tmp_path, [{}] * STARTS), AUTO, AUTO) == once * STARTS
 
 
 def test_the_folder_of_a_recording_may_be_written(tmp_path: Path) -> None:

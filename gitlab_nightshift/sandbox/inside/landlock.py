@@ -107,7 +107,8 @@ def _allow_path(ruleset: int, path: str, rights: int, *, required: bool) -> None
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= OF_FILES
-        rule = struct.pack("=Qi", rights, fd)
-        make_syscall("landlock_add_rule", ruleset, PATH_RULE, rule, 0)
+        if rights:  # the kernel refuses a rule without any, such as that a file be listed
+            rule = struct.pack("=Qi", rights, fd)
+            make_syscall("landlock_add_rule", ruleset, PATH_RULE, rule, 0)
     finally:
         os.close(fd)

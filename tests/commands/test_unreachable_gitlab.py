@@ -1,0 +1,46 @@
+"""Commands that wait for a GitLab that does not answer say so while they wait."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.ports import refusing_port
+from tests.support.tables import each
+from tests.support.world import git
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "glpat-a-token-of-the-tests"
+
+
+@each(
+    ("command", "told_on"),
+    [("plan", "stdout"), ("doctor --json", "stderr"), ("report", "stderr")],
+)
+def test_a_line_says_why_and_how_long(command: str, told_on: str, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.invalid")
+    git(tmp_path, *identity, "commit", "-q", "--allow-empty", "-m", "one")
+    with refusing_port() as port:
+        known = {name: os.environ[name] for name in ("PATH", "HOME")}
+        url = f"http://127.0.0.1:{port}"
+        started = subprocess.Popen(
+            [sys.executable, "-m", "gitlab_nightshift", *command.split()],
+            cwd=tmp_path,
+            env={
+                **known,
+                "PYTHONPATH": str(ROOT),
+                "GITLAB_TOKEN": TOKEN,
+                "NIGHTSHIFT_REPO_URL": f"{url}/team/shop",
+            },
+            text=True,
+            stdout=subprocess.PIPE if told_on == "stdout" else subprocess.DEVNULL,
+            stderr=subprocess.PIPE if told_on == "stderr" else subprocess.DEVNULL,
+        )
+        with started:
+            said = getattr(started, told_on)
+            lines = iter(said.readline, "")
+            line = next(each for each in lines if "trying again" in each)
+            started.terminate()
+    assert f"127.0.0.1:{port} cannot be reached: connection refused: trying again in " in line
+    assert TOKEN not in line
