@@ -155,10 +155,12 @@ def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Ass
 
 
 def _read_response_expectation(node: "Node", said: tuple[str, ...]) -> Assertion:
-    """``.expect(200, "ok", done)`` of supertest: each in a chain is one; a status alone is less."""
+    """``.expect(200, "ok", done)`` of supertest: each in a chain is one, about a side of the answer
+    of its own; a status alone is less."""
     expected = tuple(text for text in said if text not in ("done", "next", "cb"))
     rank = EXACT if len(expected) > 1 else PARTIAL
-    return build_assertion(node, "equal", rank, ("response",), expected, key=("expect", *expected))
+    subject = (f"response {expected[0]}" if expected else "response",)
+    return build_assertion(node, "equal", rank, subject, expected, key=("expect", *expected))
 
 
 def _read_named_call(
