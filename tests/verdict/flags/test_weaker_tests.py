@@ -493,6 +493,26 @@ it("serves", function (done) {
 it("serves", function (done) {
   request(app).get("/").expect(200, "ok", done);
 });
+=== test-loosened test/app.js | js: the expectation of an answer within another's
+--- test/app.js
+it("serves", function (done) {
+  request(app).get("/").expect(200, "set", function (err, res) {
+    request(app).get("/").expect(200, "got", done);
+  });
+});
++++ test/app.js
+it("serves", function (done) {
+  request(app).get("/").expect(200, "set", function (err, res) {
+    request(app).get("/").expect(200, done);
+  });
+});
+=== test-loosened tests/test_a.py | py: how many became whether any
+--- tests/test_a.py
+def test_one():
+    assert len(set(parse("1 1"))) == 1
++++ tests/test_a.py
+def test_one():
+    assert len(set(parse("1 1")))
 === assertion-removed tests/test_a.py | py: weak ones before a strong one go
 --- tests/test_a.py
 def test_one():
