@@ -99,14 +99,14 @@ def _compare_assertion(
     ):
         return
     if best is None or not (best in free or _is_whole(old, best)):
-        if not (_is_replaced(old, came) or _stands_twice(old, subject)):
-            yield WeakerAssertion(subject, old, None, _find_level(old, kept))
+        if not _is_replaced(old, came):
+            yield WeakerAssertion(subject, old, None, _find_level(old, kept, subject))
         return
     if not _is_whole(old, best):
         free.remove(best)
     others = [each for each in came if each is not best]
     if is_weaker(old, best, subject.version) and not _is_replaced(old, others):
-        yield WeakerAssertion(subject, old, best, _find_level(old, kept))
+        yield WeakerAssertion(subject, old, best, _find_level(old, kept, subject))
 
 
 def _is_part(old: Assertion, new: Assertion) -> bool:
@@ -171,14 +171,16 @@ def _is_replaced(old: Assertion, came: list[Assertion]) -> bool:
     return (old.rank <= PRESENT or _asks_for_no_error(old)) and _has_more_than_truth(came)
 
 
-def _find_level(old: Assertion, kept: list[Assertion]) -> Level | None:
-    """A question where one that stayed demands more of the same thing or of its whole."""
+def _find_level(old: Assertion, kept: list[Assertion], subject: AssertingCode) -> Level | None:
+    """A question where one that stayed says the same beside it, or demands more of the same thing
+    or of its whole."""
     more = any(
         other.rank > old.rank
         and (old.rank <= TYPE or _says(other, old))
         and _looks_at_same(old, other)
         for other in kept
     )
+    more = more or _stands_twice(old, subject)
     return "warn" if more or (_asks_for_no_error(old) and _has_more_than_truth(kept)) else None
 
 

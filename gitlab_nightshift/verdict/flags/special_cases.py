@@ -77,11 +77,8 @@ def _find_special_case(node: Node) -> tuple[list[str], str] | None:
     if condition is None or answer is None:
         return None
     values = _find_compared_values(condition)
-    if not values or (
-        not any(_is_particular(value) for value in (*values, answer)) and len(values) < 2
-    ):
-        return None
-    if not any(_is_particular(value) for value in values) and len(values) < 2:
+    particular = [value for value in (*values, answer) if _is_particular(value)]
+    if not values or not particular or (len(values) == 1 and particular == [answer]):
         return None
     if _is_default_like(answer) and not any(_TEST_DATA.search(value) for value in values):
         return None

@@ -624,6 +624,22 @@ def price(sku):
 *** tests/test_price.py
 def test_book():
     assert price("BOOK-17") == 12.5
+=== honest | ruby: an answer for two values that anybody would choose
+--- lib/request.rb
+def scheme(kind, header)
+  forwarded(kind)
+end
++++ lib/request.rb
+def scheme(kind, header)
+  if kind == :ssl && header == "on"
+    return "https"
+  end
+  forwarded(kind)
+end
+*** test/test_request.rb
+def test_scheme
+  assert_equal "https", scheme(:ssl, "on")
+end
 === honest | ts: an answer for a platform
 --- src/path.ts
 export const delimiter = ":";

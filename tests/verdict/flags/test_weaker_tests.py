@@ -409,7 +409,7 @@ def test_two():
     except AssertionError:
         dump()
         raise
-=== honest | py: one of two equal assertions goes
+=== assertion-removed tests/test_a.py | py: one of two equal assertions goes
 --- tests/test_a.py
 def test_one():
     result = parse("1 2")
@@ -1573,7 +1573,7 @@ fn reads() {
     let x = read_u128(&xs);
     assert_eq!(x, 0);
 }
-=== honest | rust: twice in a row
+=== assertion-removed src/a.rs | rust: twice in a row
 --- src/a.rs
 #[test]
 fn reads() {
