@@ -36,12 +36,6 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
                     ", which it tests." if tests else "; whether it tests that is not known here."
                 )
                 yield RuleViolation(new.file.path, at, detail, None if tests else "warn")
-        if shadowed := _find_shadowed_import(old, new):
-            yield RuleViolation(
-                new.file.path,
-                new.test.line,
-                f"{new.name} puts a double in place of {shadowed}, which its file holds.",
-            )
         if (replaced := _find_replaced_variable(old, new))[0]:
             yield RuleViolation(
                 new.file.path,
@@ -52,35 +46,31 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
     yield from _find_mocked_modules(change)
 
 
-def _find_shadowed_import(old: TestVersion, new: TestVersion) -> str:
-    """Python: a name of the file that stands for a double now, "" where there is none."""
-    if new.test.language.name != "python" or new.side.root is None:
-        return ""
-    lines = (read_text(node) for node in new.side.root.named_children if "import" in node.type)
-    imported = {word for line in lines for word in re.findall(r"\w+", line)}
-    imported |= {function.name for function in new.side.functions}
-    before = {name for name, _ in _list_assignments(old)}
-    doubles = (name for name, value in _list_assignments(new) if _MOCK.match(value))
-    return next((name for name in doubles if name in imported - before), "")
-
-
 def _find_replaced_variable(old: TestVersion, new: TestVersion) -> tuple[str, Level | None]:
     """A variable that holds a double now, empty where there is none: of what the file is named
-    after, or asserted. Any other may be a collaborator that was expensive to build."""
+    after, imports or asserts. Any other may be a collaborator that was expensive to build."""
     before, roots, others = _list_assignments(old), _find_roots(new), ""
     for name, value in _list_assignments(new):
         fake, values = _FAKE.search(value), [said for each, said in before if each == name]
         if fake is None or any(fake[0] in said for said in values):
             continue
-        if (
-            values
-            and not _FAKE.search(values[0])
-            and _is_subject(name, values[0], value, new, roots)
+        was = values[0] if values and not _FAKE.search(values[0]) else ""
+        if (was and _is_subject(name, was, value, new, roots)) or (
+            not values and name in _list_module_names(new)
         ):
             return f"{name} = {value}", None
         if _names(read_text(old.test.node), name):
             others = others or f"{name} = {value}"
     return others, "warn"
+
+
+def _list_module_names(version: TestVersion) -> set[str]:
+    """Python: what a file imports or defines."""
+    if version.test.language.name != "python" or version.side.root is None:
+        return set()
+    lines = (read_text(node) for node in version.side.root.named_children if "import" in node.type)
+    imported = {word for line in lines for word in re.findall(r"\w+", line)}
+    return imported | {function.name for function in version.side.functions}
 
 
 def _find_roots(version: TestVersion) -> set[str]:

@@ -199,21 +199,12 @@ def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
     stem = re.sub(r"\W", "", file.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]).lower()
     language = find_language(file.path)
     extension = tuple(language.extensions) if language else ()
-    near = [
+    named = (
         path
         for path in change.paths()
         if path.endswith(extension) and is_test_file(path) and not path.endswith(".rs")
-        and stem in re.sub(r"\W|_", "", path.rsplit("/", 1)[-1]).lower()
-    ]  # fmt: skip
-    rest = [
-        path
-        for path in change.paths()
-        if path.endswith(extension)
-        and is_test_file(path)
-        and path not in near
-        and not path.endswith(".rs")
-    ]
-    for path in [*sorted(near), *sorted(rest)][:_MOST_TESTS]:
+    )
+    for path in sorted(named, key=lambda path: (not _is_near(path, stem), path))[:_MOST_TESTS]:
         source = change.read(path)
         if source and len(source) < _LARGEST_TEST:
             found.append(source.decode("utf-8", "replace"))
@@ -224,3 +215,7 @@ def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
             if each.node.text
         ]
     return "\n".join(found)
+
+
+def _is_near(path: str, stem: str) -> bool:
+    return stem in re.sub(r"\W|_", "", path.rsplit("/", 1)[-1]).lower()
