@@ -142,10 +142,7 @@ def _is_unreadable(version: TestVersion) -> bool:
     side = read_sides(version.file)[1]
     if not side.source or (side.root is not None and not side.root.has_error):
         return False
-    return (
-        re.search(rf"\b{re.escape(version.test.name)}\b", side.source.decode("utf-8", "replace"))
-        is not None
-    )
+    return re.search(rf"\b{re.escape(version.test.name)}\b", side.code) is not None
 
 
 def _lost_subject(version: TestVersion, names: frozenset[str]) -> bool:

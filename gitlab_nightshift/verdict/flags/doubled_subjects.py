@@ -30,7 +30,7 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
     for old, new in match_tests(change).changed:
         before = {name for name, _ in list_doubles(old)}
         for name, at in list_doubles(new):
-            if name not in before and _names(old.side.source.decode("utf-8", "replace"), name):
+            if name not in before and _names(old.side.code, name):
                 tests = name in find_subjects(new)
                 detail = f"{new.name} puts a double in place of {name}" + (
                     ", which it tests." if tests else "; whether it tests that is not known here."
@@ -99,7 +99,7 @@ def _names(code: str, name: str) -> bool:
 def _is_library_type(value: str, version: TestVersion) -> bool:
     """Java's own classes are what a test works with, not what it tests."""
     found = re.search(r"\bmock\(\s*(\w+)\.class", value)
-    source = version.side.source.decode("utf-8", "replace")
+    source = version.side.code
     return bool(found and re.search(rf"^import javax?\..*\.{found[1]};", source, re.MULTILINE))
 
 

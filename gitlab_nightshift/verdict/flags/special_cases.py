@@ -191,7 +191,7 @@ def _is_default_like(value: str) -> bool:
 def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
     """The text of tests of the change, and of those with the name of the file."""
     found = [
-        read_sides(other)[side].source.decode("utf-8", "replace")
+        read_sides(other)[side].code
         for other in change.files
         for side in (0, 1)
         if is_test_file(other.path) and not other.path.endswith(".rs")
