@@ -13,10 +13,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Nothing watches this behaviour any more.",
         "deleted_tests:find_deleted_tests",
-        what=(
-            "A test is gone although what it tested is still there; `warn` where another has the"
-            " same words."
-        ),
+        what="A test is gone although what it tested is still there; `warn` where it has a twin.",
     ),
     "test-skipped": FlagEntry(
         "fail",
@@ -47,10 +44,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
-        what=(
-            "A test lives on with fewer assertions; `warn` where one that stays seems to demand as"
-            " much."
-        ),
+        what="A test lives on with fewer assertions; `warn` where another seems to say as much.",
     ),
     "test-without-assertion": FlagEntry(
         "fail",
@@ -84,9 +78,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The error happens still, and nobody learns of it.",
         "swallowed:find_swallowed_exceptions",
-        what=(
-            "A handler hides an error; `warn` where one of an expected error does nothing any more."
-        ),
+        what="A handler hides an error; `warn` where one of an expected error is emptied.",
     ),
     "public-name-removed": FlagEntry(
         "warn",
