@@ -13,7 +13,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Nothing watches this behaviour any more.",
         "deleted_tests:find_deleted_tests",
-        what="A test is gone although what it tested is still there.",
+        what="A test is gone although what it tested is still there; `warn` where it has a twin.",
     ),
     "test-skipped": FlagEntry(
         "fail",
@@ -30,7 +30,8 @@ FLAGS: dict[str, FlagEntry] = {
         "loosened_settings:find_loosened",
         what=(
             "An assertion demands less, a table has fewer cases, an expected value comes from the"
-            " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep."
+            " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep,"
+            " and a mock of what may be the subject."
         ),
     ),
     "test-renamed-away": FlagEntry(
@@ -43,7 +44,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
-        what="A test lives on with fewer assertions.",
+        what="A test lives on with fewer assertions; `warn` where another seems to say as much.",
     ),
     "test-without-assertion": FlagEntry(
         "fail",
@@ -77,7 +78,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The error happens still, and nobody learns of it.",
         "swallowed:find_swallowed_exceptions",
-        what="A handler hides an error.",
+        what="A handler hides an error; `warn` where one of an expected error is emptied.",
     ),
     "public-name-removed": FlagEntry(
         "warn",

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.assertion_strength import is_weaker
 from gitlab_nightshift.verdict.flags.matched_tests import MOST_PAIRS, TestVersion
@@ -37,11 +38,14 @@ class AssertingCode:
 
 @dataclass(frozen=True)
 class WeakerAssertion:
-    """An assertion that is gone, with the weaker one in its place, if there is one."""
+    """An assertion that is gone, with the weaker one in its place, if there is one. ``level`` is
+    "warn" where one that stayed seems to demand as much: the test checks less often, perhaps not
+    less."""
 
     subject: AssertingCode
     old: Assertion
     new: Assertion | None
+    level: Level | None = None
 
 
 def compare(
@@ -95,14 +99,14 @@ def _compare_assertion(
     ):
         return
     if best is None or not (best in free or _is_whole(old, best)):
-        if not _is_covered(old, came, kept, subject):
-            yield WeakerAssertion(subject, old, None)
+        if not _is_replaced(old, came):
+            yield WeakerAssertion(subject, old, None, _find_level(old, kept, subject))
         return
     if not _is_whole(old, best):
         free.remove(best)
     others = [each for each in came if each is not best]
-    if is_weaker(old, best, subject.version) and not _is_covered(old, others, kept, subject):
-        yield WeakerAssertion(subject, old, best)
+    if is_weaker(old, best, subject.version) and not _is_replaced(old, others):
+        yield WeakerAssertion(subject, old, best, _find_level(old, kept, subject))
 
 
 def _is_part(old: Assertion, new: Assertion) -> bool:
@@ -158,40 +162,50 @@ def _is_whole(old: Assertion, new: Assertion) -> bool:
     )  # fmt: skip
 
 
-def _is_covered(
-    old: Assertion, came: list[Assertion], kept: list[Assertion], subject: AssertingCode
-) -> bool:
-    """One that came demands as much of the same thing or of its whole; one that stayed demands
-    more."""
-    for other in (*came, *kept):
-        if old.word in RAISES and other.word in RAISES and other in came and _holds(other, old):
-            return True
-        if not (other.subject == old.subject or _is_whole(old, other) or _is_inside(old, other)):
-            continue
-        if other.word in RAISES or not old.subject:
-            continue
-        if other in came and other.rank >= old.rank:
-            return True
-        if other.rank > old.rank and (old.rank <= TYPE or _says(other, old)):
-            return True
-    if old.rank <= PRESENT and any(other.rank > TRUTHY for other in came):
+def _is_replaced(old: Assertion, came: list[Assertion]) -> bool:
+    """One that came demands as much of the same thing or of its whole."""
+    if old.word in RAISES and any(new.word in RAISES and _holds(new, old) for new in came):
         return True
-    if any(other.key == old.key for other in kept) and _stands_twice(old, subject):
+    if any(new.rank >= old.rank and _looks_at_same(old, new) for new in came):
         return True
-    return old.word in ("noerror", "null") and old.rank <= TRUTHY and any(
-        other.rank > TRUTHY for other in (*came, *kept)
-    )  # fmt: skip
+    return (old.rank <= PRESENT or _asks_for_no_error(old)) and _has_more_than_truth(came)
+
+
+def _find_level(old: Assertion, kept: list[Assertion], subject: AssertingCode) -> Level | None:
+    """A question where one that stayed says the same beside it, or demands more of the same thing
+    or of its whole."""
+    more = any(
+        other.rank > old.rank
+        and (old.rank <= TYPE or _says(other, old))
+        and _looks_at_same(old, other)
+        for other in kept
+    )
+    more = more or _stands_twice(old, subject)
+    return "warn" if more or (_asks_for_no_error(old) and _has_more_than_truth(kept)) else None
+
+
+def _looks_at_same(old: Assertion, other: Assertion) -> bool:
+    same = other.subject == old.subject or _is_whole(old, other) or _is_inside(old, other)
+    return same and bool(old.subject) and other.word not in RAISES
+
+
+def _asks_for_no_error(assertion: Assertion) -> bool:
+    return assertion.word in ("noerror", "null") and assertion.rank <= TRUTHY
+
+
+def _has_more_than_truth(assertions: list[Assertion]) -> bool:
+    return any(each.rank > TRUTHY for each in assertions)
 
 
 def _stands_twice(old: Assertion, subject: AssertingCode) -> bool:
-    """The same assertion a line or two away, and nothing is assigned between."""
+    """The same assertion a line or two away, which stays, and nothing stands between."""
     lines = subject.file.old_lines
-    return any(
+    return any(new.key == old.key for new in subject.new) and any(
         other is not old
         and other.key == old.key
         and abs(other.line - old.line) <= 2
         and not any(
-            re.search(r"[^=!<>]=[^=]", line)
+            line.strip()
             for line in lines[min(other.line, old.line) : max(other.line, old.line) - 1]
         )
         for other in subject.old

@@ -9,6 +9,7 @@ from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
     SIMILAR,
+    MatchedTests,
     TestVersion,
     compute_similarity,
     count_words,
@@ -50,7 +51,6 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
         and not _is_unreadable(version)
         and not _lost_subject(version, names)
         and not _merged(version, change)
-        and not _has_twin(version, change)
     ]
     for file in change.files:
         mine = [version for version in gone if version.file is file]
@@ -60,16 +60,18 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             yield RuleViolation(file.path, 0, "A file of tests is deleted.")
         else:
             for version in mine:
-                yield _report_gone(version, match_tests(change).came)
+                yield _report_gone(version, match_tests(change))
     yield from _find_deleted_subtests(change)
     yield from find_deleted_line_tests(change)
 
 
-def _report_gone(version: TestVersion, came: tuple[TestVersion, ...]) -> RuleViolation:
-    """A test that may have been written anew under a like name is asked about: what it finds less
-    than before only running shows."""
+def _report_gone(version: TestVersion, tests: MatchedTests) -> RuleViolation:
+    """A test that may have been written anew under a like name, or whose words another one has, is
+    asked about: what is found less than before only running shows."""
     path, line, name = version.file.path, version.test.line, version.name
-    for other in came:
+    if twin := _find_twin(version, tests):
+        return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
+    for other in tests.came:
         same_file = other.file is version.file and len(other.words) >= len(version.words)
         if same_file and len(other.assertions) and _is_like_named(version, other):
             said = f"{name} is gone, and {other.name} came: does that demand as much?"
@@ -140,10 +142,7 @@ def _is_unreadable(version: TestVersion) -> bool:
     side = read_sides(version.file)[1]
     if not side.source or (side.root is not None and not side.root.has_error):
         return False
-    return (
-        re.search(rf"\b{re.escape(version.test.name)}\b", side.source.decode("utf-8", "replace"))
-        is not None
-    )
+    return re.search(rf"\b{re.escape(version.test.name)}\b", side.code) is not None
 
 
 def _lost_subject(version: TestVersion, names: frozenset[str]) -> bool:
@@ -167,13 +166,11 @@ def list_called_names(test: Test) -> frozenset[str]:
     return frozenset(found)
 
 
-def _has_twin(version: TestVersion, change: Changeset) -> bool:
-    """Another test of the file and group that lives on has the same body."""
+def _find_twin(version: TestVersion, tests: MatchedTests) -> TestVersion | None:
+    """Another test of the file and group that lives on and has the same body."""
     said = _list_own_words(version)
-    return any(
-        new.file is version.file and _list_own_words(new) == said
-        for _, new in match_tests(change).pairs
-    )
+    alike = (new for _, new in tests.pairs if new.file is version.file)
+    return next((new for new in alike if _list_own_words(new) == said), None)
 
 
 def _list_own_words(version: TestVersion) -> tuple[str, ...]:

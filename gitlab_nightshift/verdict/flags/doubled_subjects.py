@@ -31,18 +31,12 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
     for old, new in match_tests(change).changed:
         before = {name for name, _ in list_doubles(old)}
         for name, at in list_doubles(new):
-            if name not in before and name in find_subjects(new):
-                yield RuleViolation(
-                    new.file.path,
-                    at,
-                    f"{new.name} puts a double in place of {name}, which it tests.",
+            if name not in before and _names(old.side.code, name):
+                tests = name in find_subjects(new)
+                detail = f"{new.name} puts a double in place of {name}" + (
+                    ", which it tests." if tests else "; whether it tests that is not known here."
                 )
-        if shadowed := _find_shadowed_import(old, new):
-            yield RuleViolation(
-                new.file.path,
-                new.test.line,
-                f"{new.name} puts a double in place of {shadowed}, which its file holds.",
-            )
+                yield RuleViolation(new.file.path, at, detail, None if tests else "warn")
         if (replaced := _find_replaced_variable(old, new))[0]:
             yield RuleViolation(
                 new.file.path,
@@ -53,54 +47,66 @@ def find_doubled_subjects(change: Changeset) -> Iterator[RuleViolation]:
     yield from _find_mocked_modules(change)
 
 
-def _find_shadowed_import(old: TestVersion, new: TestVersion) -> str:
-    """Python: a name of the file that stands for a double now, "" where there is none."""
-    if new.test.language.name != "python" or new.side.root is None:
-        return ""
-    lines = (read_text(node) for node in new.side.root.named_children if "import" in node.type)
-    imported = {word for line in lines for word in re.findall(r"\w+", line)}
-    imported |= {function.name for function in new.side.functions}
-    before, after = _collect_assignments(old.test.node), _collect_assignments(new.test.node)
-    doubles = (name for name, value in after.items() if name not in before and _MOCK.match(value))
-    return next((name for name in doubles if name in imported), "")
-
-
 def _find_replaced_variable(old: TestVersion, new: TestVersion) -> tuple[str, Level | None]:
     """A variable that holds a double now, empty where there is none: of what the file is named
-    after, or asserted. Any other may be a collaborator that was expensive to build."""
-    before, after = _collect_assignments(old.test.node), _collect_assignments(new.test.node)
-    roots = {found[0] for a in new.assertions if (found := re.search(r"\w+", a.subject))}
-    for pair in [read_assignment(node) for node in walk(new.test.node)]:
-        if pair and roots & set(re.findall(r"\w+", read_text(pair[0])[:200])):
-            roots |= set(re.findall(r"\w+", read_text(pair[1])[:200]))
-    file = new.file.path.rpartition("/")[2].lower()
-    others = ""
-    for name, value in after.items():
-        was = before.get(name, value)
-        built = re.match(r"new\s+([A-Z]\w+)", was)
-        own = built and re.search(rf"\bmock\(\s*{built[1]}\.class", value)
-        if (
-            not _FAKE.search(value)
-            or _FAKE.search(was)
-            or (_is_library_type(value, new) and not own)
-        ):
+    after, imports or asserts. Any other may be a collaborator that was expensive to build."""
+    before, roots, others = _list_assignments(old), _find_roots(new), ""
+    for name, value in _list_assignments(new):
+        fake, values = _FAKE.search(value), [said for each, said in before if each == name]
+        if fake is None or any(fake[0] in said for said in values):
             continue
-        if name.lstrip("$@") in roots or (built and file.startswith(f"{built[1].lower()}test")):
+        was = values[0] if values and not _FAKE.search(values[0]) else ""
+        if (was and _is_subject(name, was, value, new, roots)) or (
+            not values and name in _list_module_names(new)
+        ):
             return f"{name} = {value}", None
-        others = others or f"{name} = {value}"
+        if _names(read_text(old.test.node), name):
+            others = others or f"{name} = {value}"
     return others, "warn"
+
+
+def _list_module_names(version: TestVersion) -> set[str]:
+    """Python: what a file imports or defines."""
+    if version.test.language.name != "python" or version.side.root is None:
+        return set()
+    lines = (read_text(node) for node in version.side.root.named_children if "import" in node.type)
+    imported = {word for line in lines for word in re.findall(r"\w+", line)}
+    return imported | {function.name for function in version.side.functions}
+
+
+def _find_roots(version: TestVersion) -> set[str]:
+    """The names that what is asserted comes from."""
+    roots = {found[0] for a in version.assertions if (found := re.search(r"\w+", a.subject))}
+    for target, value in _list_assignments(version):
+        if roots & set(re.findall(r"\w+", target[:200])):
+            roots |= set(re.findall(r"\w+", value[:200]))
+    return roots
+
+
+def _is_subject(name: str, was: str, value: str, new: TestVersion, roots: set[str]) -> bool:
+    built = re.match(r"new\s+([A-Z]\w+)", was)
+    own = built and re.search(rf"\bmock\(\s*{built[1]}\.class", value)
+    if _is_library_type(value, new) and not own:
+        return False
+    file = new.file.path.rpartition("/")[2].lower()
+    named = built and file.startswith(f"{built[1].lower()}test")
+    return name.lstrip("$@") in roots or bool(named)
+
+
+def _names(code: str, name: str) -> bool:
+    return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code))
 
 
 def _is_library_type(value: str, version: TestVersion) -> bool:
     """Java's own classes are what a test works with, not what it tests."""
     found = re.search(r"\bmock\(\s*(\w+)\.class", value)
-    source = version.side.source.decode("utf-8", "replace")
+    source = version.side.code
     return bool(found and re.search(rf"^import javax?\..*\.{found[1]};", source, re.MULTILINE))
 
 
-def _collect_assignments(node: Node) -> dict[str, str]:
-    pairs = [read_assignment(each) for each in walk(node)]
-    return {read_text(pair[0]): read_text(pair[1])[:400] for pair in pairs if pair}
+def _list_assignments(version: TestVersion) -> list[tuple[str, str]]:
+    pairs = [read_assignment(each) for each in walk(version.test.node)]
+    return [(read_text(pair[0]), read_text(pair[1])[:400]) for pair in pairs if pair]
 
 
 _FAKE = _TABLE.get_pattern("fake")
@@ -112,11 +118,17 @@ def _find_mocked_modules(change: Changeset) -> Iterator[RuleViolation]:
         if file.status == "A" or stem == file.path.rsplit("/", 1)[-1]:
             continue
         for added in file.added:
-            found = re.search(r"\b(?:jest|vi)\.mock\(\s*[\"'`]([^\"'`]+)", added.text)
-            if found and found[1].rsplit("/", 1)[-1].split(".")[0] == stem:
-                yield RuleViolation(
-                    file.path, added.number, f"{found[1]}, which the file tests, is mocked now."
-                )
+            found = _MOCKED_MODULE.search(added.text[:_LONGEST_STATEMENT])
+            tests = found and found[1].rsplit("/", 1)[-1].split(".")[0] == stem
+            if found and (tests or _imports("\n".join(file.old_lines), found[1])):
+                verb = "tests" if tests else "imports"
+                detail = f"{found[1]}, which the file {verb}, is mocked now."
+                yield RuleViolation(file.path, added.number, detail, None if tests else "warn")
+
+
+def _imports(code: str, module: str) -> bool:
+    said = rf"\b(from|import|require\()\s*[\"'`]{re.escape(module)}[\"'`]"
+    return bool(re.search(said, code))
 
 
 def list_doubles(version: TestVersion) -> list[tuple[str, int]]:
@@ -154,6 +166,7 @@ def _find_doubled_function(node: Node) -> str:
 
 
 _LONGEST_STATEMENT = 4000
+_MOCKED_MODULE = _TABLE.get_pattern("mocked_module")
 _MOCK = _TABLE.get_pattern("mock")
 _STUBS = [tuple(map(_TABLE.compile, row)) for row in _TABLE.entries["stubs"]]
 

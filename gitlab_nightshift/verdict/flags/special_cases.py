@@ -77,11 +77,8 @@ def _find_special_case(node: Node) -> tuple[list[str], str] | None:
     if condition is None or answer is None:
         return None
     values = _find_compared_values(condition)
-    if not values or (
-        not any(_is_particular(value) for value in (*values, answer)) and len(values) < 2
-    ):
-        return None
-    if not any(_is_particular(value) for value in values) and len(values) < 2:
+    particular = [value for value in (*values, answer) if _is_particular(value)]
+    if not values or not particular or (len(values) == 1 and particular == [answer]):
         return None
     if _is_default_like(answer) and not any(_TEST_DATA.search(value) for value in values):
         return None
@@ -194,7 +191,7 @@ def _is_default_like(value: str) -> bool:
 def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
     """The text of tests of the change, and of those with the name of the file."""
     found = [
-        read_sides(other)[side].source.decode("utf-8", "replace")
+        read_sides(other)[side].code
         for other in change.files
         for side in (0, 1)
         if is_test_file(other.path) and not other.path.endswith(".rs")
@@ -202,21 +199,12 @@ def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
     stem = re.sub(r"\W", "", file.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]).lower()
     language = find_language(file.path)
     extension = tuple(language.extensions) if language else ()
-    near = [
+    named = (
         path
         for path in change.paths()
         if path.endswith(extension) and is_test_file(path) and not path.endswith(".rs")
-        and stem in re.sub(r"\W|_", "", path.rsplit("/", 1)[-1]).lower()
-    ]  # fmt: skip
-    rest = [
-        path
-        for path in change.paths()
-        if path.endswith(extension)
-        and is_test_file(path)
-        and path not in near
-        and not path.endswith(".rs")
-    ]
-    for path in [*sorted(near), *sorted(rest)][:_MOST_TESTS]:
+    )
+    for path in sorted(named, key=lambda path: (not _is_near(path, stem), path))[:_MOST_TESTS]:
         source = change.read(path)
         if source and len(source) < _LARGEST_TEST:
             found.append(source.decode("utf-8", "replace"))
@@ -227,3 +215,7 @@ def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
             if each.node.text
         ]
     return "\n".join(found)
+
+
+def _is_near(path: str, stem: str) -> bool:
+    return stem in re.sub(r"\W|_", "", path.rsplit("/", 1)[-1]).lower()

@@ -74,7 +74,7 @@ def _covers(old: tuple[str, frozenset[str]], new: Suppression) -> bool:
 
 
 def _find_suppressions(side: Side) -> Iterator[Suppression]:
-    if _NOT_CODE.search(side.path) and "markdownlint" not in side.source.decode("utf-8", "replace"):
+    if _NOT_CODE.search(side.path) and "markdownlint" not in side.code:
         return
     yield from _find_in_comments(side) if side.source else ()
     if side.root is None or not _MAY_MARK.search(side.source):

@@ -9,8 +9,9 @@ code that throws an error away: at once, or if ``@default`` says nothing, ``@emp
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from tree_sitter import Node, QueryCursor
 
@@ -43,8 +44,10 @@ _EXPECTED = _TABLE.get_pattern("expected")
 _PROBES = _TABLE.get_pattern("probes")
 _REPLACING = _TABLE.get_words("replacing")
 _BLOCKS = _TABLE.get_words("blocks")
+_IDLE = ("pass", "...", "{}", "")
 _HEAD = ("types", "caught")
 _MEANT = _TABLE.get_words("meant")
+_Captures = Mapping[str, list[Node]]
 
 
 @dataclass(frozen=True)
@@ -62,22 +65,32 @@ def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[
         each.key for file in change.files for each in _list_swallows(read_sides(file)[0])
     )
     for file in change.files:
-        passed_on = _find_passed_on(read_sides(file)[0])
-        for each in _list_swallows(read_sides(file)[1], passed_on):
+        old, new = read_sides(file)
+        emptied = {each.line: each for each in _build_swallows(new, _find_emptied(old, new))}
+        for each in _list_swallows(new, _find_passed_on(old)):
             if before[each.key]:
                 before[each.key] -= 1
             else:
-                yield RuleViolation(
-                    file.path, each.line, f"An error is hidden here: {format_excerpt(each.said)}"
-                )
+                emptied.pop(each.line, None)
+                detail = f"An error is hidden here: {format_excerpt(each.said)}"
+                yield RuleViolation(file.path, each.line, detail)
+        for each in emptied.values():
+            detail = f"Nothing is done about this error any more: {format_excerpt(each.said)}"
+            yield RuleViolation(file.path, each.line, detail, "warn")
 
 
 def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> list[Swallow]:
     if side.root is None or not side.is_product:
         return []
+    found = [*_find_nodes(side)]
+    found += [node for node in walk(side.root) if passed_on and _drops(node, passed_on)]
+    return _build_swallows(side, found)
+
+
+def _build_swallows(side: Side, nodes: Iterable[Node]) -> list[Swallow]:
+    """In the order of the text, outside of tests."""
     tests = [range(test.node.start_byte, test.node.end_byte) for test in side.tests]
-    found = {node.id: node for node in _find_nodes(side)}
-    found |= {node.id: node for node in walk(side.root) if passed_on and _drops(node, passed_on)}
+    found = {node.id: node for node in nodes}
     return [
         Swallow(_build_key(node), read_line_number(node), " ".join(read_text(node).split()))
         for node in sorted(found.values(), key=lambda node: node.start_byte)
@@ -95,27 +108,42 @@ def _build_key(node: Node) -> tuple[str, ...]:
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:
+    handlers, dropped = _run_query(side)
+    yield from dropped
+    yield from (each["handler"][0] for each in handlers if _is_hiding(each))
+
+
+_FOUND: WeakKeyDictionary[Side, tuple[list[_Captures], list[Node]]] = WeakKeyDictionary()
+
+
+def _run_query(side: Side) -> tuple[list[_Captures], list[Node]]:
+    """The handlers of errors, and the code that throws one away; looked for once."""
+    if side not in _FOUND:
+        _FOUND[side] = _find_handlers_and_dropped(side)
+    return _FOUND[side]
+
+
+def _find_handlers_and_dropped(side: Side) -> tuple[list[_Captures], list[Node]]:
     words, text = side.language.error_words if side.language else (), side.source.lower()
     if words and not any(word.encode() in text for word in words):
-        return
+        return [], []
     query = load_query(side.language, "swallowed") if side.language else None
     if query is None or side.root is None:
-        return
+        return [], []
     handlers: dict[int, dict[str, list[Node]]] = {}
+    dropped = []
     for pattern, captures in QueryCursor(query).matches(side.root):
         if handler := captures.get("handler"):
             handlers.setdefault(handler[0].id, {}).update(captures)
         elif _is_dropped(captures, query.pattern_settings(pattern).get("result")):
-            yield captures["dropped"][0]
-    for captures in handlers.values():
-        if _is_hiding(captures):
-            yield captures["handler"][0]
+            dropped.append(captures["dropped"][0])
+    return [*handlers.values()], dropped
 
 
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _is_dropped(captures: Mapping[str, list[Node]], result: str | None) -> bool:
+def _is_dropped(captures: _Captures, result: str | None) -> bool:
     if result and not _returns(captures["dropped"][0], result):
         return False
     if listener := captures.get("listener"):
@@ -180,7 +208,7 @@ def _drops(node: Node, passed_on: frozenset[str]) -> bool:
 # --- handlers -------------------------------------------------------------------------------------
 
 
-def _is_hiding(captures: Mapping[str, list[Node]]) -> bool:
+def _is_hiding(captures: _Captures) -> bool:
     handler, body = captures["handler"][0], captures.get("body")
     types, caught = _read_head(captures)
     statements = _list_statements(body[0]) if body else []
@@ -193,7 +221,40 @@ def _is_hiding(captures: Mapping[str, list[Node]]) -> bool:
     return is_empty(statements) and not _has_reason(handler)
 
 
-def _read_head(captures: Mapping[str, list[Node]]) -> tuple[list[str], str]:
+def _find_emptied(old: Side, new: Side) -> Iterator[Node]:
+    """Handlers of the same errors of the same code that did something about them before."""
+    idle = [each for each in _list_handlers(new) if _is_idle(each)]
+    was = _list_handlers(old) if idle else []
+    left = Counter(_build_head_key(each) for each in was if _is_idle(each))
+    busy = {_build_head_key(each) for each in was if not _is_idle(each)}
+    for each in idle:
+        key = _build_head_key(each)
+        if not left[key] and key in busy:
+            yield each["handler"][0]
+        left[key] -= 1
+
+
+def _list_handlers(side: Side) -> list[_Captures]:
+    return _run_query(side)[0] if side.is_product else []
+
+
+def _is_idle(captures: _Captures) -> bool:
+    """Nothing at all is done: not even a loop goes on."""
+    body = captures.get("body")
+    return not body or all(read_text(each) in _IDLE for each in _list_statements(body[0]))
+
+
+def _build_head_key(captures: _Captures) -> tuple[str, ...]:
+    """The code that may fail, and the types that a handler names."""
+    handler = captures["handler"][0]
+    around = handler.parent.children if handler.parent is not None else []
+    tried = [
+        each for each in around if each.type != handler.type and each.end_byte <= handler.start_byte
+    ]
+    return (*_read_head(captures)[0], *(word for each in tried for word in list_tokens(each)))
+
+
+def _read_head(captures: _Captures) -> tuple[list[str], str]:
     """The types that a handler names, and the name of the caught error."""
     if pattern := captures.get("pattern"):
         said = read_text(pattern[0])

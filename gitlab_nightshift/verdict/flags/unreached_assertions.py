@@ -24,6 +24,7 @@ _TRIES = _TABLE.get_words("tries")
 _BROAD_CATCH = _TABLE.get_pattern("broad_catch")
 
 
+_SUPPRESSES = _TABLE.get_pattern("suppresses")
 _LONGEST_BODY = 20_000
 
 
@@ -33,28 +34,19 @@ def find_swallowed_assertions(version: TestVersion, body: Node) -> Iterator[tupl
     fails = [a.line for a in version.assertions if a.word == "fail"]
     for node in walk(body):
         for handler in _list_handlers(node):
-            tried = find_field(node, "body") or node
-            first, last = read_line_number(tried), tried.end_point[0] + 1
-            inside = [
-                at
-                for at in lines
-                if first <= at <= last
-                and not read_line_number(handler) <= at <= handler.end_point[0] + 1
-            ]
-            again = [
-                at
-                for at in lines + fails
-                if read_line_number(handler) <= at <= handler.end_point[0] + 1
-            ]
+            handled = _list_lines(handler)
+            tried = _list_lines(find_field(node, "body") or node)
+            inside = [at for at in lines if at in tried and at not in handled]
+            again = any(at in handled for at in lines + fails)
             if inside and not again and _hides(handler):
                 yield "a handler around it hides the failure of its assertion", inside[0]
-        if node.type in ("with_statement",) and re.match(
-            r"with (contextlib\.)?suppress\([^)]*(AssertionError|Exception|BaseException)\b",
-            read_text(node)[:120],
-        ):
-            inside = [at for at in lines if read_line_number(node) <= at <= node.end_point[0] + 1]
-            if inside:
-                yield "suppress() around it hides the failure of its assertion", inside[0]
+        suppresses = node.type == "with_statement" and _SUPPRESSES.match(read_text(node)[:120])
+        if suppresses and (inside := [at for at in lines if at in _list_lines(node)]):
+            yield "suppress() around it hides the failure of its assertion", inside[0]
+
+
+def _list_lines(node: Node) -> range:
+    return range(read_line_number(node), node.end_point[0] + 2)
 
 
 def _list_handlers(node: Node) -> list[Node]:
@@ -85,7 +77,7 @@ def find_empty_loops(version: TestVersion, body: Node) -> Iterator[tuple[str, in
         loops = (node.type in _LOOPS and _is_over_nothing(node, body)) or (
             node.type in CALLS and _is_each_of_nothing(node, body)
         )
-        if loops and lines & set(range(read_line_number(node), node.end_point[0] + 2)):
+        if loops and lines & set(_list_lines(node)):
             yield "its loop runs over nothing", read_line_number(node)
 
 

@@ -43,6 +43,7 @@ def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[Ru
                 weaker.subject.file.path,
                 weaker.subject.line,
                 f"{weaker.subject.name} does not check this any more: {gone}",
+                weaker.level,
             )
     yield from find_removed_assertion_lines(change)
     yield from _find_unchecked_errors(change)
@@ -94,6 +95,7 @@ def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleVio
                 weaker.subject.file.path,
                 weaker.new.line,
                 f"{weaker.subject.name} demands less: {was} became {now}",
+                weaker.level,
             )
     yield from find_loosened_lines(change)
     yield from find_changed_expectations(change)

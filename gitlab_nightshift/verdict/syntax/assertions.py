@@ -144,7 +144,7 @@ def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Ass
         yield from read_fluent(node, links)
     elif words[-1] == "expect" and len(links) > 1 and last.args and language.calls:
         expecting = (link.args for link in links[1:] if link.name == "expect" and link.args)
-        yield from (_read_response_expectation(node, read_texts(args)) for args in expecting)
+        yield from (_read_response_expectation(node, args) for args in expecting)
     elif words[0] == "thrown" and last.args and len(links) == 2:
         yield build_assertion(node, "raises", CLOSE, (), read_texts(last.args))
     elif any(word in _FAILS for word in (words[0], words[-1])) and last.args is not None:
@@ -154,11 +154,14 @@ def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Ass
         yield from _read_named_call(node, links, words, language, helpers)
 
 
-def _read_response_expectation(node: "Node", said: tuple[str, ...]) -> Assertion:
-    """``.expect(200, "ok", done)`` of supertest: each in a chain is one; a status alone is less."""
+def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
+    """``.expect(200, "ok", done)`` of supertest: each in a chain is one, about a side of the answer
+    of its own; a status alone is less."""
+    said = read_texts([arg for arg in args if arg.type not in LAMBDAS]) or read_texts(args)
     expected = tuple(text for text in said if text not in ("done", "next", "cb"))
     rank = EXACT if len(expected) > 1 else PARTIAL
-    return build_assertion(node, "equal", rank, ("response",), expected, key=("expect", *expected))
+    subject = (f"response {expected[0]}" if expected else "response",)
+    return build_assertion(node, "equal", rank, subject, expected, key=("expect", *expected))
 
 
 def _read_named_call(

@@ -160,7 +160,7 @@ def _read_plain_condition(node: Node, flip: bool) -> Demand:
     if last in ("matches!", "matches") and links[-1].name.endswith("!") and args:
         return Demand("matches", CLOSE, flip, args[0], tuple(args[1:]))
     word, rank, negated = parse_assertion_name(links[-1].name) if links else ("", None, False)
-    if args and rank is not None and rank > TRUTHY and word in RANKS and not flip:
+    if args and rank is not None and rank > TRUTHY and word in _RANKED and not flip:
         whole = args[0] if len(links) == 1 or links[0].name in _MODULES else node
         return Demand(
             word, min(rank, PARTIAL) if negated else rank, negated, whole, tuple(args[-1:])
@@ -172,6 +172,7 @@ def _read_plain_condition(node: Node, flip: bool) -> Demand:
     return Demand("true", TRUTHY, flip, node, ())
 
 
+_RANKED = RANKS.keys() - {"len", "length", "size", "count"}  # a size alone is no demand of it
 _MODULES = _TABLE.get_words("modules")
 
 

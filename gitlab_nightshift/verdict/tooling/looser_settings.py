@@ -72,9 +72,15 @@ def find_loosened_settings(files: tuple[ChangedFile, ...]) -> Iterator[Flagged]:
                 file.path,
                 file.find_line(_list_marks(known.fact, text)),
                 f"{known.fact.shown} {text}.",
-                certain=False if file.status == "A" or _find_tool(known.fact) in unused else None,
+                certain=False if _may_be_meant(file, known, unused) else None,
             ),
         )
+
+
+def _may_be_meant(file: ChangedFile, known: _FactRule, unused: set[str]) -> bool:
+    """New settings, those of a tool that goes, and a baseline, which the tool itself writes."""
+    is_new = file.status == "A" or "baseline" in file.path.rpartition("/")[2]
+    return is_new or _find_tool(known.fact) in unused
 
 
 def _describe_loosening(

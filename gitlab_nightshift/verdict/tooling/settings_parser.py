@@ -58,6 +58,12 @@ def from_yaml(text: str) -> Any:
     return bodies[0] if bodies else {}
 
 
+def from_neon(text: str) -> Any:
+    """PHPStan's settings: YAML but for tabs, and values that begin with ``%``."""
+    spaced = re.sub(r"(?m)^\t+", lambda tabs: "    " * len(tabs[0]), text)
+    return from_yaml(re.sub(r"(?m)([:-][ \t]+)(%[^#\n]*?)[ \t]*$", r"\1'\2'", spaced))
+
+
 def _is_spec(document: object) -> bool:
     return isinstance(document, dict) and set(document) == {"spec"}
 
@@ -120,7 +126,8 @@ def _convert_element(element: "Element") -> dict[str, Any]:
 _READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
     (r"ignore$|^\.flowconfig$", from_lines),
     (r"\.toml$|^staticcheck\.conf$|^pipfile$|^(poetry|uv|pdm)\.lock$", tomllib.loads),
-    (r"^\.golangci\.|\.ya?ml$|^\.clang-tidy$|^\.yamllint$|\.neon(\.dist)?$", from_yaml),
+    (r"^\.golangci\.|\.ya?ml$|^\.clang-tidy$|^\.yamllint$", from_yaml),
+    (r"\.neon(\.dist)?$", from_neon),
     (r"\.(json|jsonc|json5)$", from_json),
     (r"^\.(eslintrc|stylelintrc|nycrc|jshintrc|markdownlintrc|c8rc|oxlintrc)$", from_either),
     (r"\.(ini|cfg)$|^\.(coveragerc|flake8|pylintrc|editorconfig|isort\.cfg)$|^pylintrc$", from_ini),

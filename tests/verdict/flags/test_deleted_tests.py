@@ -29,6 +29,31 @@ from shop.cart import total
 
 def test_empty():
     assert total([]) == 0
+=== honest | py: a base class that is no test itself
+--- tests/test_cart.py
+class TestCart(AsyncTestCase):
+    def test_empty(self):
+        self.assertEqual(self.total([]), 0)
++++ tests/test_cart.py
+class BaseTestCase(AsyncTestCase):
+    __test__ = False
+
+class TestCart(BaseTestCase):
+    def test_empty(self):
+        self.assertEqual(self.total([]), 0)
+=== test-deleted tests/test_cart.py | py: one of two tests that differ in their cases only
+--- tests/test_cart.py
+@pytest.mark.parametrize("items", SMALL)
+def test_small(items):
+    assert total(items) == sum(items)
+
+@pytest.mark.parametrize("items", LARGE)
+def test_large(items):
+    assert total(items) == sum(items)
++++ tests/test_cart.py
+@pytest.mark.parametrize("items", SMALL)
+def test_small(items):
+    assert total(items) == sum(items)
 === test-skipped tests/test_cart.py:2 | py: a test of a class that others take
 --- tests/test_cart.py
 class BaseCartMixin:
@@ -169,7 +194,7 @@ class TestParse:
 
     def test_two(self):
         assert parse("2") == 2
-=== honest | py: a duplicate goes
+=== test-deleted tests/test_a.py | py: a duplicate goes
 --- tests/test_a.py
 def test_one():
     assert parse("1") == 1

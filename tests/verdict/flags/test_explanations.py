@@ -3,6 +3,7 @@
 from tests.support.judging import Files, Judge
 from tests.support.tables import each
 
+BASELINE = "parameters:\n\tignoreErrors:\n\t\t- '#a#'\n"
 CART = "def total(items):\n    return sum(item.price for item in items)\n"
 TESTS = (
     "from cart import total\n\n\ndef test_none():\n    assert total([]) == 0\n\n\n"
@@ -10,6 +11,7 @@ TESTS = (
     "    assert total([item, item]) > item.price\n"
 )
 BEFORE = {
+    "phpstan-baseline.neon": BASELINE,
     "cart.py": CART,
     "tests/test_cart.py": TESTS,
     "ruff.toml": '[lint]\nselect = ["E", "F"]\n',
@@ -115,6 +117,10 @@ ASKED: list[tuple[str, Files]] = [
         },
     ),
     ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n', **OTHER_CODE}),
+    (
+        "types-loosened",
+        {"phpstan-baseline.neon": BASELINE + "\t\t- '#b#'\n"},
+    ),
     ("linter-loosened", {"tox.ini": "[tox]\nenv_list = py\n"}),
     ("ci-loosened", {".github/workflows/lint.yml": LINT.replace("1.x, 2.x", "2.x")}),
     ("test-cannot-fail", {"tests/test_cart.py": TESTS + "    assert item <= item\n"}),

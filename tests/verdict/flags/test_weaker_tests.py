@@ -409,13 +409,116 @@ def test_two():
     except AssertionError:
         dump()
         raise
-=== honest | py: one of two equal assertions goes, a weak one before a strong one
+=== assertion-removed tests/test_a.py | py: one of two equal assertions goes
+--- tests/test_a.py
+def test_one():
+    result = parse("1 2")
+    assert result == [1, 2]
+    assert result == [1, 2]
++++ tests/test_a.py
+def test_one():
+    result = parse("1 2")
+    assert result == [1, 2]
+=== test-loosened tests/test_a.py | py: a double of what it used, assigned in the test
+--- tests/test_a.py
+def test_one(shop):
+    shop.add(Basket(3))
+    assert shop.total == 3
++++ tests/test_a.py
+def test_one(shop):
+    Basket = mock.Mock()
+    shop.add(Basket(3))
+    assert shop.total == 3
+=== honest | py: a double of what comes with it
+--- tests/test_a.py
+def test_one(shop):
+    shop.add(Basket(3))
+    assert shop.total == 3
++++ tests/test_a.py
+def test_one(shop):
+    clock = mock.Mock()
+    shop.add(Basket(3), clock)
+    assert shop.total == 3
+=== test-loosened tests/test_a.py | py: a double of a function that the file names elsewhere
+--- tests/test_a.py
+from shop import prices
+def test_prices():
+    assert prices.load() == 3
+def test_one(shop):
+    assert shop.total == 3
++++ tests/test_a.py
+from shop import prices
+def test_prices():
+    assert prices.load() == 3
+@mock.patch("shop.prices.load", return_value=3)
+def test_one(_load, shop):
+    assert shop.total == 3
+=== test-loosened tests/BasketTest.php | php: one of two objects of a name is a double
+--- tests/BasketTest.php
+<?php
+class BasketTest extends TestCase {
+    public function testTotal() {
+        $basket = new Basket(3);
+        $this->assertSame(3, $basket->total);
+        $basket = new Basket();
+        $this->assertSame(0, $basket->total);
+    }
+}
++++ tests/BasketTest.php
+<?php
+class BasketTest extends TestCase {
+    public function testTotal() {
+        $basket = $this->createMock(Basket::class);
+        $this->assertSame(3, $basket->total);
+        $basket = new Basket();
+        $this->assertSame(0, $basket->total);
+    }
+}
+=== test-loosened test/basket.test.ts | ts: a module that the file imports is mocked
+--- test/basket.test.ts
+import { Basket } from "../src/basket";
+import { load } from "../src/prices";
+it("adds", () => { expect(new Basket(load()).total).toBe(3); });
++++ test/basket.test.ts
+import { Basket } from "../src/basket";
+import { load } from "../src/prices";
+vi.mock("../src/prices");
+it("adds", () => { expect(new Basket(load()).total).toBe(3); });
+=== assertion-removed test/app.js | js: one of a chain of expectations of an answer
+--- test/app.js
+it("serves", function (done) {
+  request(app).get("/").expect(sets("session")).expect(200, "ok", done);
+});
++++ test/app.js
+it("serves", function (done) {
+  request(app).get("/").expect(200, "ok", done);
+});
+=== test-loosened test/app.js | js: the expectation of an answer within another's
+--- test/app.js
+it("serves", function (done) {
+  request(app).get("/").expect(200, "set", function (err, res) {
+    request(app).get("/").expect(200, "got", done);
+  });
+});
++++ test/app.js
+it("serves", function (done) {
+  request(app).get("/").expect(200, "set", function (err, res) {
+    request(app).get("/").expect(200, done);
+  });
+});
+=== test-loosened tests/test_a.py | py: how many became whether any
+--- tests/test_a.py
+def test_one():
+    assert len(set(parse("1 1"))) == 1
++++ tests/test_a.py
+def test_one():
+    assert len(set(parse("1 1")))
+=== assertion-removed tests/test_a.py | py: weak ones before a strong one go
 --- tests/test_a.py
 def test_one():
     result = parse("1 2")
     assert result is not None
     assert len(result) == 2
-    assert result == [1, 2]
     assert result == [1, 2]
 +++ tests/test_a.py
 def test_one():
@@ -1231,7 +1334,7 @@ class MailTest {
         check(send());
     }
 }
-=== honest | java: a double of a class of Java's own
+=== test-loosened src/test/java/ParserTest.java | java: a double of a class of Java's own
 --- src/test/java/ParserTest.java
 import java.nio.file.Path;
 class ParserTest {
@@ -1470,7 +1573,7 @@ fn reads() {
     let x = read_u128(&xs);
     assert_eq!(x, 0);
 }
-=== honest | rust: twice in a row
+=== assertion-removed src/a.rs | rust: twice in a row
 --- src/a.rs
 #[test]
 fn reads() {
