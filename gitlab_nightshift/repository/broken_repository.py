@@ -14,11 +14,17 @@ _BROKEN = compile_lazily(
     re.MULTILINE,
 )
 _DAMAGED = compile_lazily(
-    r"^(?:error|fatal): (bad object HEAD|bad tree object .*|not a tree object"
-    r"|Could not read [0-9a-f]{40,}|unable to read (?:tree )?[0-9a-f]{40,}"
-    r"|unable to unpack .*|object file .* is empty|(?:loose|packed) object .*"
-    r"|packfile .*|git cat-file .*: bad file)",
-    re.MULTILINE,
+    r"""^(?:error|fatal):[ ](
+        (?P<head>bad[ ]object[ ]HEAD)                                   # fatal: bad object HEAD
+      | (?P<tree>bad[ ]tree[ ]object[ ].*|not[ ]a[ ]tree[ ]object)      # fatal: not a tree object
+        # error: Could not read 0123456789012345678901234567890123456789
+      | (?P<lost>Could[ ]not[ ]read[ ][0-9a-f]{40,}|unable[ ]to[ ]read[ ](tree[ ])?[0-9a-f]{40,})
+        # error: object file .git/objects/ab/cd is empty
+      | (?P<spoilt>object[ ]file[ ].*[ ]is[ ]empty|unable[ ]to[ ]unpack[ ].*)
+      | (?P<stored>(loose|packed)[ ]object[ ].*|packfile[ ].*)          # error: packfile a is bad
+      | (?P<asked>git[ ]cat-file[ ].*:[ ]bad[ ]file)          # fatal: git cat-file HEAD:a: bad file
+    )""",
+    re.MULTILINE | re.VERBOSE,
 )
 
 

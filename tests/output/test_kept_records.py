@@ -160,7 +160,7 @@ def test_a_refused_patch_fails_the_bundle_beside_it(tmp_path: Path) -> None:
     [
         ("bundle", b"{}"),
         ("bundle", to_json(PLAN).encode()),
-        ("bundle", to_json(dataclasses.replace(QUIET, version=2)).encode()),
+        ("bundle", to_json(dataclasses.replace(QUIET, version=3)).encode()),
         (
             "bundle",
             to_json(QUIET).encode().replace(b'"files_scanned": 0', b'"files_scanned": true'),

@@ -26,6 +26,7 @@ _WHOLE = {
     "poe": ("pyproject.toml",),
     "rake": ("Rakefile",),
 }
+"""Runners of tasks, and the files that say what these run: read whole, as their formats differ."""
 
 
 def build_text_reader(repository: Repository, tree: str) -> ReadText:

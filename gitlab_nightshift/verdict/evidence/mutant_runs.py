@@ -29,6 +29,8 @@ _NOT_COMPILED = compile_lazily(
     r"\[build failed\]|COMPILATION ERROR|could not compile|error\[E\d+\]|compilation failed"
     r"|Compilation failed|SyntaxError|IndentationError|syntax error|error TS\d+"
 )
+"""What go, javac, scalac, cargo, rustc, Python and tsc say of a mistake that is no program: it
+counts neither way."""
 
 
 @dataclass(frozen=True)

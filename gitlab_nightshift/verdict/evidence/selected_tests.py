@@ -171,7 +171,9 @@ _WITH_VALUE = frozenset(
     " --features -F --manifest-path --target-dir --target --profile --package --exclude"
     " -run -bench --test --tests -E --filter-expr --filterset".split()
 )
+"""Options of Maven, Gradle, sbt, go and cargo whose value is the next word."""
 _CHOOSING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
+"""Options that choose tests: what is chosen here takes their place."""
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:

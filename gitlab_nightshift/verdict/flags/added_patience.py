@@ -107,3 +107,4 @@ def _list_limits(version: TestVersion) -> list[float]:
 
 _DURATION = _TABLE.get_pattern("duration")
 _UNITS = {"mil": 0.001, "ms": 0.001, "sec": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "hou": 3600.0}
+"""Seconds by the beginning of a unit's name."""

@@ -32,6 +32,7 @@ _ALIASES = {
     "emptyiterable": "empty",
     "emptyarray": "empty",
 }
+"""Other names of words in the table."""
 
 
 def parse_assertion_name(name: str) -> tuple[str, int | None, bool]:

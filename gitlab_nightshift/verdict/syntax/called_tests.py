@@ -35,6 +35,7 @@ _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
 
 
 _SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
+"""Words that open a group in ScalaTest's styles, as ``in`` opens a test."""
 
 
 _DEEPEST = 40

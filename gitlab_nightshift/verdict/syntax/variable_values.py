@@ -22,6 +22,7 @@ _COMPUTED = CALLS | frozenset(
     "identifier attribute member_expression field_expression selector_expression await_expression"
     " expression_list field_access".split()
 )
+"""Kinds of nodes whose value reading does not know."""
 
 
 def read_assignment(node: Node) -> tuple[Node, Node] | None:

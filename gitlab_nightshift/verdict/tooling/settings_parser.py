@@ -134,3 +134,4 @@ _READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
     (r"\.properties$|^\.shellcheckrc$", from_properties),
     (r"\.(xml|xml\.dist|dist)$|\.ruleset$|\.(cs|fs|vb)proj$|\.props$", from_xml),
 )
+"""How settings are read, by the file's name; the first that matches."""
