@@ -77,7 +77,7 @@ FLAGS: dict[str, FlagEntry] = {
     "exception-swallowed": FlagEntry(
         "fail",
         "The error happens still, and nobody learns of it.",
-        "swallowed:find_swallowed_exceptions",
+        "swallowed_errors:find_swallowed_exceptions",
         what="A handler hides an error; `warn` where one of an expected error is emptied.",
     ),
     "public-name-removed": FlagEntry(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
+from gitlab_nightshift.verdict.asked_flags import EXPLANATIONS
 
 _MEANINGS = {
     "fail": "fail: a reviewer would block this",

@@ -56,7 +56,7 @@ def _find_asked(
     """Those that reading cannot be certain of: a reviewer of people asks about them."""
     if not found:
         return ()
-    from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
+    from gitlab_nightshift.verdict.asked_flags import EXPLANATIONS
 
     known = EXPLANATIONS.get(name)
     explained = known and known.rule and _load(known.rule)(change, found)

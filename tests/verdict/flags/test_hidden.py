@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitlab_nightshift.verdict.flags import swallowed
+from gitlab_nightshift.verdict.flags import swallowed_errors
 from gitlab_nightshift.verdict.syntax.languages import find_language
 from tests.support.judging import Judge
 from tests.support.pairs import Pair, read_pairs, wrong
@@ -776,7 +776,7 @@ def test_a_file_without_such_a_word_is_not_searched(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(
-        swallowed, "load_query", lambda language, _name: asked.append(language.name)
+        swallowed_errors, "load_query", lambda language, _name: asked.append(language.name)
     )
     raised({}, {"a.py": "x = 1\n", "A.java": "class A { }\n", "a.go": "package a\n"})
     assert asked == ["go"]

@@ -8,7 +8,7 @@ import pytest
 
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.verdict.flag_explanations import EXPLANATIONS
+from gitlab_nightshift.verdict.asked_flags import EXPLANATIONS
 from gitlab_nightshift.verdict.flags import leaked_secrets
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from tests.support.judging import Judge

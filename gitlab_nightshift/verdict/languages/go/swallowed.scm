@@ -1,4 +1,4 @@
-; Where an error ends. See flags/swallowed.py for what the captures mean.
+; Where an error ends. See flags/swallowed_errors.py for what the captures mean.
 
 ; _ = f(), _ = err; what is only printed, closed or removed may fail
 ((assignment_statement left: (_) @names right: (expression_list . [(call_expression) (identifier)] @value)) @dropped

@@ -1,4 +1,4 @@
-; Where an error ends. See flags/swallowed.py for what the captures mean.
+; Where an error ends. See flags/swallowed_errors.py for what the captures mean.
 
 (except_clause value: (as_pattern (_) @types alias: (_) @caught) (block) @body) @handler
 (except_clause value: [(identifier) (attribute) (tuple) (call) (subscript)] @types (block) @body) @handler

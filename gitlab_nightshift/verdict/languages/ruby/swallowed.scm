@@ -1,4 +1,4 @@
-; Where an error ends. See flags/swallowed.py for what the captures mean.
+; Where an error ends. See flags/swallowed_errors.py for what the captures mean.
 
 (rescue exceptions: (_) @types) @handler
 (rescue variable: (_) @caught) @handler

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from tree_sitter import Node, QueryCursor
 
 from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags.swallowed_bodies import (
+from gitlab_nightshift.verdict.flags.handler_bodies import (
     hides,
     is_default,
     is_default_text,
