@@ -1,17 +1,22 @@
 """Nights that look after what they have opened: one commit more, and not for ever."""
 
+import json
 import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from gitlab_nightshift.categories import FALLBACK_ORDER
+from gitlab_nightshift.demo.standin_requests import RecordedRequest
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest
+from tests.support import kept
 from tests.support.agent import answer, append, hang, plays, say
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import DRAFT, GOOD, bill, nothing, priced, refused
@@ -42,12 +47,46 @@ ANSWERS = [
 
 @contextmanager
 def opened(folder: Path) -> Iterator[tuple[World, StandinMergeRequest]]:
-    """A world in which a night has opened a merge request."""
+    """A world in which a night has opened a merge request: the first one that is asked for has that
+    night, the others what it pushed and sent to GitLab."""
     with world(folder, OPENED) as shop:
-        done = shop.nightshift("run")
-        assert shop.result["outcome"] == "MR_CREATED", done.log
+        if not _first:
+            done = shop.nightshift("run")
+            assert shop.result["outcome"] == "MR_CREATED", done.log
+            _first.append(keep_first_night(shop))
+        else:
+            repeat_first_night(shop, _first[0])
         shop.agent.script(MENDED)
         yield shop, shop.merge_requests[0]
+
+
+@dataclass(frozen=True)
+class FirstNight:
+    """What a night left in GitLab: the repository, and the requests by which it got there."""
+
+    repository: Path
+    address: str
+    requests: list[RecordedRequest]
+
+
+_first: list[FirstNight] = []
+
+
+def keep_first_night(shop: World) -> FirstNight:
+    kept_copy = Path(tempfile.mkdtemp(prefix="first-night-", dir=kept.folder)) / "shop.git"
+    shutil.copytree(shop.project.bare_repository, kept_copy)
+    asked = [each for each in shop.gitlab.requests if each.path.startswith("/api/v4/")]
+    return FirstNight(kept_copy, shop.gitlab.url, [r for r in asked if r.method in ("POST", "PUT")])
+
+
+def repeat_first_night(shop: World, first: FirstNight) -> None:
+    shutil.copytree(first.repository, shop.project.bare_repository, dirs_exist_ok=True)
+    headers = {"PRIVATE-TOKEN": BOT_TOKEN}
+    for request in first.requests:
+        body = json.loads(json.dumps(request.body).replace(first.address, shop.gitlab.url))
+        url = f"{shop.gitlab.url}{request.path}"
+        answer = requests.request(request.method, url, json=body, headers=headers, timeout=60)
+        assert answer.status_code == request.status
 
 
 def fail(shop: World, **job: object) -> None:
