@@ -61,6 +61,10 @@ class _Difference:
         return found
 
     @cached_property
+    def gone(self) -> list[str]:
+        return [name for name in self.lost if name not in self.renamed]
+
+    @cached_property
     def skipped(self) -> list[str]:
         new = self.new
         return [n for n in new.counts if self.old.count_run(n) and not new.count_run(n)]
@@ -124,7 +128,7 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
 
 def _compare_tests(subject: EvidenceSubject, seen: _Difference) -> Evidence:
     read = _list_removed_tests(subject)
-    gone = [n for n in seen.lost if n not in seen.renamed and not n.endswith(read)]
+    gone = [name for name in seen.gone if not name.endswith(read)]
     shadowed = list(_find_shadowed(subject, seen.new))
     level: Level | None = "warn" if find_removed_names(subject.change) else None
     findings = [
@@ -138,14 +142,18 @@ def _compare_tests(subject: EvidenceSubject, seen: _Difference) -> Evidence:
         if names:
             detail = f"{_format_names(names)} {_format_sentence(text, len(names))}."
             found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
-    return Evidence((_build_check(seen, gone, bool(found)),), tuple(found))
+    return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
 
 
-def _build_check(seen: _Difference, gone: list[str], failed: bool) -> Check:
+def _build_check(seen: _Difference, *, failed: bool) -> Check:
     old, new = seen.old.count_cases(), seen.new.count_cases()
     text = f"`{seen.new.command}`: {old} test{'s' * (old != 1)} before, {new} with the change"
     parts = {"new": len(seen.added) - len(seen.renamed), "moved or renamed": len(seen.renamed)}
-    parts |= {"gone": len(gone), "skipped now": len(seen.skipped), "fewer times": len(seen.fewer)}
+    parts |= {
+        "gone": len(seen.gone),
+        "skipped now": len(seen.skipped),
+        "fewer times": len(seen.fewer),
+    }
     some = ", ".join(f"{number} {what}" for what, number in parts.items() if number)
     text += f" ({some})" if some else ""
     if seen.renamed:

@@ -138,3 +138,12 @@ def test_what_running_shows(
     assert {finding.level for finding in found} <= {"fail"}
     wanted = CheckOutcome.FAILED if flags else CheckOutcome.PASSED
     assert wanted in [check.outcome for check in seen.checks], seen
+
+
+def test_a_test_whose_end_reading_judges_is_counted(tried: Tried) -> None:
+    """Else the numbers would differ without a word."""
+    one, _, _ = TWO.partition("\n\n\ndef test_two")
+    with tried({"test_a.py": TWO}, {"test_a.py": f"{one}\n"}, commands=(PYTEST,)) as (subject, lab):
+        seen = compare(subject, lab)
+    assert seen.findings == ()
+    assert seen.checks[0].detail.endswith(": 2 tests before, 1 with the change (1 gone)")
