@@ -70,7 +70,7 @@ class ClaudeStreamReader(JsonStreamReader):
         self._refusals += status in REFUSED_STATUSES
         failing_s = self._measure_failing()
         if self._refusals >= REFUSALS_TO_BELIEVE:
-            self._unusable = f"the model endpoint refuses the key (HTTP {status})"
+            self._unusable = f"the model endpoint refused the key (HTTP {status})"
         elif failing_s >= self._patience_s:
             answer = f"answered {status}" if status else "did not answer"
             self._unusable = f"the model endpoint {answer} for {format_elapsed(failing_s)}"

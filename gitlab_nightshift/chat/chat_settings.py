@@ -135,7 +135,7 @@ def read_address(text: str) -> tuple[str, int]:
     name = r"[\w-]{1,63}(?:\.[\w-]{1,63})*|\[[\da-fA-F:.]+\]"
     if not re.fullmatch(name, host, re.ASCII) or number > 65535:
         shown = make_printable(text, "?")
-        raise build_config_error(f"--listen {shown}: HOST:PORT is expected, such as 127.0.0.1:8080")
+        raise build_config_error(f"--listen {shown}: expected HOST:PORT, such as 127.0.0.1:8080")
     return host.strip("[]"), number
 
 

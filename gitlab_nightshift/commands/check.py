@@ -87,7 +87,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
         print(explain(args.explain))
         return 0
     if not 0 <= args.recent <= MOST_RECENT:
-        raise build_config_error(f"--recent {args.recent}: a number up to {MOST_RECENT} is meant")
+        raise build_config_error(
+            f"--recent {args.recent}: expected a number from 0 to {MOST_RECENT}"
+        )
     formats = parse_formats([*args.formats, *(["json"] if args.json else [])])
     request = CheckRequest(
         folder=Path.cwd() / args.folder,

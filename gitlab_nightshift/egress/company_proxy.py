@@ -28,7 +28,7 @@ def parse_proxy(url: str) -> JobProxy:
     except ValueError:  # its text may hold a part of the password
         host, port = None, None
     if not host or parts.scheme != "http":
-        raise ValueError("a proxy such as http://proxy.example:3128 is expected")
+        raise ValueError("expected a proxy such as http://proxy.example:3128")
     user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     credential = base64.b64encode(user.encode()).decode() if user != ":" else ""
     return JobProxy(host, port or 80, credential)

@@ -182,7 +182,7 @@ def _check_request(
     for tool in question.body.get("tools", ()):
         if not isinstance(tool.get("input_schema"), dict):
             raise RequestRefusal(
-                "a tool without input_schema is not allowed: agents have their own only"
+                "a tool without input_schema is not allowed: agents may only use their own tools"
             )
     _limit_cache_marks(question.body)
     return question

@@ -116,7 +116,7 @@ class BodyReader:
         if size > self._limits.body_bytes:
             raise RequestRefusal("the request is too large", 413, "request_too_large")
         if self._held + size > self._limits.held_bytes:
-            raise RequestRefusal("too much is asked at a time", 429, "rate_limit_error")
+            raise RequestRefusal("too many requests at a time", 429, "rate_limit_error")
         self._held += size
         try:
             yield await self._read(request, size)
@@ -128,14 +128,14 @@ class BodyReader:
             async with asyncio.timeout(self._limits.body_s):
                 return await request.content.readexactly(size)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            raise RequestRefusal("the request did not come whole", 408) from None
+            raise RequestRefusal("the request was cut off", 408) from None
 
 
 def _check_length(request: web.BaseRequest) -> int:
     if request.content_length is None:  # chunks, too: the parser takes one or the other
-        raise RequestRefusal("a request needs its length", 411)
+        raise RequestRefusal("a request needs a Content-Length", 411)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise RequestRefusal("a request in another encoding is not read", 415)
+        raise RequestRefusal("compressed requests are not accepted", 415)
     if request.content_type != "application/json":
         raise RequestRefusal("a request is JSON", 415)
     return request.content_length

@@ -113,7 +113,7 @@ class Exchange:
         async with open_answer(self.session, self.upstream, sent, retries, bill) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise RequestRefusal(
-                    "the model endpoint answered in another encoding", 502, "api_error"
+                    "the model endpoint sent a compressed answer", 502, "api_error"
                 )
             if response.status != 200:
                 return await self._relay_error(response)
@@ -163,9 +163,9 @@ class Exchange:
         """An error of the endpoint, handed on once and never with a secret in it."""
         status = response.status
         if status in REFUSED:
-            self.endpoint.give_up(f"the model endpoint refuses the key (HTTP {status})")
+            self.endpoint.give_up(f"the model endpoint refused the key (HTTP {status})")
             return self._build_own_error(
-                status, "the model endpoint refuses the key", "authentication_error"
+                status, "the model endpoint refused the key", "authentication_error"
             )
         if status in OVERLOAD:
             self.endpoint.give_up(f"the model endpoint is overloaded (HTTP {status})")

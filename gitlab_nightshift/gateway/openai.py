@@ -45,7 +45,7 @@ _PICTURE = allow_picture(IMAGE_TOKENS)
 def _check_data_url(traits: RequestTraits, value: Any) -> str:
     """An image within the request: the provider would fetch any other address."""
     if not isinstance(value, str) or not value.startswith("data:image/"):
-        raise RequestRefusal("an image by its address is not allowed")
+        raise RequestRefusal("an image given by URL is not allowed")
     return str(_PICTURE(traits, value))
 
 
@@ -226,7 +226,7 @@ def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedReque
     """A request of Chat Completions; a stream always ends with what it used."""
     limits = [name for name in ("max_tokens", "max_completion_tokens") if body.get(name)]
     if len(limits) == 2:
-        raise RequestRefusal("max_tokens and max_completion_tokens are one too many")
+        raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     question = _check_request(body, models, _CHAT, limits[0] if limits else "max_completion_tokens")
     if question.stream:
         question.body["stream_options"] = {"include_usage": True}

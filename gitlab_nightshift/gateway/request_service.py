@@ -113,9 +113,7 @@ class GatewayService:
             account for account in self._endpoint.list_accounts() if account.has_placeholder(only)
         ]
         if not found:
-            raise RequestRefusal(
-                "no bead that is running has this key", 401, "authentication_error"
-            )
+            raise RequestRefusal("no running bead has this key", 401, "authentication_error")
         return found[0]
 
     async def _answer_request(
@@ -139,7 +137,7 @@ class GatewayService:
         tasks = self._working.setdefault(account, {})
         if len(tasks) >= REQUESTS_PER_BEAD:
             raise RequestRefusal(
-                "too many requests of this bead at a time", 429, "rate_limit_error"
+                "too many requests from this bead at a time", 429, "rate_limit_error"
             )
         tasks[task] = receiver
         try:

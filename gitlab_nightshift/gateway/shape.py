@@ -70,7 +70,7 @@ def check_fields(
 ) -> JsonObject:
     """An object with exactly the keys that ``checks`` knows, each checked."""
     if not isinstance(value, dict):
-        raise RequestRefusal(f"{where}: an object is expected")
+        raise RequestRefusal(f"{where}: expected an object")
     for name in value:
         if name not in checks:
             traits.dropped.add(f"{where}.{name}"[:80])
@@ -85,16 +85,14 @@ def allow_anything(traits: RequestTraits, value: Any) -> Any:
 def check_scalar(traits: RequestTraits, value: Any) -> Any:
     """A text, a number, true, false or null."""
     if isinstance(value, dict | list):
-        raise RequestRefusal(
-            "a text or a number is expected where a request has an object or a list"
-        )
+        raise RequestRefusal("expected a text or a number, not an object or a list")
     return value
 
 
 def check_text(traits: RequestTraits, value: Any) -> str:
     """A text."""
     if not isinstance(value, str):
-        raise RequestRefusal("a text is expected where a request has something else")
+        raise RequestRefusal("expected a text")
     return value
 
 
@@ -129,7 +127,7 @@ def allow_list_of(check: Check) -> Check:
 
     def check_items(traits: RequestTraits, value: Any) -> Any:
         if not isinstance(value, list):
-            raise RequestRefusal("a list is expected where a request has something else")
+            raise RequestRefusal("expected a list")
         return [check(traits, item) for item in value]
 
     return check_items
@@ -155,7 +153,7 @@ def allow_tagged(where: str, kinds: Mapping[str, Mapping[str, Check]], usual: st
 
     def check(traits: RequestTraits, value: Any) -> Any:
         if not isinstance(value, dict):
-            raise RequestRefusal(f"{where}: an object is expected")
+            raise RequestRefusal(f"{where}: expected an object")
         kind = value.get("type", usual)
         if not isinstance(kind, str) or kind not in kinds:
             raise RequestRefusal(f"{where} of the type {quote_text(kind)} is not allowed")
@@ -204,4 +202,4 @@ def _check_limit(body: Mapping[str, Any], name: str) -> None:
     """The answer's limit is a whole number of tokens, where it is there."""
     limit = body.get(name)
     if limit is not None and (type(limit) is not int or not 1 <= limit <= 1_000_000):
-        raise RequestRefusal(f"{name}: a number of tokens is expected")
+        raise RequestRefusal(f"{name}: expected a number of tokens")

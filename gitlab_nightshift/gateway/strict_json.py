@@ -13,7 +13,7 @@ JsonObject = dict[str, Any]
 def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
     """The object of a request body.
 
-    Raises RequestRefusal for anything else, a key that is there twice, too many parts, too much
+    Raises RequestRefusal for anything else, a key that appears twice, too many parts, too much
     depth, and numbers or texts that JSON does not know.
     """
     if sum(raw.count(sign) for sign in b"{[,") > limits.body_parts:
@@ -46,12 +46,12 @@ def _build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise RequestRefusal(f"the key {quote_text(twice)} is there twice")
+        raise RequestRefusal(f"the key {quote_text(twice)} appears twice")
     return found
 
 
 def _refuse_number(text: str) -> NoReturn:
-    raise RequestRefusal(f"{quote_text(text)} is no number in JSON")
+    raise RequestRefusal(f"{quote_text(text)} is not a number in JSON")
 
 
 def _parse_finite(text: str) -> float:

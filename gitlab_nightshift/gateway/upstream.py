@@ -116,15 +116,15 @@ def _check(url: str) -> None:
         raise build_config_error("model_endpoint: not an address") from None
     if parts.scheme not in ("http", "https") or not host or not url.isprintable():
         raise build_config_error(
-            "model_endpoint: an address such as https://models.example.org is meant"
+            "model_endpoint: expected an address such as https://models.example.org"
         )
     if parts.username is not None or parts.query or parts.fragment:
         raise build_config_error(
-            "model_endpoint: no user, password, query or fragment can stand in it"
+            "model_endpoint: must not contain a user, password, query or fragment"
         )
     if parts.scheme == "http" and not _near(host):
         raise build_config_error(
-            "model_endpoint: https is needed, or everyone on the way reads the key"
+            "model_endpoint: use https, otherwise anyone on the way can read the key"
         )
 
 
@@ -145,7 +145,7 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
         token = name.replace("-", "").replace("_", "")
         if not (colon and token.isalnum() and name.isascii()) or not value.isprintable():
             raise build_config_error(
-                "ANTHROPIC_CUSTOM_HEADERS: lines such as `Name: value` are meant"
+                "ANTHROPIC_CUSTOM_HEADERS: expected lines such as `Name: value`"
             )
         if name.lower() in _NOT_OURS:
             raise build_config_error(f"ANTHROPIC_CUSTOM_HEADERS: {name} is set by this program")

@@ -83,5 +83,5 @@ def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, st
     pairs = zip(raw[::2], raw[1::2], strict=True)
     made = [(meta.split(" ")[1], meta.split(" ")[3], path) for meta, path in pairs]
     if sorted(made) != sorted(wanted):
-        raise ValueError("git makes no tree of these files")
+        raise ValueError("git cannot make a tree of these files")
     return tree

@@ -60,7 +60,9 @@ def plan_object_sharing(
     lenders = tuple(path for path in later.objects if not path.is_relative_to(state.folder))
     for path in lenders:
         if closed := find_closed_folder(path):
-            raise OwnershipError(f"git objects in {path} lie behind {closed}, which is its owner's")
+            raise OwnershipError(
+                f"git objects in {path} are below {closed}, which only its owner may enter"
+            )
     return ObjectSharing(lenders, tuple(path for path, moved in pairs if moved not in lenders))
 
 

@@ -71,7 +71,9 @@ def _find_top(git: Git, folder: Path) -> Path:
     except GitError as error:
         bare = error.stdout.startswith(b"true")
         what = "is a bare repository" if bare else "is not in a git checkout"
-        raise build_config_error(f"{folder} {what}: run in a checkout, or name one by -C") from None
+        raise build_config_error(
+            f"{folder} {what}: run in a checkout, or name one with -C"
+        ) from None
     return Path(os.fsdecode(out).partition("\n")[2].removesuffix("\n"))
 
 

@@ -65,7 +65,7 @@ EXPECTED = {
     ),
     "server_error": Expected(GONE, 0.0, 0, "API Error: 500 Internal server error."),
     "success": Expected(OK, 0.2315, 100700, structured=PASSED),
-    "unauthorized": Expected(GONE, 0.0, 0, "the model endpoint refuses the key (HTTP 401)"),
+    "unauthorized": Expected(GONE, 0.0, 0, "the model endpoint refused the key (HTTP 401)"),
     "unauthorized_end": Expected(GONE, 0.0, 0, "Invalid API key"),
     "unknown_model": Expected(GONE, 0.0, 0, "There's an issue with the selected model"),
     "unreachable": Expected(GONE, 0.0, 0, "API Error: Unable to connect to API"),

@@ -169,7 +169,7 @@ WRONG = BLOCKS.replace("sum(prices)\n=", "sum(price)\n=")
 REFUSED: list[tuple[list[Turn], tuple[str, ...], int, str]] = [
     ([say("Sure!"), say("Sure!")], (), 10, "E_PARSE_ERROR: it holds no SEARCH/REPLACE block"),
     ([say(WRONG)] * 2, (), 9, "E_APPLY_FAILED: block 1 (shop.py): SEARCH does not occur"),
-    ([error(401)], (), 5, "the model endpoint refuses the key"),
+    ([error(401)], (), 5, "the model endpoint refused the key"),
     ([error(400, message="no")] * 9, (), 5, "HTTP 400: no"),
     ([], ("--task", " "), 2, "E_CONFIG: --task: say what is to be done"),
     ([], ("../x",), 2, "outside the checkout"),

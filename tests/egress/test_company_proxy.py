@@ -122,9 +122,7 @@ def test_a_proxy_that_is_not_there() -> None:
     ],
 )
 def test_proxies_that_cannot_be_used(url: str) -> None:
-    with pytest.raises(
-        ValueError, match=r"^a proxy such as http://proxy\.example:3128 is expected$"
-    ):
+    with pytest.raises(ValueError, match=r"^expected a proxy such as http://proxy\.example:3128$"):
         parse_proxy(url)
 
 

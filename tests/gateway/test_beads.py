@@ -31,7 +31,7 @@ def test_a_closed_bead_opens_nothing() -> None:
         assert agent.ask()[0] == 200
         assert agent.ask(x_api_key=first.placeholder)[0] == 401
         assert [note.partition(",")[2] for note in agent.notes] == [
-            " verify: no bead that is running has this key"
+            " verify: no running bead has this key"
         ]
     assert len(endpoint.messages) == 2
 

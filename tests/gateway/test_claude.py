@@ -98,7 +98,7 @@ def test_a_refused_key_ends_the_bead_at_once(tmp_path: Path) -> None:
         result, printed = bead(agent, tmp_path, variable)
         assert seen(result, endpoint) == (True, 401, 1)
         assert not agent.gateway.exhausted(agent.ticket)
-        assert agent.gateway.unusable == "the model endpoint refuses the key (HTTP 401)"
+        assert agent.gateway.unusable == "the model endpoint refused the key (HTTP 401)"
     assert KEY not in printed
     assert_asked(endpoint, "authorization", oauth=False)
 

@@ -93,8 +93,8 @@ def test_a_refused_key_is_told_at_once(status: int) -> None:
     with ModelEndpoint(lambda _: error(status)) as endpoint, client(endpoint.url) as agent:
         answer = agent.ask()
         assert answer[0] == status
-        assert answer[1]["error"]["message"] == "the model endpoint refuses the key"
-        assert agent.gateway.unusable == f"the model endpoint refuses the key (HTTP {status})"
+        assert answer[1]["error"]["message"] == "the model endpoint refused the key"
+        assert agent.gateway.unusable == f"the model endpoint refused the key (HTTP {status})"
     assert len(endpoint.messages) == 1
 
 

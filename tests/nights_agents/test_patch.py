@@ -220,7 +220,7 @@ def test_an_endpoint_that_cannot_be_used_ends_the_night(tmp_path: Path) -> None:
         assert "budget" in shop.result["reason"]
         assert endpoint.requests == []
 
-        for text in ("the model endpoint refuses the key (HTTP 401)", "no such model"):
+        for text in ("the model endpoint refused the key (HTTP 401)", "no such model"):
             assert night(shop, endpoint).exit_status == 5
             assert text in shop.result["reason"]
             assert shop.result["error_code"] == "E_PROVIDER_UNAVAILABLE"

@@ -222,7 +222,7 @@ def test_a_refused_key_ends_the_run_while_the_cli_goes_on(tmp_path: Path) -> Non
     with world(tmp_path, scripts) as shop:
         done = shop.nightshift("run")
         assert (done.exit_status, shop.agent.names) == (5, ["analyze-tests-1"])
-        assert shop.result["reason"] == "the model endpoint refuses the key (HTTP 401)"
+        assert shop.result["reason"] == "the model endpoint refused the key (HTTP 401)"
 
 
 def test_what_an_agent_says_of_its_cost_is_not_counted(tmp_path: Path) -> None:

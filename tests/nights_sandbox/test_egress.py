@@ -204,4 +204,4 @@ def test_what_is_never_open_is_no_setting(tmp_path: Path) -> None:
 def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_spent(tmp_path: Path) -> None:
     env = {"HTTPS_PROXY": "socks5://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
     done = refused(tmp_path, opening("registry.example"), **env)
-    assert "HTTPS_PROXY: a proxy such as http://proxy.example:3128 is expected" in done.last_line
+    assert "HTTPS_PROXY: expected a proxy such as http://proxy.example:3128" in done.last_line

@@ -111,8 +111,8 @@ def test_names_and_modes_are_judged_here(night: Night) -> None:
     """Code and bundle say the same."""
     blob = git(night.world.checkout, "rev-parse", "HEAD:shop.py")
     for path, mode, code, words in (
-        (".git/hooks/pre-push", "100755", Code.PUBLISH, "git makes no tree of these files"),
-        ("a/../../b", "100644", Code.PUBLISH, "git makes no tree of these files"),
+        (".git/hooks/pre-push", "100755", Code.PUBLISH, "git cannot make a tree of these files"),
+        ("a/../../b", "100644", Code.PUBLISH, "git cannot make a tree of these files"),
         ("link", "120000", Code.POLICY_DENY, "is a symbolic link or a submodule"),
         ("package-lock.json", "100644", Code.POLICY_DENY, "package-lock.json"),
         ("other.py", "100644", Code.PUBLISH, "its files give a different tree"),
