@@ -100,7 +100,7 @@ class RetryPolicy:
         now, pause_s = self.clock.now(), state.upcoming_sleep
         if now + pause_s - begun >= LONGEST_SILENCE_S and state.outcome:
             self.tell(
-                f"{state.outcome.exception()}: trying again in {pause_s:.0f} s,"
+                f"{state.outcome.exception()}; trying again in {pause_s:.0f} s,"
                 f" for another {self.until - now:.0f} s at most"
             )
 

@@ -45,7 +45,7 @@ def test_whoever_waits_for_two_seconds_is_told_why_and_how_long(time: FakeTime) 
         patience.call_with_retries(Failing(*(error(503) for _ in range(9))), transient)
     starts = [1000.0 + sum(time.pauses[:number]) for number in range(len(time.pauses))]
     expected = [
-        f"x: trying again in {pause:.0f} s, for another {1060 - at:.0f} s at most"
+        f"x; trying again in {pause:.0f} s, for another {1060 - at:.0f} s at most"
         for at, pause in zip(starts, time.pauses, strict=True)
     ]
     assert told == expected[1:]
@@ -63,7 +63,7 @@ def test_a_try_that_took_long_is_told_at_once(
 
     RetryPolicy(time.at + 60, time.clock).call_with_retries(fail_slowly, transient)
     assert capsys.readouterr().err.startswith(
-        "nightshift: x: trying again in 1 s, for another 30 s"
+        "nightshift: x; trying again in 1 s, for another 30 s"
     )
 
 

@@ -42,5 +42,5 @@ def test_a_line_says_why_and_how_long(command: str, told_on: str, tmp_path: Path
             lines = iter(said.readline, "")
             line = next(each for each in lines if "trying again" in each)
             started.terminate()
-    assert f"127.0.0.1:{port} cannot be reached: connection refused: trying again in " in line
+    assert f"127.0.0.1:{port} cannot be reached: connection refused; trying again in " in line
     assert TOKEN not in line

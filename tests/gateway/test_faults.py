@@ -63,7 +63,7 @@ def test_retry_after_is_kept(pauses: list[float]) -> None:
     with ModelEndpoint(turns) as endpoint, client(endpoint.url) as agent:
         assert agent.ask()[0] == 200
         waits = "model gateway, analyze: the model endpoint is overloaded (HTTP 429)"
-        assert agent.notes == [f"{waits}: trying again in 7 s, for another 240 s at most"]
+        assert agent.notes == [f"{waits}; trying again in 7 s, for another 240 s at most"]
     assert pauses == [7]
 
 

@@ -136,7 +136,7 @@ def test_a_port_where_nobody_listens(time: FakeTime) -> None:
         url = f"http://127.0.0.1:{port}"
         error = failure(open_project(url, "7", TOKEN, clock=time.clock, tell=told.append))
     assert len(told) == len(time.pauses) - 1
-    assert all(line.startswith(f"{error.message}: trying again in ") for line in told)
+    assert all(line.startswith(f"{error.message}; trying again in ") for line in told)
     assert error.message == f"GitLab at 127.0.0.1:{port} cannot be reached: connection refused"
     assert sum(time.pauses) <= 120
 
