@@ -168,13 +168,18 @@ def test_a_refused_patch_fails_the_bundle_beside_it(tmp_path: Path) -> None:
         ("bundle", to_json(QUIET).encode().replace(b'"beads"', b'"usage"')),
         ("plan", to_json(QUIET).encode()),
         ("result", b"\xff"),
-        ("text", b"x" * (16 * 1024 * 1024 + 1)),
-        ("bundle", b" " * (16 * 1024 * 1024 + 1)),
     ],
 )
 def test_what_is_no_such_record_is_not_kept(kind: str, data: bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidRecordError):
         records(tmp_path).keep(NAME, kind, data)
+    assert list(tmp_path.iterdir()) == []
+
+
+@each(("kind", "byte"), [("text", b"x"), ("bundle", b" ")])
+def test_what_is_too_large_is_not_kept(kind: str, byte: bytes, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRecordError):
+        records(tmp_path).keep(NAME, kind, byte * (16 * 1024 * 1024 + 1))
     assert list(tmp_path.iterdir()) == []
 
 

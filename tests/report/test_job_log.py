@@ -242,13 +242,14 @@ def test_secrets_are_gone_before_a_text_is_cut_or_joined(
     assert "[redacted]" in out
 
 
-FLOODS: dict[str, Sequence[Event]] = {
-    "notes": [Note("\U0001f311" * 1000, warning=True)] * 3000,
-    "progress": [Progress("\x1b[0Ksection_start:1:x\r\x1b[0K" * 99, 1, None, None)] * 20_000,
-    "steps": [StepStarted(f"{n}" * 99, "x" * 999) for n in range(8000)],
-    "commands": [CommandEnded(CommandResult("ü" * 999, 1, 1.0))] * 20_000,
-    "denied": [BeadEnded(bead(BeadStatus.DENIED, "x" * 999, *["y" * 999] * 99))] * 3000,
-    "facts": [RunStarted("x", ("z" * 999,) * 20_000)],
+MARK = "\x1b[0Ksection_start:1:x\r\x1b[0K"
+FLOODS: dict[str, Callable[[], Sequence[Event]]] = {
+    "notes": lambda: [Note("\U0001f311" * 1000, warning=True)] * 3000,
+    "progress": lambda: [Progress(MARK * 99, 1, None, None)] * 20_000,
+    "steps": lambda: [StepStarted(f"{n}" * 99, "x" * 999) for n in range(8000)],
+    "commands": lambda: [CommandEnded(CommandResult("ü" * 999, 1, 1.0))] * 20_000,
+    "denied": lambda: [BeadEnded(bead(BeadStatus.DENIED, "x" * 999, *["y" * 999] * 99))] * 3000,
+    "facts": lambda: [RunStarted("x", ("z" * 999,) * 20_000)],
 }
 
 
@@ -258,7 +259,7 @@ def test_the_log_is_bounded_and_the_verdict_is_its_last_line(
     kind: str, sections: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     end = RunEnded(result(Outcome.FAILED, error_code="E_X", reason="\U0001f311" * 9999))
-    story = [StepStarted("a", "A"), *FLOODS[kind], StepEnded("a", True, "done"), end]
+    story = [StepStarted("a", "A"), *FLOODS[kind](), StepEnded("a", True, "done"), end]
     out = shown(story, capsys, sections=sections, colour=sections, redact=str)
     assert MOST_BYTES / 2 < len(out.encode()) <= MOST_BYTES
     *_, cut, last, nothing = MARKER.sub("", COLOUR.sub("", out)).split("\n")
