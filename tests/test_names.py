@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.support.world import ROOT
 
 PACKAGE = ROOT / "gitlab_nightshift"
@@ -64,6 +66,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def parsed() -> dict[Path, ast.Module]:
     files = (path for path in PACKAGE.rglob("*.py") if not APART & set(path.parts))
     return {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in sorted(files)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees() -> Iterator[None]:
+    """They are forgotten afterwards: a hundred megabytes that each fork would have."""
+    yield
+    parsed.cache_clear()
 
 
 def functions() -> Iterator[tuple[Path, Function]]:

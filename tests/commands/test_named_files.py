@@ -45,7 +45,7 @@ def checkout(tmp_path: Path) -> Path:
         (f"config show --config {LONG}", "no such file"),
         ("config show --config /proc/self/mem", "cannot be read"),
         ("publish loop", "loop: not there"),
-        ("check --recent -5", "--recent -5: a number up to"),
+        ("check --recent -5", "--recent -5: expected a number"),
         (f"work --plan {LONG}", "not there"),
         ("work --plan pipe", "pipe: no file"),
         ("work --plan /dev/zero", "/dev/zero: no file"),

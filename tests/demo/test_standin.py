@@ -340,6 +340,7 @@ def test_lists_filter_and_page(
         manager.create(mr_of(f"b{number}", title=f"Change {number}", labels=labels))
     project.merge_requests[0].settle("merged")
     project.merge_requests[1].settle("closed")
+    project.merge_requests[1].updated_at = "2100-01-01T00:00:00.000Z"  # in no other's millisecond
 
     def iids(**filters: Any) -> list[int]:
         return [each.iid for each in manager.list(get_all=True, **filters)]
