@@ -44,7 +44,7 @@ def try_confinement(session: Session, fallen: str) -> ConfinementTrial | None:
             with contextlib.closing(StageProcess(MODULE, env, prefix=chosen.prefix)) as process:
                 process.tell({"confined": chosen.to_data(places)})
                 found = process.read_answer().get("found", [])
-            if found or not chosen.is_outdated():
+            if found or not chosen.has_lost_hidden_path():
                 break
     if not found:
         why = "the process that was to try it did not start"

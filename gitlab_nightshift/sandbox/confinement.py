@@ -76,21 +76,21 @@ class ConfinementPaths:
 @dataclass(frozen=True)
 class ConfinementChoice:
     """The mode, why it is no stronger one, and what goes before the command of work, which mounts
-    over what is ``masked``."""
+    over ``hidden_paths``."""
 
     way: ConfinementMode
     why: str = ""
     prefix: tuple[str, ...] = ()
-    masked: tuple[str, ...] = ()
+    hidden_paths: tuple[str, ...] = ()
 
     @property
     def unwanted(self) -> bool:
         """Agents may do whatever this program may: nothing is confined, and nothing reported."""
         return self.why == NO_ISOLATION
 
-    def is_outdated(self) -> bool:
+    def has_lost_hidden_path(self) -> bool:
         """True where the prefix fails, because it hides what is gone."""
-        return has_gone(self.masked)
+        return has_gone(self.hidden_paths)
 
     def to_data(self, places: ConfinementPaths) -> dict[str, Any] | None:
         """As JSON for work itself (``self_confinement.py``)."""
@@ -136,7 +136,7 @@ def _try_namespaces(found: str, places: ConfinementPaths) -> ConfinementChoice:
         prefix = build_prefix(found, there)
         why = _try_command([*prefix, *_build_inner_command(found)])
         chosen = ConfinementChoice(ConfinementMode.NAMESPACES, why, prefix, there.hidden)
-        if not (why and chosen.is_outdated()):
+        if not (why and chosen.has_lost_hidden_path()):
             break
     return chosen
 

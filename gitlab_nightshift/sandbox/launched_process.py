@@ -17,9 +17,9 @@ STARTS = 5
 of other jobs on the machine do. Each looks anew for what is there."""
 
 
-def has_gone(masked: Iterable[str]) -> bool:
+def has_gone(hidden_paths: Iterable[str]) -> bool:
     """Whether something that was to be hidden is not there any more."""
-    return not all(map(os.path.lexists, masked))
+    return not all(map(os.path.lexists, hidden_paths))
 
 
 @dataclass(frozen=True)

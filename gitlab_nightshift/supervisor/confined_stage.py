@@ -84,7 +84,7 @@ class ConfinedStage:
         """Run it; one that could not start, as something to be hidden was gone by then, anew."""
         for _ in range(STARTS - 1):
             answer = self._run(inputs)
-            if answer or not (self._chosen.is_outdated() and self.untouched()):
+            if answer or not (self._chosen.has_lost_hidden_path() and self.untouched()):
                 return answer
             self.start()
         return self._run(inputs)

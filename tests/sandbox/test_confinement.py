@@ -131,8 +131,8 @@ def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
     monkeypatch.setattr(confinement, "build_prefix", build_early)
     chosen = real_choose("auto", replace(places, hidden=(*places.hidden, str(other))))
     assert (chosen.way, chosen.why) == (ConfinementMode.NAMESPACES, "")
-    assert str(other) not in chosen.masked
-    assert not chosen.is_outdated()
+    assert str(other) not in chosen.hidden_paths
+    assert not chosen.has_lost_hidden_path()
 
 
 @NAMESPACES
