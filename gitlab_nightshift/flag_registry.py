@@ -167,7 +167,7 @@ FLAGS: dict[str, FlagEntry] = {
         "A reviewer has two minutes.",
         "touched_files:find_too_large_diff",
         asked=True,
-        what="More added and deleted lines than `max_diff_lines`; a moved file counts twice.",
+        what="More changed lines than `max_diff_lines`; a file that a night moves counts twice.",
     ),
     "whitespace-only": FlagEntry(
         "warn",

@@ -26,11 +26,6 @@ class Changeset:
     read: Callable[[str], bytes | None] = field(repr=False, default=lambda _path: None)
     paths: Callable[[], frozenset[str]] = field(repr=False, default=frozenset)
 
-    @property
-    def lines(self) -> int:
-        """Added plus deleted lines; a moved file counts whole, as in ``max_diff_lines``."""
-        return sum(map(_count_lines, self.files))
-
 
 def read_change(repository: Repository, old: str, new: str) -> Changeset:
     """The change between two trees or commits. Raises GitError."""
@@ -46,12 +41,6 @@ def read_change(repository: Repository, old: str, new: str) -> Changeset:
         return read_tree_file(repository, new, path)
 
     return Changeset(files, read, list_paths)
-
-
-def _count_lines(file: ChangedFile) -> int:
-    if file.status == "R":
-        return len(file.old_lines) + len(file.new_lines)
-    return len(file.deleted) + len(file.added)
 
 
 @dataclass(frozen=True)

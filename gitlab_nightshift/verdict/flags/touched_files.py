@@ -100,12 +100,20 @@ def find_recent_files(change: Changeset, context: Context) -> Iterator[RuleViola
 
 
 def find_too_large_diff(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """More added and deleted lines than ``max_diff_lines``; a moved file counts whole."""
+    """More added and deleted lines than ``max_diff_lines``. A moved file counts whole, as where the
+    limit of a night is enforced; in a person's change only what differs, as GitLab shows it."""
     limit = context.settings.max_diff_lines
-    if change.lines > limit:
+    lines = sum(_count_lines(file, whole=not context.by_people) for file in change.files)
+    if lines > limit:
         longest = max(change.files, key=lambda file: len(file.added) + len(file.deleted))
-        detail = f"{change.lines} added and deleted lines; at most {limit}: make a smaller change."
+        detail = f"{lines} added and deleted lines; at most {limit}: make a smaller change."
         yield RuleViolation(longest.path, 0, detail)
+
+
+def _count_lines(file: ChangedFile, *, whole: bool) -> int:
+    if whole and file.status == "R":
+        return len(file.old_lines) + len(file.new_lines)
+    return len(file.deleted) + len(file.added)
 
 
 def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[RuleViolation]:

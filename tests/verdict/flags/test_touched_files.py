@@ -109,12 +109,17 @@ def test_the_size_of_a_change(raised: Judge) -> None:
     assert (found.file, found.detail[:2]) == ("b.txt", "21")
 
 
-def test_a_moved_file_counts_whole(raised: Judge) -> None:
+def test_a_file_that_a_night_moves_counts_whole(raised: Judge) -> None:
     lines = "".join(f"{n}\n" for n in range(11))
     before, after = {"a.txt": lines}, {"a.txt": None, "b.txt": lines}
     assert raised(before, after, "diff-too-large", settings="max_diff_lines: 22") == []
     [found] = raised(before, after, "diff-too-large", settings="max_diff_lines: 21")
     assert found.detail.startswith("22 added and deleted lines; at most 21")
+    few = "max_diff_lines: 1"
+    assert raised(before, after, "diff-too-large", settings=few, by_people=True) == []
+    edited = {"a.txt": None, "b.txt": f"{lines}more\nlines\n"}
+    [found] = raised(before, edited, "diff-too-large", settings=few, by_people=True)
+    assert (found.level, found.detail[:2]) == ("warn", "2 ")
 
 
 def test_outside_paths(raised: Judge) -> None:
