@@ -100,13 +100,19 @@ def _describe_by_parts(assertion: Assertion, parts: list[Node]) -> str:
         return "it compares constants"
     if is_truth and _is_constant(parts[0]) and not assertion.negated:
         return "it checks a constant"
-    if is_truth and parts[0].type in _ALWAYS_TRUE:
+    if is_truth and not assertion.negated and _is_always_true(parts[0]):
         return "its condition is always true"
     return "a size is never less than zero" if _is_trivial_bound(assertion) else ""
 
 
 _ALWAYS_TRUE = _TABLE.get_words("always_true")
 _COMPARING = _TABLE.get_words("comparing")
+
+
+def _is_always_true(node: Node) -> bool:
+    """A list with an item for each holds, too; one of chosen items may be empty."""
+    chosen = node.type == "list_comprehension" and any(c.type == "if_clause" for c in node.children)
+    return node.type in _ALWAYS_TRUE and not chosen
 
 
 def _is_comparing(assertion: Assertion) -> bool:

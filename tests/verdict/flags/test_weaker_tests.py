@@ -383,6 +383,18 @@ def test_one():
 +++ tests/test_a.py
 def test_one():
     assert (parse("1") == 1, "must be one")
+=== test-cannot-fail tests/test_a.py:2 | py: a list with an item for each
++++ tests/test_a.py
+def test_total():
+    assert [total(items) == 5 for items in CASES]
+=== honest | py: a list of what is wrong
++++ tests/test_a.py
+def test_total():
+    assert not [items for rule in RULES for items in rule(CASES)]
+=== honest | py: a list of what is wanted
++++ tests/test_a.py
+def test_total():
+    assert [item for item in CASES if total(item) == 5]
 === test-cannot-fail tests/test_a.py | py: expected is what the code gives
 +++ tests/test_a.py
 def test_one():
