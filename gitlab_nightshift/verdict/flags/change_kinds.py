@@ -31,7 +31,7 @@ def touches_tests(change: Changeset) -> bool:
 def _is_product_alone(file: ChangedFile) -> bool:
     return all(
         _is_known_source(path) and is_product(path) and not _has_any(path.lower(), _OF_TESTS)
-        for path in {file.path, file.old_path, file.raw_path, file.raw_old_path}
+        for path in _list_paths(file)
     )
 
 
@@ -41,9 +41,17 @@ def touches_tools(change: Changeset) -> bool:
 
 
 def _is_source_alone(file: ChangedFile) -> bool:
-    named = _is_known_source(file.path) and not _has_any(file.path.lower(), _OF_TOOLS)
+    named = all(
+        _is_known_source(path) and not _has_any(path.lower(), _OF_TOOLS)
+        for path in _list_paths(file)
+    )
     sides = (file.old or b"", file.new or b"")
     return named and not any(remark in side for side in sides for remark in _REMARKS)
+
+
+def _list_paths(file: ChangedFile) -> set[str]:
+    """Where it is and where it was: a tool's settings that move away are gone."""
+    return {file.path, file.old_path, file.raw_path, file.raw_old_path}
 
 
 def _is_known_source(path: str) -> bool:

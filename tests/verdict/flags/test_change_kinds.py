@@ -74,6 +74,13 @@ def test_a_file_that_may_hold_tests_is_looked_at_for_tests(path: str) -> None:
     assert touches_tests(change_of({path: "a = 1\n" * 9}, {"shop.py": "a = 1\n" * 9}))
 
 
+@pytest.mark.parametrize("path", ["eslint.config.js", "jest.config.ts", "tox.ini", "noxfile.py"])
+def test_settings_that_are_moved_away_are_looked_at(path: str) -> None:
+    text = "a = 1\n" * 9
+    moved = change_of({path: text}, {"src/old.js": text})
+    assert touches_tools(moved)
+
+
 def test_a_source_file_is_looked_at_for_what_it_says_to_a_tool() -> None:
     remarks = {
         "a.py": "# pyright: strict\n",
