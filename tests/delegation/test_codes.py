@@ -98,10 +98,12 @@ def test_e_approval_required_before_an_agent_runs(tmp_path: Path) -> None:
 
 
 def test_e_approval_required_for_what_was_changed(tmp_path: Path) -> None:
-    play = [append("notes.txt", "one more\n"), append("test_shop.py", "\n# end\n")]
+    """A file that no pattern of the policy lists, and one that is listed and sensitive."""
+    play = [append("notes.txt", "one more\n"), write("docs/Dockerfile", "FROM scratch\n")]
     with delegations(tmp_path, failing(play)) as context:
         done = context.delegate()
         done.failed("E_APPROVAL_REQUIRED", 4, "notes.txt is outside policy.writable_paths")
+        assert "docs/Dockerfile decides what is built" in done.result["error"]
         assert done.result["rollback_performed"] is True
         assert b"notes.txt" in context.kept(done, "patch_file")
         assert (Path(done.result["artifacts"]["diff_bundle"]) / "bundle.json").is_file()
