@@ -30,7 +30,7 @@ from tests.support.agent import (
 )
 from tests.support.delegation import DEVELOPMENT, QUICK, delegations, ended
 from tests.support.model_endpoint import ModelEndpoint
-from tests.support.shop import BEADS, GOOD, bill, refused
+from tests.support.shop import BEADS, GOOD, bill
 from tests.support.trees import places_of, processes_in, unpacked, wait_for
 from tests.support.world import MODEL_KEY, git
 
@@ -98,10 +98,12 @@ def test_e_approval_required_before_an_agent_runs(tmp_path: Path) -> None:
 
 
 def test_e_approval_required_for_what_was_changed(tmp_path: Path) -> None:
-    play = [append("notes.txt", "one more\n"), append("test_shop.py", "\n# end\n")]
+    """A file that no pattern of the policy lists, and one that is listed and sensitive."""
+    play = [append("notes.txt", "one more\n"), write("docs/Dockerfile", "FROM scratch\n")]
     with delegations(tmp_path, failing(play)) as context:
         done = context.delegate()
         done.failed("E_APPROVAL_REQUIRED", 4, "notes.txt is outside policy.writable_paths")
+        assert "docs/Dockerfile decides what is built" in done.result["error"]
         assert done.result["rollback_performed"] is True
         assert b"notes.txt" in context.kept(done, "patch_file")
         assert (Path(done.result["artifacts"]["diff_bundle"]) / "bundle.json").is_file()
@@ -171,33 +173,24 @@ def test_e_budget(tmp_path: Path) -> None:
 
 def test_e_test_failed(tmp_path: Path) -> None:
     with delegations(tmp_path, failing([*DAMAGE[:1], *BREAKING])) as context:
-        context.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "1"
+        context.env |= ONCE
         done = context.delegate(execution={"test_command_id": "unit", "test_args": ["-s"]})
         done.failed("E_TEST_FAILED", 8, "`make test -s` failed: exit status 2")
         assert done.result["test_result"] == "failed"
         assert done.result["rollback_performed"] is True
         assert b"FAILED" in context.kept(done, "test_log")
-        assert context.agent.names == ["implement-task-1", "implement-task-2"], "no Verify"
-        context.assert_untouched()
-
-
-def test_e_test_failed_by_verify(tmp_path: Path) -> None:
-    with delegations(tmp_path, plays(QUICK, {"verify": refused("It tests nothing.")})) as context:
-        done = context.called(context.payload(), **ONCE)
-        done.failed("E_TEST_FAILED", 8, "It tests nothing.")
-        assert done.result["test_result"] == "skipped"
+        assert context.agent.names == ["implement-task-1"], "no Verify"
         context.assert_untouched()
 
 
 @pytest.mark.parametrize(
     ("play", "exit_code", "rolled_back"),
     [
-        ([*DAMAGE, crash(signal.SIGSEGV)], -signal.SIGSEGV, True),
         ([*DAMAGE, leave(3)], 3, True),
         ([say("There is nothing to do.")], 0, False),
         ([sh("ln -s /etc/passwd passwd")], 0, True),
     ],
-    ids=["crash", "half-way", "nothing", "link"],
+    ids=["half-way", "nothing", "link"],
 )
 def test_e_apply_failed(tmp_path: Path, play: Play, exit_code: int, rolled_back: bool) -> None:
     with delegations(tmp_path, failing(play)) as context:
@@ -229,27 +222,18 @@ def test_e_workspace_dirty(tmp_path: Path) -> None:
 
 
 def test_e_publish(tmp_path: Path) -> None:
-    """The repository refuses the branch: the work that was paid for is kept."""
-    with delegations(tmp_path) as context:
-        lock = context.repository / ".git/refs/heads/mine.lock"
-        lock.touch()
-        before = context.working_tree()
-        done = context.delegate(workspace={"branch_name": "mine"})
-        done.failed("E_PUBLISH", 12, "branch mine cannot be made", "the bundle is kept")
-        assert context.branches() == ["main"]
-        assert b"docs/new.md" in context.kept(done, "patch_file")
-        assert context.working_tree() == before
-        context.assert_tidy()
-
-
-def test_a_branch_that_somebody_makes_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    """The repository refuses the branch, which somebody has made meanwhile: it is not overwritten,
+    and the work that was paid for is kept."""
     meanwhile = sh(f"git -C {tmp_path.resolve()}/shop branch mine HEAD~1")
     script = plays(QUICK, {"verify": [meanwhile, *QUICK["verify"]]})
     with delegations(tmp_path, script) as context:
         done = context.delegate(workspace={"branch_name": "mine"})
-        done.failed("E_PUBLISH", 12, "branch mine cannot be made")
+        done.failed("E_PUBLISH", 12, "branch mine cannot be made", "the bundle is kept")
         there = git(context.repository, "rev-parse", "mine", "HEAD~1").split()
-        assert there[0] == there[1]
+        assert (there[0], context.branches()) == (there[1], ["main", "mine"])
+        assert b"docs/new.md" in context.kept(done, "patch_file")
+        assert context.working_tree() == context.files_before()
+        context.assert_tidy()
 
 
 def test_e_internal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,5 +327,6 @@ def test_a_provider_in_place_that_dies_half_way(tmp_path: Path) -> None:
     with delegations(tmp_path, failing(play), config=DEVELOPMENT) as context:
         done = context.called(context.payload(workspace={"checkout_mode": "in_place"}), **ONCE)
         done.failed("E_APPLY_FAILED", 9)
+        assert done.result["diagnostics"]["exit_code"] == -signal.SIGKILL
         assert done.result["rollback_performed"] is True
         context.assert_untouched()

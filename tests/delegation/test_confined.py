@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +9,39 @@ import pytest
 
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.sandbox.tools import open_folder
-from tests.support.delegation import DEVELOPMENT, Delegations, delegations
+from tests.support.delegation import DEVELOPMENT, Delegations, delegations, ended
 from tests.support.sandboxes import scripted, tier_or_skip
-from tests.support.world import ROOT
 
 ADDED = "echo '# a note' >> shop.py"
 
 
+CONFINING = """
+from gitlab_nightshift.sandbox import confinement
+from gitlab_nightshift.system import stage_process
+from tests.support import stages
+
+def start(module, *args, **more):
+    work = module.endswith("task_process")
+    return (stages.real_start if work else stages.fork_stage)(module, *args, **more)
+
+def start_work_really():
+    stage_process.start_stage = start
+    confinement.choose = stages.real_choose
+
+stages.start_by_forks = start_work_really
+"""
+
+
 def rows(context: Delegations, isolation: str, **workspace: Any) -> list[Any]:
-    """The rows about it, where each process is started as it is for users."""
+    """The rows about it, where the process that works is started as it is for users."""
     agent = context.folder / "scripted"
     agent.mkdir()
     (agent / "claude").write_text(scripted(ADDED))
     (agent / "claude").chmod(0o755)
-    path, start = f"{agent}:{context.env['PATH']}", [sys.executable, "-m", "gitlab_nightshift"]
-    env = {**context.env, "PATH": path, "PYTHONPATH": str(ROOT), "NIGHTSHIFT_ISOLATION": isolation}
+    env = {"PATH": f"{agent}:{context.env['PATH']}", "NIGHTSHIFT_ISOLATION": isolation}
     payload = context.payload(**({"workspace": workspace} if workspace else {}))
-    done = subprocess.run(
-        [*start, "delegate"],
-        input=payload,
-        cwd=context.context,
-        env=env,
-        capture_output=True,
-        check=False,
-    )
-    result = json.loads(done.stdout)
-    assert (result["ok"], result["files_changed"]) == (True, ["shop.py"]), done.stderr.decode()
+    done = ended(context.start(payload, before=CONFINING, **env))
+    assert (done.result["ok"], done.result["files_changed"]) == (True, ["shop.py"]), done.log
     [events] = context.context.rglob("events.jsonl")
     told = map(json.loads, events.read_text().splitlines())
     [proven] = [event for event in told if event["event"] == "boundary_proven"]

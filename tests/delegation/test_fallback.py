@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.support.agent import append, hang, plays, retry
-from tests.support.delegation import DEVELOPMENT, POLICY, delegations
+from tests.support.delegation import DEVELOPMENT, POLICY, Prepared, delegations
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, GOOD, PASSED
 from tests.support.turns import say
@@ -30,14 +30,19 @@ TURNS = {
 ALLOWED = {"allow_fallback": True}
 
 
+def assert_falls_back(made: Prepared) -> None:
+    """At once: nobody is left to take over from it."""
+    assert (made.used, made.work["second"]) == ("patch_fallback", None)
+    assert [e for e in made.events if e["event"] == "note" and "patch takes over" in e["text"]]
+
+
 def test_where_the_agent_is_not_there(tmp_path: Path) -> None:
-    with delegations(tmp_path) as context, ModelEndpoint(TURNS, bead_of=BEADS) as endpoint:
+    with delegations(tmp_path) as context:
         del context.env["ANTHROPIC_API_KEY"]
-        context.env |= {**KEY, "NIGHTSHIFT_MODEL_ENDPOINT": f"{endpoint.url}/v1"}
-        done = context.ask(provider="claude_code", execution={"dry_run": True})
-        done.failed("E_PROVIDER_UNAVAILABLE", 5, "no model key")
-        done = context.ask(provider="claude_code", execution={**ALLOWED, "dry_run": True})
-        assert done.result["provider_used"] == "patch_fallback", done
+        context.env |= KEY
+        made = context.prepare(provider="claude_code")
+        made.failed("E_PROVIDER_UNAVAILABLE", 5, "no model key")
+        assert_falls_back(context.prepare(provider="claude_code", execution=ALLOWED))
 
 
 def test_where_the_agent_fails_after_it_has_changed_something(tmp_path: Path) -> None:
@@ -59,13 +64,9 @@ def test_where_the_agent_fails_after_it_has_changed_something(tmp_path: Path) ->
 
 def test_where_the_policy_denies_the_agent(tmp_path: Path) -> None:
     config = POLICY + "  providers: {tests: codex}\n"
-    with (
-        delegations(tmp_path, config=config) as context,
-        ModelEndpoint(TURNS, bead_of=BEADS) as endpoint,
-    ):
-        context.env |= {**KEY, "NIGHTSHIFT_MODEL_ENDPOINT": f"{endpoint.url}/v1"}
-        done = context.ask(provider="claude_code", execution={**ALLOWED, "dry_run": True})
-        assert done.result["provider_used"] == "patch_fallback", done
+    with delegations(tmp_path, config=config) as context:
+        context.env |= KEY
+        assert_falls_back(context.prepare(provider="claude_code", execution=ALLOWED))
 
 
 def test_no_fallback_after_a_failed_change(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift import api
+from gitlab_nightshift.errors import EXIT_STATUS, Code, NightshiftError
 from gitlab_nightshift.work.delegation.payload import read_payload
-from tests.support.delegation import POLICY, TASK, delegations, ended
+from tests.support.delegation import POLICY, TASK, Done, delegations, ended
 
 EVIL = "x'; touch EVIL; $(touch EVIL) `touch EVIL` | touch EVIL && touch EVIL #\""
 
@@ -94,8 +96,15 @@ DENIED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-WHOLE = {"unknown key", "NUL in the task", "the .git", "NUL in a path", "dirty worktree"}
-"""Wrong in themselves, and told by the whole command all the same."""
+WHOLE = {
+    # wrong in themselves
+    *("unknown key", "NUL in the task", "the .git", "NUL in a path", "dirty worktree"),
+    # wrong where the repository or the policy is known
+    *("shell in a ref", "shell in a path", "shell as test", "own command"),
+    # what must not be told
+    *("credentials in a URL", "a user in a URL"),
+}
+"""What the whole command is asked; of the others, the process that decides."""
 
 
 def refused(payload: bytes) -> str:
@@ -108,24 +117,33 @@ def refused(payload: bytes) -> str:
     return ""
 
 
+def assert_refused(done: Done, name: str, code: str, text: str) -> None:
+    """By the whole command, before anything was done, in one short line."""
+    done.failed(code, EXIT_STATUS[Code(code)], text)
+    result = done.result
+    assert "\n" not in result["error"], name
+    assert len(result["error"]) < 500, name
+    assert result["rollback_performed"] is False, name
+    assert "hunter2secret" not in done.stdout + done.log, name
+
+
 @pytest.mark.parametrize(("code", "cases"), [("E_CONFIG", CONFIG), ("E_POLICY_DENY", DENIED)])
 def test_bad_input(tmp_path: Path, code: str, cases: dict[str, tuple[dict[str, Any], str]]) -> None:
     with delegations(tmp_path) as context:
         for name, (payload, text) in cases.items():
-            if (said := refused(context.payload(**payload))) and name not in WHOLE:
+            said = refused(context.payload(**payload))
+            if name in WHOLE:
+                done = context.ask(**payload)
+                assert_refused(done, name, code, text)
+                assert done.result["error"].startswith(said), name
+            elif said:
                 assert (code, text in said) == ("E_CONFIG", True), (name, said)
                 assert "\n" not in said, name
                 assert len(said) < 500, name
-                continue
-            done = context.ask(**payload)
-            result = done.result
-            assert result["error"].startswith(said), name
-            assert result["diagnostics"]["error_code"] == code, (name, result)
-            assert text in result["error"], (name, result["error"])
-            assert "\n" not in result["error"], name
-            assert len(result["error"]) < 500, name
-            assert (result["ok"], result["rollback_performed"]) == (False, False), name
-            assert "hunter2secret" not in done.stdout + done.log, name
+            else:
+                made = context.prepare(**payload)
+                made.failed(code, EXIT_STATUS[Code(code)], text)
+                assert "work" not in made.answer, name
         assert context.agent.seen == []
         assert list(tmp_path.rglob("EVIL*")) == []
         context.assert_untouched()
@@ -136,14 +154,6 @@ def test_what_is_denied_is_told(tmp_path: Path) -> None:
         done = context.ask(execution={"test_command_id": "deploy"})
         done.failed("E_POLICY_DENY", 3, "'deploy' is not in policy.test_commands (unit)")
         assert [e["gate"] for e in context.events if e["event"] == "gate_denied"] == ["exec"]
-
-
-def test_shell_in_the_task_is_words(tmp_path: Path) -> None:
-    with delegations(tmp_path) as context:
-        assert context.ask(task_prompt=EVIL).result["ok"] is True
-        assert EVIL in context.agent.seen[0].prompt
-        assert not any(EVIL in word for word in context.agent.seen[0].argv)
-        assert list(tmp_path.rglob("EVIL*")) == []
 
 
 def test_a_flag_that_is_listed_stays_one_word(tmp_path: Path) -> None:
@@ -182,11 +192,9 @@ def test_what_is_no_payload(tmp_path: Path) -> None:
         context.assert_untouched()
 
 
-def test_a_payload_in_a_file(tmp_path: Path) -> None:
+def test_a_payload_in_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """One that is there: test_in_a_job.py."""
     with delegations(tmp_path) as context:
-        file = context.folder / "tmp/payload.json"
-        file.write_bytes(context.payload(execution={"dry_run": True}))
-        assert ended(context.start(b"", "--payload", str(file))).result["ok"] is True
         done = ended(context.start(b"", "--payload", "nowhere.json"))
         done.failed("E_CONFIG", 2, "--payload: nowhere.json: No such file or directory")
 
@@ -201,24 +209,12 @@ def test_a_tracked_output_folder_and_one_that_cannot_be_written(tmp_path: Path) 
             context.ask().failed("E_CONFIG", 2, f"TMPDIR: {none} is not a writable folder")
 
 
-def test_nobody_to_commit_as(tmp_path: Path) -> None:
-    with delegations(tmp_path) as context:
-        config = context.repository / ".git/config"
-        config.write_text(config.read_text().replace("email", "nomail"))
-        context.ask().failed("E_CONFIG", 2, "set git's user.name and user.email")
-        assert context.ask(execution={"apply_changes": False}).result["ok"] is True
-
-
 def test_the_schemas_are_printed(tmp_path: Path) -> None:
-    import jsonschema  # type: ignore[import-untyped]
-
     with delegations(tmp_path) as context:
         schemas = ended(context.start(b"", "--schema")).result
         assert schemas["payload"]["required"] == ["task_prompt"]
         jsonschema.validate(json.loads(context.payload()), schemas["payload"])
-        done = context.ask(execution={"dry_run": True})
-        jsonschema.validate(done.result, schemas["result"])
-        assert set(done.result) == set(schemas["result"]["properties"])
+        assert schemas == api.build_schemas(), "test_success.py has a result for it"
         mistakes: list[dict[str, Any]] = [
             {"task_prompt": TASK, "more": 1},
             {"repo": {}},

@@ -65,14 +65,15 @@ def test_a_failure_in_place_may_be_left_to_look_at(tmp_path: Path) -> None:
 
 def test_the_private_checkout_may_be_kept(tmp_path: Path) -> None:
     implement = [append("test_shop.py", NOTE), sh("echo x > .gitignore")]
-    script = plays(GOOD, {"implement": implement, "verify": refused("No.")})
+    script = plays(GOOD, {"implement": implement, "verify": refused("It tests nothing.")})
     with delegations(tmp_path, script, config=DEVELOPMENT) as context:
         (context.repository / "link").symlink_to("/etc/hostname")
         commit(context.repository, "Add a link")
         context.look()
         context.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
         done = context.ask(workspace={"clean_after": False})
-        done.failed("E_TEST_FAILED", 8)
+        done.failed("E_TEST_FAILED", 8, "It tests nothing.")
+        assert done.result["test_result"] == "skipped"
         assert done.result["rollback_performed"] is False
         [kept] = (context.context / "nightshift").iterdir()
         workspace = kept / "workspace"

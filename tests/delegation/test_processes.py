@@ -1,10 +1,10 @@
 """A delegation's processes: what each can see, and what becomes of the call when one is killed."""
 
+import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,12 @@ from tests.support import warm
 from tests.support.agent import append, hang, plays, sh
 from tests.support.delegation import DEVELOPMENT, Delegations, delegations, ended
 from tests.support.shop import GOOD
-from tests.support.trees import wait_for
+from tests.support.trees import processes_in, wait_for
 from tests.support.world import BOT_TOKEN, MODEL_KEY, UNRELATED
 
 HANGING = plays(GOOD, {"implement": [append("shop.py", "x = 1\n"), sh("rm -r docs"), hang()]})
 SECRETS = {"GITLAB_TOKEN": BOT_TOKEN, "UNRELATED_SECRET": UNRELATED}
+KNOWN = {**SECRETS, "ANTHROPIC_API_KEY": MODEL_KEY}
 KILLED = "import os, signal\ndef die(*_):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
 
 
@@ -100,27 +101,41 @@ def held(pid: int, secrets: dict[str, str]) -> set[str]:
     }
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can look into our processes")
-def test_who_works_holds_no_secret(tmp_path: Path) -> None:
-    """The same look finds all of them in the redactor, and the model key alone in the gateway."""
-    with delegations(tmp_path, HANGING) as context:
-        payload = context.folder / "agent/payload"
-        payload.write_bytes(context.payload())
-        with payload.open() as stdin:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "gitlab_nightshift", "delegate"],
-                cwd=context.context,
-                env={**context.env, **SECRETS},
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
+@dataclass(frozen=True)
+class Orphaned:
+    """A delegation that lost the process that waited for it: what it printed, and which secrets
+    redactor, gateway and work held before (root alone can look)."""
+
+    context: Delegations
+    out: bytes
+    held: list[set[str]]
+
+
+def look(context: Delegations, secrets: dict[str, str]) -> list[set[str]]:
+    work = work_of(context)
+    redactor, gateway = (pid for pid in children(parent(work)) if pid != work)
+    return [held(pid, secrets) for pid in (redactor, gateway, work)]
+
+
+@pytest.fixture(scope="module")
+def orphaned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orphaned]:
+    with delegations(tmp_path_factory.mktemp("orphaned"), HANGING) as context:
+        context.env |= SECRETS
+        process = context.start_sealed(context.payload())
         wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
-        work, known = work_of(context), {**SECRETS, "ANTHROPIC_API_KEY": MODEL_KEY}
-        redactor, gateway = (pid for pid in children(parent(work)) if pid != work)
-        seen = [held(pid, known) for pid in (redactor, gateway, work)]
-        process.terminate()
+        seen = [] if os.geteuid() else look(context, KNOWN)
+        process.kill()
         out, _ = process.communicate(timeout=warm.LIMIT_S)
-        assert seen == [set(known), {"ANTHROPIC_API_KEY"}, set()]
-        assert b"E_TERMINATED" in out
-        context.assert_untouched()
+        yield Orphaned(context, out, seen)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can look into our processes")
+def test_who_works_holds_no_secret(orphaned: Orphaned) -> None:
+    """The same look finds all of them in the redactor, and the model key alone in the gateway."""
+    assert orphaned.held == [set(KNOWN), {"ANTHROPIC_API_KEY"}, set()]
+
+
+def test_the_process_that_waits_for_it_is_killed(orphaned: Orphaned) -> None:
+    assert json.loads(orphaned.out)["diagnostics"]["error_code"] == "E_TERMINATED"
+    wait_for(lambda: not processes_in(orphaned.context.folder), "all are gone")
+    orphaned.context.assert_untouched()

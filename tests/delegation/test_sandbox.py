@@ -55,7 +55,7 @@ def verify(request: Request) -> Turn:
 
 @pytest.mark.parametrize(
     ("tier", "agent"),
-    [("namespaces", "claude_code"), ("landlock", "codex"), ("uid", "claude_code")],
+    [("namespaces", "claude_code"), ("landlock", "codex"), ("uid", "codex")],
 )
 def test_the_real_agent(open_folder: Path, tier: str, agent: str) -> None:
     """Where both CLIs and both keys are there, ``auto`` is codex."""

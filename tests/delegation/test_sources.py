@@ -1,5 +1,6 @@
 """Repositories by URL and by name."""
 
+import json
 import shutil
 import ssl
 import subprocess
@@ -9,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.delegation import POLICY, Delegations, delegations
+from tests.support.delegation import TASK, Delegations, delegations
 from tests.support.standin import FullStandin
-from tests.support.world import FILES, fill, git
+from tests.support.world import FILES, fill
 
 
 @contextmanager
 def served(shop: Delegations) -> Iterator[str]:
     """A public project over HTTPS, by a certificate that the caller's environment trusts."""
     certificate, key = shop.folder / "agent/own.pem", shop.folder / "agent/own.key"
-    asked = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split()
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    asked = ["req", "-x509", *curve, "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     files = ["-keyout", str(key), "-out", str(certificate)]
     subprocess.run(["openssl", *asked, *names, *files], check=True, capture_output=True, timeout=60)
@@ -43,8 +45,8 @@ def test_a_repository_by_url(tmp_path: Path) -> None:
     """Its own nightshift.yaml is a stranger's: the settings are the caller's."""
     with delegations(tmp_path) as shop, served(shop) as url:
         repo = {"type": "git_url", "value": url}
-        done = shop.ask(repo=repo)
-        done.failed("E_APPROVAL_REQUIRED", 4, "nobody has approved it")
+        made = shop.prepare(repo=repo)
+        made.failed("E_APPROVAL_REQUIRED", 4, "nobody has approved it")
         shop.env |= {
             "NIGHTSHIFT_POLICY__ORCHESTRATORS": "planner",
             "NIGHTSHIFT_POLICY__WRITABLE_PATHS": "docs/**",
@@ -55,10 +57,10 @@ def test_a_repository_by_url(tmp_path: Path) -> None:
         assert result["files_changed"] == ["docs/new.md"]
         assert b"docs/new.md" in shop.kept(done, "patch_file")
         assert shop.agent.seen[0].git_config.count("localhost") == 0
-        done = shop.ask(repo=repo, workspace={"base_ref": "nowhere"})
-        done.failed("E_CONFIG", 2, "base_ref: 'nowhere' is not a branch or tag there")
-        done = shop.ask(repo={**repo, "value": f"{url}x"})
-        done.failed("E_CONFIG", 2, "it cannot be fetched")
+        made = shop.prepare(repo=repo, workspace={"base_ref": "nowhere"})
+        made.failed("E_CONFIG", 2, "base_ref: 'nowhere' is not a branch or tag there")
+        made = shop.prepare(repo={**repo, "value": f"{url}x"})
+        made.failed("E_CONFIG", 2, "it cannot be fetched")
         shop.assert_untouched()
 
 
@@ -66,13 +68,10 @@ def test_a_workspace_by_its_name(tmp_path: Path) -> None:
     with delegations(tmp_path) as shop:
         root = shop.folder / "workspaces"
         root.mkdir()
-        git(root, "clone", "-q", str(shop.repository), "one")
-        git(root / "one", "config", "user.name", "Ada")
-        git(root / "one", "config", "user.email", "ada@example.org")
+        shutil.copytree(shop.repository, root / "one")
         shop.env["NIGHTSHIFT_WORKSPACES"] = str(root)
-        done = shop.ask(repo={"type": "workspace_id", "value": "one"})
-        assert done.result["ok"] is True, done
-        assert done.result["git"]["branch"] in git(root / "one", "branch", "--list", "nightshift/*")
+        work = shop.prepare(repo={"type": "workspace_id", "value": "one"}).work
+        assert work["source"]["top"] == str(root / "one")
         (root / "link").symlink_to(shop.repository)
         for name, text in {
             "two": "holds no folder two",
@@ -80,16 +79,15 @@ def test_a_workspace_by_its_name(tmp_path: Path) -> None:
             "link": "holds no folder link",
             ".": "make a workspace_id",
         }.items():
-            done = shop.ask(repo={"type": "workspace_id", "value": name})
-            done.failed("E_CONFIG", 2, text)
-        done = shop.ask()
-        done.failed("E_CONFIG", 2, "is not below NIGHTSHIFT_WORKSPACES")
+            made = shop.prepare(repo={"type": "workspace_id", "value": name})
+            made.failed("E_CONFIG", 2, text)
+        shop.ask().failed("E_CONFIG", 2, "is not below NIGHTSHIFT_WORKSPACES")
 
 
 def test_the_repository_around_the_caller_is_the_default(tmp_path: Path) -> None:
-    with delegations(tmp_path, config=POLICY) as shop:
+    """Nobody names one, or it is left empty; test_in_a_job.py has the whole of it."""
+    with delegations(tmp_path) as shop:
         shop.context = shop.repository
-        done = shop.delegate(repo={})
-        assert done.result["ok"] is True, done
-        assert shop.status().splitlines()[1:] != []
-        assert "nightshift" not in shop.agent.seen[0].tree
+        for payload in ({"task_prompt": TASK}, {"task_prompt": TASK, "repo": {}}):
+            work = shop.prepared(json.dumps(payload).encode()).work
+            assert work["source"]["top"] == str(shop.repository)

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+from gitlab_nightshift import api
 from tests.support.agent import append, plays, raw, say, sh, write
 from tests.support.delegation import DEVELOPMENT, QUICK, TASK, Delegations, Done, delegations
 from tests.support.shop import GOOD, TEST, refused
 from tests.support.trees import assert_same, places_of, unpacked
 from tests.support.world import MODEL_KEY, git
+
+from .test_gates import NETWORK
+from .test_input import EVIL
 
 PHASES = ["Prepare", "Plan", "Apply", "Verify", "Package", "Finalize"]
 
@@ -86,6 +91,12 @@ def test_what_is_kept(proven: Whole) -> None:
     assert places_of([MODEL_KEY], {**texts, "stdout": done.stdout, "log": done.log}) == []
 
 
+def test_the_result_is_as_its_schema_says(proven: Whole) -> None:
+    schema = api.build_schemas()["result"]
+    jsonschema.validate(proven.result, schema)
+    assert set(proven.result) == set(schema["properties"])
+
+
 def test_the_events(proven: Whole) -> None:
     events = proven.context.events
     starts = [e["phase"] for e in events if e["event"] == "phase_start"]
@@ -116,7 +127,12 @@ def test_a_second_attempt_knows_why_the_first_failed(tmp_path: Path) -> None:
 
 
 def test_only_proposed(tmp_path: Path) -> None:
+    """A patch needs nobody to commit as."""
     with delegations(tmp_path) as context:
+        config = context.repository / ".git/config"
+        config.write_text(config.read_text().replace("email", "nomail"))
+        context.look()
+        context.ask().failed("E_CONFIG", 2, "set git's user.name and user.email")
         done = context.ask(execution={"apply_changes": False})
         result = done.result
         assert (done.exit_status, result["ok"]) == (0, True)
@@ -149,18 +165,6 @@ def test_a_dry_run_brings_back_patch_and_words(tmp_path: Path) -> None:
             context.assert_untouched()
 
 
-def test_what_is_cut_is_said(tmp_path: Path) -> None:
-    script = plays(QUICK, {"implement": [write("docs/new.md", "# New\n"), say("x" * 5000)]})
-    with delegations(tmp_path, script) as context:
-        (context.repository / "shop.py").write_text("mine = 1\n")
-        result = context.ask().result
-        assert len(result["summary"]) == 4000
-        assert result["summary"].startswith("xxx")
-        assert "1 file changed, +1 -0" in result["summary"]
-        assert result["diagnostics"]["truncated"] is True
-        assert result["git"]["dirty"] is True, "as its owner left it"
-
-
 def test_a_command_that_is_not_there_is_named_to_the_next_attempt(tmp_path: Path) -> None:
     text = "Exit code 127\n/bin/bash: line 1: python3: command not found"
     part = {"type": "tool_result", "is_error": True, "content": text}
@@ -176,10 +180,13 @@ def test_a_command_that_is_not_there_is_named_to_the_next_attempt(tmp_path: Path
 
 @pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
-    """Named base, branch and model, in a repository with hooks that somebody is working in."""
+    """Named base, branch, folder and model, for a task full of shell and an agent that has a lot to
+    say, in a repository with hooks that somebody is working in."""
     folder = tmp_path_factory.mktemp("named")
     look = sh(f"stat -c %a {folder.resolve()}/shop/.git/config > docs/new.md")
-    with delegations(folder, plays(QUICK, {"implement": [look]})) as context:
+    script = plays(QUICK, {"implement": [look, say("x" * 5000)]})
+    config = NETWORK.replace("GATE", "require_approval")
+    with delegations(folder, script, config=config) as context:
         context.agent.ask_git()
         hooks = context.repository / ".git/hooks"
         hooks.mkdir(exist_ok=True)
@@ -193,7 +200,12 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
         context.look()
         status = context.status()
         done = context.ask(
-            workspace={"base_ref": "HEAD~1", "branch_name": "bot/discount"},
+            task_prompt=EVIL,
+            workspace={
+                "base_ref": "HEAD~1",
+                "branch_name": "bot/discount",
+                "workspace_subdir": "docs/",
+            },
             model="claude-haiku-9",
             provider="claude_code",
         )
@@ -213,11 +225,37 @@ def test_a_model_by_name(named: Whole) -> None:
     assert [bead.option("--model") for bead in named.context.agent.seen] == ["claude-haiku-9"] * 2
 
 
+def test_a_folder_by_name(named: Whole) -> None:
+    """What is changed elsewhere is refused: test_gates.py."""
+    assert named.result["files_changed"] == ["docs/new.md"]
+
+
+def test_shell_in_the_task_is_words(named: Whole) -> None:
+    bead = named.context.agent.seen[0]
+    assert EVIL in bead.prompt
+    assert not any(EVIL in word for word in bead.argv)
+    assert list(named.context.folder.rglob("EVIL*")) == []
+
+
+def test_the_network_is_closed_unless_it_is_asked_for(named: Whole) -> None:
+    """Although the policy has hosts that may be reached."""
+    assert ["HTTPS_PROXY" in bead.env for bead in named.context.agent.seen] == [False, False]
+
+
+def test_what_is_cut_is_said(named: Whole) -> None:
+    result = named.result
+    assert len(result["summary"]) == 4000
+    assert result["summary"].startswith("xxx")
+    assert "1 file changed, +1 -0" in result["summary"]
+    assert result["diagnostics"]["truncated"] is True
+
+
 def test_a_worktree_does_not_mind_what_somebody_is_working_on(named: Whole) -> None:
     context = named.context
     assert (context.status(), context.working_tree()) == (named.status, context.files_before())
     assert "new.txt" not in context.agent.seen[0].tree
     assert context.agent.seen[0].git_status == ""
+    assert named.result["git"]["dirty"] is True, "as its owner left it"
 
 
 def test_hooks_of_the_repository_are_not_run(named: Whole) -> None:
@@ -231,7 +269,8 @@ def test_the_repositorys_settings_are_closed_while_an_agent_works(named: Whole) 
     assert (context.repository / ".git/config").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_copy_has_the_untracked_files_and_changes_nothing_there(tmp_path: Path) -> None:
+def test_a_copy_has_what_is_not_committed_and_changes_nothing_there(tmp_path: Path) -> None:
+    """What is changed is the difference to the snapshot, not the dirty set."""
     script = plays(
         GOOD, {"implement": [append("docs/new.md", "# New\n"), sh("rm -r build; ls -la")]}
     )
@@ -241,37 +280,20 @@ def test_a_copy_has_the_untracked_files_and_changes_nothing_there(tmp_path: Path
         (context.repository / "own.txt").write_text("mine\n")
         (context.repository / "own.txt").chmod(0o640)
         (context.repository / "link").symlink_to("own.txt")
+        assert context.prepare(workspace={"checkout_mode": "copy"}).code is None
+        (context.repository / "shop.py").write_text("def total(prices):\n    return 3\n")
         files = context.working_tree()
-        done = context.ask(workspace={"checkout_mode": "copy"}, execution={})
+        done = context.ask(workspace={"checkout_mode": "copy", "clean_before": False})
         assert done.result["ok"] is True, done
         assert done.result["files_changed"] == ["docs/new.md"]
+        assert done.result["git"]["dirty"] is True
         seen = context.agent.seen[0].tree
         assert {"build/lib.bin", "own.txt"} <= seen.keys()
         assert (seen["own.txt"][1] & 0o777, seen["link"][0]) == (0o640, "link")
         assert_same(context.working_tree(), files)
-        assert (
-            git(context.repository, "diff", "--stat", "HEAD", context.branches()[-1]).count("|")
-            == 1
-        )
-        context.assert_tidy()
-
-
-def test_a_copy_may_start_with_local_changes(tmp_path: Path) -> None:
-    """What is changed is the difference to the snapshot, not the dirty set."""
-    with delegations(tmp_path) as context:
-        (context.repository / "shop.py").write_text(
-            "def total(prices, discount=0):\n    return 3\n"
-        )
-        script = plays(GOOD, {"implement": [append("docs/new.md", "# New\n")]})
-        context.agent.script(script)
-        workspace = {"checkout_mode": "copy", "clean_before": False}
-        done = context.ask(workspace=workspace, task_prompt="Write a page.")
-        assert done.result["ok"] is True, done
-        assert done.result["files_changed"] == ["docs/new.md"]
-        assert done.result["git"]["dirty"] is True
         branch = done.result["git"]["branch"]
         assert git(context.repository, "diff", "--name-only", "main", branch) == "docs/new.md\n"
-        assert git(context.repository, "diff", "--name-only").split() == ["shop.py"]
+        context.assert_tidy()
 
 
 def test_a_change_that_rests_on_local_changes_is_no_commit(tmp_path: Path) -> None:
@@ -285,22 +307,13 @@ def test_a_change_that_rests_on_local_changes_is_no_commit(tmp_path: Path) -> No
         assert git(context.repository, "diff", "--name-only").split() == ["notes.txt"]
 
 
-def test_only_a_folder_may_change(tmp_path: Path) -> None:
-    script = plays(GOOD, {"implement": [write("docs/new.md", "# New\n")]})
-    with delegations(tmp_path, script) as context:
-        done = context.ask(workspace={"workspace_subdir": "docs/"})
-        assert done.result["files_changed"] == ["docs/new.md"], done
-        context.agent.script(GOOD)
-        context.look()
-        done = context.ask(workspace={"workspace_subdir": "./docs"})
-        done.failed("E_POLICY_DENY", 3, "test_shop.py is outside the paths")
-        context.assert_untouched()
-
-
 def test_one_after_another_have_branches_of_their_own(tmp_path: Path) -> None:
+    """The branch and the folder of an earlier one are there, as test_in_a_job.py sees them made."""
     with delegations(tmp_path) as context:
+        git(context.repository, "branch", "nightshift/4711")
+        (context.context / "nightshift/delegate-4711").mkdir(parents=True)
         job = {"CI_PIPELINE_ID": "4711", "CI_PIPELINE_SOURCE": "web", "GITLAB_USER_LOGIN": "olga"}
-        names = [context.called(context.payload(), **job).result["git"]["branch"] for _ in range(2)]
-        assert names == ["nightshift/4711", "nightshift/4711-2"]
+        done = context.called(context.payload(), **job)
+        assert done.result["git"]["branch"] == "nightshift/4711-2"
         kept = sorted(path.name for path in (context.context / "nightshift").iterdir())
         assert kept == ["delegate-4711", "delegate-4711-2"]

@@ -1,6 +1,7 @@
 """A world for delegations: a repository with a policy, an agent that is scripted, the command."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import subprocess
@@ -9,12 +10,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 from unittest.mock import patch
 
 from gitlab_nightshift import api
+from gitlab_nightshift.errors import EXIT_STATUS, Code
+from gitlab_nightshift.events import read_clock
+from gitlab_nightshift.job.job_facts import read_job
+from gitlab_nightshift.output.frames import FrameKind, FrameReader
+from gitlab_nightshift.processes import prepare_process
+from gitlab_nightshift.processes.settings_data import unpack_settings
+from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.supervisor import delegation_run
+from gitlab_nightshift.supervisor.stage_calls import hide_key_values
 from tests.support import warm
 from tests.support.agent import Agent, Play, plays, write
 from tests.support.shop import GOOD
@@ -65,6 +74,48 @@ class Done:
         assert f"{ROOT}/gitlab_nightshift" not in self.stdout + self.log, "a traceback of ours"
         for text in texts:
             assert text in result["error"], result["error"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is decided before any agent: the answer of the first process, and its events."""
+
+    answer: Mapping[str, Any]
+    events: list[Any]
+
+    @property
+    def code(self) -> str | None:
+        """The error code, None where the work would begin."""
+        failure = self.answer["failure"]
+        return failure and str(failure[0])
+
+    @property
+    def work(self) -> Any:
+        """What the work would be given."""
+        assert self.code is None, self.answer["failure"]
+        return self.answer["work"]
+
+    @property
+    def used(self) -> Any:
+        """The agent that would do it."""
+        return self.work["first"]["used"]
+
+    @property
+    def settings(self) -> Settings:
+        return unpack_settings(self.work["first"]["place"]["settings"])
+
+    def told(self, gate: str) -> list[str]:
+        """The events of a gate, by their names."""
+        return [event["event"] for event in self.events if event.get("gate") == gate]
+
+    def failed(self, code: str, status: int, *texts: str) -> None:
+        """It would end with this code and exit status, for a reason of one short line."""
+        assert (self.code, EXIT_STATUS[Code(code)]) == (code, status), self.answer
+        why = self.answer["failure"][1]
+        assert "\n" not in why, why
+        assert len(why) < 500, why
+        for text in texts:
+            assert text in why, why
 
 
 @dataclass
@@ -132,6 +183,29 @@ class Delegations:
             log.seek(0)
             log_text = log.read()
         return Done(api.exit_status(result), json.dumps(api.as_json(result)), log_text)
+
+    def prepare(self, **payload: Any) -> Prepared:
+        """The first process of a delegation alone, by its own function."""
+        return self.prepared(self.payload(**payload))
+
+    def prepared(self, raw: bytes, **env: str) -> Prepared:
+        """The same for a payload as it was read, with more of an environment."""
+        whole, answer = {**self.env, **env}, dict[str, Any]()
+        with TemporaryDirectory() as private, TemporaryFile() as output:
+            inputs = {
+                "outlet": output.fileno(),
+                "folder": str(self.context),
+                "private": private,
+                "job": dataclasses.asdict(read_job(whole)),
+                "began": read_clock(),
+                "env": hide_key_values(whole),
+                "payload": raw.decode("latin-1"),
+            }
+            prepare_process._run_prepare(inputs, answer)
+            output.seek(0)
+            frames = list(FrameReader().feed(output.read()))
+        told = [json.loads(each.payload) for each in frames if each.kind is FrameKind.EVENT]
+        return Prepared(answer, told)
 
     def configure(self, text: str) -> None:
         """Commit another nightshift.yaml."""
