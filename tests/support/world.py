@@ -218,9 +218,7 @@ class World:
     def checked_out_anew(self, *, layout: Layout = "include", depth: int = 20) -> None:
         """Another job: a fresh checkout at the same place; products are gone."""
         subprocess.run(["rm", "-rf", self.checkout, f"{self.checkout}.tmp"], check=True)
-        self.sha = create_checkout(
-            self.project, self.checkout, layout=layout, token=JOB_TOKEN, depth=depth
-        )
+        self.sha = check_out(self.project, self.checkout, layout, depth)
         self.env["CI_COMMIT_SHA"] = self.sha
         self.look()
 
