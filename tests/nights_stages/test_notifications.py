@@ -85,17 +85,18 @@ def test_a_killed_plan_is_told(tmp_path: Path) -> None:
 
 
 def test_a_night_adds_its_line_to_a_page_of_confluence(tmp_path: Path) -> None:
-    """A dry run does not, and one that is not listening is a warning."""
+    """A dry run does not, and one that is not listening is a warning; a night that is off tries."""
     with wiki.confluence() as there, world(tmp_path, GOOD) as shop:
         shop.env |= {**there.env, "NIGHTSHIFT_CONFLUENCE_PAGE_ID": wiki.PAGE}
-        shop.nightshift("run", "--dry-run")
+        off = {"NIGHTSHIFT_ENABLED": "false"}
+        shop.nightshift("run", "--dry-run", **off)
         assert there.asked == []
         done = shop.nightshift("run")
         assert (done.exit_status, done.stderr) == (0, "")
         line = there.body.removeprefix("<p>Nights</p>")
         assert shop.merge_requests[0].web_url in line and "MR_CREATED · tests" in line
         there.answer = (500, "")
-        again = shop.nightshift("run", CI_PIPELINE_ID="4712", NIGHTSHIFT_ENABLED="false")
+        again = shop.nightshift("run", CI_PIPELINE_ID="4712", **off)
         assert again.exit_status == 0
         assert "confluence_page_id: Confluence answered 500" in again.log
         assert wiki.TOKEN not in done.log + again.log + str(shop.products())
@@ -107,7 +108,7 @@ def test_an_address_that_reaches_nobody_is_told_before_anything_is_spent(tmp_pat
     with listening() as there, world(tmp_path, GOOD, config=TOLD) as shop:
         shop.env["TEAM_CHAT"] = f"json://127.0.0.1:{there.port}/{TOKEN}"
         assert shop.nightshift("plan").exit_status == 0
-        done = shop.nightshift("run")
+        done = shop.nightshift("run", NIGHTSHIFT_ENABLED="false")
         shop.assert_nothing_spent(done, 2, "notify: the variable OTHER_CHAT is not set in this job")
         shop.env["OTHER_CHAT"] = f"ntyf://{TOKEN}"
         for stage in ("plan", "run"):
@@ -117,4 +118,4 @@ def test_an_address_that_reaches_nobody_is_told_before_anything_is_spent(tmp_pat
             assert TOKEN not in done.stdout + done.stderr + str(shop.products())
         assert [("OTHER_CHAT" in body) for _, body in there.came] == [True, False]
         shop.env["OTHER_CHAT"] = ""
-        assert shop.nightshift("run", "--dry-run").exit_status == 0
+        assert shop.nightshift("run", "--dry-run", NIGHTSHIFT_ENABLED="false").exit_status == 0

@@ -86,7 +86,7 @@ def test_a_developers_tick_chooses_the_next_category_once(shop: World) -> None:
     assert shop.product("plan.json")["scheduled"] == "docs"
     assert "- [ ] try docs at the next night" in page(shop)
     assert "accepted, ticked by user30" in page(shop)
-    night(shop, 20)
+    night(shop, 20, "plan")
     assert shop.product("plan.json")["scheduled"] == "performance"
 
 
@@ -122,7 +122,7 @@ def test_a_reporters_tick_counts_for_nothing_and_is_told(shop: World) -> None:
     night(shop, 16, **QUIET)
     [issue] = shop.project.issues
     tick(shop, issue, member(shop, REPORTER), "try docs at the next night")
-    night(shop, 17)
+    night(shop, 17, **QUIET)
     assert shop.product("plan.json")["scheduled"] == "refactoring"
     assert "not accepted, user20 is not a Developer" in page(shop)
     assert "- [ ] try docs at the next night" in page(shop)

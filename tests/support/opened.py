@@ -1,4 +1,5 @@
-"""A merge request that a night has opened: the night itself once for all tests of this process."""
+"""What a night has left, in GitLab or as a bundle: the night itself once for all tests of this
+process."""
 
 import json
 import shutil
@@ -15,7 +16,7 @@ from gitlab_nightshift.demo.standin_state import StandinMergeRequest
 from tests.support import kept
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
-from tests.support.world import BOT_TOKEN, World, world
+from tests.support.world import BOT_TOKEN, OUTPUT, World, world
 
 OPENED = plays(GOOD, {"analyze": nothing()}, {"analyze-tests-1": GOOD["analyze"]})
 
@@ -61,3 +62,19 @@ def repeat_first_night(shop: World, first: FirstNight) -> None:
         url = f"{shop.gitlab.url}{request.path}"
         answer = requests.request(request.method, url, json=body, headers=headers, timeout=60)
         assert answer.status_code == request.status
+
+
+def leave_verified(shop: World) -> None:
+    """What a dry run leaves in ``nightshift/``: the run itself once for a commit."""
+    output = shop.checkout / OUTPUT
+    shutil.rmtree(output, ignore_errors=True)
+    if shop.sha in _verified:
+        shutil.copytree(_verified[shop.sha], output)
+        return
+    done = shop.nightshift("run", "--dry-run")
+    assert (done.exit_status, shop.result["outcome"]) == (0, "MR_READY"), done.log
+    _verified[shop.sha] = Path(tempfile.mkdtemp(prefix="verified-", dir=kept.folder)) / OUTPUT
+    shutil.copytree(output, _verified[shop.sha])
+
+
+_verified: dict[str, Path] = {}
