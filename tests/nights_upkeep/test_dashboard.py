@@ -11,6 +11,7 @@ from gitlab_nightshift.demo.standin_state import DEVELOPER, REPORTER, User
 from gitlab_nightshift.publish.dashboard_page import START
 from tests.nights_proofs.test_gates import ADDS_JOB, PROJECT, changing
 from tests.support import standin_threads
+from tests.support.agent import crash, retry
 from tests.support.shop import GOOD, nothing
 from tests.support.standin_records import Issue, PipelineJob
 from tests.support.webhook import payload
@@ -132,7 +133,7 @@ def test_a_failed_night_is_there_and_can_be_tried_again(shop: World) -> None:
     """Also one whose plan failed, which has no category to try again."""
     assert night(shop, 16, NIGHTSHIFT_REVIEWERS="nobody").exit_status == 2
     assert "| FAILED |" in page(shop) and "retry" not in page(shop)
-    shop.agent.script({})
+    shop.agent.script({"analyze": [*[retry(401)] * 3, crash(11)]})
     assert night(shop, 17).exit_status == 5
     [issue] = shop.project.issues
     tick(shop, issue, member(shop, DEVELOPER), "retry the night of pipeline 4717")
