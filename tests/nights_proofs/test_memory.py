@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.agent import Play, answer, append, plays
 from tests.support.opened import opened
-from tests.support.shop import DRAFT, FOUND, GOOD, NOTE, nothing
+from tests.support.shop import DRAFT, FOUND, GOOD, KEY_REFUSED, NOTE, nothing
 from tests.support.standin_threads import add_comment
 from tests.support.world import World
 
@@ -98,6 +98,6 @@ def test_nights_pause_where_nobody_looks(tmp_path: Path) -> None:
 
         ada = shop.gitlab.add_user("ada", "Ada")
         add_comment(shop.gitlab, shop.merge_requests[1], ada, "I will look at it on Friday.")
-        shop.agent.script({"analyze": nothing()})
+        shop.agent.script({"analyze": KEY_REFUSED})
         shop.nightshift("run", CI_PIPELINE_ID="4714")
         assert len(shop.agent.seen) > before

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import MergeRequestState
-from tests.support.agent import crash, retry
 from tests.support.opened import leave_verified, opened
-from tests.support.shop import GOOD, nothing
+from tests.support.shop import GOOD, KEY_REFUSED, nothing
 from tests.support.standin_records import PipelineJob
 from tests.support.world import Done, World, world
 
@@ -83,7 +82,7 @@ def test_a_dry_run_stays_one(shop: World) -> None:
 
 def test_a_quiet_night_is_not_paid_again_and_a_failed_one_is_done(shop: World) -> None:
     """Nor is another job's night of this pipeline taken for this one's."""
-    shop.agent.script({"analyze": [*[retry(401)] * 3, crash(11)]})
+    shop.agent.script({"analyze": KEY_REFUSED})
     assert shop.nightshift("run", **NIGHT).exit_status == 5
     shop.agent.script({"analyze": nothing()})
     uploaded(shop, 10, "another-night")
