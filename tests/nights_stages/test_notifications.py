@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.nights_stages.test_from_job import publish, uploaded
+from tests.nights_stages.test_from_job import publish
 from tests.support import confluence as wiki
 from tests.support.listeners import listening
 from tests.support.shop import GOOD
@@ -52,21 +52,6 @@ def assert_line_is_added(shop: World, page: wiki.Confluence, done: Done) -> None
     assert "confluence_page_id: Confluence answered 500" in again.log
     assert wiki.TOKEN not in done.log + again.log + str(shop.products())
     assert not any(wiki.TOKEN in str(bead.env) for bead in shop.agent.seen)
-
-
-def test_of_three_jobs_publish_tells(tmp_path: Path) -> None:
-    with listening() as there, world(tmp_path, GOOD, config=TOLD) as shop:
-        shop.env |= dict.fromkeys(("TEAM_CHAT", "OTHER_CHAT"), "")
-        shop.env["TEAM_CHAT"] = f"json://127.0.0.1:{there.port}/"
-        assert shop.nightshift("plan").exit_status == 0
-        assert shop.nightshift("work", GITLAB_TOKEN="").exit_status == 0
-        assert there.came == []
-        uploaded(shop, 11)
-        shop.checked_out_anew()
-        done = publish(shop)
-        assert (done.exit_status, len(there.came)) == (0, 1)
-        assert shop.merge_requests[0].web_url in there.texts
-        assert "notify: the variable OTHER_CHAT is not set in this job" in done.log
 
 
 def test_a_failed_plan_is_told_and_a_rehearsal_is_not(tmp_path: Path) -> None:
