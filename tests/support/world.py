@@ -295,6 +295,7 @@ def check_out(project: FullProject, folder: Path, layout: Layout, depth: int) ->
     if (sha, layout, depth) not in _checkouts:
         made = Path(tempfile.mkdtemp(prefix="checkout-", dir=kept.folder)) / "shop"
         create_checkout(project, made, layout=layout, token=JOB_TOKEN, depth=depth)
+        git(made, "repack", "-adqn")  # few files are copied and compared faster than many
         _checkouts[sha, layout, depth] = (made, project.http_url)
     made, url = _checkouts[sha, layout, depth]
     changed = {
