@@ -118,12 +118,13 @@ def test_changed_tracked_files_at_the_start(tmp_path: Path) -> None:
             git(shop.checkout, "reset", "-q", "--hard")
             spoil(shop)
             shop.look()
-            done = shop.nightshift("run")
+            done = shop.nightshift("plan")
             try:
                 shop.assert_nothing_spent(done, 11, "E_WORKSPACE_DIRTY", "commit or")
-                assert shop.result["error_code"] == "E_WORKSPACE_DIRTY"
             except AssertionError as error:
                 failures.append((spoil.__name__, str(error)))
+        shop.assert_nothing_spent(shop.nightshift("run"), 11, "E_WORKSPACE_DIRTY", "commit or")
+        assert shop.result["error_code"] == "E_WORKSPACE_DIRTY"
     assert failures == []
 
 
@@ -187,7 +188,7 @@ def test_a_git_that_cannot_work_is_told_as_that(tmp_path: Path) -> None:
             before = file.read_bytes() if file.exists() else b""
             file.write_text(text)
             shop.look()
-            done = shop.nightshift("run")
+            done = shop.nightshift("plan")
             shop.assert_nothing_spent(done, 2, why)
             file.write_bytes(before)
 
