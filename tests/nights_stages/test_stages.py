@@ -11,6 +11,13 @@ from tests.support.shop import DRAFT, GOOD, refused
 from tests.support.trees import places_of
 from tests.support.world import BOT_TOKEN, PLAIN, SECRETS, World, commit, git, world
 
+AT_ONCE = """
+import time
+from gitlab_nightshift.retry import Clock
+Clock.__init__.__defaults__ = (time.monotonic, lambda _: None)
+"""
+"""What is tried again is not waited for."""
+
 
 def opened_once(shop: World) -> None:
     """One merge request, one branch, one commit on top of the base."""
@@ -163,7 +170,9 @@ def assert_a_failed_publish_goes_on(shop: World) -> None:
 
     for method_path in (("POST", "/merge_requests$"), ("GET", "/branches/main$")):
         shop.gitlab.fail_next(*method_path, 502, "<html><title>502</title></html>", times=1)
+    shop.patch = AT_ONCE
     again = shop.nightshift("publish", "nightshift/bundle")
+    shop.patch = ""
     assert (again.exit_status, again.stderr) == (0, "")
     assert shop.bundle == before
     assert len(shop.agent.seen) == beads
