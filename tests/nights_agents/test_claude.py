@@ -8,11 +8,10 @@ import pytest
 
 from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.work.handoff import build_schema
-from tests.support.agent import REAL
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, REALLY, completed, turns
 from tests.support.trees import places_of
-from tests.support.turns import Request, answer
+from tests.support.turns import Request
 from tests.support.world import (
     BOT_TOKEN,
     FILES,
@@ -26,6 +25,7 @@ from tests.support.world import (
     world,
 )
 
+NAMING = {"AGENTS.md": "See @own.txt for more.\n", "own.txt": "WORDS OF THE FILE\n"}
 BODY = """\
 ## Summary
 
@@ -85,7 +85,7 @@ Not wanted? Close it and say why in a comment: the idea is not tried again.
 def test_a_night_opens_one_merge_request(tmp_path: Path) -> None:
     """The happy path, from the environment of a job to the merge request, all of it."""
     with (
-        world(tmp_path, REALLY, config=PROVING) as shop,
+        world(tmp_path, REALLY, files={**FILES, **NAMING}, config=PROVING) as shop,
         ModelEndpoint(turns(shop.checkout), bead_of=BEADS) as endpoint,
     ):
         done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url)
@@ -95,6 +95,7 @@ def test_a_night_opens_one_merge_request(tmp_path: Path) -> None:
         _opened(shop)
         _products(shop)
         _called(shop, endpoint)
+        _a_line_that_names_a_file_does_not_bring_it_into_the_prompt(endpoint)
         shop.assert_restored()
         [mr] = shop.merge_requests
         assert done.last_line.startswith(f"✔ MR_CREATED · {mr.web_url} · tests, ")
@@ -306,19 +307,12 @@ def _list_shared_texts(request: Request) -> list[str]:
     return texts[: end + 1]
 
 
-def test_a_line_that_names_a_file_does_not_bring_it_into_the_prompt(tmp_path: Path) -> None:
+def _a_line_that_names_a_file_does_not_bring_it_into_the_prompt(endpoint: ModelEndpoint) -> None:
     """The CLI reads in what a prompt names by "@", and AGENTS.md is quoted in the brief."""
-    files = {**FILES, "AGENTS.md": "See @own.txt for more.\n", "own.txt": "WORDS OF THE FILE\n"}
-    nothing = {"result": "NO_IMPROVEMENT", "reason": "All is well."}
-    with (
-        world(tmp_path, {"analyze": REAL}, files=files) as shop,
-        ModelEndpoint(lambda _: answer(nothing)) as endpoint,
-    ):
-        assert shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url).exit_status == 0
-        assert len(endpoint.messages) == 5
-        sent = [json.dumps(request.body) for request in endpoint.messages]
-        assert all("  | See @own.txt for more." in body for body in sent)
-        assert not [body for body in sent if "WORDS OF THE FILE" in body]
+    sent = [json.dumps(request.body) for request in endpoint.messages]
+    assert len(sent) == 9
+    assert all("  | See @own.txt for more." in body for body in sent)
+    assert not [body for body in sent if "WORDS OF THE FILE" in body]
 
 
 def _environment(shop: World, folder: Path) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,13 +93,9 @@ def test_signals_reach_the_command_once_or_twice(shop: World) -> None:
     assert shop.result["error_code"] == "E_TERMINATED"
     shop.assert_restored()
 
-    argv = [sys.executable, "-m", "gitlab_nightshift", "run"]
-    reached = hanging(shop, plays(GOOD, {"analyze": [MESS, hang()]}))
-    with subprocess.Popen(
-        argv, cwd=shop.checkout, env=shop.env, start_new_session=True, stdout=subprocess.DEVNULL
-    ) as group:
-        wait_for(reached, "the bead to hang")
-        os.killpg(group.pid, signal.SIGTERM)
-        assert group.wait(300) == 143
+    shop.patch = f"import os; os.setpgid(0, 0); {watched.PATCH}"
+    process, _ = started(shop, hanging(shop, plays(GOOD, {"analyze": [MESS, hang()]})))
+    os.killpg(process.pid, signal.SIGTERM)
+    assert ended(process).exit_status == 143
     assert shop.result["error_code"] == "E_TERMINATED"
     shop.assert_restored()

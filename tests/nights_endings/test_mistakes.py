@@ -15,6 +15,8 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
     ({"NIGHTSHIFT_AGENT_EXECUTABLE": "klaude"}, 5, "no agent CLI: klaude is not on PATH"),
     ({"GITLAB_TOKEN": ""}, 2, "GITLAB_TOKEN is not set: add it as a masked CI variable"),
     ({"GITLAB_TOKEN": "glpat-wrong"}, 2, "rejects GITLAB_TOKEN: it is mistyped, expired"),
+]
+OF_THE_PLAN: list[tuple[dict[str, str], int, str]] = [
     ({"GITLAB_TOKEN": "glpat-reads"}, 2, "lacks the scope api"),
     ({"GITLAB_TOKEN": "glpat-guest"}, 2, "has a role below Developer on 4001"),
     ({"CI_PROJECT_ID": "4999"}, 2, "the token cannot see project 4999"),
@@ -31,6 +33,7 @@ MISTAKES: list[tuple[dict[str, str], int, str]] = [
     ({"NIGHTSHIFT_EXCLUDE_PATHS": "**"}, 2, "files is left to look at: correct the patterns"),
     ({"NIGHTSHIFT_TITLE_TEMPLATE": "{{titel}}"}, 2, "unknown placeholder {{titel}}; did you"),
 ]
+"""What the plan finds, which a run begins with; more of it is above."""
 SETTINGS = {
     "NIGHTSHIFT_MAX_DIF_LINES": ("5", "did you mean max_diff_lines?"),
     "NIGHTSHIFT_VERIFY_COMMANDS": ("echo 'x", "NIGHTSHIFT_VERIFY_COMMANDS: "),
@@ -52,9 +55,10 @@ def test_mistakes_are_told_before_anything_is_spent(tmp_path: Path) -> None:
         shop.project.protected_branches.append("main*")
         bot, tomorrow = shop.gitlab.users[0], datetime.now(UTC) + timedelta(days=1)
         shop.gitlab.add_token("glpat-today", bot, expires_at=f"{tomorrow:%Y-%m-%d}")
-        for env, status, text in MISTAKES:
+        cases = [("run", *mistake) for mistake in MISTAKES]
+        for command, env, status, text in [*cases, *(("plan", *case) for case in OF_THE_PLAN)]:
             try:
-                done = shop.nightshift("run", NIGHTSHIFT_RUN_TIMEOUT="2d", **env)
+                done = shop.nightshift(command, NIGHTSHIFT_RUN_TIMEOUT="2d", **env)
                 shop.assert_nothing_spent(done, status, text)
             except AssertionError as error:
                 failures.append((env, str(error)))
@@ -114,12 +118,13 @@ def test_changed_tracked_files_at_the_start(tmp_path: Path) -> None:
             git(shop.checkout, "reset", "-q", "--hard")
             spoil(shop)
             shop.look()
-            done = shop.nightshift("run")
+            done = shop.nightshift("plan")
             try:
                 shop.assert_nothing_spent(done, 11, "E_WORKSPACE_DIRTY", "commit or")
-                assert shop.result["error_code"] == "E_WORKSPACE_DIRTY"
             except AssertionError as error:
                 failures.append((spoil.__name__, str(error)))
+        shop.assert_nothing_spent(shop.nightshift("run"), 11, "E_WORKSPACE_DIRTY", "commit or")
+        assert shop.result["error_code"] == "E_WORKSPACE_DIRTY"
     assert failures == []
 
 
@@ -183,7 +188,7 @@ def test_a_git_that_cannot_work_is_told_as_that(tmp_path: Path) -> None:
             before = file.read_bytes() if file.exists() else b""
             file.write_text(text)
             shop.look()
-            done = shop.nightshift("run")
+            done = shop.nightshift("plan")
             shop.assert_nothing_spent(done, 2, why)
             file.write_bytes(before)
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.agent import Play, answer, append, plays
-from tests.support.shop import DRAFT, FOUND, GOOD, NOTE, nothing
+from tests.support.opened import opened
+from tests.support.shop import DRAFT, FOUND, GOOD, KEY_REFUSED, NOTE, nothing
 from tests.support.standin_threads import add_comment
-from tests.support.world import World, world
+from tests.support.world import World
 
 AGAIN: dict[str, Any] = {
     "files": ["test_shop.py"],
@@ -15,6 +16,8 @@ AGAIN: dict[str, Any] = {
     "rationale": "A bug there would cost money.",
 }
 OTHER: dict[str, Any] = {"rank": 2, "files": ["shop.py"], "description": "Name the percentage."}
+
+MORE_OPEN = {"NIGHTSHIFT_MAX_OPEN_MRS__PER_CATEGORY": "5", "NIGHTSHIFT_MAX_OPEN_MRS__TOTAL": "9"}
 
 
 def close(shop: World, name: str, text: str, level: int) -> None:
@@ -31,9 +34,7 @@ def find(*candidates: dict[str, Any]) -> Play:
 
 def test_a_refused_idea_does_not_come_back(tmp_path: Path) -> None:
     """It costs an Analyze, and no Implement; the prompt, the log and the result say why."""
-    with world(tmp_path, GOOD) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        assert shop.result["outcome"] == "MR_CREATED"
+    with opened(tmp_path) as (shop, _):
         close(shop, "ada", "We test discounts in the other repository.", 30)
 
         script = plays({"analyze-tests": find(AGAIN)}, {"analyze": nothing()})
@@ -56,9 +57,8 @@ def test_a_refused_idea_does_not_come_back(tmp_path: Path) -> None:
 def test_the_next_candidate_is_taken(tmp_path: Path) -> None:
     """Where the first one repeats what waits for a review, too. A change that turns out to do the
     refused thing after all is refused by what it touches."""
-    config = "max_open_mrs: {per_category: 5, total: 9}\n"
-    with world(tmp_path, GOOD, config=config) as shop:
-        assert shop.nightshift("run").exit_status == 0
+    with opened(tmp_path) as (shop, _):
+        shop.env |= MORE_OPEN
         script = plays(
             GOOD,
             {"analyze": nothing(), "analyze-tests": find(AGAIN, OTHER)},
@@ -80,10 +80,8 @@ def test_the_next_candidate_is_taken(tmp_path: Path) -> None:
 
 def test_nights_pause_where_nobody_looks(tmp_path: Path) -> None:
     """Said once, on the newest one; an answer ends it."""
-    config = "max_open_mrs: {per_category: 5, total: 9}\n"
-    with world(tmp_path, GOOD, config=config) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        [first] = shop.merge_requests
+    with opened(tmp_path) as (shop, first):
+        shop.env |= MORE_OPEN
         for iid in (2, 3):
             shop.project.merge_requests.append(replace(first, iid=iid, notes=[]))
         for each in shop.merge_requests:
@@ -100,6 +98,6 @@ def test_nights_pause_where_nobody_looks(tmp_path: Path) -> None:
 
         ada = shop.gitlab.add_user("ada", "Ada")
         add_comment(shop.gitlab, shop.merge_requests[1], ada, "I will look at it on Friday.")
-        shop.agent.script({"analyze": nothing()})
+        shop.agent.script({"analyze": KEY_REFUSED})
         shop.nightshift("run", CI_PIPELINE_ID="4714")
         assert len(shop.agent.seen) > before

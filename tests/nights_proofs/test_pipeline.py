@@ -159,7 +159,8 @@ def test_code_that_nothing_proves_is_not_proposed(tmp_path: Path, config: str) -
     """No model is asked about it: Verify would have passed it."""
     code = append("run.sh", "echo done\n")
     found = answer({**FOUND, "selected": {**FOUND["selected"], "files": ["run.sh"]}})
-    scripts = plays(GOOD, {"analyze": [found], "implement": [code]})
+    analyses = {"analyze": nothing(), "analyze-docs": [found]}
+    scripts = plays(GOOD, analyses, {"implement": [code]})
     files = {"run.sh": "exit\n"}
     once = {"NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "0", "NIGHTSHIFT_CATEGORY": "docs"}
     with world(tmp_path, scripts, files=files, config=config) as shop:

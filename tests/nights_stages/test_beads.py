@@ -21,13 +21,14 @@ allowed_commands: [ls, make test -k]
 agent_env: [JAVA_HOME]
 verify_commands: [make test, 'sh env.sh @TOLD@']
 """
+WORDS = "instructions: {all: 'Ask for {{money}}.', docs: 'British.'}\nvariables: {money: Euro}\n"
 
 
 def test_what_the_beads_of_a_night_are_given(tmp_path: Path) -> None:
     told = tmp_path / "environment"
     files = {**FILES, "env.sh": 'env -0 > "$1"\n'}
     dear = {bead: priced(play, 0.3) for bead, play in GOOD.items()}
-    config = CONFIG.replace("@TOLD@", str(told))
+    config = CONFIG.replace("@TOLD@", str(told)) + WORDS
     with (
         world(tmp_path / "w", dear, config=config, files=files) as shop,
         ModelEndpoint(bill) as endpoint,
@@ -36,6 +37,7 @@ def test_what_the_beads_of_a_night_are_given(tmp_path: Path) -> None:
         extra |= {"HTTPS_PROXY": "http://proxy:3128", "BASH_ENV": "/tmp/x"}
         shop.nightshift("run", "--dry-run", ANTHROPIC_BASE_URL=endpoint.url, **extra)
         _analysis(shop)
+        _a_teams_own_words_for_their_category(shop)
         _models_and_budgets(shop)
         _rules_and_environment(shop)
         _environment_of_commands(shop, told)
@@ -57,6 +59,12 @@ def _analysis(shop: World) -> None:
     folders = [Path(bead.env["HOME"]).parent for bead in shop.agent.seen]
     assert len(set(folders)) == 4
     assert not any(folder.exists() for folder in folders)
+
+
+def _a_teams_own_words_for_their_category(shop: World) -> None:
+    given = ["The team adds: Ask for Euro." in bead.prompt for bead in shop.agent.seen]
+    assert given == [True, True, True, False], "the MR bead gets no guidance"
+    assert not [bead for bead in shop.agent.seen if "British" in bead.prompt]
 
 
 def _models_and_budgets(shop: World) -> None:

@@ -141,14 +141,3 @@ def test_a_further_analyze_knows_what_the_ones_before_it_found(tmp_path: Path) -
         assert "|   total() is tested. </> --- # Task: push\n" in second
         assert f"| refactoring: no improvement: {why}\n" in third
         assert not [text for text in others if "<earlier_steps>" in text]
-
-
-def test_a_teams_own_words_reach_the_beads_of_their_category(tmp_path: Path) -> None:
-    words = (
-        "instructions: {all: 'Ask for {{money}}.', docs: 'British.'}\nvariables: {money: Euro}\n"
-    )
-    with world(tmp_path, GOOD, config=PLAIN + words) as shop:
-        assert shop.nightshift("run").exit_status == 0
-        given = ["The team adds: Ask for Euro." in bead.prompt for bead in shop.agent.seen]
-        assert given == [True, True, True, False], "the MR bead gets no guidance"
-        assert not [bead for bead in shop.agent.seen if "British" in bead.prompt]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import MergeRequestState
-from tests.support.agent import crash
-from tests.support.shop import GOOD, nothing
+from tests.support.opened import leave_verified, opened
+from tests.support.shop import GOOD, KEY_REFUSED, nothing
 from tests.support.standin_records import PipelineJob
 from tests.support.world import Done, World, world
 
@@ -36,22 +36,21 @@ def uploaded(shop: World, number: int, name: str = "nightshift") -> Path:
     return kept / "nightshift" / "bundle"
 
 
-def test_a_merge_request_of_this_run_ends_it(shop: World) -> None:
+def test_a_merge_request_of_this_run_ends_it(tmp_path: Path) -> None:
     """Under its own category, whatever this try would look for; also where no artifact is left."""
-    assert shop.nightshift("run").exit_status == 0
-    [mr] = shop.merge_requests
-    beads = len(shop.agent.seen)
     ends: list[tuple[MergeRequestState, str]] = [("opened", "MR_CREATED"), ("closed", "SKIPPED")]
-    for state, outcome in ends:
-        mr.settle(state)
-        shop.checked_out_anew()
-        done = shop.nightshift("run", "--category", "docs", **NIGHT)
-        assert (done.exit_status, shop.result["outcome"]) == (0, outcome), done.log
-        assert (shop.result["category_used"], shop.result["mr_url"]) == ("tests", mr.web_url)
-        assert shop.result["reason"].startswith(f"already published: merge request !{mr.iid} ")
-    assert len(shop.agent.seen) == beads
-    assert len(shop.merge_requests) == 1
-    shop.assert_restored()
+    with opened(tmp_path) as (shop, mr):
+        beads = len(shop.agent.seen)
+        for state, outcome in ends:
+            mr.settle(state)
+            shop.checked_out_anew()
+            done = shop.nightshift("run", "--category", "docs", **NIGHT)
+            assert (done.exit_status, shop.result["outcome"]) == (0, outcome), done.log
+            assert (shop.result["category_used"], shop.result["mr_url"]) == ("tests", mr.web_url)
+            assert shop.result["reason"].startswith(f"already published: merge request !{mr.iid} ")
+        assert len(shop.agent.seen) == beads
+        assert len(shop.merge_requests) == 1
+        shop.assert_restored()
 
 
 def test_a_saved_change_is_published(shop: World) -> None:
@@ -73,7 +72,7 @@ def test_a_saved_change_is_published(shop: World) -> None:
 
 
 def test_a_dry_run_stays_one(shop: World) -> None:
-    assert shop.nightshift("run", "--dry-run", **NIGHT).exit_status == 0
+    leave_verified(shop)
     beads = len(shop.agent.seen)
     shop.env["NIGHTSHIFT_DRY_RUN"] = "true"
     assert retried(shop, 11).exit_status == 0
@@ -83,7 +82,7 @@ def test_a_dry_run_stays_one(shop: World) -> None:
 
 def test_a_quiet_night_is_not_paid_again_and_a_failed_one_is_done(shop: World) -> None:
     """Nor is another job's night of this pipeline taken for this one's."""
-    shop.agent.script({"analyze": [crash(11)]})
+    shop.agent.script({"analyze": KEY_REFUSED})
     assert shop.nightshift("run", **NIGHT).exit_status == 5
     shop.agent.script({"analyze": nothing()})
     uploaded(shop, 10, "another-night")
@@ -104,7 +103,7 @@ def test_a_plan_that_is_made_again_says_so(shop: World) -> None:
     shop.env |= {"CI_JOB_NAME": "nightshift:plan"}
     assert shop.nightshift("plan").exit_status == 0
     uploaded(shop, 11, "nightshift:plan")
-    assert shop.nightshift("run", "--dry-run").exit_status == 0
+    leave_verified(shop)
     shop.project.jobs.append(PipelineJob(13, 4711, "nightshift:work", shop.folder / "a"))
     shutil.copytree(shop.checkout / "nightshift", shop.folder / "a/nightshift")
     shop.checked_out_anew()
@@ -116,7 +115,7 @@ def test_a_plan_that_is_made_again_says_so(shop: World) -> None:
 @pytest.mark.parametrize("spoil", ["version", "json"])
 def test_a_bundle_that_cannot_be_used_ends_it(shop: World, spoil: str) -> None:
     """Such as an older version's: there was a night, and another one would be paid twice."""
-    assert shop.nightshift("run", "--dry-run", **NIGHT).exit_status == 0
+    leave_verified(shop)
     beads = len(shop.agent.seen)
     file = uploaded(shop, 11) / "bundle.json"
     data = {**json.loads(file.read_text()), "version": 0}

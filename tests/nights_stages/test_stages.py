@@ -6,9 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.agent import plays
+from tests.support.listeners import listening
 from tests.support.shop import DRAFT, GOOD, refused
 from tests.support.trees import places_of
 from tests.support.world import BOT_TOKEN, PLAIN, SECRETS, World, commit, git, world
+
+AT_ONCE = """
+import time
+from gitlab_nightshift.retry import Clock
+Clock.__init__.__defaults__ = (time.monotonic, lambda _: None)
+"""
+"""What is tried again is not waited for."""
 
 
 def opened_once(shop: World) -> None:
@@ -30,16 +38,20 @@ def handed_on(shop: World, name: str) -> None:
 
 
 def test_three_jobs(tmp_path: Path) -> None:
-    """Plan reads, work has no GitLab variable at all, publish writes; each in a fresh checkout.
+    """Plan reads, work has no GitLab variable at all, publish writes and tells people; each in a
+    fresh checkout.
 
     A night without a category comes first.
     """
-    with world(tmp_path, GOOD) as shop:
+    config = f"{PLAIN}notify: [$TEAM_CHAT, $OTHER_CHAT]\n"
+    with listening() as there, world(tmp_path, GOOD, config=config) as shop:
+        shop.env |= {"TEAM_CHAT": f"json://127.0.0.1:{there.port}/", "OTHER_CHAT": ""}
         for stage in ("plan", "work", "publish"):
             done = shop.nightshift(stage, CI_PIPELINE_CREATED_AT="2026-11-21T01:00:00Z")
             assert done.exit_status == 0
         assert shop.result["outcome"] == "NO_IMPROVEMENT"
         assert shop.written == []
+        there.came.clear()
         shop.checked_out_anew()
         plan = shop.nightshift("plan", ANTHROPIC_API_KEY="")
         assert (plan.exit_status, plan.stderr, shop.written) == (0, "", [])
@@ -55,6 +67,7 @@ def test_three_jobs(tmp_path: Path) -> None:
         assert work.last_line.startswith("✔ MR_READY · ")
         assert len(shop.gitlab.requests) == asked
         assert "plan.json" in shop.products()
+        assert there.came == []
         shop.assert_restored()
         handed_on(shop, "work")
 
@@ -62,6 +75,8 @@ def test_three_jobs(tmp_path: Path) -> None:
         beads = len(shop.agent.seen)
         publish = shop.nightshift("publish", ANTHROPIC_API_KEY="", PATH="/usr/bin:/bin")
         assert (publish.exit_status, publish.stderr) == (0, "")
+        assert (len(there.came), shop.merge_requests[0].web_url in there.texts) == (1, True)
+        assert "notify: the variable OTHER_CHAT is not set in this job" in publish.log
         assert len(shop.agent.seen) == beads == 4
         assert shop.result["outcome"] == "MR_CREATED"
         assert shop.result["mr_url"] == shop.merge_requests[0].web_url
@@ -155,7 +170,9 @@ def assert_a_failed_publish_goes_on(shop: World) -> None:
 
     for method_path in (("POST", "/merge_requests$"), ("GET", "/branches/main$")):
         shop.gitlab.fail_next(*method_path, 502, "<html><title>502</title></html>", times=1)
+    shop.patch = AT_ONCE
     again = shop.nightshift("publish", "nightshift/bundle")
+    shop.patch = ""
     assert (again.exit_status, again.stderr) == (0, "")
     assert shop.bundle == before
     assert len(shop.agent.seen) == beads

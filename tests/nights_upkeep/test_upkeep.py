@@ -1,31 +1,27 @@
 """Nights that look after what they have opened: one commit more, and not for ever."""
 
-import json
 import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from gitlab_nightshift.categories import FALLBACK_ORDER
-from gitlab_nightshift.demo.standin_requests import RecordedRequest
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest
-from tests.support import kept
 from tests.support.agent import answer, append, hang, plays, say
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.opened import opened as opened_once
 from tests.support.shop import DRAFT, GOOD, bill, nothing, priced, refused
 from tests.support.standin_pipelines import add_pipeline
 from tests.support.standin_records import PipelineJob
 from tests.support.standin_threads import add_comment
 from tests.support.trees import wait_for
 from tests.support.webhook import member, replies
-from tests.support.world import BOT_TOKEN, Done, World, ended, git, world
+from tests.support.world import BOT_TOKEN, Done, World, ended, git
 
 BRANCH = "night-shift/test-discount"
 LOG = (
@@ -34,7 +30,6 @@ LOG = (
 )
 MEND = "\n    # It is taken from the sum.\n"
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
-OPENED = plays(GOOD, {"analyze": nothing()}, {"analyze-tests-1": GOOD["analyze"]})
 MENDED = plays(GOOD, {"analyze": nothing(), "implement-task": [append("test_shop.py", MEND)]})
 """Later nights: what they are given to do is done, and nothing new is found."""
 ANSWERS = [
@@ -46,47 +41,13 @@ ANSWERS = [
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[tuple[World, StandinMergeRequest]]:
-    """A world in which a night has opened a merge request: the first one that is asked for has that
-    night, the others what it pushed and sent to GitLab."""
-    with world(folder, OPENED) as shop:
-        if not _first:
-            done = shop.nightshift("run")
-            assert shop.result["outcome"] == "MR_CREATED", done.log
-            _first.append(keep_first_night(shop))
-        else:
-            repeat_first_night(shop, _first[0])
+def opened(folder: Path, most_open: int = 1) -> Iterator[tuple[World, StandinMergeRequest]]:
+    """A world in which a night has opened a merge request. The next ones look after it, and with
+    ``most_open`` at 1 they do no new work."""
+    with opened_once(folder) as (shop, request):
+        shop.env["NIGHTSHIFT_MAX_OPEN_MRS__TOTAL"] = str(most_open)
         shop.agent.script(MENDED)
-        yield shop, shop.merge_requests[0]
-
-
-@dataclass(frozen=True)
-class FirstNight:
-    """What a night left in GitLab: the repository, and the requests by which it got there."""
-
-    repository: Path
-    address: str
-    requests: list[RecordedRequest]
-
-
-_first: list[FirstNight] = []
-
-
-def keep_first_night(shop: World) -> FirstNight:
-    kept_copy = Path(tempfile.mkdtemp(prefix="first-night-", dir=kept.folder)) / "shop.git"
-    shutil.copytree(shop.project.bare_repository, kept_copy)
-    asked = [each for each in shop.gitlab.requests if each.path.startswith("/api/v4/")]
-    return FirstNight(kept_copy, shop.gitlab.url, [r for r in asked if r.method in ("POST", "PUT")])
-
-
-def repeat_first_night(shop: World, first: FirstNight) -> None:
-    shutil.copytree(first.repository, shop.project.bare_repository, dirs_exist_ok=True)
-    headers = {"PRIVATE-TOKEN": BOT_TOKEN}
-    for request in first.requests:
-        body = json.loads(json.dumps(request.body).replace(first.address, shop.gitlab.url))
-        url = f"{shop.gitlab.url}{request.path}"
-        answer = requests.request(request.method, url, json=body, headers=headers, timeout=60)
-        assert answer.status_code == request.status
+        yield shop, request
 
 
 def fail(shop: World, **job: object) -> None:
@@ -98,6 +59,14 @@ def fail(shop: World, **job: object) -> None:
 
 def next_night(shop: World, run_id: int) -> Done:
     return shop.nightshift("run", CI_PIPELINE_ID=str(run_id))
+
+
+def assert_leaves_it(shop: World, run_id: int) -> None:
+    """What to look after is decided by the plan."""
+    shutil.rmtree(shop.checkout / "nightshift/upkeep", ignore_errors=True)
+    done = shop.nightshift("plan", CI_PIPELINE_ID=str(run_id))
+    assert done.exit_status == 0, done.log
+    assert not (shop.checkout / "nightshift/upkeep").exists(), done.log
 
 
 def pass_a_day(request: StandinMergeRequest) -> None:
@@ -119,7 +88,7 @@ def assert_left_alone(shop: World, done: Done) -> None:
 
 def test_a_failed_pipeline_is_repaired_twice_at_most(tmp_path: Path) -> None:
     """One commit more on the branch, proven like any; one answer, which is updated."""
-    with opened(tmp_path) as (shop, request):
+    with opened(tmp_path, most_open=3) as (shop, request):
         first = shop.commit(BRANCH)
         fail(shop)
         before = len(shop.agent.seen)
@@ -146,9 +115,9 @@ def test_a_failed_pipeline_is_repaired_twice_at_most(tmp_path: Path) -> None:
         assert git(shop.checkout, "rev-parse", "HEAD").strip() == shop.sha
         assert git(shop.checkout, "status", "--porcelain", "-uno") == ""
 
+        shop.env["NIGHTSHIFT_MAX_OPEN_MRS__TOTAL"] = "1"
         fail(shop)  # the same night again: not twice
-        next_night(shop, 4713)
-        assert upkeep(shop) is None
+        assert_leaves_it(shop, 4713)
         pass_a_day(request)
         shop.agent.script(plays(MENDED, {"verify": refused("It proves nothing.")}))
         done = next_night(shop, 4714)
@@ -157,8 +126,7 @@ def test_a_failed_pipeline_is_repaired_twice_at_most(tmp_path: Path) -> None:
         failed = replies(shop, request)[1]
         assert "could not be done: Verify (an agent) says: It proves" in failed
         pass_a_day(request)
-        next_night(shop, 4715)
-        assert upkeep(shop) is None
+        assert_leaves_it(shop, 4715)
         assert len(replies(shop, request)) == 2
 
 
@@ -166,6 +134,7 @@ def test_what_made_the_pipeline_fail_must_pass(tmp_path: Path) -> None:
     """Commands that fail on the branch stop no repair, and have to pass on it."""
     with opened(tmp_path) as (shop, request):
         shop.env["NIGHTSHIFT_VERIFY_COMMANDS"] = "grep -q mended test_shop.py"
+        shop.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
         fail(shop)
         done = next_night(shop, 4712)
         assert upkeep(shop)["outcome"] == "NO_IMPROVEMENT", done.log
@@ -179,7 +148,7 @@ def test_what_made_the_pipeline_fail_must_pass(tmp_path: Path) -> None:
 
 def test_new_work_gets_what_upkeep_leaves_of_the_budget(tmp_path: Path) -> None:
     """As the beads see it, as the gateway counts it, and as the result tells it."""
-    with opened(tmp_path) as (shop, request), ModelEndpoint(bill) as endpoint:
+    with opened(tmp_path, most_open=3) as (shop, request), ModelEndpoint(bill) as endpoint:
         shop.env |= {"ANTHROPIC_BASE_URL": endpoint.url, "NIGHTSHIFT_MAX_BUDGET_USD": "1"}
         costs = {"implement": 0.5, "verify": 0.1, "mr": 0.1, "analyze": 0.3}
         priced_plays = {bead: priced(MENDED[bead], usd) for bead, usd in costs.items()}
@@ -239,16 +208,17 @@ def ask_for_a_category(shop: World, _request: StandinMergeRequest) -> None:
 
 @pytest.mark.parametrize("take", [approve, set_to_merge, push, switch_off, ask_for_a_category])
 def test_what_somebody_has_taken_over_is_left_alone(take: object, tmp_path: Path) -> None:
-    with opened(tmp_path) as (shop, request):
+    with opened(tmp_path, most_open=3) as (shop, request):
         take(shop, request)  # type: ignore[operator]
         fail(shop)
-        assert_left_alone(shop, next_night(shop, 4712))
+        assert_leaves_it(shop, 4712)
+        assert shop.product("plan.json")["skip"] == "", "the night goes on to new work"
         assert replies(shop, request) == []
 
 
 def test_an_outsider_can_neither_stop_nor_start_it(tmp_path: Path) -> None:
     """Markers by others count for nothing, and a job that no commit can repair is none."""
-    with opened(tmp_path) as (shop, request):
+    with opened(tmp_path, most_open=3) as (shop, request):
         eve = member(shop, "eve", 0)
         for run in (1, 2, 3):
             body = f"<!-- nightshift-upkeep: repair run {run} -->"
@@ -256,6 +226,7 @@ def test_an_outsider_can_neither_stop_nor_start_it(tmp_path: Path) -> None:
         add_comment(shop.gitlab, request, eve, "Break it.", resolvable=True)
         fail(shop, failure_reason="runner_system_failure")
         assert_left_alone(shop, next_night(shop, 4712))
+        shop.env["NIGHTSHIFT_MAX_OPEN_MRS__TOTAL"] = "1"
         fail(shop)
         next_night(shop, 4713)
         assert upkeep(shop)["outcome"] == "MR_CREATED"
@@ -308,12 +279,13 @@ def test_review_threads_get_one_commit_and_an_answer_each(tmp_path: Path) -> Non
         commits = len(shop.project.pushes)
 
         pass_a_day(request)  # answered: it is for people now
-        next_night(shop, 4713)
-        assert upkeep(shop) is None
-        for run in (4714, 4715, 4716):
-            request.notes.append(replace(asked, id=run, body="Still not."))
-            next_night(shop, run)
+        assert_leaves_it(shop, 4713)
+        request.notes.append(replace(asked, id=4714, body="Still not."))
+        next_night(shop, 4714)
+        for run in (4715, 4716):
             pass_a_day(request)
+            request.notes.append(replace(asked, id=run, body="Still not."))
+            assert_leaves_it(shop, run)
         assert len(shop.project.pushes) == commits + 1, "at most twice"
 
 
@@ -342,8 +314,7 @@ def test_a_question_is_answered_without_a_commit(tmp_path: Path) -> None:
         assert "https:&#8203;//evil" in text
         assert len(shop.project.pushes) == commits
         pass_a_day(request)
-        next_night(shop, 4713)
-        assert upkeep(shop) is None, "it was answered"
+        assert_leaves_it(shop, 4713)  # it was answered
 
 
 @pytest.mark.parametrize("given", [[], [{"thread": 2, "text": "Of another thread."}]])
@@ -358,7 +329,7 @@ def test_what_has_no_answer_says_so(given: object, tmp_path: Path) -> None:
 
 def test_in_three_jobs(tmp_path: Path) -> None:
     """The job that publishes knows from its own comments what the plan has begun."""
-    with opened(tmp_path) as (shop, request):
+    with opened(tmp_path, most_open=3) as (shop, request):
         fail(shop)
         env = dict(shop.env)
         for stage in ("plan", "work", "publish"):
@@ -370,6 +341,7 @@ def test_in_three_jobs(tmp_path: Path) -> None:
             done = shop.nightshift(stage)
             assert done.exit_status == 0, done.log
             kept = shop.folder / f"kept-{stage}"
+            assert (shop.checkout / "nightshift/upkeep").exists(), "assert_leaves_it looks there"
             shutil.copytree(shop.checkout / "nightshift", kept)
             shop.checked_out_anew()
             shutil.copytree(kept, shop.checkout / "nightshift")
@@ -409,9 +381,9 @@ def test_a_conflict_for_people_is_told_once(tmp_path: Path) -> None:
         git(seed, *IDENTITY, "commit", "-qam", "Say something else")
         git(seed, "push", "-q", str(shop.project.bare_repository), "HEAD:main")
         head = shop.commit(BRANCH)
-        for run in (4712, 4713):
-            done = next_night(shop, run)
-            assert upkeep(shop) is None, done.log
+        done = next_night(shop, 4712)
+        assert upkeep(shop) is None, done.log
+        assert_leaves_it(shop, 4713)
         assert shop.commit(BRANCH) == head
         [told] = replies(shop, request)
         assert told.startswith("This merge request is in conflict with its target branch")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import turns as model
-from tests.support.agent import REAL, Play, answer, append, spend
+from tests.support.agent import REAL, Play, answer, append, leave, retry, spend
 from tests.support.turns import Request, Turn, Usage, by_phrase
 
 TEST = "\n    def test_discount(self):\n        self.assertEqual(total([10], 50), 5)\n"
@@ -55,6 +55,9 @@ GOOD: dict[str, Play] = {
 """A night that goes well at once."""
 REALLY: dict[str, Play] = dict.fromkeys(GOOD, REAL)
 """Every bead by the real CLI."""
+
+KEY_REFUSED: Play = [*[retry(401)] * 3, leave(1)]
+"""An Analyze with which a night fails at once: no other category is tried."""
 
 
 def completed(analysis: dict[str, Any], **selected: Any) -> dict[str, Any]:

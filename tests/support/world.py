@@ -218,9 +218,7 @@ class World:
     def checked_out_anew(self, *, layout: Layout = "include", depth: int = 20) -> None:
         """Another job: a fresh checkout at the same place; products are gone."""
         subprocess.run(["rm", "-rf", self.checkout, f"{self.checkout}.tmp"], check=True)
-        self.sha = create_checkout(
-            self.project, self.checkout, layout=layout, token=JOB_TOKEN, depth=depth
-        )
+        self.sha = check_out(self.project, self.checkout, layout, depth)
         self.env["CI_COMMIT_SHA"] = self.sha
         self.look()
 
@@ -297,6 +295,7 @@ def check_out(project: FullProject, folder: Path, layout: Layout, depth: int) ->
     if (sha, layout, depth) not in _checkouts:
         made = Path(tempfile.mkdtemp(prefix="checkout-", dir=kept.folder)) / "shop"
         create_checkout(project, made, layout=layout, token=JOB_TOKEN, depth=depth)
+        git(made, "repack", "-adqn")  # few files are copied and compared faster than many
         _checkouts[sha, layout, depth] = (made, project.http_url)
     made, url = _checkouts[sha, layout, depth]
     changed = {
