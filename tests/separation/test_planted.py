@@ -11,6 +11,7 @@ import os
 import secrets
 import shlex
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -217,14 +218,25 @@ def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
         assert {f"{way} of our processes" for way in ways} <= found.keys()
 
 
-def test_what_a_process_holds_itself_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITLAB_TOKEN", BOT_TOKEN)
-    memory = os.memfd_create("held")
-    try:
-        os.write(memory, UNRELATED.encode())
-        found = attempts.own()
-    finally:
-        os.close(memory)
+OWN = """
+import json, os, sys
+
+sys.path.insert(0, {root!r})
+from tests.separation import attempts
+
+token = os.environ["GITLAB_TOKEN"]
+memory = os.memfd_create("held")
+os.write(memory, {word!r})
+print(json.dumps(attempts.own()))
+"""
+
+
+def test_what_a_process_holds_itself_is_found() -> None:
+    """In a small one: all memory is read."""
+    code = OWN.format(root=str(ROOT), word=UNRELATED.encode())
+    command = [sys.executable, "-I", "-c", code]
+    said = subprocess.check_output(command, env={"GITLAB_TOKEN": BOT_TOKEN})
+    found = json.loads(said)
     assert BOT_TOKEN in found["its own environ"]
     assert UNRELATED in found["its own descriptors"]
     assert BOT_TOKEN in found["its own memory"]
