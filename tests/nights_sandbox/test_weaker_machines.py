@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
-from tests.nights_sandbox.test_own_confinement import MORE
 from tests.nights_sandbox.test_plain_user import open_folder
-from tests.support.sandboxes import NEEDS_ROOT, read_row, scripted, tier_or_skip, with_agent
+from tests.support.sandboxes import (
+    MORE,
+    NEEDS_ROOT,
+    SMALL,
+    read_row,
+    scripted,
+    tier_or_skip,
+    with_agent,
+)
 from tests.support.world import PROVING, ROOT, World, world
 
 __all__ = ["open_folder"]
@@ -53,7 +60,7 @@ pytestmark = NEEDS_ROOT
 
 @pytest.fixture
 def shop(open_folder: Path) -> Iterator[World]:
-    with world(open_folder, config=PROVING) as made:
+    with world(open_folder, files=SMALL, config=PROVING) as made:
         yield made
 
 

@@ -23,13 +23,14 @@ from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_plain_user
 from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
-from tests.support.sandboxes import read_row, scripted, with_agent
+from tests.support.sandboxes import MORE, SMALL, read_row, scripted, with_agent
 from tests.support.shop import nothing
 from tests.support.trees import places_of
 from tests.support.world import (
     BOT_TOKEN,
     JOB_TOKEN,
     MODEL_KEY,
+    PROVING,
     ROOT,
     SECRETS,
     UNRELATED,
@@ -50,7 +51,6 @@ LEFT = {"docker root": frozenset({SOCKET}), "docker user": frozenset({SOCKET})}
 """What is open in a place all the same where nothing mounts: whoever may pass a folder may connect
 to a socket in it."""
 
-CONFIG = "reviewer: rita\nverify_commands: [make test]\n"
 HELD_BY = {
     "root": "partial: change the kernel's settings: namespaces: ",  # not guaranteed
     "user": "held: namespaces",
@@ -104,7 +104,6 @@ OPEN = {
 not named is closed everywhere."""
 SILENT = {"type": "result", "is_error": False, "structured_output": nothing()[0][1]}
 QUIET = (f"#!/bin/sh\necho {shlex.quote(json.dumps(SILENT))}\n", "NO_IMPROVEMENT")
-MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
 WORKING = (scripted(f"printf '{MORE}' >> test_shop.py"), "MR_CREATED")
 
 
@@ -144,7 +143,10 @@ def listening(address: str) -> Iterator[None]:
 def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
     name = f"nightshift-{secrets.token_hex(8)}"
-    with tools.open_folder() as folder, world(folder / "world", config=CONFIG) as shop:
+    with (
+        tools.open_folder() as folder,
+        world(folder / "world", files=SMALL, config=PROVING) as shop,
+    ):
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
         (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")
@@ -168,7 +170,7 @@ def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[
 def run(shop: World, isolation: str, agent: str, outcome: str) -> dict[str, str]:
     """A night, and what the code in work has got, which the redactor has seen."""
     path = with_agent(shop, "scripted", agent)
-    done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
+    done = shop.nightshift("run", "--category", "tests", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
     assert (done.exit_status, done.stderr) == (0, ""), done.log
     assert shop.result["outcome"] == outcome, done.log
     assert places_of(SECRETS, shop.products()) == []
