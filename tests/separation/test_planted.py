@@ -23,7 +23,7 @@ from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_plain_user
 from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
-from tests.support.sandboxes import MORE, SMALL, read_row, scripted, with_agent
+from tests.support.sandboxes import read_row, scripted, with_agent
 from tests.support.shop import nothing
 from tests.support.trees import places_of
 from tests.support.world import (
@@ -104,7 +104,7 @@ OPEN = {
 not named is closed everywhere."""
 SILENT = {"type": "result", "is_error": False, "structured_output": nothing()[0][1]}
 QUIET = (f"#!/bin/sh\necho {shlex.quote(json.dumps(SILENT))}\n", "NO_IMPROVEMENT")
-WORKING = (scripted(f"printf '{MORE}' >> test_shop.py"), "MR_CREATED")
+WORKING = (scripted("echo '# x' >> test_shop.py"), "MR_CREATED")
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[
     name = f"nightshift-{secrets.token_hex(8)}"
     with (
         tools.open_folder() as folder,
-        world(folder / "world", files=SMALL, config=PROVING) as shop,
+        world(folder / "world", config=PROVING) as shop,
     ):
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
