@@ -3,6 +3,7 @@
 The real CLI as another user is in ``nights_agents/test_sandboxed.py``.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,14 +29,22 @@ PLAIN = 1001
 def python_of_a_plain_user(folder: Path) -> Path | None:
     """An interpreter that another user can start, in an environment with this project's libraries
     that is made in a folder."""
-    for program in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
-        python = make_environment(Path(tempfile.mkdtemp(dir=folder)), Path(program).resolve())
-        argv = (python, "-c", "import gitlab_nightshift.planning, gitlab, pydantic, yaml")
-        try:
-            as_plain_user(argv, {"HOME": "/"})
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return python
+    program = _find_program()
+    return program and make_environment(folder / "plain", program)
+
+
+@cache
+def _find_program() -> Path | None:
+    with tools.open_folder() as folder:
+        for number, name in enumerate(
+            (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
+        ):
+            program = Path(name).resolve()
+            python = make_environment(folder / str(number), program)
+            argv = (python, "-c", "import gitlab_nightshift.planning, gitlab, pydantic, yaml")
+            with contextlib.suppress(OSError, subprocess.CalledProcessError):
+                as_plain_user(argv, {"HOME": "/"})
+                return program
     return None
 
 
