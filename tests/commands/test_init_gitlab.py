@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH, TITLE
+from tests.commands.test_doctor_rows import ask_gitlab
 from tests.commands.test_init import FILES, JOBS
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
 from tests.support.standin_repositories import read_blob
@@ -232,8 +234,10 @@ def test_every_kind_of_a_bad_token_ends_in_one_line(tmp_path: Path) -> None:
             assert why in done.stderr and "role Developer" not in done.stderr, token
             assert not token or token not in done.stderr + done.stdout
 
-            seen = json.loads(shop.nightshift("doctor", "--json", GITLAB_TOKEN=token).stdout)
-            [row] = [each for each in seen["rows"] if each["name"] == "GitLab"]
-            assert (row["state"], row["exit_status"], seen["exit_status"]) == ("fail", 2, 2)
-            assert why in row["text"] and "\n" not in row["text"]
+            [row] = ask_gitlab(shop, GITLAB_TOKEN=token)["GitLab"]
+            assert (row.state, row.exit_status) == ("fail", 2)
+            assert why in row.text and "\n" not in row.text
+        whole = json.loads(shop.nightshift("doctor", "--json", GITLAB_TOKEN="").stdout)
+        [shown] = [each for each in whole["rows"] if each["name"] == "GitLab"]
+        assert (shown, whole["exit_status"]) == (asdict(row), 2)
         assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])

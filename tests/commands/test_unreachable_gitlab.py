@@ -1,15 +1,13 @@
 """Commands that wait for a GitLab that does not answer say so while they wait."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.support import warm
 from tests.support.ports import refusing_port
 from tests.support.tables import each
-from tests.support.world import git
+from tests.support.world import ROOT, git
 
-ROOT = Path(__file__).parents[2]
 TOKEN = "glpat-a-token-of-the-tests"
 
 
@@ -24,23 +22,15 @@ def test_a_line_says_why_and_how_long(command: str, told_on: str, tmp_path: Path
     with refusing_port() as port:
         known = {name: os.environ[name] for name in ("PATH", "HOME")}
         url = f"http://127.0.0.1:{port}"
-        started = subprocess.Popen(
-            [sys.executable, "-m", "gitlab_nightshift", *command.split()],
-            cwd=tmp_path,
-            env={
-                **known,
-                "PYTHONPATH": str(ROOT),
-                "GITLAB_TOKEN": TOKEN,
-                "NIGHTSHIFT_REPO_URL": f"{url}/team/shop",
-            },
-            text=True,
-            stdout=subprocess.PIPE if told_on == "stdout" else subprocess.DEVNULL,
-            stderr=subprocess.PIPE if told_on == "stderr" else subprocess.DEVNULL,
-        )
-        with started:
-            said = getattr(started, told_on)
-            lines = iter(said.readline, "")
-            line = next(each for each in lines if "trying again" in each)
+        env = {
+            **known,
+            "PYTHONPATH": str(ROOT),
+            "GITLAB_TOKEN": TOKEN,
+            "NIGHTSHIFT_REPO_URL": f"{url}/team/shop",
+        }
+        with warm.start(command.split(), cwd=tmp_path, env=env) as started:
+            lines = iter(getattr(started, told_on).readline, b"")
+            line = next(each for each in lines if b"trying again" in each).decode()
             started.terminate()
     assert f"127.0.0.1:{port} cannot be reached: connection refused; trying again in " in line
     assert TOKEN not in line

@@ -116,6 +116,14 @@ def _renamed(pattern: str, names: Iterator[str], text: str) -> str:
     return re.sub(pattern, lambda match: renamed[match[0]], text)
 
 
+def unpaced(folder: Path) -> Path:
+    """A copy of the package's recording without the pauses in which it is read."""
+    shutil.copytree(RECORDING, folder)
+    for bead in folder.glob("*/bead.json"):
+        bead.write_text(json.dumps({**json.loads(bead.read_bytes()), "pace_s": 0.0}, indent=2))
+    return folder
+
+
 def main() -> int:
     """Replace the recording in the package."""
     with tempfile.TemporaryDirectory() as folder:

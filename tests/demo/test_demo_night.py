@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,17 +15,18 @@ from xml.etree import ElementTree
 import pytest
 
 from gitlab_nightshift.demo.demo_night import ABOUT, OUTPUT, compute_last_tuesday
+from tests.demo.record_night import unpaced
 from tests.support import warm
+from tests.support.world import ended
 
 LOOPBACK = re.compile(r"socket.getaddrinfo 127\.0\.0\.1|socket.connect \('127\.0\.0\.1', \d+\)")
 WATCH = """
-import os, sys
-sys.path.insert(0, {root!r})
-from gitlab_nightshift.cli import run
+import sys
+from pathlib import Path
+from gitlab_nightshift.demo import demo_night
 from gitlab_nightshift.processes import publish_process
-from tests.support.stages import start_by_forks
 
-start_by_forks()  # a hook is not there after an exec
+demo_night.RECORDING = Path({recording!r})
 publish_process.leave_checkout = lambda *_: True  # a hook has a file to write there
 def hook(event, args):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
@@ -35,7 +34,6 @@ def hook(event, args):
             print(event, args[1] if event == "socket.connect" else args[0], file=log)
 
 sys.addaudithook(hook)
-sys.exit(run(["demo"], os.environ))
 """
 
 
@@ -68,31 +66,22 @@ class Ran:
 
 
 def run_demo(tmp_path: Path, folder: Path, **more: str) -> Ran:
-    """Run the command in a folder, with an environment of its own, watching its connections."""
+    """Run the command in a folder, with an environment of its own, watching its connections; the
+    agents do not pause to be read."""
     log = tmp_path / "connections"
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
-    (tmp_path / "tmp").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", WATCH.format(log=str(log), root=str(warm.ROOT))],
-        cwd=folder,
-        env={**env, **more},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    seen = log.read_text().splitlines() if log.exists() else []
-    assert list((tmp_path / "tmp").iterdir()) == [], "the demo left something behind"
-    return Ran(folder, done.returncode, done.stdout, done.stderr, seen)
+    watch = WATCH.format(log=str(log), recording=str(unpaced(tmp_path / "recording")))
+    ran = start_demo(tmp_path, folder, watch, **more)
+    ran.connections += log.read_text().splitlines() if log.exists() else []
+    return ran
 
 
-def refused(tmp_path: Path, **more: str) -> Ran:
-    """A demo that ends before it has begun."""
+def start_demo(tmp_path: Path, folder: Path, before: str = "", **more: str) -> Ran:
+    """Run it after this code."""
     (tmp_path / "tmp").mkdir()
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
-    with warm.start(["demo"], cwd=tmp_path, env={**env, **more}) as started:
-        out, err = started.communicate()
+    done = ended(warm.start(["demo"], cwd=folder, env={**env, **more}, before=before))
     assert list((tmp_path / "tmp").iterdir()) == [], "the demo left something behind"
-    return Ran(tmp_path, started.wait(), out.decode(), err.decode(), [])
+    return Ran(folder, done.exit_status, done.stdout, done.stderr, [])
 
 
 def everything(folder: Path) -> Iterator[bytes]:
@@ -199,7 +188,7 @@ def test_what_is_not_of_a_demo_is_not_touched(tmp_path: Path, kind: str) -> None
         output.write_text("mine")
     else:
         output.symlink_to(tmp_path / "elsewhere")
-    ran = refused(tmp_path)
+    ran = start_demo(tmp_path, tmp_path)
     assert (ran.status, ran.out) == (2, "")
     assert "not of an earlier demo" in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -214,7 +203,7 @@ def test_a_missing_program_is_one_line(tmp_path: Path) -> None:
         found = shutil.which(name)
         assert found
         (programs / name).symlink_to(found)
-    ran = refused(tmp_path, PATH=str(programs))
+    ran = start_demo(tmp_path, tmp_path, PATH=str(programs))
     assert ran.status == 2
     assert ran.err == (
         "nightshift: E_CONFIG: the demo needs make, which is not on PATH: install it\n"
@@ -225,9 +214,7 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(temporary)}
-    command = [sys.executable, "-m", "gitlab_nightshift", "demo", str(tmp_path / "left")]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
-        assert process.stdout
+    with warm.start(["demo", str(tmp_path / "left")], cwd=tmp_path, env=env) as process:
         assert any(b"Bash git ls-files" in line for line in process.stdout)
         process.terminate()
         process.communicate()

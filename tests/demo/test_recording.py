@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.demo.demo_night import HISTORY, RECORDING, open_demo
+from tests.demo.record_night import unpaced
 from tests.support import warm
 from tests.support.standin import open_full_demo
 from tests.support.standin_records import as_full
-from tests.support.world import Done, ended
+from tests.support.world import FEW_MUTANTS, Done, ended
 
 LIMIT = "if subtotal >= FREE_FROM"
 MUTANTS = {
@@ -140,10 +141,7 @@ def test_the_history_lets_the_change_through(sample: Path) -> None:
 
 def test_a_recorded_night_can_be_recorded_again(tmp_path: Path) -> None:
     """Replaying and recording are each other's reverse, wherever the checkout is."""
-    recording, again = tmp_path / "recording", tmp_path / "again"
-    shutil.copytree(RECORDING, recording)
-    for bead in recording.glob("*/bead.json"):
-        bead.write_text(json.dumps({**json.loads(bead.read_bytes()), "pace_s": 0.0}, indent=2))
+    recording, again = unpaced(tmp_path / "recording"), tmp_path / "again"
     with open_full_demo(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
         env = {
             **demo.env,
@@ -159,7 +157,9 @@ def test_a_recorded_night_can_be_recorded_again(tmp_path: Path) -> None:
 
 
 def _run(env: Mapping[str, str], checkout: Path) -> Done:
-    return ended(warm.start(["run"], cwd=checkout, env={**env, "no_proxy": "127.0.0.1"}))
+    """All that its tests are worth is shown in ``test_demo_night.py``."""
+    env = {**env, "no_proxy": "127.0.0.1"}
+    return ended(warm.start(["run"], cwd=checkout, env=env, before=FEW_MUTANTS))
 
 
 def _recorded(folder: Path) -> dict[str, Any]:
@@ -168,16 +168,15 @@ def _recorded(folder: Path) -> dict[str, Any]:
     return {**beads, **{str(path.relative_to(folder)): path.read_bytes() for path in files}}
 
 
-@pytest.mark.parametrize("where", ["inside", "foreign"])
-def test_a_night_is_not_recorded_over_something_else(tmp_path: Path, where: str) -> None:
+def test_a_night_is_not_recorded_over_something_else(tmp_path: Path) -> None:
     with open_demo(tmp_path, {"PATH": os.environ["PATH"]}) as demo:
-        folder = demo.checkout / "basket" if where == "inside" else tmp_path / "mine"
-        folder.mkdir(exist_ok=True)
-        (folder / "__init__.py").write_text('"""Prices of a basket in the Harbour Books shop."""\n')
-        env = {**demo.env, "NIGHTSHIFT_RECORD_DIR": str(folder)}
-        done = _run(env, demo.checkout)
-        assert (folder / "__init__.py").exists()
-        result = json.loads((demo.checkout / "nightshift/result.json").read_text())
-    assert done.exit_status == 2
-    assert (result["error_code"], result["beads"]) == ("E_CONFIG", [])
-    assert "record_dir" in result["reason"]
+        for folder in (demo.checkout / "basket", tmp_path / "mine"):
+            folder.mkdir(exist_ok=True)
+            kept = folder / "__init__.py"
+            kept.write_text('"""Prices of a basket in the Harbour Books shop."""\n')
+            done = _run({**demo.env, "NIGHTSHIFT_RECORD_DIR": str(folder)}, demo.checkout)
+            assert kept.exists()
+            result = json.loads((demo.checkout / "nightshift/result.json").read_text())
+            assert done.exit_status == 2
+            assert (result["error_code"], result["beads"]) == ("E_CONFIG", [])
+            assert "record_dir" in result["reason"]

@@ -94,9 +94,18 @@ def attacked(shop: World, tier: str) -> tuple[dict[str, Any], str]:
     return found, commands
 
 
+@pytest.fixture
+def read_by_all() -> Iterator[Path]:
+    """A folder below /opt, where everybody may read, so that the job's own files are hidden by
+    name; where only root may write there, as everywhere."""
+    with tools.open_folder(Path("/opt" if os.access("/opt", os.W_OK) else "/tmp")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_hostile_agent_gets_nothing(open_folder: Path, tier: str) -> None:
-    with world(open_folder) as shop:
+def test_a_hostile_agent_gets_nothing(read_by_all: Path, tier: str) -> None:
+    """Nor in a job whose home, checkout and files are below /tmp: ``attacks/test_night.py``."""
+    with world(read_by_all) as shop:
         found, commands = attacked(shop, tier_or_skip(tier))
         assert_gated(commands)
         environment = found.pop("environment")
@@ -108,22 +117,11 @@ def test_a_hostile_agent_gets_nothing(open_folder: Path, tier: str) -> None:
         opened = [name for name, text in found.items() if text.startswith("open")]
         # It may see its own processes, and in namespaces it has a /tmp of its own. In place of the
         # real .git there is one of its own.
-        assert set(opened) <= {"daemon", "ancestors", "outside", str(shop.checkout / ".git/config")}
+        own_tmp = {"outside"} if shop.folder.is_relative_to("/tmp") else set()
+        assert set(opened) <= {"daemon", "ancestors", str(shop.checkout / ".git/config"), *own_tmp}
         assert IN_GIT not in str(found)
         assert not (shop.checkout.parent / "planted").exists()
         assert not (shop.checkout / "alive").exists(), "what it left behind is ended"
-        shop.assert_restored()
-
-
-@pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="needs to write in /opt")
-@pytest.mark.parametrize("tier", TIERS)
-def test_a_job_whose_home_checkout_and_files_are_below_opt(tier: str) -> None:
-    """Everybody may read there, so the job's own files are hidden by name."""
-    with tools.open_folder(Path("/opt")) as folder, world(folder) as shop:
-        found, _ = attacked(shop, tier_or_skip(tier))
-        opened = [name for name, text in found.items() if text.startswith("open")]
-        assert set(opened) <= {"daemon", "ancestors", str(shop.checkout / ".git/config")}
-        assert not any(secret in str(found) for secret in (*SECRETS, IN_GIT))
         shop.assert_restored()
 
 

@@ -115,6 +115,7 @@ def test_in_a_job_whose_pythonpath_leads_into_the_checkout_our_own_code_was_trie
             assert text in looked.log
         assert "a-value-that-stays-unsaid" not in looked.stdout + looked.stderr
         assert env["DEPLOY"] not in looked.stdout + looked.stderr
+        shop.python = None
         evidence = doctor(shop, "--verbose", **env)
         assert f"{OWN_CODE.title:<33}held:   12 tried: not found" in evidence.log
 

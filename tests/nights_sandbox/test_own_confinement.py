@@ -15,11 +15,18 @@ import pytest
 
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, open_to_all, python
-from tests.support.sandboxes import NEEDS_ROOT, read_row, scripted, tier_or_skip, with_agent
-from tests.support.world import World, ended, git, wait_in, world
+from tests.support.sandboxes import (
+    MORE,
+    NEEDS_ROOT,
+    SMALL,
+    read_row,
+    scripted,
+    tier_or_skip,
+    with_agent,
+)
+from tests.support.world import PROVING, World, ended, git, wait_in, world
 
 __all__ = ["open_folder", "python"]
-MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
 TOKEN = "glpat-InTheConfiguration"
 
 pytestmark = NEEDS_ROOT
@@ -28,7 +35,7 @@ pytestmark = NEEDS_ROOT
 @pytest.fixture
 def shop(open_folder: Path) -> Iterator[World]:
     """Its real configuration has a token, and so has its home."""
-    with world(open_folder, config="reviewer: rita\nverify_commands: [make test]\n") as made:
+    with world(open_folder, files=SMALL, config=PROVING) as made:
         git(made.checkout, "config", "http.extraHeader", f"PRIVATE-TOKEN: {TOKEN}")
         Path(made.env["HOME"], ".netrc").write_text(f"machine a password {TOKEN}\n")
         made.look()
@@ -56,7 +63,8 @@ def test_a_night_is_confined(
 ) -> None:
     tier_or_skip("namespaces")
     as_in(shop, python, place)
-    path = with_agent(shop, "scripted", scripted(f"printf '{MORE}' >> test_shop.py"))
+    implement = f"git status --porcelain && git diff HEAD && printf '{MORE}' >> test_shop.py"
+    path = with_agent(shop, "scripted", scripted(f"{implement} || exit 3"))
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
 
     assert (done.exit_status, done.stderr) == (0, ""), done.log
@@ -65,6 +73,9 @@ def test_a_night_is_confined(
     assert row["attempts"] > 10
     assert (row["state"], row["how"][: len(way)]) == ("held", way)
     assert TOKEN not in str(shop.products())
+    tier = "namespaces" if isolation == "auto" else isolation
+    assert shop.result["isolation"].startswith(f"{tier} (")
+    assert ("owner or times" in done.log) == ("root's tree" in place)
     shop.assert_restored()
 
 

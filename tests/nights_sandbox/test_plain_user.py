@@ -3,6 +3,7 @@
 The real CLI as another user is in ``nights_agents/test_sandboxed.py``.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -10,13 +11,14 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.sandbox import tools
 from tests.support.agent import plays, sh
-from tests.support.sandboxes import scripted, tier_or_skip, with_agent
+from tests.support.sandboxes import MORE, SMALL, scripted, with_agent
 from tests.support.shop import GOOD
 from tests.support.trees import places_of
 from tests.support.world import PROVING, SECRETS, World, world
@@ -27,14 +29,22 @@ PLAIN = 1001
 def python_of_a_plain_user(folder: Path) -> Path | None:
     """An interpreter that another user can start, in an environment with this project's libraries
     that is made in a folder."""
-    for program in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
-        python = make_environment(Path(tempfile.mkdtemp(dir=folder)), Path(program).resolve())
-        argv = (python, "-c", "import gitlab_nightshift.planning, gitlab, pydantic, yaml")
-        try:
-            as_plain_user(argv, {"HOME": "/"})
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return python
+    program = _find_program()
+    return program and make_environment(folder / "plain", program)
+
+
+@cache
+def _find_program() -> Path | None:
+    with tools.open_folder() as folder:
+        for number, name in enumerate(
+            (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
+        ):
+            program = Path(name).resolve()
+            python = make_environment(folder / str(number), program)
+            argv = (python, "-c", "import gitlab_nightshift.planning, gitlab, pydantic, yaml")
+            with contextlib.suppress(OSError, subprocess.CalledProcessError):
+                as_plain_user(argv, {"HOME": "/"})
+                return program
     return None
 
 
@@ -204,18 +214,15 @@ def test_another_users_git_is_dubious_without_our_word_for_it(
             as_plain_user(["git", "-C", shop.checkout, "status"], {"HOME": "/nonexistent"})
 
 
-MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
-
-
-@pytest.mark.parametrize("tier", ["namespaces", "landlock"])
-def test_a_tier_of_a_plain_user_in_that_tree(open_folder: Path, python: Path, tier: str) -> None:
-    with world(open_folder, config=PROVING) as shop:
+def test_landlock_of_a_plain_user_in_that_tree(open_folder: Path, python: Path) -> None:
+    """In namespaces: ``test_own_confinement.py``."""
+    with world(open_folder, files=SMALL, config=PROVING) as shop:
         implement = f"git status --porcelain && git diff HEAD && printf '{MORE}' >> test_shop.py"
         path = with_agent(shop, "scripted", scripted(f"{implement} || exit 3"))
         open_to_all(shop, python)
-        done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=tier_or_skip(tier), PATH=path)
+        done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="landlock", PATH=path)
         assert (done.exit_status, done.stderr) == (0, ""), done.log
         assert shop.result["outcome"] == "MR_CREATED", done.log
-        assert shop.result["isolation"].startswith(f"{tier} (")
+        assert shop.result["isolation"].startswith("landlock (")
         assert "owner or times" in done.log
         shop.assert_restored()

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
-from tests.nights_sandbox.test_own_confinement import MORE
 from tests.nights_sandbox.test_plain_user import open_folder
-from tests.support.sandboxes import NEEDS_ROOT, read_row, scripted, tier_or_skip, with_agent
+from tests.support.sandboxes import (
+    NEEDS_ROOT,
+    read_row,
+    scripted,
+    tier_or_skip,
+    with_agent,
+)
 from tests.support.world import PROVING, ROOT, World, world
 
 __all__ = ["open_folder"]
@@ -79,7 +84,7 @@ def without_nesting(shop: World) -> str:
 def test_where_no_sandbox_starts_within_another_work_keeps_its_files(shop: World) -> None:
     """Agents are in namespaces, and what starts them has to mount."""
     weaken(shop, without_nesting(shop))
-    path = with_agent(shop, "scripted", scripted(f"printf '{MORE}' >> test_shop.py"))
+    path = with_agent(shop, "scripted", scripted("echo '# x' >> test_shop.py"))
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="auto", PATH=path)
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
     assert "isolation: namespaces" in done.log
@@ -91,7 +96,7 @@ def test_where_no_sandbox_starts_within_another_work_keeps_its_files(shop: World
 def test_where_landlock_is_older_agents_get_a_tier_that_mounts_nothing(shop: World) -> None:
     """By itself their sandbox in namespaces works, but not once work has given up its files."""
     weaken(shop, f"{without_nesting(shop)}; {OLDER_LANDLOCK}")
-    path = with_agent(shop, "scripted", scripted(f"printf '{MORE}' >> test_shop.py"))
+    path = with_agent(shop, "scripted", scripted("echo '# x' >> test_shop.py"))
     accepted = {"NIGHTSHIFT_ACCEPT_PARTIAL": "files,secrets,network,lifetime"}
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="auto", PATH=path, **accepted)
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log

@@ -1,10 +1,12 @@
 """Killed at each step, with everything in the container: the runner's own next fetch works."""
 
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.repository.test_git_mask import commit_often, die, night
 from tests.repository.test_owners import as_user, given
 from tests.repository.tools import commit, fork, git, wait_end, write
 from tests.sandbox.tools import open_folder
+from tests.support import kept
 from tests.support.runner import Runner
 
 URL = "https://gitlab.example.org/g/shop.git"
@@ -34,11 +37,18 @@ runner cleans its configuration (all but the shell executor). Where the runner m
 all pairs of these; else each with each of the others once."""
 
 
+@cache
+def _long() -> Path:
+    """A repository of many commits, made once."""
+    root = Path(tempfile.mkdtemp(prefix="long-", dir=kept.folder), "shop")
+    new_repository(root)
+    commit_often(root, 25)
+    return root
+
+
 @pytest.fixture
 def upstream(tmp_path: Path) -> Path:
-    new_repository(tmp_path / "upstream")
-    commit_often(tmp_path / "upstream", 25)
-    return tmp_path / "upstream"
+    return shutil.copytree(_long(), tmp_path / "upstream")
 
 
 def checked_out(folder: Path, upstream: Path, **how: bool) -> tuple[Runner, Box]:

@@ -126,9 +126,6 @@ def _run_stage(
     for process, (module, place, kind) in WHERE.items():
         if data["stage"] == f"{PACKAGE}.{module}":
             code = functools.partial(_try_all, places)
-            if process == "work":  # what its tests prove is not the subject
-                runs = importlib.import_module(f"{PACKAGE}.verdict.evidence.mutant_runs")
-                runs.MOST_MUTANTS = 1  # type: ignore[attr-defined]
             if process != "work":
                 report = (folder / "found" / process).open("w")  # while it still can be
                 code = functools.partial(_try_own, report)

@@ -11,6 +11,7 @@ import os
 import secrets
 import shlex
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from tests.support.world import (
     BOT_TOKEN,
     JOB_TOKEN,
     MODEL_KEY,
+    PROVING,
     ROOT,
     SECRETS,
     UNRELATED,
@@ -49,7 +51,6 @@ LEFT = {"docker root": frozenset({SOCKET}), "docker user": frozenset({SOCKET})}
 """What is open in a place all the same where nothing mounts: whoever may pass a folder may connect
 to a socket in it."""
 
-CONFIG = "reviewer: rita\nverify_commands: [make test]\n"
 HELD_BY = {
     "root": "partial: change the kernel's settings: namespaces: ",  # not guaranteed
     "user": "held: namespaces",
@@ -103,8 +104,7 @@ OPEN = {
 not named is closed everywhere."""
 SILENT = {"type": "result", "is_error": False, "structured_output": nothing()[0][1]}
 QUIET = (f"#!/bin/sh\necho {shlex.quote(json.dumps(SILENT))}\n", "NO_IMPROVEMENT")
-MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 10), 270)\\n"
-WORKING = (scripted(f"printf '{MORE}' >> test_shop.py"), "MR_CREATED")
+WORKING = (scripted("echo '# x' >> test_shop.py"), "MR_CREATED")
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,10 @@ def listening(address: str) -> Iterator[None]:
 def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
     name = f"nightshift-{secrets.token_hex(8)}"
-    with tools.open_folder() as folder, world(folder / "world", config=CONFIG) as shop:
+    with (
+        tools.open_folder() as folder,
+        world(folder / "world", config=PROVING) as shop,
+    ):
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
         (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")
@@ -167,7 +170,7 @@ def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[
 def run(shop: World, isolation: str, agent: str, outcome: str) -> dict[str, str]:
     """A night, and what the code in work has got, which the redactor has seen."""
     path = with_agent(shop, "scripted", agent)
-    done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
+    done = shop.nightshift("run", "--category", "tests", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
     assert (done.exit_status, done.stderr) == (0, ""), done.log
     assert shop.result["outcome"] == outcome, done.log
     assert places_of(SECRETS, shop.products()) == []
@@ -217,14 +220,25 @@ def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
         assert {f"{way} of our processes" for way in ways} <= found.keys()
 
 
-def test_what_a_process_holds_itself_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITLAB_TOKEN", BOT_TOKEN)
-    memory = os.memfd_create("held")
-    try:
-        os.write(memory, UNRELATED.encode())
-        found = attempts.own()
-    finally:
-        os.close(memory)
+OWN = """
+import json, os, sys
+
+sys.path.insert(0, {root!r})
+from tests.separation import attempts
+
+token = os.environ["GITLAB_TOKEN"]
+memory = os.memfd_create("held")
+os.write(memory, {word!r})
+print(json.dumps(attempts.own()))
+"""
+
+
+def test_what_a_process_holds_itself_is_found() -> None:
+    """In a small one: all memory is read."""
+    code = OWN.format(root=str(ROOT), word=UNRELATED.encode())
+    command = [sys.executable, "-I", "-c", code]
+    said = subprocess.check_output(command, env={"GITLAB_TOKEN": BOT_TOKEN})
+    found = json.loads(said)
     assert BOT_TOKEN in found["its own environ"]
     assert UNRELATED in found["its own descriptors"]
     assert BOT_TOKEN in found["its own memory"]

@@ -24,7 +24,7 @@ def killed_at_each_place(
     act: Act,
     elsewhere: Path,
     *,
-    within: str = "",
+    within: str | tuple[str, ...] = "",
     last: bool = False,
     prepare: Act = lambda: None,
 ) -> Iterator[str]:
@@ -32,8 +32,9 @@ def killed_at_each_place(
     system, and yield where that was: for each line, the first time that it does so, and with
     ``last`` also the last time.
 
-    Only lines of modules whose path begins with ``within``. Changes below ``elsewhere`` do not
-    count. Of a file that was to be written an empty one is left, as of a write that was cut off.
+    Only lines of modules whose path begins with ``within``, or one of them. Changes below
+    ``elsewhere`` do not count. Of a file that was to be written an empty one is left, as of a write
+    that was cut off.
     ``prepare`` is called before each fork.
     """
     prepare()

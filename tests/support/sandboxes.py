@@ -11,7 +11,7 @@ import pytest
 
 from gitlab_nightshift.sandbox.proof_rows import ProofRow
 from tests.support.shop import DRAFT, FOUND, PASSED
-from tests.support.world import World
+from tests.support.world import FILES, Files, World
 
 TIERS = ("namespaces", "uid", "landlock")
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="the uid tier needs root")
@@ -20,6 +20,13 @@ IN_DOCKER = "from tests.sandbox import docker_like; docker_like.confine()"
 CURL = "git -c alias.x='!curl --version' x"
 """The real CLI lets every git command pass; git starts a shell for this one."""
 MAKE = "git -c alias.x='!make other; make test && echo made' x"
+SMALL: Files = {
+    **FILES,
+    "shop.py": "def total(prices, discount=0):\n    return sum(prices) - discount\n",
+}
+"""A shop for nights with real starts, which no patch of theirs keeps from trying many mutants."""
+MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 30), 270)\\n"
+"""For ``printf``: a test of it that is worth something."""
 RESULT = {"type": "result", "is_error": False}
 
 
