@@ -313,11 +313,8 @@ def _import_everything() -> None:
     """All that a run imports by and by."""
     import gc
 
-    import apprise
-
     gc.disable()
     import_modules()
-    apprise.Apprise.instantiate("json://127.0.0.1/")  # the first one looks for all services
     import tests.support.stages  # noqa: F401 - every start needs it
     from gitlab_nightshift.system.disk_reserve import Reserve
 
