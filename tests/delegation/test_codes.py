@@ -186,11 +186,12 @@ def test_e_test_failed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("play", "exit_code", "rolled_back"),
     [
+        ([*DAMAGE, crash(signal.SIGSEGV)], -signal.SIGSEGV, True),
         ([*DAMAGE, leave(3)], 3, True),
         ([say("There is nothing to do.")], 0, False),
         ([sh("ln -s /etc/passwd passwd")], 0, True),
     ],
-    ids=["half-way", "nothing", "link"],
+    ids=["crash", "half-way", "nothing", "link"],
 )
 def test_e_apply_failed(tmp_path: Path, play: Play, exit_code: int, rolled_back: bool) -> None:
     with delegations(tmp_path, failing(play)) as context:
@@ -233,6 +234,15 @@ def test_e_publish(tmp_path: Path) -> None:
         assert (there[0], context.branches()) == (there[1], ["main", "mine"])
         assert b"docs/new.md" in context.kept(done, "patch_file")
         assert context.working_tree() == context.files_before()
+        context.assert_tidy()
+
+
+def test_e_publish_where_the_branch_is_locked(tmp_path: Path) -> None:
+    with delegations(tmp_path) as context:
+        (context.repository / ".git/refs/heads/mine.lock").touch()
+        done = context.delegate(workspace={"branch_name": "mine"})
+        done.failed("E_PUBLISH", 12, "branch mine cannot be made", "the bundle is kept")
+        assert context.branches() == ["main"]
         context.assert_tidy()
 
 

@@ -63,15 +63,17 @@ def test_a_signal_while_it_waits_for_its_payload(tmp_path: Path) -> None:
 
 
 def test_the_command_is_killed(tmp_path: Path) -> None:
-    with delegations(tmp_path) as context:
-        process = context.start_sealed()
-        wait_for(lambda: children(process.pid), "the command is a process of its own")
+    """What it has started is ended, too."""
+    with delegations(tmp_path, HANGING) as context:
+        process = context.start_sealed(context.payload())
+        wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
         os.kill(children(process.pid)[0], signal.SIGKILL)
         out, _ = process.communicate(timeout=warm.LIMIT_S)
         result = json.loads(out)
         assert (result["ok"], result["diagnostics"]["error_code"]) == (False, "E_INTERNAL")
         assert "killed by SIGKILL" in result["error"]
         assert process.returncode == -signal.SIGKILL
+        wait_for(lambda: not processes_in(context.folder), "all are gone")
 
 
 def test_events_are_written_live_and_survive_a_kill(tmp_path: Path) -> None:
