@@ -18,7 +18,7 @@ from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, 
 from tests.support.sandboxes import (
     MORE,
     NEEDS_ROOT,
-    SMALL,
+    ONE_OPERATOR,
     read_row,
     scripted,
     tier_or_skip,
@@ -35,7 +35,7 @@ pytestmark = NEEDS_ROOT
 @pytest.fixture
 def shop(open_folder: Path) -> Iterator[World]:
     """Its real configuration has a token, and so has its home."""
-    with world(open_folder, files=SMALL, config=PROVING) as made:
+    with world(open_folder, files=ONE_OPERATOR, config=PROVING) as made:
         git(made.checkout, "config", "http.extraHeader", f"PRIVATE-TOKEN: {TOKEN}")
         Path(made.env["HOME"], ".netrc").write_text(f"machine a password {TOKEN}\n")
         made.look()

@@ -18,7 +18,7 @@ import pytest
 
 from tests.sandbox import tools
 from tests.support.agent import plays, sh
-from tests.support.sandboxes import MORE, SMALL, scripted, with_agent
+from tests.support.sandboxes import MORE, ONE_OPERATOR, scripted, with_agent
 from tests.support.shop import GOOD
 from tests.support.trees import places_of
 from tests.support.world import PROVING, SECRETS, World, world
@@ -216,7 +216,7 @@ def test_another_users_git_is_dubious_without_our_word_for_it(
 
 def test_landlock_of_a_plain_user_in_that_tree(open_folder: Path, python: Path) -> None:
     """In namespaces: ``test_own_confinement.py``."""
-    with world(open_folder, files=SMALL, config=PROVING) as shop:
+    with world(open_folder, files=ONE_OPERATOR, config=PROVING) as shop:
         implement = f"git status --porcelain && git diff HEAD && printf '{MORE}' >> test_shop.py"
         path = with_agent(shop, "scripted", scripted(f"{implement} || exit 3"))
         open_to_all(shop, python)

@@ -8,13 +8,7 @@ import pytest
 
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import open_folder
-from tests.support.sandboxes import (
-    NEEDS_ROOT,
-    read_row,
-    scripted,
-    tier_or_skip,
-    with_agent,
-)
+from tests.support.sandboxes import NEEDS_ROOT, read_row, scripted, tier_or_skip, with_agent
 from tests.support.world import PROVING, ROOT, World, world
 
 __all__ = ["open_folder"]

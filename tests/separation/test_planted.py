@@ -143,10 +143,7 @@ def listening(address: str) -> Iterator[None]:
 def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
     name = f"nightshift-{secrets.token_hex(8)}"
-    with (
-        tools.open_folder() as folder,
-        world(folder / "world", config=PROVING) as shop,
-    ):
+    with tools.open_folder() as folder, world(folder / "world", config=PROVING) as shop:
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
         (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")

@@ -20,11 +20,11 @@ IN_DOCKER = "from tests.sandbox import docker_like; docker_like.confine()"
 CURL = "git -c alias.x='!curl --version' x"
 """The real CLI lets every git command pass; git starts a shell for this one."""
 MAKE = "git -c alias.x='!make other; make test && echo made' x"
-SMALL: Files = {
+ONE_OPERATOR: Files = {
     **FILES,
     "shop.py": "def total(prices, discount=0):\n    return sum(prices) - discount\n",
 }
-"""A shop for nights with real starts, which no patch of theirs keeps from trying many mutants."""
+"""A shop with little to plant mistakes in: nights with real starts try all that there are."""
 MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 30), 270)\\n"
 """For ``printf``: a test of it that is worth something."""
 RESULT = {"type": "result", "is_error": False}
