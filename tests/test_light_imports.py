@@ -2,64 +2,78 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import gitlab_nightshift
+
+PACKAGE = Path(gitlab_nightshift.__file__).parent
+NAMES = "\nimport sys; print(*sys.modules)"
+
+
+def assert_light(source: str, *heavy: str) -> None:
+    """A new Python that runs this source loads none of our heavy modules, and no pydantic."""
+    command = [sys.executable, "-P", "-c", source + NAMES]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    loaded = set(done.stdout.split())
+    assert "gitlab_nightshift" in loaded
+    for name in heavy:
+        path = PACKAGE / name.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file(), f"{name} has another name now"
+    ours = {f"gitlab_nightshift.{name}" for name in heavy}
+    assert not loaded & {"pydantic", *ours}
 
 
 def test_settings_that_are_checked_already_load_no_pydantic() -> None:
     """It takes longer to load than the rest of a small command, or of a process of a run."""
-    program = (
-        "import sys; from gitlab_nightshift.commands import change_check; "
-        "from gitlab_nightshift.processes.settings_data import pack_settings, unpack_settings; "
-        "from gitlab_nightshift.settings.load import load_settings; "
-        "made = load_settings({}).with_agent('codex'); "
-        "assert unpack_settings(pack_settings(made)) == made; print('pydantic' in sys.modules)"
+    assert_light(
+        "from gitlab_nightshift.commands import change_check\n"
+        "from gitlab_nightshift.processes.settings_data import pack_settings, unpack_settings\n"
+        "from gitlab_nightshift.settings.load import load_settings\n"
+        "made = load_settings({}).with_agent('codex')\n"
+        "assert unpack_settings(pack_settings(made)) == made"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
-    assert done.stdout.decode() == "False\n"
 
 
-def test_a_finding_loads_neither_bundles_nor_pydantic() -> None:
-    program = (
-        "import sys; from gitlab_nightshift.records.verdicts import Finding; heavy = ('pydantic',"
-        " 'gitlab_nightshift.records.'); print([n for n in sys.modules if n.startswith(heavy)])"
-    )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
-    assert done.stdout.decode() == "['gitlab_nightshift.records.verdicts']\n"
+def test_a_finding_loads_no_other_records() -> None:
+    others = [f"records.{path.stem}" for path in (PACKAGE / "records").glob("[!_]*.py")]
+    others.remove("records.verdicts")
+    assert_light("from gitlab_nightshift.records.verdicts import Finding", *others)
 
 
 def test_a_change_of_product_code_loads_no_rules_about_tests_and_tools() -> None:
     """They are half of what judging a line takes."""
-    program = (
-        "import sys; from gitlab_nightshift.settings.model import Settings;"
-        "from gitlab_nightshift.verdict.flags import judge;"
-        "from gitlab_nightshift.verdict.reviewed_change import Changeset, Context;"
-        "from gitlab_nightshift.repository.difference import ChangedFile, Hunk;"
+    assert_light(
+        "from gitlab_nightshift.settings.model import Settings\n"
+        "from gitlab_nightshift.verdict.flags import judge\n"
+        "from gitlab_nightshift.verdict.reviewed_change import Changeset, Context\n"
+        "from gitlab_nightshift.repository.difference import ChangedFile, Hunk\n"
         "file = ChangedFile('a.py', 'a.py', 'M', '100644', '100644', b'a = 1\\n', b'a = 2\\n',"
-        " (Hunk(1, 1, 1, 1),), False);"
-        "judge(Changeset((file,)), Context(Settings()));"
-        "heavy = ('matched_tests', 'assertions', 'looser_settings', 'ci_checks');"
-        "print([name for name in sys.modules if name.rpartition('.')[2] in heavy])"
+        " (Hunk(1, 1, 1, 1),), False)\n"
+        "judge(Changeset((file,)), Context(Settings()))",
+        "verdict.flags.matched_tests",
+        "verdict.syntax.assertions",
+        "verdict.tooling.looser_settings",
+        "verdict.tooling.ci_checks",
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
-    assert done.stdout.decode() == "[]\n"
 
 
 def test_plan_loads_nothing_that_publishes_or_starts_a_sandbox() -> None:
     """Everything that comes after plan waits for it."""
-    program = (
-        "import sys; import gitlab_nightshift.processes.plan_process;"
-        "heavy = ('publish_stage', 'baseline', 'proof_commands', 'self_confinement', 'pydantic');"
-        "print([name for name in sys.modules if name.rpartition('.')[2] in heavy])"
+    assert_light(
+        "import gitlab_nightshift.processes.plan_process",
+        "publish.publish_stage",
+        "work.baseline",
+        "verdict.proof_commands",
+        "sandbox.self_confinement",
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
-    assert done.stdout.decode() == "[]\n"
 
 
 def test_work_loads_no_proof_before_there_is_a_change() -> None:
     """They are a fifth of it, and it loads beside plan."""
-    program = (
-        "import sys; import gitlab_nightshift.processes.work_process;"
-        "heavy = ('proofs', 'functions', 'flags', 'evidence', 'pydantic');"
-        "print([name for name in sys.modules if name.rpartition('.')[2] in heavy])"
+    assert_light(
+        "import gitlab_nightshift.processes.work_process",
+        "work.proofs",
+        "verdict.syntax.functions",
+        "verdict.flags",
+        "verdict.evidence",
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
-    assert done.stdout.decode() == "[]\n"

@@ -112,7 +112,7 @@ def test_a_stream_is_not_held_back() -> None:
 
     def play(connection: Any, number: int) -> None:
         connection.sendall(STREAM + events(started(10), delta("one")))
-        assert go_on.wait(5)
+        assert go_on.wait(60)
         connection.sendall(events(delta("two"), ended(7)))
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:

@@ -136,9 +136,9 @@ def test_in_namespaces_a_tree_can_talk_to_itself(any_room: Room) -> None:
 
 def test_a_name_that_cannot_be_looked_up_costs_no_time(any_room: Room) -> None:
     source = (
-        "import socket, time; began = time.monotonic()\n"
+        "import socket\n"
         "try: socket.getaddrinfo('example.org', 80)\n"
-        "except socket.gaierror: print(time.monotonic() - began < 60)"
+        "except socket.gaierror: print('unknown')"
     )
-    waiting = "timeout:30 attempts:5"  # for a question that is lost
-    assert any_room.python(source, RES_OPTIONS=waiting).stdout == "True\n"
+    waiting = "timeout:30 attempts:5"  # for a question that is lost: longer than a room waits
+    assert any_room.python(source, RES_OPTIONS=waiting).stdout == "unknown\n"
