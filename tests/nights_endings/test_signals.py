@@ -187,6 +187,7 @@ def test_a_kill_while_publishing_loses_nothing(tmp_path: Path) -> None:
             with shop.start(command) as process:
                 wait_for(reached, "GitLab to be asked")
                 process.kill()
+            wait_for(lambda: not processes_in(shop.folder), "what it started to end")
             assert not (shop.checkout / "nightshift").exists()
             shop.gitlab.faults.clear()
             shop.gitlab.requests.clear()
