@@ -76,6 +76,18 @@ def test_the_command_is_killed(tmp_path: Path) -> None:
         wait_for(lambda: not processes_in(context.folder), "all are gone")
 
 
+def test_the_process_that_waits_for_it_is_killed(tmp_path: Path) -> None:
+    """Who works hands the object on itself."""
+    with delegations(tmp_path, HANGING) as context:
+        process = context.start_sealed(context.payload())
+        wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
+        process.kill()
+        out, _ = process.communicate(timeout=warm.LIMIT_S)
+        assert json.loads(out)["diagnostics"]["error_code"] == "E_TERMINATED"
+        wait_for(lambda: not processes_in(context.folder), "all are gone")
+        context.assert_untouched()
+
+
 def test_events_are_written_live_and_survive_a_kill(tmp_path: Path) -> None:
     with delegations(tmp_path, HANGING, config=f"{POLICY}output_dir: kept\n") as context:
         process = context.start(context.payload())
