@@ -73,7 +73,7 @@ def main() -> int:
     verdicts = _judged(args, faults, reached, seconds)
     found = sum(bool(verdict["found"]) for verdict in verdicts.values())
     untried = sum(not verdict["tests"] for verdict in verdicts.values())
-    print(f"{found} of {len(verdicts)} planted faults found ({untried} are reached by no test)")
+    print(f"{found} of {len(verdicts)} planted faults found (no test is known for {untried})")
     return 0
 
 
