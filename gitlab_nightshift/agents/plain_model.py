@@ -86,6 +86,7 @@ class Patch:
             "paths": list(self._settings.paths),
             "exclude_paths": list(self._settings.exclude_paths),
             "context_tokens": CONTEXT_TOKENS,
+            "answer_tokens": self._settings.max_answer_tokens,
         }
         return {SPEC: json.dumps(spec)}
 

@@ -5,6 +5,7 @@ import argparse
 from gitlab_nightshift.commands import options
 from gitlab_nightshift.commands.options import Env
 
+LEAST_CONTEXT, MOST_CONTEXT = 1000, 1_000_000
 EXAMPLES = """\
 examples:
   nightshift patch --task 'Name the percentage in total()' src/shop.py > change.txt
@@ -28,14 +29,21 @@ def register(commands: "options.Commands") -> None:
     parser.add_argument("--model", metavar="NAME", help="default: models.implement")
     parser.add_argument(
         "--context",
-        type=int,
-        choices=range(1000, 1_000_001),
+        type=_parse_context,
         metavar="TOKENS",
-        help="most tokens of the repository to send; default: 24000",
+        help=f"most tokens of the repository to send, {LEAST_CONTEXT} to {MOST_CONTEXT};"
+        " default: 24000",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--diff", action="store_true", help="a unified diff instead of blocks")
     form.add_argument("--json", action="store_true", help="blocks, files, model and cost as JSON")
+
+
+def _parse_context(text: str) -> int:
+    if not text.isdecimal() or not LEAST_CONTEXT <= int(text[:10]) <= MOST_CONTEXT:
+        what = f"expected tokens, {LEAST_CONTEXT} to {MOST_CONTEXT}, not {text[:40]!r}"
+        raise argparse.ArgumentTypeError(what)
+    return int(text)
 
 
 def run(args: argparse.Namespace, env: Env) -> int:

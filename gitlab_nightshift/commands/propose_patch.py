@@ -24,7 +24,7 @@ from gitlab_nightshift.patching.model_context import (
     ContextTooSmallError,
     select_files,
 )
-from gitlab_nightshift.patching.model_question import ask_until_usable
+from gitlab_nightshift.patching.model_question import RequestSize, ask_until_usable
 from gitlab_nightshift.patching.prompt_text import NO_BLOCKS, render_system_text, render_user_text
 from gitlab_nightshift.policy.path_patterns import within
 from gitlab_nightshift.prompts import SEPARATOR
@@ -109,7 +109,7 @@ def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -
         with open_gateway(config, env, emit) as gateway:
             access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
             with access.open_bead("patch", settings.models.implement, *budget) as way:
-                question = _PatchQuestion(top, git, settings, call, wish, task, way)
+                question = _PatchQuestion(top, git, settings, call, wish, task, way, tell)
                 tell(f"asking {settings.models.implement or 'the model'}")
                 return question.request_proposal()
 
@@ -151,16 +151,18 @@ class _PatchQuestion:
     wish: PatchRequest
     task: str
     way: BeadAccess
+    tell: Callable[[str], None]
 
     def request_proposal(self) -> PatchProposal:
         model = self.settings.models.implement
-        chat = ChatClient(self.way.env[BASE_URL], self.way.env[KEY], model)
+        address, key = self.way.env[BASE_URL], self.way.env[KEY]
+        chat = ChatClient(address, key, model, repeats=self.tell)
         selected = tuple(_resolve_files(self.top, self.call.folder, self.wish.files))
         try:
             blocks, edits, reason = ask_until_usable(
                 chat,
                 lambda tokens: self._build_messages(selected, tokens),
-                self.wish.tokens,
+                RequestSize(self.wish.tokens, self.settings.max_answer_tokens),
                 [None],
                 self._parse_answer,
                 lambda event: None,

@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gitlab_nightshift.gateway.answered_calls import CallLog
-from gitlab_nightshift.gateway.limits import LEAST_OUTPUT, NOTES_PER_BEAD, USUAL_OUTPUT
+from gitlab_nightshift.gateway.limits import (
+    FRAME_TOKENS,
+    LEAST_OUTPUT,
+    NOTES_PER_BEAD,
+    USUAL_OUTPUT,
+)
 from gitlab_nightshift.gateway.prices import Rates, Tokens
 from gitlab_nightshift.gateway.refusal import RequestRefusal
 from gitlab_nightshift.gateway.shape import InputTokens
@@ -212,11 +217,17 @@ class Account:
 
 
 def compute_billed_tokens(worst: Tokens, metered: MeteredUsage) -> tuple[Tokens, Tokens]:
-    """What an answer has reported of its usage, and the worst case of what it has not."""
+    """What an answer has reported of its usage, and the worst case of what it has not.
+
+    A whole answer of an endpoint that reports no usage has no more tokens than bytes of text, and
+    those of its frame.
+    """
     sent = replace(worst, output=0)
     reported, assumed = metered.tokens, NOTHING
     if reported.total == reported.output:
         assumed = sent
-    if not metered.final:
+    if metered.untold:
+        assumed = replace(assumed, output=min(worst.output, metered.text_bytes + FRAME_TOKENS))
+    elif not metered.final:
         assumed = replace(assumed, output=max(worst.output - reported.output, 0))
     return reported, assumed

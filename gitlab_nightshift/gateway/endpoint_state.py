@@ -8,12 +8,16 @@ class EndpointState:
     """The running beads, and why the endpoint cannot be used, where it cannot.
 
     ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for the
-    whole time that the gateway waits.
+    whole time that the gateway waits. ``no_limit_by`` are paths, each with a key for an answer's
+    limit that the endpoint refuses there; ``contexts`` are the tokens that a model
+    takes, None until the endpoint was asked.
     """
 
     def __init__(self, emit: Emit) -> None:
         self.unusable = ""
-        self._emit = emit
+        self.no_limit_by: set[tuple[str, str]] = set()
+        self.contexts: dict[str, int] | None = None
+        self._emit, self._told = emit, set[str]()
         self._accounts: tuple[Account, ...] = ()
 
     def list_accounts(self) -> tuple[Account, ...]:
@@ -36,6 +40,12 @@ class EndpointState:
     def tell_pause(self, account: Account, text: str) -> None:
         """Record that a request waits, each time."""
         self._emit(Note(f"model gateway, {account.bead}: {text}"))
+
+    def tell_once(self, account: Account, text: str) -> None:
+        """Record an event, once for all beads."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(account, text)
 
     def tell(self, account: Account | None, text: str) -> None:
         """Record an event, once for each bead and text. Without a bead: the caller is a stranger,

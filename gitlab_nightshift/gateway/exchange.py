@@ -4,10 +4,11 @@ Imports aiohttp: only the gateway's own process reads this module.
 """
 
 import asyncio
+import contextlib
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aiohttp
 from aiohttp import web
@@ -26,9 +27,18 @@ from gitlab_nightshift.gateway.forward import (
     UnreachableEndpoint,
     open_answer,
     pick_agent_headers,
+    read_start,
 )
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT
+from gitlab_nightshift.gateway.output_limit import (
+    BY_BYTES,
+    REFUSALS,
+    RefusedLimitError,
+    choose_limit,
+    find_refused_keys,
+    list_limit_keys,
+)
 from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body, quote_text
 from gitlab_nightshift.gateway.request_cost import Bill
 from gitlab_nightshift.gateway.routes import Route
@@ -44,10 +54,26 @@ HIDDEN = b"[redacted]"
 
 
 UNTOLD = "the end of an answer was not seen: the most that it can have cost is counted"
+NO_USAGE = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
 
 
 class BrokenAnswer(Exception):
     """An answer that cannot go on: the agent's connection is broken off, not ended well."""
+
+
+@dataclass(frozen=True)
+class AgentRequest:
+    """A request that was checked: ``size`` are its bytes as they came, ``betas`` the features of
+    the interface that it may use."""
+
+    http: web.BaseRequest
+    receiver: AnswerReceiver
+    account: Account
+    route: Route
+    query: str
+    question: CheckedRequest
+    size: int
+    betas: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,35 +85,43 @@ class Exchange:
     endpoint: EndpointState
     limits: GatewayLimits
 
-    async def run(
-        self,
-        request: web.BaseRequest,
-        receiver: AnswerReceiver,
-        account: Account,
-        asked: tuple[Route, str],
-        question: CheckedRequest,
-        size: int,
-    ) -> web.StreamResponse:
-        """Send a checked request of ``size`` bytes on, and its answer back.
+    async def run(self, asked: AgentRequest) -> web.StreamResponse:
+        """Send a request on, and its answer back.
 
         The answer is read to its end, also where the agent has left before. Raises
         :class:`RequestRefusal` where it does not fit into the budget or there is no answer at all.
         """
-        kept, dropped = filter_betas(
-            ",".join(request.headers.getall("anthropic-beta", ())), account.models
-        )
-        self._tell(account, question, dropped)
-        reserved = None
+        betas = ",".join(asked.http.headers.getall("anthropic-beta", ()))
+        kept, dropped = filter_betas(betas, asked.account.models)
+        asked = replace(asked, betas=kept)
+        self._tell(asked.account, asked.question, dropped)
+        path, refused = asked.route.path, self.endpoint.no_limit_by
+        *first, last = list_limit_keys(asked.question, path, refused)
+        for key in first:
+            if (path, key) not in refused:
+                with contextlib.suppress(RefusedLimitError):
+                    return await self._send_limited(asked, key)
+        return await self._send_limited(asked, last, last=True)
+
+    async def _send_limited(
+        self, asked: AgentRequest, key: str, *, last: bool = False
+    ) -> web.StreamResponse:
+        """Once, its answer limited by ``key``. Raises RefusedLimitError unless it is the last."""
+        question, account, reserved, most = asked.question, asked.account, None, None
         if question.output_key:
-            reserved = account.reserve(
-                question.model, question.estimate_input(size), question.max_output
-            )
-            _apply_limit(question, reserved)
+            if key == BY_BYTES and not question.stream:
+                raise RequestRefusal("this endpoint limits no answer: ask for a stream")
+            sent = question.estimate_input(asked.size)
+            reserved = account.reserve(question.model, sent, choose_limit(question, key))
+            most = reserved.max_output if key == BY_BYTES else None
+        body = _limit_body(question, key, reserved)
         bill = Bill(account, reserved)
         try:
-            sent = _build_forwarded_request(request, asked, question, kept)
-            question.body.clear()  # not to be held while the answer comes
-            return await self._send_request(receiver, account, sent, bill)
+            sent_on = _build_forwarded_request(asked, body)
+            del body
+            if last:
+                question.body.clear()  # not to be held while the answer comes
+            return await self._send_request(asked, sent_on, bill, "" if last else key, most)
         except AbandonedRequest:
             return web.Response()
         except UnreachableEndpoint as refusal:
@@ -95,7 +129,9 @@ class Exchange:
             raise
         finally:
             bill.settle()
-            if bill.assumed:
+            if bill.untold:
+                self.endpoint.tell_once(account, NO_USAGE)
+            elif bill.assumed:
                 self.endpoint.tell(account, UNTOLD)
 
     def _tell(self, account: Account, question: CheckedRequest, dropped: Iterable[str]) -> None:
@@ -106,8 +142,10 @@ class Exchange:
             self.endpoint.tell(account, text)
 
     async def _send_request(
-        self, receiver: AnswerReceiver, account: Account, sent: ForwardedRequest, bill: Bill
+        self, asked: AgentRequest, sent: ForwardedRequest, bill: Bill, key: str, most: int | None
     ) -> web.StreamResponse:
+        """``key`` may be refused ("": none may), ``most`` ends the answer after so many bytes."""
+        receiver, account = asked.receiver, asked.account
         tell = functools.partial(self.endpoint.tell_pause, account)
         retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), tell)
         async with open_answer(self.session, self.upstream, sent, retries, bill) as response:
@@ -116,9 +154,10 @@ class Exchange:
                     "the model endpoint sent a compressed answer", 502, "api_error"
                 )
             if response.status != 200:
-                return await self._relay_error(response)
+                return await self._relay_error(response, asked, key)
+            asked.question.body.clear()
             try:
-                return await self._relay_answer(receiver, response, sent, bill)
+                return await self._relay_answer(receiver, response, sent, bill, most)
             except (BrokenAnswer, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 why = str(error) if isinstance(error, BrokenAnswer) else type(error).__name__
                 self.endpoint.tell(account, f"an answer was cut off: {why}")
@@ -134,7 +173,10 @@ class Exchange:
         response: aiohttp.ClientResponse,
         sent: ForwardedRequest,
         bill: Bill,
+        most_text: int | None,
     ) -> web.StreamResponse:
+        """Raises :class:`BrokenAnswer` for one that does not come to the end of its protocol,
+        however well its connection ends, and for one with more bytes of text than ``most_text``."""
         stream = response.content_type == "text/event-stream"
         calls = CallReader(bill.account.log)
         meter = Meter(self.upstream.api, stream, self.limits.metered_bytes, sent.hour, calls)
@@ -142,11 +184,13 @@ class Exchange:
         most = self.limits.answer_bytes if stream else self.limits.metered_bytes
         guard, total, kept = _SecretGuard(self.upstream.secrets), 0, bytearray()
         await receiver.begin(pick_agent_headers(response.headers))
-        while chunk := await _read_chunk(response, self.limits.silent_s):
+        while chunk := await self._read_chunk(response, meter):
             total += len(chunk)
             meter.feed(chunk)
             if total > most:
                 raise BrokenAnswer("it is too large")
+            if most_text is not None and meter.text_bytes > most_text:
+                raise BrokenAnswer(f"the endpoint takes no limit, and it has {most_text} bytes")
             guard.check(chunk)
             if stream:
                 bill.reserve_cost()
@@ -155,12 +199,30 @@ class Exchange:
                 kept += chunk  # nobody knows its cost before its end
             if receiver.gone.is_set() and meter.final:
                 break
+        meter.end()
         bill.settle()
+        if not meter.closed:
+            raise BrokenAnswer("the stream ended without its end" if stream else "it is no JSON")
         await receiver.take(bytes(kept))
         return await receiver.end()
 
-    async def _relay_error(self, response: aiohttp.ClientResponse) -> web.Response:
-        """An error of the endpoint, handed on once and never with a secret in it."""
+    async def _read_chunk(self, response: aiohttp.ClientResponse, meter: Meter) -> bytes:
+        """What has come, b"" at the end: also where a connection stays open after the closing
+        mark. aiohttp's own limit is gone with a connection that it closes for a broken chunk."""
+        limit_s = self.limits.linger_s if meter.closed else self.limits.silent_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await response.content.readany()
+        except (TimeoutError, aiohttp.ClientError):
+            if not meter.closed:
+                raise
+            return b""
+
+    async def _relay_error(
+        self, response: aiohttp.ClientResponse, asked: AgentRequest, key: str
+    ) -> web.Response:
+        """An error of the endpoint, handed on once and never with a secret in it. Raises
+        RefusedLimitError where it refuses ``key``."""
         status = response.status
         if status in REFUSED:
             self.endpoint.give_up(f"the model endpoint refused the key (HTTP {status})")
@@ -177,11 +239,20 @@ class Exchange:
             return self._build_own_error(
                 status, f"the model endpoint answered HTTP {status}", "api_error"
             )
-        body = await _read(response, self.limits.error_bytes)
+        body = await read_start(response, self.limits.error_bytes)
+        if key and status in REFUSALS:
+            self._learn_refused_keys(body.decode("utf-8", "replace"), asked, key)
         for secret in self.upstream.secrets:
             body = body.replace(secret, HIDDEN)
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
+
+    def _learn_refused_keys(self, error: str, asked: AgentRequest, key: str) -> None:
+        path = asked.route.path
+        refused = {(path, name) for name in find_refused_keys(error, asked.question, key)}
+        if refused:
+            self.endpoint.no_limit_by |= refused
+            raise RefusedLimitError
 
     def _build_own_error(self, status: int, message: str, kind: str) -> web.Response:
         body = build_error_body(self.upstream.api, message, kind)
@@ -205,44 +276,29 @@ class _SecretGuard:
         self._last = text[-self._keep :] if self._keep else b""
 
 
-def _apply_limit(question: CheckedRequest, reserved: Reservation) -> None:
-    if reserved.max_output is not None:
-        question.body[question.output_key] = reserved.max_output
-        fit_thinking(question.body, reserved.max_output)
+def _limit_body(question: CheckedRequest, key: str, reserved: Reservation | None) -> bytes:
+    """The body with its answer limited by ``key``, in the place of the client's own."""
+    body = question.body
+    if reserved and reserved.max_output is not None:
+        body = {name: value for name, value in body.items() if name != question.output_key}
+        if key:
+            body[key] = reserved.max_output
+            fit_thinking(body, reserved.max_output)
+    return write_object(body)
 
 
-def _build_forwarded_request(
-    request: web.BaseRequest, asked: tuple[Route, str], question: CheckedRequest, kept: str
-) -> ForwardedRequest:
-    route, query = asked
-    agent = request.headers.get("User-Agent", "")
-    version = request.headers.get("anthropic-version", "")
+def _build_forwarded_request(asked: AgentRequest, body: bytes) -> ForwardedRequest:
+    headers = asked.http.headers
+    agent = headers.get("User-Agent", "")
+    version = headers.get("anthropic-version", "")
     return ForwardedRequest(
-        path=route.path,
-        query=query,
-        body=write_object(question.body),
-        betas=kept,
+        path=asked.route.path,
+        query=asked.query,
+        body=body,
+        betas=asked.betas,
         version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else VERSION,
         agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
-        stream=question.stream,
-        light=request.headers.get(LIGHT) == "true",
-        hour=question.traits.hour,
+        stream=asked.question.stream,
+        light=headers.get(LIGHT) == "true",
+        hour=asked.question.traits.hour,
     )
-
-
-async def _read_chunk(response: aiohttp.ClientResponse, silent_s: float) -> bytes:
-    """What has come, b"" at the end. aiohttp's own limit is gone with a connection that it closes
-    for a broken chunk."""
-    async with asyncio.timeout(silent_s):
-        return await response.content.readany()
-
-
-async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The beginning of a body."""
-    found = b""
-    with_end = response.content.iter_chunked(most)
-    async for chunk in with_end:
-        found += chunk
-        if len(found) >= most:
-            break
-    return found[:most]

@@ -188,6 +188,17 @@ def _build_headers(upstream: Upstream, sent: ForwardedRequest) -> dict[str, str]
     return {**known, **upstream.build_headers(sent.betas)}
 
 
+async def read_start(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The beginning of a body."""
+    found = b""
+    with_end = response.content.iter_chunked(most)
+    async for chunk in with_end:
+        found += chunk
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
 def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The part of an answer's headers that goes back."""
     return {name: headers[name] for name in PASSED_BACK if name in headers}

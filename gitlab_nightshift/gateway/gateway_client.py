@@ -21,6 +21,8 @@ from gitlab_nightshift.system.signals import defer_signals
 
 ANSWER_S = 120.0
 """Seconds for an answer of a process that may still be loading, on a busy machine."""
+QUIET_S = 2.0
+"""Seconds after which a wait is told."""
 GONE = "the model gateway has ended"
 UNKNOWN = Usage(None, None)
 LONGEST_TEXT = 2_000
@@ -116,8 +118,13 @@ class RemoteGateway:
         not known then is billed at its worst. Unknown where the gateway has ended.
         """
         until, used = time.monotonic() + wait_s, None
+        told_at = time.monotonic() + QUIET_S
         while used is None:
             left = max(until - time.monotonic(), 0.0)
+            if told_at < time.monotonic() < until:
+                told_at = until
+                text = f"waiting for the end of an answer, {left:.0f} s at most"
+                self._emit(Note(f"model gateway, {ticket.bead}: {text}"))
             try:
                 used = self._ask("close_bead", _read_usage, bead=ticket.placeholder, wait_s=left)
             except GatewayGone:

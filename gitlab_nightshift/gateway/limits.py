@@ -9,7 +9,8 @@ class GatewayLimits:
 
     ``body_parts`` bounds what a small body can become once it is read (a list of a million empty
     lists). ``held_bytes`` bounds all request bodies in memory at one time. The retry times are for
-    an endpoint that is overloaded, before the first byte of an answer.
+    an endpoint that is overloaded, before the first byte of an answer. ``linger_s``: how long a
+    connection may stay open after the closing mark of its answer.
     """
 
     connections: int = 64
@@ -21,6 +22,7 @@ class GatewayLimits:
     body_s: float = 60.0
     connect_s: float = 20.0
     silent_s: float = 600.0
+    linger_s: float = 5.0
     agent_reads_s: float = 120.0
     answer_bytes: int = 128 * 1024 * 1024
     metered_bytes: int = 16 * 1024 * 1024
@@ -39,6 +41,8 @@ USUAL_OUTPUT = 32_000
 """Tokens: the answer's limit where a client sets none, so that its cost has a bound."""
 BYTES_PER_TOKEN = 2
 """A cautious estimate: text and code have three to four bytes for each token."""
+USUAL_TOKEN_BYTES = 4
+"""What a token of an answer usually has; at least it has one."""
 FRAME_TOKENS = 1000
 """What a provider itself adds to a request: instructions that come with tools, markers."""
 CLAUDE_IMAGE_TOKENS = 5000

@@ -1,6 +1,7 @@
 """OpenAI Responses and Chat Completions: what of a request goes on to the endpoint."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
@@ -35,6 +36,8 @@ _SILENT = frozenset(
 )
 """Left out without a word: ids of the client's installation, and what is set here."""
 _ENCRYPTED = "reasoning.encrypted_content"
+LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
+"""How Chat Completions names an answer's limit: today's name, and that of most other servers."""
 LIGHT = "x-openai-internal-codex-responses-lite"
 """The header by which codex asks for the shape that its newer models have."""
 
@@ -219,18 +222,19 @@ def check_responses(body: Mapping[str, Any], models: Collection[str]) -> Checked
     """A request of the Responses interface; nothing of it is stored at the provider."""
     question = _check_request(body, models, _RESPONSES, "max_output_tokens")
     question.body["store"] = False
-    return question
+    return replace(question, other_keys=("",))
 
 
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """A request of Chat Completions; a stream always ends with what it used."""
-    limits = [name for name in ("max_tokens", "max_completion_tokens") if body.get(name)]
+    limits = [name for name in LIMIT_KEYS if body.get(name)]
     if len(limits) == 2:
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
-    question = _check_request(body, models, _CHAT, limits[0] if limits else "max_completion_tokens")
+    key = limits[0] if limits else LIMIT_KEYS[0]
+    question = _check_request(body, models, _CHAT, key)
     if question.stream:
         question.body["stream_options"] = {"include_usage": True}
-    return question
+    return replace(question, other_keys=(*(k for k in LIMIT_KEYS if k != key), ""))
 
 
 def _check_request(

@@ -14,12 +14,14 @@ from gitlab_nightshift.gateway.usage_meter import Meter, MeteredUsage
 @dataclass
 class Bill:
     """One request, over all its tries. ``reserved`` is None where nothing is billed, and once it is
-    settled; ``assumed`` becomes true where a worst case was billed."""
+    settled; ``assumed`` becomes true where a worst case was billed, ``untold`` where a whole answer
+    has reported no usage."""
 
     account: Account
     reserved: Reservation | None
     meter: Meter | None = None
     assumed: bool = False
+    untold: bool = False
     _owed: bool = False
 
     def begin(self) -> None:
@@ -50,5 +52,6 @@ class Bill:
         if self._owed:
             metered = self.meter.end() if self.meter else MeteredUsage(NOTHING, final=False)
             reported, assumed = compute_billed_tokens(reserved.worst, metered)
+            self.untold = metered.untold
         self.assumed = self.assumed or assumed.total > 0
         self.account.settle(reserved, reported, assumed)

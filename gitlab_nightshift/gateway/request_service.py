@@ -15,12 +15,13 @@ from gitlab_nightshift.gateway.answer_receiver import AnswerReceiver
 from gitlab_nightshift.gateway.connections import BodyReader, Connections
 from gitlab_nightshift.gateway.cost_account import Account
 from gitlab_nightshift.gateway.endpoint_state import EndpointState
-from gitlab_nightshift.gateway.exchange import NO_RETRY, Exchange
+from gitlab_nightshift.gateway.exchange import NO_RETRY, AgentRequest, Exchange
 from gitlab_nightshift.gateway.forward import open_session
 from gitlab_nightshift.gateway.limits import GatewayLimits
+from gitlab_nightshift.gateway.model_contexts import ask_for_contexts, pick_context
 from gitlab_nightshift.gateway.refusal import RequestRefusal, build_error_body
 from gitlab_nightshift.gateway.routes import MODELS, build_models_answer, find_route
-from gitlab_nightshift.gateway.strict_json import read_object
+from gitlab_nightshift.gateway.strict_json import JsonObject, read_object
 from gitlab_nightshift.gateway.upstream import Upstream
 
 REQUESTS_PER_BEAD = 16
@@ -120,15 +121,25 @@ class GatewayService:
         self, request: web.BaseRequest, receiver: AnswerReceiver, account: Account
     ) -> web.StreamResponse:
         if (request.method, request.raw_path.partition("?")[0]) == ("GET", MODELS):
-            return web.json_response(build_models_answer(self._upstream.api, account.models))
-        asked = find_route(self._upstream.api, request.method, request.raw_path)
+            return web.json_response(await self._build_models_answer(account))
+        route, query = find_route(self._upstream.api, request.method, request.raw_path)
         assert self._exchange
         with self._track_request(account, receiver):
             async with self._bodies.open_body(request) as raw:
-                question = asked[0].check(read_object(raw, self._limits), account.models)
+                question = route.check(read_object(raw, self._limits), account.models)
                 size = len(raw)
                 del raw  # not to be held while the answer comes
-                return await self._exchange.run(request, receiver, account, asked, question, size)
+                asked = AgentRequest(request, receiver, account, route, query, question, size)
+                return await self._exchange.run(asked)
+
+    async def _build_models_answer(self, account: Account) -> JsonObject:
+        assert self._exchange
+        if self._endpoint.contexts is None:
+            session = self._exchange.session
+            self._endpoint.contexts = await ask_for_contexts(session, self._upstream)
+        listed = self._endpoint.contexts
+        contexts = {model: pick_context(listed, model) for model in account.models}
+        return build_models_answer(self._upstream.api, contexts)
 
     @contextlib.contextmanager
     def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:

@@ -49,11 +49,16 @@ def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
     return route, query
 
 
-def build_models_answer(api: Api, models: Collection[str]) -> dict[str, Any]:
-    """The list of models that the bead may use."""
-    names = sorted(models)
+def build_models_answer(api: Api, contexts: Mapping[str, int]) -> dict[str, Any]:
+    """The list of models that the bead may use, each with the tokens of its context in vLLM's form,
+    0 where that is not known."""
+    names = sorted(contexts)
     if api is Api.OPENAI:
-        rows = [{"id": n, "object": "model", "created": 0, "owned_by": "x"} for n in names]
+        rows = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "x"}
+            | ({"max_model_len": contexts[name]} if contexts[name] else {})
+            for name in names
+        ]
         return {"object": "list", "data": rows}
     data = [{"type": "model", "id": name, "display_name": name} for name in names]
     first, last = (names[0], names[-1]) if names else (None, None)

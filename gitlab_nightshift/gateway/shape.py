@@ -41,6 +41,7 @@ class CheckedRequest:
     """A request that passed: ``body`` is new and holds only what a rule knows.
 
     ``output_key`` is the key of the answer's limit in tokens, "" where nothing is billed.
+    ``other_keys`` are those to try where an endpoint refuses it, "" for none.
     """
 
     model: str
@@ -49,6 +50,7 @@ class CheckedRequest:
     output_key: str
     traits: RequestTraits = field(default_factory=RequestTraits)
     dropped: tuple[str, ...] = ()
+    other_keys: tuple[str, ...] = ()
 
     def estimate_input(self, size: int) -> InputTokens:
         """Its input, of ``size`` bytes as they came.

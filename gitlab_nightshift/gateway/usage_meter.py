@@ -13,16 +13,27 @@ _ENDS = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "message_stop", "error"}
 )
 """The last events of a stream; that of Chat Completions has no type."""
+_DONE = b"[DONE]"
+"""The last line of a stream of Chat Completions, which is no JSON."""
+_TEXTS = ("delta", "choices", "content", "output")
+"""Where the three interfaces have what a model says, in a stream and in a whole answer."""
 
 
 @dataclass(frozen=True)
 class MeteredUsage:
     """What an answer has reported. ``final``: it has come to its end and reported its output there;
     without it more may have been made than anybody saw (hidden thinking, the rest of a broken
-    stream)."""
+    stream). ``closed``: its closing mark was seen, so ``text_bytes`` are all of its text."""
 
     tokens: Tokens
     final: bool
+    closed: bool = False
+    text_bytes: int = 0
+
+    @property
+    def untold(self) -> bool:
+        """True for a whole answer of an endpoint that reports no usage."""
+        return self.closed and self.tokens == Tokens()
 
 
 @dataclass
@@ -33,7 +44,9 @@ class Meter:
     ``longest`` is the size in bytes beyond which a line, or a whole answer, is not read. ``hour``:
     the request wrote into the cache for an hour, as all that it wrote is then taken to be where an
     endpoint does not tell the two kinds apart. ``ended``: an agent that has read this far has all
-    of the answer.
+    of the answer. ``closed``: the protocol's closing mark has come, or all of one JSON object; an
+    answer without it was cut off, however well its connection ended. ``text_bytes`` are those of
+    the texts in it.
     """
 
     api: Api
@@ -43,6 +56,8 @@ class Meter:
     calls: CallReader | None = None
     final: bool = False
     ended: bool = False
+    closed: bool = False
+    text_bytes: int = 0
     _tokens: Tokens = field(default_factory=Tokens)
     _line: bytearray = field(default_factory=bytearray)
     _skip: bool = False
@@ -72,7 +87,8 @@ class Meter:
         if self.hour and not self._split:
             long = tokens.written
         written = max(tokens.written - long, 0)
-        return MeteredUsage(replace(tokens, written=written, written_1h=long), self.final)
+        tokens = replace(tokens, written=written, written_1h=long)
+        return MeteredUsage(tokens, self.final, self.closed, self.text_bytes)
 
     def _keep(self, data: bytes) -> None:
         self._skip = self._skip or len(self._line) + len(data) > self.longest
@@ -87,8 +103,10 @@ class Meter:
         self._skip = False
         if self.stream and not line.startswith(b"data:"):
             return
+        data = line.removeprefix(b"data:").strip()
+        self.closed = self.closed or (self.stream and data == _DONE)
         try:
-            event = None if skip else json.loads(line.removeprefix(b"data:"))
+            event = None if skip else json.loads(data)
         except (ValueError, RecursionError):
             return
         if isinstance(event, dict):
@@ -98,6 +116,8 @@ class Meter:
         if self.calls:
             self.calls.read(event)
         self.ended = self.ended or not self.stream or _ends(event)
+        self.closed = self.closed or not self.stream or _closes(event)
+        self.text_bytes += sum(_count_text(event.get(name)) for name in _TEXTS)
         inner = [event.get(name) for name in ("message", "response")]
         for part in (event, *(x for x in inner if isinstance(x, dict))):
             if isinstance(usage := part.get("usage"), dict):
@@ -111,6 +131,28 @@ class Meter:
                 self.final = self.final or (self.ended and used.output > 0)
 
 
+def _closes(event: dict[str, Any]) -> bool:
+    """True for a closing mark, and for an error in its place, which every client takes for one."""
+    return _is_last(event) or bool(event.get("error"))
+
+
+def _is_last(event: dict[str, Any]) -> bool:
+    kind = event.get("type")
+    return isinstance(kind, str) and kind in _ENDS
+
+
+def _count_text(value: object) -> int:
+    """Bytes of all texts in a part of an event."""
+    size, left = 0, [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            size += len(part.encode("utf-8", "surrogatepass"))
+        elif isinstance(part, dict | list):
+            left += part.values() if isinstance(part, dict) else part
+    return size
+
+
 def _ends(event: dict[str, Any]) -> bool:
     """True for the event that closes an answer: its usage, or the one after it, is the last."""
     delta, choices = event.get("delta"), event.get("choices")
@@ -121,7 +163,7 @@ def _ends(event: dict[str, Any]) -> bool:
         if isinstance(part, dict)
         for name in ("stop_reason", "finish_reason")
     ]
-    ended = event.get("type") in _ENDS or choices == []
+    ended = _is_last(event) or choices == []
     return ended or any(isinstance(reason, str) for reason in reasons)
 
 

@@ -23,7 +23,7 @@ from gitlab_nightshift.patching.model_context import (
     ContextTooSmallError,
     select_files,
 )
-from gitlab_nightshift.patching.model_question import ask_until_usable
+from gitlab_nightshift.patching.model_question import RequestSize, ask_until_usable
 from gitlab_nightshift.patching.prompt_text import (
     NO_BLOCKS,
     list_answer_formats,
@@ -59,6 +59,7 @@ class BeadSpec:
     paths: list[str]
     exclude_paths: list[str]
     context_tokens: int
+    answer_tokens: int
 
 
 def main(spec_file: str, env: Mapping[str, str]) -> int:
@@ -66,9 +67,8 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
     spec = BeadSpec(**json.loads(Path(spec_file).read_bytes()))
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     pulse = _Heartbeat()
-    chat = ChatClient(
-        env["OPENAI_BASE_URL"], env["OPENAI_API_KEY"], spec.model, pulse.report_progress
-    )
+    address, key = env["OPENAI_BASE_URL"], env["OPENAI_API_KEY"]
+    chat = ChatClient(address, key, spec.model, pulse.report_progress, _tell_repetition)
     try:
         structured = _BeadRun(spec, chat, env).run(prompt)
     except EndpointError as error:
@@ -88,6 +88,10 @@ def _report_failure(what: str, error: str, status: int = 0) -> int:
 
 def _tell(event: Mapping[str, Any]) -> None:
     print(json.dumps(event), flush=True)  # noqa: T201 - the agent's output is its way to report
+
+
+def _tell_repetition(why: str) -> None:
+    _tell({"type": "refused", "problem": why})
 
 
 class _Heartbeat:
@@ -115,11 +119,10 @@ class _BeadRun:
         """The structured answer; None for Implement, whose change is in the checkout."""
         formats = list_answer_formats(self._spec.bead, self._spec.schema)
         use = self._apply_answer if self._spec.schema is None else self._parse_report
-        limit = self._spec.context_tokens
         return ask_until_usable(
             self._chat,
             lambda tokens: self._build_messages(prompt, tokens),
-            limit,
+            RequestSize(self._spec.context_tokens, self._spec.answer_tokens),
             formats,
             use,
             _tell,

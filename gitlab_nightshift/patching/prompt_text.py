@@ -89,8 +89,27 @@ def list_answer_formats(
     """The forms of an answer to ask for, the strictest first: not every endpoint knows each."""
     if schema is None:
         return [None]
-    strict = {"name": bead, "schema": json.loads(json.dumps(schema))}
+    own: dict[str, Any] = json.loads(json.dumps(schema))
+    strict = {
+        "name": bead,
+        "schema": _demand_selected(own) if "selected" in own["properties"] else own,
+    }
     return [{"type": "json_schema", "json_schema": strict}, {"type": "json_object"}, None]
+
+
+def _demand_selected(schema: dict[str, Any]) -> dict[str, Any]:
+    """An analysis that either selects a candidate with files, or finds nothing: a small model under
+    a schema writes ``null`` wherever it may. Two whole objects, as servers that turn a schema into
+    a grammar ignore what stands beside ``anyOf``."""
+    shared = {"$defs": schema.pop("$defs")}
+    candidate = shared["$defs"]["AnalysisCandidate"]
+    candidate["properties"]["files"]["minItems"] = 1
+    found, nothing = json.loads(json.dumps(schema)), schema
+    found["properties"]["result"] = {"const": "IMPROVEMENT_FOUND"}
+    found["properties"]["selected"] = {"$ref": "#/$defs/AnalysisCandidate"}
+    found["required"] = ["result", "selected"]
+    nothing["properties"]["result"] = {"const": "NO_IMPROVEMENT"}
+    return {**shared, "anyOf": [found, nothing]}
 
 
 def _ensure_newline(text: str) -> str:

@@ -188,6 +188,8 @@ class Settings(Part):
     """USD for the whole run: all beads and retries, including failed calls."""
     max_tokens: Annotated[int, check_bounds(gt=0, le=MOST)] | None = None
     """Tokens for the whole run."""
+    max_answer_tokens: Annotated[int, check_bounds(ge=1024, le=1_000_000)] = 8_000
+    """Tokens of one answer that the agent `patch` asks its endpoint for."""
     bead_timeout: Seconds | None = None
     """Seconds a bead may take."""
     idle_timeout: Seconds = 600.0

@@ -223,7 +223,8 @@ class _Process:
             )
 
     def _settle_result(self, report: Report, ended: ProgramEnd, left_s: float | None) -> BeadResult:
-        if usage := self._access.settle_usage(left_s):
+        itself = ended.end is EndReason.EXITED
+        if usage := self._access.settle_usage(left_s, ended_itself=itself):
             report = dataclasses.replace(report, usage=usage)
         find_log = self._context.work.logs.find_log
         logs = tuple(find_log(f"{self._name}.{kind}").name for kind in ("out", "err"))

@@ -18,8 +18,9 @@ from gitlab_nightshift.work.agent_egress import RunEgress
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
 """Variables of the job that say where the model is; the agent itself never gets them."""
-DRAIN_S = 120.0
-"""Seconds for answers to end after their agent has; then their worst case is billed."""
+DRAIN_S, SHORT_DRAIN_S = 120.0, 2.0
+"""Seconds for answers to end after their agent has; then their worst case is billed. The short time
+is for an agent that this program has ended: its endpoint may be what was silent."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,13 @@ class BeadAccess:
             return None
         return self._gateway.look(self._ticket).usage
 
-    def settle_usage(self, left_s: float | None) -> Usage | None:
+    def settle_usage(self, left_s: float | None, *, ended_itself: bool) -> Usage | None:
         """All that the bead has used, once its process is gone. Its placeholder is no longer valid;
         unfinished answers are waited for, as long as the run's ``left_s`` allows."""
         if self._gateway is None or self._ticket is None:
             return None
-        wait_s = DRAIN_S if left_s is None else max(min(DRAIN_S, left_s), 0.0)
+        most_s = DRAIN_S if ended_itself else SHORT_DRAIN_S
+        wait_s = most_s if left_s is None else max(min(most_s, left_s), 0.0)
         return self._gateway.close_bead(self._ticket, wait_s)
 
     def list_calls(self) -> ToolUse | None:

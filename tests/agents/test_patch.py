@@ -89,6 +89,7 @@ def test_its_process_gets_no_secret_and_no_prompt_in_its_arguments(tmp_path: Pat
         "paths": ["src/", "docs/"],
         "exclude_paths": ["src/gen/"],
         "context_tokens": 24_000,
+        "answer_tokens": 8_000,
     }
     assert made.build_access_env("http://127.0.0.1:1", "placeholder") == {
         "OPENAI_BASE_URL": "http://127.0.0.1:1",

@@ -219,15 +219,17 @@ USAGES = [
 
 
 def test_figures_that_are_none() -> None:
-    """An answer that reports nothing sensible of its usage is billed as it was reserved."""
-    with (
-        RawEndpoint(lambda connection, n: connection.sendall(STREAM + USAGES[n - 1])) as endpoint,
-        client(endpoint.url) as agent,
-    ):
+    """An answer that reports nothing sensible of its usage is counted by its bytes."""
+    end = events({"type": "message_stop"})
+
+    def play(connection: socket.socket, number: int) -> None:
+        connection.sendall(STREAM + USAGES[number - 1] + b"\n" + end)
+
+    with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         for usage in USAGES:
             agent.ticket = agent.gateway.open_bead("verify", {MODEL}, budget_usd=1)
             status, _, body = agent.fetch(message(stream=True), "/v1/messages", "POST", 60)
-            assert (status, body) == (200, usage)
+            assert (status, body) == (200, usage + b"\n" + end)
             used = agent.gateway.usage(agent.ticket)
             assert used.tokens == used.assumed_tokens > 2000, usage
 

@@ -121,8 +121,10 @@ def whole(status: int, value: object, *more: str) -> Play:
     return lambda connection, number: connection.sendall(start + raw)
 
 
-def events(*rows: JsonObject) -> bytes:
-    """Server-sent events."""
+def events(*rows: JsonObject, closed: bool = True) -> bytes:
+    """Server-sent events; what ``ended`` ends has its closing mark, too."""
+    if closed and rows[-1]["type"] == "message_delta":
+        rows = (*rows, {"type": "message_stop"})
     return b"".join(f"event: {r['type']}\ndata: {json.dumps(r)}\n\n".encode() for r in rows)
 
 

@@ -151,8 +151,8 @@ def test_an_endpoint_of_ones_own_that_knows_no_form_of_answers(tmp_path: Path) -
         done = night(shop, endpoint, OPENAI_API_KEY="")
         assert (done.exit_status, done.stderr) == (0, "")
         assert len(shop.merge_requests) == 1
-        less = "  analyze: too much for this model: at most 6000 tokens of the repository\n"
-        assert less in done.log
+        less = r"  analyze: too much for this model: at most \d+ tokens of the repository\n"
+        assert re.search(less, done.log)
         assert [bead for bead, _ in beads(shop)] == ["analyze", "implement", "verify", "mr"]
         forms = [(r.body.get("response_format", {}).get("type"), r) for r in endpoint.messages]
         kinds = [form for form, r in forms if form or len(r.prompt) <= longest]

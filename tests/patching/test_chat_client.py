@@ -1,30 +1,47 @@
 """The client for Chat Completions, on a real socket."""
 
+import http.client
 import json
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from gitlab_nightshift.patching.chat_client import ChatClient, EndpointError
+from gitlab_nightshift.patching import chat_client
+from gitlab_nightshift.patching.chat_client import ChatClient, CutOffError, EndpointError
+from tests.gateway.tools import RawEndpoint
 
 ASK = [{"role": "user", "content": "?"}]
+STREAM = "text/event-stream"
+JSON = "application/json"
+DONE = "data: [DONE]\n\n"
 
 
 @contextmanager
-def endpoint(body: str, status: int = 200, kind: str = "text/event-stream") -> Iterator[str]:
-    """Answers every request with the same bytes; its address has a path of its own."""
+def endpoint(
+    bodies: Sequence[str], status: int = 200, kind: str = STREAM, models: object = None
+) -> Iterator[str]:
+    """Answers each request with the next body, the last one again and again; its address has a
+    path of its own."""
+    left = list(bodies)
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer(json.dumps(models), 200 if self.path == "/base/v1/models" else 418)
+
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
             good = (self.path, self.headers["authorization"]) == (
                 "/base/v1/chat/completions",
                 "Bearer key",
             )
-            self.send_response(status if good else 418)
+            self.answer(left.pop(0) if len(left) > 1 else left[0], status if good else 418)
+
+        def answer(self, body: str, status: int) -> None:
+            self.send_response(status)
             self.send_header("content-type", kind)
             self.end_headers()
             self.wfile.write(body.encode())
@@ -48,71 +65,193 @@ def chunk(text: str | None = None, reason: str | None = None) -> str:
     return f"data: {json.dumps({'choices': [choice]})}\n\n"
 
 
-def asked(body: str, status: int = 200, kind: str = "text/event-stream") -> str:
-    with endpoint(body, status, kind) as url:
-        return ChatClient(url, "key", "m").ask(ASK)
+def whole(text: str, reason: str | None = "stop") -> str:
+    choice = {"message": {"content": text}, "finish_reason": reason}
+    return json.dumps({"choices": [choice]})
+
+
+def asked(*bodies: str, status: int = 200, kind: str = STREAM) -> str:
+    with endpoint(bodies, status, kind) as url:
+        return ChatClient(url, "key", "m").ask(ASK, 100)
 
 
 def test_a_stream_is_put_together() -> None:
     body = f": hello\n\n{chunk('a')}{chunk()}{chunk('ä')}{chunk(reason='stop')}"
     heard: list[int] = []
-    with endpoint(body + 'data: {"choices": [], "usage": {}}\n\ndata: [DONE]\n\n') as url:
-        assert ChatClient(url, "key", "m", heard.append).ask(ASK) == "aä"
+    with endpoint([body + 'data: {"choices": [], "usage": {}}\n\n' + DONE]) as url:
+        assert ChatClient(url, "key", "m", heard.append).ask(ASK, 100) == "aä"
     assert heard == [1, 1, 2, 2, 2]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        chunk("yes") + chunk(reason="stop") + "data:[DONE]",
+        chunk("yes", reason="stop") + DONE,
+        chunk("y", reason="stop") + chunk("es", reason="stop") + DONE,
+        chunk("yes") + chunk(reason="tool_calls") + DONE + DONE,
+        chunk("<think>\nhm\n</think>\n\nyes") + chunk(reason="stop") + DONE,
+        (chunk("yes") + chunk(reason="stop") + DONE).replace("\n", "\r\n"),
+    ],
+)
+def test_a_stream_with_its_end_is_an_answer(body: str) -> None:
+    assert asked(body) == "yes"
+
+
 def test_a_server_that_does_not_stream() -> None:
-    body = json.dumps({"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]})
-    assert asked(body, kind="application/json") == "whole"
+    assert asked(whole("whole"), kind=JSON) == "whole"
 
 
-def test_the_thoughts_of_a_local_model_are_no_part_of_its_answer() -> None:
-    assert asked(chunk("<think>\nhm\n</think>\n\nyes") + chunk(reason="stop")) == "yes"
+HALVES = {
+    "no end at all": (chunk("half"), "the stream ended without its end"),
+    "no reason": (chunk("half") + chunk() + DONE, "the endpoint gave no reason for its end"),
+    "no mark": (chunk("half") + chunk(reason="stop"), "the stream ended without its end"),
+    "text after the reason": (
+        chunk("half", "stop") + chunk("more") + DONE,
+        "the endpoint gave no reason for its end",
+    ),
+    "text after the mark": (
+        chunk("half", "stop") + DONE + chunk("more", "stop") + DONE,
+        "it goes on after its end",
+    ),
+    "the limit of tokens": (
+        chunk("half") + chunk(reason="length") + DONE,
+        "it reached the limit of tokens",
+    ),
+    "first the limit, then an end": (
+        chunk("half", "length") + chunk(reason="stop") + DONE,
+        "it reached the limit of tokens",
+    ),
+    "a filter": (
+        chunk("half") + chunk(reason="content_filter") + DONE,
+        "the endpoint's content filter held the rest back",
+    ),
+    "a reason that is not known": (
+        chunk("half") + chunk(reason="load") + DONE,
+        "finish_reason is 'load'",
+    ),
+    "half a line": (chunk("half") + chunk("more")[:20], "it is no JSON of Chat Completions"),
+    "nothing": ("", "the stream ended without its end"),
+    "broken JSON": ("data: {\n\n" + DONE, "it is no JSON of Chat Completions"),
+    "an error": ('data: {"error": {"message": "x"}}\n\n', "the model endpoint failed"),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_half_a_stream_is_asked_for_again_and_then_is_no_answer(name: str) -> None:
+    body, why = HALVES[name]
+    repeats: list[str] = []
+    with endpoint([body, chunk("whole", "stop") + DONE]) as url:
+        client = ChatClient(url, "key", "m", repeats=repeats.append)
+        assert client.ask(ASK, 100) == "whole"
+    assert [why in text for text in repeats] == [True], repeats
+    with pytest.raises(CutOffError, match="the answer was cut off: ") as caught:
+        asked(body)
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("reason", [None, "length", "content_filter"])
+def test_half_an_answer_that_is_no_stream_is_none(reason: str | None) -> None:
+    with pytest.raises(CutOffError):
+        asked(whole("half", reason), kind=JSON)
+
+
+HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+GOOD = (chunk("half") + chunk(reason="stop") + DONE).encode()
+BROKEN = {
+    "a chunk that is cut": HEAD + f"Transfer-Encoding: chunked\r\n\r\n{len(GOOD) + 9:x}\r\n",
+    "chunks without a last one": HEAD + f"Transfer-Encoding: chunked\r\n\r\n{len(GOOD):x}\r\n",
+    "a chunk without a size": HEAD + "Transfer-Encoding: chunked\r\n\r\n",
+    "a body that is too short": HEAD + f"Content-Length: {len(GOOD) + 1}\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_connection_that_breaks_is_half_an_answer(name: str) -> None:
+    def play(connection: socket.socket, number: int) -> None:
+        connection.sendall(BROKEN[name].encode() + GOOD)
+
+    with RawEndpoint(play) as server:
+        with pytest.raises(CutOffError, match="the connection was lost"):
+            ChatClient(server.url, "key", "m").ask(ASK, 100)
+        assert len(server.requests) == 2
+
+
+def test_by_readline_a_short_body_would_be_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the standard library makes of it, and why the client reads otherwise."""
+
+    def read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
+        while line := response.readline(most):
+            yield line
+
+    monkeypatch.setattr(chat_client, "_read_body", read_body)
+    short = BROKEN["a body that is too short"].encode()
+    with RawEndpoint(lambda c, n: c.sendall(short + GOOD)) as url:
+        assert ChatClient(url.url, "key", "m").ask(ASK, 100) == "half"
 
 
 @pytest.mark.parametrize(
     ("body", "status", "kind", "why"),
     [
-        (
-            '{"error": {"message": "no such\\nmodel"}}',
-            404,
-            "application/json",
-            "HTTP 404: no such model",
-        ),
-        ('{"error": "broken"}', 500, "application/json", "HTTP 500: broken"),
+        ('{"error": {"message": "no such\\nmodel"}}', 404, JSON, "HTTP 404: no such model"),
+        ('{"error": "broken"}', 500, JSON, "HTTP 500: broken"),
+        ('{"error": {"message": null}}', 500, JSON, "HTTP 500$"),
         ("<html>", 502, "text/html", "HTTP 502$"),
-        (chunk("cut") + chunk(reason="length"), 200, "text/event-stream", "cut off at the model's"),
-        (chunk(reason="stop"), 200, "text/event-stream", "the answer is empty"),
-        ("data: {\n\n", 200, "text/event-stream", "no JSON of Chat Completions"),
-        ('data: {"error": {"message": "x"}}\n\n', 200, "text/event-stream", "endpoint failed"),
-        ("{}", 200, "application/json", "the answer is empty"),
-        ("[]", 200, "application/json", "no JSON of Chat Completions"),
-        ('{"choices": [1]}', 200, "application/json", "the answer is empty"),
-        ("x" * 4_000_001, 200, "application/json", "too large"),
+        (chunk(reason="stop") + DONE, 200, STREAM, "the answer is empty"),
+        (whole(" "), 200, JSON, "the answer is empty"),
+        ("{}", 200, JSON, "gave no reason for its end"),
+        ("[]", 200, JSON, "no JSON of Chat Completions"),
+        ('{"choices": [1]}', 200, JSON, "gave no reason for its end"),
+        ("x" * 4_000_001, 200, JSON, "too large"),
+        ("x" * 4_000_001, 200, STREAM, "too large"),
     ],
 )
 def test_what_is_no_answer_is_told(body: str, status: int, kind: str, why: str) -> None:
     with pytest.raises(EndpointError, match=why) as caught:
-        asked(body, status, kind)
+        asked(body, status=status, kind=kind)
     assert caught.value.status == status
 
 
 def test_nobody_there() -> None:
     with pytest.raises(EndpointError, match=r"no answer \(ConnectionRefusedError") as caught:
-        ChatClient("http://127.0.0.1:9", "key", "m").ask(ASK)
+        ChatClient("http://127.0.0.1:9", "key", "m").ask(ASK, 100)
     assert caught.value.status == 0
 
 
+TOO_LONG = [
+    (400, {"message": "This model's maximum context length is 8192 tokens."}, True, 8192),
+    (400, {"message": "'max_tokens' is too large: 9. The context window is 512."}, True, 512),
+    (400, {"message": "exceeds the available context size", "n_ctx": 4096}, True, 4096),
+    (400, {"message": "exceeds the available context size", "n_ctx": "4096"}, True, 0),
+    (500, "context window is full", True, 0),
+    (413, "prompt is too long", True, 0),
+    (400, "unknown parameter: response_format", False, 0),
+    (429, "context length", False, 0),
+]
+
+
+@pytest.mark.parametrize(("status", "error", "expected", "context"), TOO_LONG)
+def test_whether_less_would_help(status: int, error: object, expected: bool, context: int) -> None:
+    with pytest.raises(EndpointError) as caught:
+        asked(json.dumps({"error": error}), status=status, kind=JSON)
+    assert (caught.value.too_long, caught.value.context) == (expected, context)
+
+
 @pytest.mark.parametrize(
-    ("status", "text", "expected"),
+    ("models", "tokens"),
     [
-        (400, "This model's maximum context length is 8192 tokens.", True),
-        (400, "the request exceeds the available context size", True),
-        (500, "context window is full", True),
-        (413, "prompt is too long", True),
-        (400, "unknown parameter: response_format", False),
-        (429, "context length", False),
+        ({"data": [{"id": "other", "max_model_len": 1}, {"id": "m", "max_model_len": 4096}]}, 4096),
+        ({"data": [{"id": "m"}]}, 0),
+        ({"data": []}, 0),
+        ({"data": [{"id": "m", "max_model_len": None}]}, 0),
+        ([], 0),
+        (None, 0),
     ],
 )
-def test_whether_less_would_help(status: int, text: str, expected: bool) -> None:
-    assert EndpointError(status, text).too_long is expected
+def test_the_context_is_what_the_list_of_models_says(models: object, tokens: int) -> None:
+    with endpoint([""], models=models) as url:
+        assert ChatClient(url, "key", "m").read_context() == tokens
+
+
+def test_without_a_list_of_models_the_context_is_not_known() -> None:
+    assert ChatClient("http://127.0.0.1:9", "key", "m").read_context() == 0

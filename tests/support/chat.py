@@ -29,7 +29,7 @@ def completion(request: Request, turn: Turn) -> JsonObject:
 
 def completion_events(whole: JsonObject) -> Iterator[JsonObject]:
     """The same answer in parts, what it used at the end."""
-    head = {"type": "chunk", "id": whole["id"], "object": "chat.completion.chunk"}
+    head = {"id": whole["id"], "object": "chat.completion.chunk"}
     text = whole["choices"][0]["message"]["content"]
     pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
     for piece in pieces:

@@ -178,10 +178,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, events: Iterator[JsonObject], turn: Turn) -> None:
         self._head(200, {"content-type": "text/event-stream", **turn.headers})
         for event in events:
-            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            name = f"event: {event['type']}\n" if "type" in event else ""
+            self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
             if turn.stall:
                 self.endpoint.closing.wait()
                 return
+        if urlsplit(self.path).path == CHAT:
+            self.wfile.write(b"data: [DONE]\n\n")
 
     def _head(self, status: int, headers: Mapping[str, str]) -> None:
         self.send_response(status)
@@ -227,10 +230,11 @@ def _events(message: JsonObject) -> Iterator[JsonObject]:
     yield {"type": "message_stop"}
 
 
+CHAT = "/v1/chat/completions"
 _MODEL_PATHS = {
     "/v1/messages": (_message, _events),
     "/v1/responses": (response, response_events),
-    "/v1/chat/completions": (completion, completion_events),
+    CHAT: (completion, completion_events),
 }
 
 

@@ -98,7 +98,9 @@ def test_chat_completions_carry_the_text_whole_or_in_parts() -> None:
         streamed = fetch(endpoint, "/v1/chat/completions", {**body, "stream": True}).decode()
     assert whole["choices"][0]["message"] == {"role": "assistant", "content": "x" * 90}
     assert whole["usage"]["total_tokens"] == 1100
-    rows = [json.loads(row[6:]) for row in streamed.splitlines() if row.startswith("data: ")]
+    *lines, last = [row[6:] for row in streamed.splitlines() if row.startswith("data: ")]
+    rows = [json.loads(line) for line in lines]
+    assert last == "[DONE]"
     pieces = [row["choices"][0]["delta"].get("content") for row in rows if row["choices"]]
     assert pieces == ["x" * 40, "x" * 40, "x" * 10, None]
     assert rows[-1]["usage"] == whole["usage"]

@@ -1,0 +1,240 @@
+"""An answer has a limit also where the endpoint does not know the field for it."""
+
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+import pytest
+
+from tests.gateway.tools import STREAM, Client, RawEndpoint, client, whole
+from tests.support.turns import JsonObject
+
+MODEL = "coder"
+PATH = "/v1/chat/completions"
+NAMES = ("max_completion_tokens", "max_tokens")
+ASKED = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+DONE = b"data: [DONE]\n\n"
+Refuse = Callable[[JsonObject], Mapping[str, Any] | None]
+
+
+def said(text: str, reason: str | None = None) -> bytes:
+    event = {"choices": [{"delta": {"content": text}, "finish_reason": reason}]}
+    return f"data: {json.dumps(event)}\n\n".encode()
+
+
+HELLO = said("Hel") + said("lo", "stop")
+ANSWER = HELLO + DONE
+USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}\n\n'
+
+
+class Server(RawEndpoint):
+    """Refuses a body with status 400 as ``refuse`` says, else answers ``answer``."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        return self
+
+    def __init__(self, refuse: Refuse, answer: bytes = ANSWER) -> None:
+        self.refuse, self.answer = refuse, answer
+        super().__init__(self.reply)
+
+    def reply(self, connection: socket.socket, number: int) -> None:
+        if error := self.refuse(self.bodies[number - 1]):
+            whole(400, error)(connection, number)
+        else:
+            connection.sendall(STREAM + self.answer)
+
+    @property
+    def bodies(self) -> list[JsonObject]:
+        return [json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in self.requests]
+
+    @property
+    def limits(self) -> list[dict[str, int]]:
+        """What each request had for a limit."""
+        return [{key: body[key] for key in NAMES if key in body} for body in self.bodies]
+
+
+@contextlib.contextmanager
+def asking(server: Server, budget_tokens: int | None = 1_000_000) -> Iterator[Client]:
+    with client(
+        server.url,
+        variable="OPENAI_API_KEY",
+        models=(MODEL,),
+        budget_usd=None,
+        budget_tokens=budget_tokens,
+    ) as agent:
+        yield agent
+
+
+def ask(agent: Client, **body: object) -> tuple[int, Any]:
+    return agent.ask({**ASKED, **body}, PATH)
+
+
+def knows(*names: str) -> Refuse:
+    """A server that knows these names only."""
+
+    def refuse(body: JsonObject) -> Mapping[str, Any] | None:
+        unknown = [name for name in NAMES if name in body and name not in names]
+        text = f"Unrecognized request argument supplied: {''.join(unknown)}"
+        return {"error": {"message": text}} if unknown else None
+
+    return refuse
+
+
+EXTRA = {"type": "extra_forbidden", "loc": ["body", "max_completion_tokens"]}
+ONLY = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+TWO = {"max_completion_tokens": 8000}
+
+
+def test_the_smaller_of_both_limits_is_sent() -> None:
+    with Server(knows(*NAMES)) as server:
+        for budget in (None, 100_000, 5000):
+            with asking(server, budget) as agent:
+                assert ask(agent, max_completion_tokens=8000)[0] == 200
+        enough, more, less = (limits["max_completion_tokens"] for limits in server.limits)
+        assert (enough, more) == (8000, 8000)
+        assert 4000 < less < 5000
+
+
+@pytest.mark.parametrize(
+    ("refuse", "sent", "limits"),
+    [
+        (knows("max_tokens"), "max_completion_tokens", [TWO, {"max_tokens": 8000}]),
+        (knows("max_completion_tokens"), "max_tokens", [{"max_tokens": 8000}, TWO]),
+        (
+            lambda body: {"detail": [EXTRA]} if "max_completion_tokens" in body else None,
+            "max_completion_tokens",
+            [TWO, {"max_tokens": 8000}],
+        ),
+        (
+            lambda body: {"error": {"message": ONLY}} if "max_tokens" in body else None,
+            "max_tokens",
+            [{"max_tokens": 8000}, TWO],
+        ),
+        (knows(), "max_completion_tokens", [TWO, {"max_tokens": 8000}, {}]),
+    ],
+)
+def test_a_name_that_an_endpoint_refuses_is_replaced_for_the_whole_night(
+    refuse: Refuse, sent: str, limits: list[dict[str, int]]
+) -> None:
+    with Server(refuse) as server, asking(server) as agent:
+        for _ in range(2):
+            status, text = ask(agent, **{sent: 8000})
+            assert (status, text) == (200, ANSWER.decode())
+        assert server.limits == [*limits, limits[-1]]
+
+
+def test_other_refusals_are_the_agents() -> None:
+    said = {"error": {"message": "unknown field response_format"}}
+    with Server(lambda body: said) as server, asking(server) as agent:
+        assert ask(agent, max_completion_tokens=8000) == (400, said)
+        assert len(server.requests) == 1
+
+
+def context_of(tokens: int) -> Refuse:
+    """As vLLM refuses a limit that does not fit behind the prompt."""
+    text = f"'max_completion_tokens' is too large. This model's maximum context length is {tokens}"
+
+    def refuse(body: JsonObject) -> Mapping[str, Any] | None:
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or 0
+        return {"error": {"message": text}} if limit > tokens else None
+
+    return refuse
+
+
+def test_a_limit_that_the_agent_chose_is_its_own_to_lower() -> None:
+    with Server(context_of(4096)) as server, asking(server) as agent:
+        assert ask(agent, max_completion_tokens=8000)[0] == 400
+        assert ask(agent, max_completion_tokens=2000)[0] == 200
+
+
+def test_a_limit_that_only_a_budget_added_breaks_no_endpoint() -> None:
+    """codex asks for none: what the budget adds is taken back, and the bytes are counted."""
+    with Server(context_of(4096)) as server, asking(server, 100_000) as agent:
+        for _ in range(2):
+            assert ask(agent)[0] == 200
+        assert server.limits == [{"max_completion_tokens": 32_000}, {}, {}]
+
+
+# --- the end by bytes ----------------------------------------------------------------------------
+
+
+class Flood(Server):
+    """Knows no limit, and never comes to an end by itself."""
+
+    def reply(self, connection: socket.socket, number: int) -> None:
+        if self.refuse(self.bodies[number - 1]):
+            super().reply(connection, number)
+            return
+        connection.sendall(STREAM)
+        for _ in range(10_000):
+            connection.sendall(said("x" * 1000))
+
+
+def flood(budget: int) -> tuple[int, list[str]]:
+    """The tokens that are counted, and the notes."""
+    with Flood(knows()) as server, asking(server, budget) as agent:
+        with pytest.raises((OSError, http.client.HTTPException)):
+            ask(agent, max_completion_tokens=2000)
+        usage = agent.gateway.close_bead(agent.ticket)
+        assert usage.tokens == usage.assumed_tokens
+        return usage.assumed_tokens, agent.notes
+
+
+def test_an_answer_without_any_limit_is_ended_by_its_bytes() -> None:
+    tokens, notes = flood(1_000_000)
+    assert "the endpoint takes no limit, and it has 8000 bytes" in " ".join(notes)
+    assert 8000 <= tokens <= 8000 + 2500, "a token has at least one byte"
+
+
+def test_no_answer_goes_beyond_a_budget_by_more_than_its_prompt() -> None:
+    tokens, notes = flood(4000)
+    assert "takes no limit" in " ".join(notes)
+    assert tokens <= 4000 + 2500
+
+
+def test_without_a_stream_there_are_no_bytes_to_end_it_by() -> None:
+    with Server(knows()) as server, asking(server) as agent:
+        status, answer = ask(agent, stream=False, max_completion_tokens=2000)
+        assert (status, answer["error"]["message"]) == (
+            400,
+            "this endpoint limits no answer: ask for a stream",
+        )
+
+
+# --- an endpoint without usage -------------------------------------------------------------------
+
+
+def test_a_whole_answer_without_usage_costs_at_most_its_bytes() -> None:
+    with Server(knows(*NAMES)) as server, asking(server) as agent:
+        for _ in range(3):
+            assert ask(agent, max_completion_tokens=8000)[0] == 200
+        told = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
+        assert agent.notes.count(f"model gateway, analyze: {told}") == 1
+        usage = agent.gateway.close_bead(agent.ticket)
+        assert usage.tokens == usage.assumed_tokens, "at most, as nobody has said it"
+        assert 3 * (len("Hello") + 5) <= (usage.tokens or 0) <= 3 * 2_500
+
+
+def test_it_is_told_once_for_all_beads() -> None:
+    with Server(knows(*NAMES)) as server, asking(server) as agent:
+        for bead in ("analyze", "implement"):
+            agent.ticket = agent.gateway.open_bead(bead, {MODEL}, budget_usd=None)
+            assert ask(agent, max_completion_tokens=8000)[0] == 200
+        assert len([note for note in agent.notes if "reports no usage" in note]) == 1
+
+
+def test_half_an_answer_without_usage_costs_all_that_it_may_have_had() -> None:
+    with Server(knows(*NAMES), said("Hel")) as server, asking(server) as agent:
+        with pytest.raises((OSError, http.client.HTTPException)):
+            ask(agent, max_completion_tokens=8000)
+        assert (agent.gateway.close_bead(agent.ticket).tokens or 0) > 8000
+
+
+def test_usage_that_is_told_counts_as_it_is_told() -> None:
+    with Server(knows(*NAMES), HELLO + USAGE + DONE) as server, asking(server) as agent:
+        assert ask(agent, max_completion_tokens=8000)[0] == 200
+        assert agent.gateway.close_bead(agent.ticket).tokens == 13
