@@ -30,6 +30,7 @@ from gitlab_nightshift.system.process import ProgramEnd
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 SPEC = "bead.json"
+LONGEST_NOTE = 300
 PROGRAM = Path(inside.__file__)
 PACKAGE = PROGRAM.parents[1]
 
@@ -113,7 +114,7 @@ class LineReader:
 
     def __init__(self) -> None:
         self._result: dict[str, Any] = {}
-        self._note = ""
+        self._notes = dict[str, str]()
         self._calls = ReportedCalls()
 
     def read_line(self, raw: bytes) -> AgentProgress | None:
@@ -132,7 +133,10 @@ class LineReader:
                 self._calls.add(str(path)[-100:], "Read", {"file_path": path})
         if event.get("type") == "smaller":
             most = str(event.get("tokens"))[:20]
-            self._note = f"too much for this model: at most {most} tokens of the repository"
+            less = f"too much for this model: at most {most} tokens of the repository"
+            self._notes["smaller"] = less
+        if event.get("type") == "repeated":
+            self._notes["repeated"] = str(event.get("why"))[:LONGEST_NOTE]
         text = _describe_event(event)
         return AgentProgress(text[:160]) if text else None
 
@@ -142,7 +146,9 @@ class LineReader:
         Only the gateway knows the tokens.
         """
         report = self._build_plain_report(ended, stderr)
-        return dataclasses.replace(report, note=self._note, calls=self._calls.list_calls())
+        return dataclasses.replace(
+            report, note="; ".join(self._notes.values()), calls=self._calls.list_calls()
+        )
 
     def _build_plain_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
         usage = Usage(None, 0)

@@ -56,8 +56,9 @@ class EndpointError(Exception):
 class CutOffError(EndpointError):
     """An answer without its end: nobody knows what is missing, so it is none."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(200, f"the answer was cut off: {why}")
+    def __init__(self, why: str, times: str = "") -> None:
+        super().__init__(200, f"the answer was cut off{times}: {why}")
+        self.why = why
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,11 @@ class ChatClient:
         try:
             return self._ask_once(body)
         except CutOffError as cut:
-            self.repeats(str(cut))
-        return self._ask_once(body)
+            self.repeats(f"{cut}; asked for once more")
+        try:
+            return self._ask_once(body)
+        except CutOffError as cut:
+            raise CutOffError(cut.why, " twice") from None
 
     def read_context(self) -> int:
         """Tokens that the model takes, prompt and answer together; 0 where nobody knows."""

@@ -91,7 +91,7 @@ def _tell(event: Mapping[str, Any]) -> None:
 
 
 def _tell_repetition(why: str) -> None:
-    _tell({"type": "refused", "problem": why})
+    _tell({"type": "repeated", "why": why})
 
 
 class _Heartbeat:

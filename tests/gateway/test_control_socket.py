@@ -368,6 +368,27 @@ def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None
         )
 
 
+def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "QUIET_S", 0.3)
+    with (
+        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as gateway,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        remote = gateway.model()
+        for bead, wait_s in (("short", 0.1), ("long", 1.2)):
+            ticket, before = remote.open_bead(bead, {MODEL}, budget_usd=2.0), len(endpoint.requests)
+            asked = pool.submit(spend, ticket)
+            wait_for(lambda: len(endpoint.requests) > before, "the request is on its way")  # noqa: B023
+            remote.close_bead(ticket, wait_s)
+            assert asked.result() != 200
+        told = [event.text for event in gateway.told if isinstance(event, Note)]
+        waits = [text for text in told if "waiting for the end of an answer" in text]
+        assert waits == ["model gateway, long: waiting for the end of an answer, 1 s at most"]
+
+
 def test_what_is_pending_is_reported(tmp_path: Path) -> None:
     """So that the cost is known where the gateway dies, too."""
     with (

@@ -64,8 +64,8 @@ def turns(**other: list[Turn]) -> dict[str, list[Turn]]:
     }
 
 
-def night(shop: World, endpoint: ModelEndpoint, *args: str, **env: str) -> Any:
-    own = {"OPENAI_API_KEY": KEY, "NIGHTSHIFT_MODEL_ENDPOINT": f"{endpoint.url}/v1"}
+def night(shop: World, url: str, *args: str, **env: str) -> Any:
+    own = {"OPENAI_API_KEY": KEY, "NIGHTSHIFT_MODEL_ENDPOINT": f"{url}/v1"}
     return shop.nightshift("run", *args, **{"ANTHROPIC_API_KEY": "", **own, **env})
 
 
@@ -80,7 +80,7 @@ def test_a_night_with_a_plain_model_opens_one_merge_request(tmp_path: Path) -> N
         world(tmp_path, config=config, files=FILES) as shop,
         ModelEndpoint(turns(), bead_of=BEADS) as endpoint,
     ):
-        done = night(shop, endpoint, NIGHTSHIFT_ISOLATION="auto")
+        done = night(shop, endpoint.url, NIGHTSHIFT_ISOLATION="auto")
 
         assert (done.exit_status, done.stderr) == (0, ""), done.stdout
         assert endpoint.unscripted == []
@@ -148,7 +148,7 @@ def test_an_endpoint_of_ones_own_that_knows_no_form_of_answers(tmp_path: Path) -
         world(tmp_path, config=CONFIG, files={**FILES, **big}) as shop,
         ModelEndpoint(model) as endpoint,
     ):
-        done = night(shop, endpoint, OPENAI_API_KEY="")
+        done = night(shop, endpoint.url, OPENAI_API_KEY="")
         assert (done.exit_status, done.stderr) == (0, "")
         assert len(shop.merge_requests) == 1
         less = r"  analyze: too much for this model: at most \d+ tokens of the repository\n"
@@ -180,7 +180,7 @@ def test_answers_that_do_not_fit(tmp_path: Path) -> None:
         world(tmp_path, config=CONFIG) as shop,
         ModelEndpoint(lambda request: say(next(answers[BEADS(request)]))) as endpoint,
     ):
-        done = night(shop, endpoint, NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="2")
+        done = night(shop, endpoint.url, NIGHTSHIFT_MAX_IMPLEMENT_RETRIES="2")
         assert (done.exit_status, done.stderr) == (0, ""), done.log
         assert beads(shop) == [
             ("analyze", "ok"),
@@ -213,15 +213,15 @@ def test_an_endpoint_that_cannot_be_used_ends_the_night(tmp_path: Path) -> None:
         ModelEndpoint(lambda _: answers[0]) as endpoint,
     ):
         for env, status, text in missing:
-            shop.assert_nothing_spent(night(shop, endpoint, **env), status, text)
+            shop.assert_nothing_spent(night(shop, endpoint.url, **env), status, text)
         shop.env[model] = MODEL
-        done = night(shop, endpoint, NIGHTSHIFT_MAX_BUDGET_USD="0.001")
+        done = night(shop, endpoint.url, NIGHTSHIFT_MAX_BUDGET_USD="0.001")
         assert (done.exit_status, shop.result["outcome"]) == (0, "NO_IMPROVEMENT")
         assert "budget" in shop.result["reason"]
         assert endpoint.requests == []
 
         for text in ("the model endpoint refused the key (HTTP 401)", "no such model"):
-            assert night(shop, endpoint).exit_status == 5
+            assert night(shop, endpoint.url).exit_status == 5
             assert text in shop.result["reason"]
             assert shop.result["error_code"] == "E_PROVIDER_UNAVAILABLE"
             del answers[0]

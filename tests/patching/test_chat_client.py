@@ -145,7 +145,7 @@ def test_half_a_stream_is_asked_for_again_and_then_is_no_answer(name: str) -> No
         client = ChatClient(url, "key", "m", repeats=repeats.append)
         assert client.ask(ASK, 100) == "whole"
     assert [why in text for text in repeats] == [True], repeats
-    with pytest.raises(CutOffError, match="the answer was cut off: ") as caught:
+    with pytest.raises(CutOffError, match="the answer was cut off twice: ") as caught:
         asked(body)
     assert why in str(caught.value)
 

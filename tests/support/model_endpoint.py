@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -40,6 +41,7 @@ class ModelEndpoint:
         self,
         script: Script | Mapping[str, Script],
         bead_of: Callable[[Request], str] = lambda request: "",
+        port: int = 0,
     ) -> None:
         self.script, self.bead_of = script, bead_of
         self.requests: list[Request] = []
@@ -48,7 +50,7 @@ class ModelEndpoint:
         self.closing = threading.Event()
         self._lock = threading.Lock()
         self._given: dict[str, int] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         self._server.block_on_close = False
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
@@ -82,6 +84,10 @@ class ModelEndpoint:
     def record(self, request: Request) -> None:
         with self._lock:
             self.requests.append(request)
+
+    def send(self, file: BufferedIOBase, row: bytes) -> None:
+        """A part of a stream."""
+        file.write(row)
 
     def turn_for(self, request: Request) -> Turn:
         """The next turn of the script that this request belongs to."""
@@ -177,14 +183,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, events: Iterator[JsonObject], turn: Turn) -> None:
         self._head(200, {"content-type": "text/event-stream", **turn.headers})
-        for event in events:
-            name = f"event: {event['type']}\n" if "type" in event else ""
-            self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
+        rows: Iterator[bytes] = map(_row, events)
+        if urlsplit(self.path).path == CHAT:
+            rows = itertools.chain(rows, [b"data: [DONE]\n\n"])
+        if turn.broken:
+            rows = iter([turn.broken(b"".join(rows))])
+        for row in rows:
+            self.endpoint.send(self.wfile, row)
             if turn.stall:
                 self.endpoint.closing.wait()
                 return
-        if urlsplit(self.path).path == CHAT:
-            self.wfile.write(b"data: [DONE]\n\n")
 
     def _head(self, status: int, headers: Mapping[str, str]) -> None:
         self.send_response(status)
@@ -194,6 +202,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _numbers = itertools.count(1)
+
+
+def _row(event: JsonObject) -> bytes:
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
 def _message(request: Request, turn: Turn) -> JsonObject:

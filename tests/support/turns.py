@@ -34,7 +34,8 @@ class Turn:
     """One answer of the model, or what happens instead of it.
 
     `delay_s` passes before anything is sent. `hang` sends nothing until the endpoint closes,
-    `stall` sends the head of a stream first. A status other than 200 sends `error_body`.
+    `stall` sends the head of a stream first, `broken` makes of a stream's bytes what is sent before
+    the connection ends. A status other than 200 sends `error_body`.
     """
 
     text: str = ""
@@ -46,6 +47,7 @@ class Turn:
     delay_s: float = 0.0
     hang: bool = False
     stall: bool = False
+    broken: Callable[[bytes], bytes] | None = None
 
     @property
     def stop_reason(self) -> str:
