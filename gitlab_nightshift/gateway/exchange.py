@@ -241,13 +241,13 @@ class Exchange:
             )
         body = await read_start(response, self.limits.error_bytes)
         if key and status in REFUSALS:
-            self._learn_refused_keys(body.decode("utf-8", "replace"), asked, key)
+            self._remember_refused_keys(body.decode("utf-8", "replace"), asked, key)
         for secret in self.upstream.secrets:
             body = body.replace(secret, HIDDEN)
         headers = {**pick_agent_headers(response.headers), **NO_RETRY}
         return web.Response(status=status, body=body, headers=headers)
 
-    def _learn_refused_keys(self, error: str, asked: AgentRequest, key: str) -> None:
+    def _remember_refused_keys(self, error: str, asked: AgentRequest, key: str) -> None:
         path = asked.route.path
         refused = {(path, name) for name in find_refused_keys(error, asked.question, key)}
         if refused:

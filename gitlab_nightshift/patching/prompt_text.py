@@ -92,12 +92,12 @@ def list_answer_formats(
     own: dict[str, Any] = json.loads(json.dumps(schema))
     strict = {
         "name": bead,
-        "schema": _demand_selected(own) if "selected" in own["properties"] else own,
+        "schema": _require_selected(own) if "selected" in own["properties"] else own,
     }
     return [{"type": "json_schema", "json_schema": strict}, {"type": "json_object"}, None]
 
 
-def _demand_selected(schema: dict[str, Any]) -> dict[str, Any]:
+def _require_selected(schema: dict[str, Any]) -> dict[str, Any]:
     """An analysis that either selects a candidate with files, or finds nothing: a small model under
     a schema writes ``null`` wherever it may. Two whole objects, as servers that turn a schema into
     a grammar ignore what stands beside ``anyOf``."""
