@@ -95,7 +95,7 @@ def _ask_first(
             return sent, chat.ask(sent.messages, size.answer, formats[0]), formats[0]
         except EndpointError as error:
             if error.too_long:
-                smaller = _fit_request(question, _reduce_context(sent, error))
+                smaller = _fit_request(question, _narrow_context(sent, error))
                 if smaller.whole >= sent.whole:
                     raise
                 sent = smaller
@@ -110,7 +110,7 @@ def _tell_smaller(size: RequestSize, smaller: RequestSize, tell: Tell) -> None:
         tell({"type": "smaller", "tokens": smaller.shown})
 
 
-def _reduce_context(sent: _SizedRequest, error: EndpointError) -> RequestSize:
+def _narrow_context(sent: _SizedRequest, error: EndpointError) -> RequestSize:
     """The size with a smaller context than so far: the endpoint's word, else half of what was too
     long for it, as its tokens are not counted here."""
     known, told = sent.size.context or sent.whole, error.context or sent.whole // 2
