@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, events: Iterator[JsonObject], turn: Turn) -> None:
         self._head(200, {"content-type": "text/event-stream", **turn.headers})
-        for event in events:
+        for event in itertools.islice(events, turn.lost_after):
             self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
             if turn.stall:
                 self.endpoint.closing.wait()

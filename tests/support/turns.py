@@ -34,7 +34,8 @@ class Turn:
     """One answer of the model, or what happens instead of it.
 
     `delay_s` passes before anything is sent. `hang` sends nothing until the endpoint closes,
-    `stall` sends the head of a stream first. A status other than 200 sends `error_body`.
+    `stall` sends the head of a stream first, `lost_after` so many of its events, then it closes the
+    connection. A status other than 200 sends `error_body`; `stop` is another reason to stop.
     """
 
     text: str = ""
@@ -46,10 +47,12 @@ class Turn:
     delay_s: float = 0.0
     hang: bool = False
     stall: bool = False
+    lost_after: int | None = None
+    stop: str = ""
 
     @property
     def stop_reason(self) -> str:
-        return "tool_use" if self.calls else "end_turn"
+        return self.stop or ("tool_use" if self.calls else "end_turn")
 
 
 @dataclass(frozen=True)
