@@ -23,8 +23,9 @@ An agent's CLI does not wait for a slow reader: what it cannot write when it exi
 class Pump:
     """The pipes of a process: ``stdin`` is fed, the outputs go raw to ``out`` and ``err``.
 
-    Each line of stdout is handed to ``on_line``, no more of it than ``LONGEST_LINE`` bytes from its
-    start; ``stopped`` is True once that has returned True. ``printed`` counts the bytes of both outputs.
+    Each line of stdout is handed to ``on_line``, no more of it than its first ``LONGEST_LINE``
+    bytes; ``stopped`` is True once that has returned True. ``printed`` counts the bytes of both
+    outputs.
     """
 
     def __init__(
