@@ -40,7 +40,7 @@ from gitlab_nightshift.work.handoff import (
     build_schema,
     write_stub,
 )
-from gitlab_nightshift.work.model_access import BeadAccess, ModelAccess
+from gitlab_nightshift.work.model_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.work.named_paths import NamedTree
 from gitlab_nightshift.work.run_budget import Ledger, Stop
 from gitlab_nightshift.work.tool_use import merge_calls
@@ -195,7 +195,7 @@ class _Process:
             report = self._reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
-            self._context.ledger.results.append(self._settle_result(report, ended, left_s=0))
+            self._context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
             raise
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
@@ -205,7 +205,9 @@ class _Process:
         report = self._watch.override_report(self._reader.build_report(ended, last))
         if report.note:
             self._context.work.emit(Note(f"{self._task.bead}: {report.note}"))
-        return self._settle_result(report, ended, self._context.ledger.compute_left_s())
+        timeout_s = self._context.work.settings.bead_timeout
+        wait_s = compute_drain_s(ended, timeout_s, self._context.ledger.compute_left_s())
+        return self._settle_result(report, ended, wait_s)
 
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
         env = _build_environment(self._context, self._scratch, self._access)
@@ -226,8 +228,8 @@ class _Process:
                 ),
             )
 
-    def _settle_result(self, report: Report, ended: ProgramEnd, left_s: float | None) -> BeadResult:
-        if usage := self._access.settle_usage(left_s):
+    def _settle_result(self, report: Report, ended: ProgramEnd, wait_s: float) -> BeadResult:
+        if usage := self._access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
         find_log = self._context.work.logs.find_log
         logs = tuple(find_log(f"{self._name}.{kind}").name for kind in ("out", "err"))
