@@ -22,6 +22,9 @@ pytest.register_assert_rewrite("tests.support.trees", "tests.support.world")
 hypothesis.settings.register_profile(
     "nightshift", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+hypothesis.settings.register_profile(
+    "long", hypothesis.settings.get_profile("nightshift"), max_examples=2_000
+)
 hypothesis.settings.load_profile("nightshift")
 become_subreaper()
 start_by_forks()

@@ -10,6 +10,7 @@ from gitlab_nightshift.agents.agent import UNUSABLE_STATUSES, AgentProgress, Rep
 from gitlab_nightshift.agents.json_stream import JsonStreamReader
 from gitlab_nightshift.events import format_elapsed
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.tool_calls import clean_line
 from gitlab_nightshift.system.process import ProgramEnd
 
 MOST = 10**12
@@ -25,6 +26,11 @@ UNUSABLE_ERRORS = {
     "rate_limit",
     "server_error",
 }
+WHOLE_ANSWERS = {"end_turn", "stop_sequence", "tool_use"}
+"""How a model ends an answer that it has finished. The CLI calls a run a success also where the
+last answer stopped at a limit, and (null) where its stream broke off between two blocks."""
+_ENDS = {"stop_reason": "end_turn", "terminal_reason": "completed"}
+_SAID_TWICE = ("subtype", "is_error", "result", "structured_output")
 
 
 class ClaudeStreamReader(JsonStreamReader):
@@ -34,15 +40,14 @@ class ClaudeStreamReader(JsonStreamReader):
     def __init__(self, patience_s: float) -> None:
         super().__init__(patience_s)
         self._result: dict[str, Any] = {}
+        self._disagreed = self._answering = False
         self._tokens = Tally()
         self._current = ""
         self._api_error, self._refusals = "", 0
 
     def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
         if event.get("type") == "result":
-            self._result, said = event, event.get("result")
-            self._said = said if isinstance(said, str) else ""
-            return None
+            self._handle_result(event)
         if event.get("type") == "system" and event.get("subtype") == "api_retry":
             return self._handle_retry(event)
         if event.get("type") == "stream_event":
@@ -60,10 +65,35 @@ class ClaudeStreamReader(JsonStreamReader):
         result = self._result
         if not result:
             return self._report_missing_end(ended, usage, stderr)
-        if result.get("is_error") or ended.exit_status != 0:
+        succeeded = result.get("subtype") == "success" and result.get("is_error") is False
+        if not succeeded or ended.exit_status != 0:
             status, error = _classify_failure(result, self._api_error, ended.exit_status)
             return Report(status, usage, error)
+        if why := self._describe_cut():
+            return Report(BeadStatus.CRASHED, usage, f"the CLI calls it a success, with {why}")
         return Report(BeadStatus.OK, usage, "", result.get("structured_output"))
+
+    def _handle_result(self, event: dict[str, Any]) -> None:
+        before, said = self._result, event.get("result")
+        self._disagreed = self._disagreed or bool(
+            before and any(before.get(key) != event.get(key) for key in _SAID_TWICE)
+        )
+        self._result, self._said = event, said if isinstance(said, str) else ""
+
+    def _describe_cut(self) -> str:
+        """What shows that a successful run did not come to its end, "" for nothing. An older CLI
+        does not have these keys; ``stop_reason`` may be that of an answer before the last."""
+        stop, end = (self._result.get(key, right) for key, right in _ENDS.items())
+        if self._disagreed:
+            return "two results that disagree"
+        if end != _ENDS["terminal_reason"]:
+            return f"the end {clean_line(str(end), LONGEST_NAME)}"
+        if self._answering:
+            return "an answer that was cut off (it has no stop_reason)"
+        if not isinstance(stop, str) or stop not in WHOLE_ANSWERS:
+            why = clean_line(str(stop), LONGEST_NAME)
+            return f"an answer that was cut off (stop_reason: {why})"
+        return ""
 
     def _handle_retry(self, event: dict[str, Any]) -> AgentProgress:
         status = _read_number(event.get("error_status"))
@@ -83,16 +113,23 @@ class ClaudeStreamReader(JsonStreamReader):
             return None
         if part.get("type") == "message_start" and isinstance(part.get("message"), dict):
             self._current = str(part["message"].get("id"))
-            self._failing_since = 0.0
+            self._failing_since, self._answering = 0.0, True
         if part.get("type") != "message_delta":
             return None
+        self._note_stop(part.get("delta"))
         self._tokens.count(self._current, _count_tokens(part.get("usage")))
         return AgentProgress(tokens=self._tokens.total)
+
+    def _note_stop(self, part: object) -> None:
+        """An answer has come to its end; one that the CLI asked for anew comes whole."""
+        if isinstance(part, dict) and part.get("stop_reason"):
+            self._answering = False
 
     def _handle_message(self, event: dict[str, Any]) -> AgentProgress | None:
         message = event.get("message")
         if not isinstance(message, dict):
             return None
+        self._note_stop(message)
         self._api_error = str(event.get("error") or "")
         if not self._api_error:
             self._failing_since = 0.0

@@ -52,7 +52,7 @@ class CodexStreamReader(JsonStreamReader):
     def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
         kind, item = event.get("type"), event.get("item")
         if kind == "turn.started":
-            self._asked = True
+            self._asked, self._ended = True, False
         if kind == "error":
             return self._handle_retry(_read_text(event.get("message")))
         if kind == "turn.failed":
@@ -74,7 +74,10 @@ class CodexStreamReader(JsonStreamReader):
         return Report(BeadStatus.OK, usage, "", _parse_structured(self._said))
 
     def _handle_retry(self, message: str) -> AgentProgress | None:
-        """The CLI tries again, or gives up: then ``turn.failed`` follows with the same text."""
+        """The CLI tries again, or gives up: then ``turn.failed`` follows with the same text, or the
+        turn is over already."""
+        if self._ended:
+            self._failure = self._failure or message or "it gave no reason"
         if not message.startswith("Reconnecting"):
             return None
         failing_s = self._measure_failing()

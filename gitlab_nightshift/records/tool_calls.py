@@ -10,6 +10,8 @@ from gitlab_nightshift.records.field_bounds import Length
 MOST_CALLS = 200
 """Calls of a bead that are kept; of the others the number."""
 LONGEST_SUBJECT, LONGEST_ID = 300, 100
+LONGEST_COMMAND = 10_000
+"""Characters; a longer one is shown as it is: to take it apart would hold up its reader."""
 _SUBJECTS = ("command", "cmd", "file_path", "path", "pattern")
 
 
@@ -47,6 +49,8 @@ def build_tool_call(tool: object, given: object, call_id: object = "") -> ToolCa
 
 def unwrap_command(command: Any) -> Any:
     """A command without the shell that an agent's CLI puts around it."""
+    if isinstance(command, str) and len(command) > LONGEST_COMMAND:
+        return command
     try:
         words = shlex.split(command) if isinstance(command, str) else command
     except ValueError:

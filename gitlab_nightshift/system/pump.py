@@ -1,6 +1,7 @@
 """Moves bytes between a process and its files, a bounded amount at a time."""
 
 import contextlib
+import fcntl
 import os
 import selectors
 import subprocess
@@ -14,13 +15,17 @@ if TYPE_CHECKING:
 DRAIN_S = 1.0
 LONGEST_LINE = 8 * 1024 * 1024
 CHUNK = 64 * 1024
+ROOM = 1024 * 1024
+"""Bytes that a program can print before anybody reads: the most that the kernel gives everybody.
+An agent's CLI does not wait for a slow reader: what it cannot write when it exits is lost."""
 
 
 class Pump:
     """The pipes of a process: ``stdin`` is fed, the outputs go raw to ``out`` and ``err``.
 
-    Each line of stdout is handed to ``on_line``; ``stopped`` is True once it has returned True.
-    ``printed`` counts the bytes of both outputs.
+    Each line of stdout is handed to ``on_line``, no more of it than its first ``LONGEST_LINE``
+    bytes; ``stopped`` is True once that has returned True. ``printed`` counts the bytes of both
+    outputs.
     """
 
     def __init__(
@@ -41,6 +46,8 @@ class Pump:
             os.set_blocking(fd, False)
         for fd in self._sinks:
             self._selector.register(fd, selectors.EVENT_READ)
+            with contextlib.suppress(OSError):  # where a user has no more room for pipes
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, ROOM)
         self._selector.register(self._stdin.fileno(), selectors.EVENT_WRITE)
 
     def turn(self, wait_s: float) -> bool:
@@ -83,7 +90,7 @@ class Pump:
 
     def _read(self, fd: int) -> bool:
         try:
-            data = os.read(fd, CHUNK)
+            data = os.read(fd, ROOM)
         except BlockingIOError:
             return False
         if not data:
@@ -98,7 +105,10 @@ class Pump:
     def _handle_lines(self, data: bytes) -> None:
         *whole, rest = data.split(b"\n")
         for part in whole:
-            self.stopped = self._on_line(bytes(self._line) + part) or self.stopped
+            self._keep(part)
+            self.stopped = self._on_line(bytes(self._line)) or self.stopped
             self._line.clear()
-        if len(self._line) < LONGEST_LINE:
-            self._line += rest
+        self._keep(rest)
+
+    def _keep(self, part: bytes) -> None:
+        self._line += part[: LONGEST_LINE - len(self._line)]

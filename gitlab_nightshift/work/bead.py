@@ -35,11 +35,13 @@ from gitlab_nightshift.work.bead_watch import Watch
 from gitlab_nightshift.work.boundary import Boundary
 from gitlab_nightshift.work.handoff import (
     KINDS,
+    ReadHandoff,
     accept_handoff,
     build_schema,
     write_stub,
 )
-from gitlab_nightshift.work.model_access import BeadAccess, ModelAccess
+from gitlab_nightshift.work.model_access import BeadAccess, ModelAccess, compute_drain_s
+from gitlab_nightshift.work.named_paths import NamedTree
 from gitlab_nightshift.work.run_budget import Ledger, Stop
 from gitlab_nightshift.work.tool_use import merge_calls
 from gitlab_nightshift.work.work_context import WorkContext
@@ -53,7 +55,8 @@ MOST_DENIED, LONGEST_TEXT = 100, 4_000
 class BeadContext:
     """Where beads run and with what: the same for all beads of a run.
 
-    ``keep`` records a bead that has ended; ``brief`` is what every prompt says of the repository.
+    ``keep`` records a bead that has ended; ``tree`` is where the paths that beads name are looked
+    up; ``brief`` is what every prompt says of the repository.
     """
 
     work: WorkContext
@@ -63,6 +66,7 @@ class BeadContext:
     access: ModelAccess
     boundary: Boundary
     keep: Callable[[BeadTask, ProgramEnd, Path], None]
+    tree: NamedTree
     brief: str = ""
 
     @property
@@ -191,7 +195,7 @@ class _Process:
             report = self._reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
-            self._context.ledger.results.append(self._settle_result(report, ended, left_s=0))
+            self._context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
             raise
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
@@ -201,7 +205,9 @@ class _Process:
         report = self._watch.override_report(self._reader.build_report(ended, last))
         if report.note:
             self._context.work.emit(Note(f"{self._task.bead}: {report.note}"))
-        return self._settle_result(report, ended, self._context.ledger.compute_left_s())
+        timeout_s = self._context.work.settings.bead_timeout
+        wait_s = compute_drain_s(ended, timeout_s, self._context.ledger.compute_left_s())
+        return self._settle_result(report, ended, wait_s)
 
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
         env = _build_environment(self._context, self._scratch, self._access)
@@ -222,16 +228,39 @@ class _Process:
                 ),
             )
 
-    def _settle_result(self, report: Report, ended: ProgramEnd, left_s: float | None) -> BeadResult:
-        itself = ended.end is EndReason.EXITED
-        if usage := self._access.settle_usage(left_s, ended_itself=itself):
+    def _settle_result(self, report: Report, ended: ProgramEnd, wait_s: float) -> BeadResult:
+        if usage := self._access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
         find_log = self._context.work.logs.find_log
         logs = tuple(find_log(f"{self._name}.{kind}").name for kind in ("out", "err"))
         trusted = not self._context.provider.about.program
         tools = merge_calls(self._access.list_calls(), report.calls, trusted=trusted)
-        result = _build_result(self._task, report, ended, self._scratch, logs)
+        result = self._build_result(report, ended, logs)
         return dataclasses.replace(result, tools=tools)
+
+    def _build_result(self, report: Report, ended: ProgramEnd, logs: tuple[str, ...]) -> BeadResult:
+        task, read = self._task, ReadHandoff(report.status, report.error)
+        if report.status is BeadStatus.OK and task.bead in KINDS:
+            file = self._scratch.handoff_file
+            read = accept_handoff(task.bead, report, file, self._context.tree)
+        if read.note:
+            self._context.work.emit(Note(f"{task.bead}: {read.note}"))
+        denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
+        return BeadResult(
+            bead=task.bead,
+            category=task.category,
+            attempt=task.attempt,
+            model=task.model,
+            status=read.status,
+            usage=report.usage,
+            duration_s=round(ended.duration_s, 3),
+            error=read.error[:LONGEST_TEXT],
+            handoff=read.handoff,
+            denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
+            logs=tuple(f"logs/{name}" for name in logs),
+            said=report.said[: LONGEST_TEXT + 1],
+            missing=report.missing,
+        )
 
 
 def _build_environment(
@@ -256,30 +285,6 @@ def _build_limits(bead_context: BeadContext) -> ProcessLimits:
         timeout_s=min((each for each in times if each is not None), default=None),
         idle_s=settings.idle_timeout,
         output_bytes=settings.max_output,
-    )
-
-
-def _build_result(
-    task: BeadTask, report: Report, ended: ProgramEnd, scratch: Scratch, logs: tuple[str, ...]
-) -> BeadResult:
-    status, error, handoff = report.status, report.error, None
-    if status is BeadStatus.OK and task.bead in KINDS:
-        status, error, handoff = accept_handoff(task.bead, report, scratch.handoff_file)
-    denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
-    return BeadResult(
-        bead=task.bead,
-        category=task.category,
-        attempt=task.attempt,
-        model=task.model,
-        status=status,
-        usage=report.usage,
-        duration_s=round(ended.duration_s, 3),
-        error=error[:LONGEST_TEXT],
-        handoff=handoff,
-        denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
-        logs=tuple(f"logs/{name}" for name in logs),
-        said=report.said[: LONGEST_TEXT + 1],
-        missing=report.missing,
     )
 
 

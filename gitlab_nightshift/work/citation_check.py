@@ -7,8 +7,9 @@ from pathlib import Path
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
-from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.system.file_names import format_path, is_there
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+from gitlab_nightshift.work.named_paths import NamedTree
 
 _CITATION = compile_lazily(
     r"\s*[`'\"]?(?P<path>[^`'\"]{1,4096}?):(?P<line>\d{1,7})(?!\d)(?P<rest>.*)", re.DOTALL
@@ -23,14 +24,16 @@ Read = Callable[[str], bytes | None]
 """A file's bytes by its path; None where it is not there, b"" where it cannot be read."""
 
 
-def drop_unfounded(analysis: AnalysisResult, checkout: Path) -> tuple[AnalysisResult, list[str]]:
+def drop_unfounded(
+    analysis: AnalysisResult, checkout: Path, tree: NamedTree
+) -> tuple[AnalysisResult, list[str]]:
     """The analysis without candidates whose ``evidence`` is wrong, and why each was dropped.
 
     A candidate that quotes no place at all stays: only ``files`` and ``description`` are required.
     Where the selected one falls, the best one with right evidence takes its place; without such a
     one nothing was found.
     """
-    read = _build_reader(checkout)
+    read = _build_reader(checkout, tree)
     kept: list[AnalysisCandidate] = []
     dropped: dict[str, str] = {}
     for candidate in (*analysis.candidates, *([analysis.selected] if analysis.selected else ())):
@@ -102,15 +105,15 @@ def _holds_parts(whole: str, quote: str) -> bool:
     return all(part in whole for part in parts if len(part) >= _SHORTEST_QUOTE)
 
 
-def _build_reader(checkout: Path) -> Read:
+def _build_reader(checkout: Path, tree: NamedTree) -> Read:
     def read(path: str) -> bytes | None:
-        if path.startswith("/") or ".." in path.split("/"):
+        if tree.is_behind_link(path):
+            return b""
+        found = tree.find_path(path)
+        if found is None or not is_there(checkout / found):
             return None
         try:
-            found = (checkout / path).is_file()
-            return read_regular(checkout, path, _LARGEST) if found else None
-        except (OSError, ValueError):  # a name that no file can have
-            return None
+            return read_regular(checkout, found, _LARGEST)
         except RefusedFileError:
             return b""
 

@@ -9,6 +9,7 @@ import functools
 import json
 import operator
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
 from gitlab_nightshift.records.storage import build_adapter, replace_surrogates
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+from gitlab_nightshift.work.named_paths import NamedTree, Resolved, resolve_paths
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
     "analyze": AnalysisResult,
@@ -33,6 +35,7 @@ LARGEST = 2 * 1024 * 1024
 LONGEST_NUMBER = 300
 """Digits; more are no number that anybody counted."""
 _TOO_LONG = ("string_too_long", "too_long")
+_CUT_HERE = ("maxItems", "maxLength")
 Place = tuple[str | int, ...]
 
 
@@ -40,11 +43,38 @@ class HandoffError(Exception):
     """Why a hand-off cannot be used, as a text for the log and the next attempt."""
 
 
+@dataclass(frozen=True)
+class ReadHandoff:
+    """How a bead has ended, why, its hand-off where that can be used, and what was left out of it,
+    "" for nothing."""
+
+    status: BeadStatus
+    error: str = ""
+    handoff: Handoff | None = None
+    note: str = ""
+
+
 @functools.cache
 def build_schema(bead: str) -> dict[str, Any] | None:
-    """The JSON Schema of a bead's hand-off; None for a bead without one."""
+    """The JSON Schema of a bead's hand-off; None for a bead without one.
+
+    It does not say what is too much, or too little in a list: a CLI that checks it would refuse
+    what is cut or left out here.
+    """
     kind = KINDS.get(bead)
-    return build_adapter(kind).json_schema() if kind else None
+    made: dict[str, Any] | None = _drop_limits(build_adapter(kind).json_schema()) if kind else None
+    return made
+
+
+def _drop_limits(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_drop_limits(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _drop_limits(part) for key, part in schema.items() if key not in _CUT_HERE}
+    if isinstance(made.get("items"), dict):
+        made["items"].pop("minLength", None)
+    return made
 
 
 def write_stub(bead: str, file: Path) -> None:
@@ -53,19 +83,24 @@ def write_stub(bead: str, file: Path) -> None:
         file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
 
 
-def accept_handoff(bead: str, report: Report, file: Path) -> tuple[BeadStatus, str, Handoff | None]:
-    """How the bead has ended, why, and its hand-off where that can be used."""
+def accept_handoff(bead: str, report: Report, file: Path, tree: NamedTree) -> ReadHandoff:
+    """What a bead that has ended well hands over. Its paths are those of the tree."""
     try:
-        return BeadStatus.OK, "", read_handoff(bead, report.structured, file)
+        resolved = resolve_paths(read_handoff(bead, report.structured, file), tree)
+        _refuse_foreign_selection(resolved)
     except HandoffError as error:
         status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
-        return status, str(error), None
+        return ReadHandoff(status, str(error))
+    left_out = resolved.describe_dropped()
+    note = f"no files of this project, so left out: {left_out}" if left_out else ""
+    return ReadHandoff(BeadStatus.OK, handoff=resolved.handoff, note=note)
 
 
 def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
     """The validated hand-off: the CLI's structured output if there is one, else the file.
 
-    Raises :class:`HandoffError` for a stub left over, bad JSON or a breach of the schema.
+    Its paths are an agent's words. Raises :class:`HandoffError` for a stub left over, bad JSON or a
+    breach of the schema.
     """
     data = structured if structured is not None else _from_file(file)
     if data == STUBS[bead]:
@@ -143,3 +178,12 @@ def _check_selected(handoff: Handoff) -> Handoff:
         if selected is None or not selected.files:
             raise HandoffError("selected: files and description are required")
     return handoff
+
+
+def _refuse_foreign_selection(resolved: Resolved) -> None:
+    handoff = resolved.handoff
+    if not isinstance(handoff, AnalysisResult) or handoff.result == "NO_IMPROVEMENT":
+        return
+    if handoff.selected and not handoff.selected.files:
+        left_out = resolved.describe_dropped()
+        raise HandoffError(f"selected: none of its files is one of this project: {left_out}")

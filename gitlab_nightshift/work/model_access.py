@@ -14,13 +14,14 @@ from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.tool_calls import ToolUse
 from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
 from gitlab_nightshift.work.agent_egress import RunEgress
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
 """Variables of the job that say where the model is; the agent itself never gets them."""
-DRAIN_S, SHORT_DRAIN_S = 120.0, 2.0
-"""Seconds for answers to end after their agent has; then their worst case is billed. The short time
-is for an agent that this program has ended: its endpoint may be what was silent."""
+DRAIN_S, ENDED_DRAIN_S = 120.0, 2.0
+"""Seconds for answers to end after their agent has, and after one that was ended; then their worst
+case is billed."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,11 @@ class BeadAccess:
             return None
         return self._gateway.look(self._ticket).usage
 
-    def settle_usage(self, left_s: float | None, *, ended_itself: bool) -> Usage | None:
+    def settle_usage(self, wait_s: float) -> Usage | None:
         """All that the bead has used, once its process is gone. Its placeholder is no longer valid;
-        unfinished answers are waited for, as long as the run's ``left_s`` allows."""
+        unfinished answers are waited for."""
         if self._gateway is None or self._ticket is None:
             return None
-        most_s = DRAIN_S if ended_itself else SHORT_DRAIN_S
-        wait_s = most_s if left_s is None else max(min(most_s, left_s), 0.0)
         return self._gateway.close_bead(self._ticket, wait_s)
 
     def list_calls(self) -> ToolUse | None:
@@ -68,6 +67,15 @@ class BeadAccess:
         if self._gateway is None or self._ticket is None:
             return False
         return self._gateway.look(self._ticket).exhausted
+
+
+def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:
+    """Seconds to wait for a bead's unfinished answers: what is left of its timeout where its agent
+    has ended by itself, and a moment where it was ended; never more than the run has (None: no
+    limit)."""
+    own_s = DRAIN_S if timeout_s is None else min(DRAIN_S, timeout_s - ended.duration_s)
+    most_s = max(own_s, ENDED_DRAIN_S) if ended.end is EndReason.EXITED else ENDED_DRAIN_S
+    return most_s if run_left_s is None else max(min(most_s, run_left_s), 0.0)
 
 
 @dataclass(frozen=True)

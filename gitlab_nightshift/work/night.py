@@ -82,7 +82,7 @@ def _analyze(
     night.checkout.restore()
     analysis = result.handoff if isinstance(result.handoff, AnalysisResult) else None
     if analysis is not None:
-        analysis, dropped = drop_unfounded(analysis, night.checkout.path)
+        analysis, dropped = drop_unfounded(analysis, night.checkout.path, night.bead_context.tree)
         for why in dropped:
             night.emit(Note(f"candidate dropped: {why}"))
     if analysis is not None and analysis.result == "IMPROVEMENT_FOUND":

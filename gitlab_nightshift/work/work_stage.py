@@ -21,6 +21,7 @@ from gitlab_nightshift.work.boundary_proof import prove_boundary
 from gitlab_nightshift.work.brief.repository_brief import make_run_brief
 from gitlab_nightshift.work.given_task import do_task
 from gitlab_nightshift.work.model_access import ModelAccess, open_access
+from gitlab_nightshift.work.named_paths import NamedTree
 from gitlab_nightshift.work.night import try_categories
 from gitlab_nightshift.work.night_bead import Night
 from gitlab_nightshift.work.night_bundle import build_bundle, encode_bundle
@@ -209,7 +210,7 @@ def _prepare_night(
     values = build_run_values(
         plan, place.settings, place.job, place.allowed_commands, place.build_commands
     )
-    bead_context = _build_bead_context(place, tools, ledger, recorder, access, boundary)
+    bead_context = _build_bead_context(place, tools, ledger, recorder, access, boundary, checkout)
     ran = proof.baseline.results
     brief = make_run_brief(plan, checkout, place.build_commands, ran, place.emit)
     bead_context = dataclasses.replace(bead_context, brief=brief)
@@ -237,7 +238,9 @@ def _build_bead_context(
     recorder: Recorder,
     access: ModelAccess,
     boundary: Boundary,
+    checkout: Checkout,
 ) -> BeadContext:
+    roots = tuple(dict.fromkeys((str(checkout.path), str(place.checkout))))
     return BeadContext(
         work=place,
         provider=tools.provider,
@@ -246,6 +249,7 @@ def _build_bead_context(
         access=access,
         boundary=boundary,
         keep=recorder.keep,
+        tree=NamedTree(roots, checkout.saved.entries),
     )
 
 

@@ -203,6 +203,75 @@ def test_a_result_with_another_exit_status_is_no_success() -> None:
     assert read(sample("success"), ProgramEnd(EndReason.EXITED, 1, 1.0)).status is BROKEN
 
 
+def result(**said: object) -> bytes:
+    fine = {"type": "result", "subtype": "success", "is_error": False, "stop_reason": "end_turn"}
+    return json.dumps({**fine, "terminal_reason": "completed", **said}).encode()
+
+
+SUBTYPES = ("success", "error_max_turns", "error_during_execution", "", None, 1, ["success"])
+
+
+@pytest.mark.parametrize("subtype", SUBTYPES)
+@pytest.mark.parametrize("is_error", [False, True, None, 0, "", "false", []])
+@pytest.mark.parametrize("exit_status", [0, 1])
+def test_only_one_combination_is_a_success(
+    subtype: object, is_error: object, exit_status: int
+) -> None:
+    said = result(subtype=subtype, is_error=is_error, structured_output=PASSED)
+    report = read([said], ProgramEnd(EndReason.EXITED, exit_status, 1.0))
+    good = subtype == "success" and is_error is False and exit_status == 0
+    assert (report.status is OK) is good
+    assert report.structured == (PASSED if good else None)
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "refusal", "pause_turn", "new", "", None, [], {}])
+def test_a_last_answer_that_was_cut_off_is_no_success(stop: object) -> None:
+    """As the real CLI calls it: ``null`` is a stream that was lost between two blocks."""
+    report = read([result(stop_reason=stop, structured_output=PASSED)])
+    assert (report.status, report.structured) == (BROKEN, None)
+    assert report.error.startswith("the CLI calls it a success, with an answer that was cut off")
+
+
+START = {"type": "message_start", "message": {"id": "2"}}
+STOP = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+
+
+def test_a_stream_that_was_lost_after_other_answers_is_no_success() -> None:
+    """The result repeats then how the answer before stopped."""
+    start, stop = (json.dumps({"type": "stream_event", "event": e}).encode() for e in (START, STOP))
+    again = {"type": "assistant", "message": {"id": "3", "stop_reason": "end_turn"}}
+    whole, end = json.dumps(again).encode(), result(stop_reason="tool_use")
+    assert read([start, stop, start, end]).status is BROKEN
+    assert read([start, stop, start, stop, end]).status is OK
+    assert read([start, start, whole, end]).status is OK, "the CLI asked once more"
+
+
+@pytest.mark.parametrize("reason", ["max_turns", "aborted_tools", None, 1])
+def test_an_end_that_is_not_the_own_one_is_no_success(reason: object) -> None:
+    assert read([result(terminal_reason=reason)]).status is BROKEN
+
+
+def test_a_cli_that_does_not_tell_how_an_answer_stopped() -> None:
+    assert read([b'{"type": "result", "subtype": "success", "is_error": false}']).status is OK
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"subtype": "error_during_execution"},
+        {"is_error": True},
+        {"structured_output": {"passed": False}},
+        {"result": "other"},
+    ],
+)
+def test_two_results_that_disagree_are_none(other: dict[str, object]) -> None:
+    same = result(structured_output=PASSED)
+    lines = [same, result(**{"structured_output": PASSED, **other})]
+    for order in (lines, lines[::-1], [*lines, same]):
+        assert read(order).status is not OK
+    assert read([same, same]).structured == PASSED
+
+
 def test_tokens_without_a_result_have_an_unknown_price() -> None:
     lines = [line for line in sample("success") if b'"type":"result"' not in line]
     usage = read(lines, ProgramEnd(EndReason.EXITED, -11, 1.0)).usage

@@ -173,6 +173,33 @@ def test_an_end_without_a_result(
     assert report.error.startswith(error)
 
 
+FAILURE = event("turn.failed", error={"message": "it broke"})
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [FAILURE, *sample("success")],
+        [*sample("success"), FAILURE],
+        [*sample("success"), event("turn.failed")],
+        [*sample("success"), event("error", message="it broke")],
+        [*sample("success"), event("error")],
+        [*sample("success"), event("error", message="Reconnecting... 1/3 (timeout)")],
+        [*sample("success"), event("turn.started")],
+        [*sample("success"), event("turn.started"), sample("success")[-2]],
+        sample("success")[:-1],
+    ],
+)
+def test_what_did_not_come_to_its_end_is_no_success(lines: list[bytes]) -> None:
+    report = read(lines)
+    assert (report.status is OK, report.structured) == (False, None)
+    assert report.error
+
+
+def test_a_second_turn_that_is_completed_counts() -> None:
+    assert read([*sample("prose"), *sample("success")]).structured == PASSED
+
+
 def test_before_a_model_is_asked_nothing_was_spent() -> None:
     assert read([], ProgramEnd(EndReason.EXITED, 1, 0.1)).usage == Usage(0.0, 0)
     assert read(sample("success")[:3]).usage == Usage(None, None)

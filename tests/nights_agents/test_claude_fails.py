@@ -1,13 +1,15 @@
 """The real claude CLI against a model that makes trouble (an endpoint: ``test_egress.py``)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.agent import REAL
+from tests.support.agent import REAL, answer, plays
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.sandboxes import CURL, MAKE, assert_gated
-from tests.support.turns import bash, costing, read, say, write
+from tests.support.shop import FOUND, GOOD, NOTE, nothing
+from tests.support.turns import Call, Turn, bash, costing, edit, keep_events, read, say, write
 from tests.support.world import PROVING, World, world
 
 
@@ -57,3 +59,31 @@ def _ended(shop: World) -> None:
     budgets = [bead.option("--max-budget-usd") for bead in shop.agent.seen]
     assert budgets == ["1.0000", f"{1 - spent[0]:.4f}"]
     assert shop.written == []
+
+
+LAST = "        self.assertEqual(total([1, 2]), 3)\n"
+ONE_TRY = {"NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "0"}
+TESTS_ONLY = {"analyze": nothing(), "analyze-tests": [answer(FOUND)]}
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [{"broken": keep_events(4)}, {"stop": "max_tokens"}, {"stop": "pause_turn"}],
+    ids=["lost", "at the limit", "paused"],
+)
+def test_half_a_change_is_none(tmp_path: Path, cut: dict[str, Any]) -> None:
+    """The model says what it does next, and the edit itself is lost, or no more comes: the CLI ends
+    with exit status 0 and calls that a success (``max_tokens``: where it has a call)."""
+    night = plays(GOOD, TESTS_ONLY, {"implement": REAL})
+    with world(tmp_path, night, config=PROVING) as shop:
+        test = shop.checkout / "test_shop.py"
+        first = edit(test, LAST, LAST + NOTE)
+        more = Call("Edit", {"file_path": str(test), "old_string": NOTE, "new_string": NOTE * 2})
+        second = Turn("Now the other half.", () if "stop" in cut else (more,), **cut)
+        with ModelEndpoint([read(test), first, *[second] * 6]) as endpoint:
+            done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **ONE_TRY)
+
+        [failed] = [bead for bead in shop.result["beads"] if bead["bead"] == "implement"]
+        assert failed["status"] in ("crashed", "unavailable"), done.log
+        assert shop.written == [], "nothing is published"
+        shop.assert_restored()

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from gitlab_nightshift.agents.codex_stream import CodexStreamReader
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, completed, turns
 from tests.support.trees import places_of, unpacked
-from tests.support.turns import answer, bash, call, costing, error, say, write
+from tests.support.turns import Turn, answer, bash, call, costing, error, keep_events, say, write
 from tests.support.world import (
     FILES,
     MODEL_KEY,
@@ -210,4 +211,21 @@ def test_its_own_sandbox_without_our_wall_and_the_end_of_the_budget(tmp_path: Pa
             assert "hit-codex': Read-only file system" in said
             assert "cannot access '/tmp/.git'" in said
             assert "Operation not permitted" in said or "Network is unreachable" in said
+        shop.assert_restored()
+
+
+@pytest.mark.parametrize(
+    "cut", [{"broken": keep_events(2)}, {"stop": "max_output_tokens"}], ids=["lost", "at the limit"]
+)
+def test_half_an_answer_is_none(tmp_path: Path, cut: dict[str, Any]) -> None:
+    """The first edit is made, the connection is lost in the answer after it, again and again."""
+    with world(tmp_path, config=PROVING) as shop:
+        script = turns(shop.checkout)
+        script["implement"][3:] = [Turn("I added a test.", **cut)] * 20
+        with ModelEndpoint(script, bead_of=BEADS) as endpoint:
+            own = {"NIGHTSHIFT_PRICES": PRICES, "NIGHTSHIFT_MAX_IMPLEMENT_RETRIES": "0"}
+            done = night(shop, endpoint, **own)
+
+        assert [bead["status"] for bead in shop.result["beads"]][1] != "ok", done.log
+        assert shop.written == [], "nothing is published"
         shop.assert_restored()

@@ -8,8 +8,11 @@ from typing import cast
 import pytest
 
 from gitlab_nightshift.categories import FALLBACK_ORDER
+from gitlab_nightshift.sandbox.system_paths import find_interpreter
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.system.process import EndReason, ProgramEnd
+from gitlab_nightshift.work.model_access import DRAIN_S, ENDED_DRAIN_S, compute_drain_s
 from gitlab_nightshift.work_setup import compute_work_seconds
 from tests.support.agent import (
     Step,
@@ -27,8 +30,10 @@ from tests.support.agent import (
     use,
 )
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.sandboxes import tier_or_skip, with_agent
 from tests.support.shop import FOUND, GOOD, bill, nothing, priced, refused
 from tests.support.trees import processes_in, unpacked
+from tests.support.turns import Turn
 from tests.support.world import world
 
 
@@ -240,3 +245,61 @@ def test_what_an_agent_says_of_its_cost_is_not_counted(tmp_path: Path) -> None:
         assert [bead["status"] for bead in shop.result["beads"]] == ["ok"] * 4
         assert shop.result["total_cost_usd"] == pytest.approx(1.0)
         assert shop.result["total_tokens"] == 200_000 - 4 * 4
+
+
+ASKING = """#!/bin/sh
+trap '' INT TERM HUP
+exec {python} -c '
+import json, os, signal, time, urllib.request
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
+said = [{{"role": "user", "content": "x"}}]
+body = {{"model": "claude-opus-4-6", "max_tokens": 1000, "messages": said}}
+head = {{"x-api-key": os.environ["ANTHROPIC_API_KEY"], "anthropic-version": "2023-06-01"}}
+address = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+request = urllib.request.Request(address, json.dumps(body).encode(), head)
+request.add_header("content-type", "application/json")
+urllib.request.urlopen(request).read()
+'
+"""
+"""An agent that ignores what ends it, and waits for an answer that never comes."""
+
+
+@pytest.mark.parametrize("tier", ["none", "landlock", "namespaces"])
+def test_an_ended_bead_waits_for_no_answer(tmp_path: Path, tier: str) -> None:
+    """Two minutes each, without that: more than a test's command may take."""
+    with world(tmp_path) as shop, ModelEndpoint(lambda _: Turn(hang=True)) as endpoint:
+        path = with_agent(shop, "stub", ASKING.format(python=find_interpreter()))
+        own = {"PATH": path, "NIGHTSHIFT_AGENT_PATHS": str(shop.folder / "stub")}
+        limits = {"NIGHTSHIFT_BEAD_TIMEOUT": "1s", "NIGHTSHIFT_ISOLATION": tier_or_skip(tier)}
+        done = shop.nightshift("run", ANTHROPIC_BASE_URL=endpoint.url, **own, **limits)
+
+        assert (done.exit_status, len(endpoint.messages)) == (13, len(FALLBACK_ORDER)), done.log
+        assert [bead["status"] for bead in shop.result["beads"]] == ["timeout"] * len(
+            FALLBACK_ORDER
+        )
+        assert "the most that it can have cost is counted" in done.log
+        shop.assert_restored()
+
+
+EXITED, TIMEOUT = EndReason.EXITED, EndReason.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("end", "timeout_s", "run_left_s", "wait_s"),
+    [
+        (TIMEOUT, 3.0, None, ENDED_DRAIN_S),
+        (TIMEOUT, None, 0.5, 0.5),
+        (EndReason.IDLE, 600.0, 900.0, ENDED_DRAIN_S),
+        (EndReason.STOPPED, None, None, ENDED_DRAIN_S),
+        (EXITED, None, None, DRAIN_S),
+        (EXITED, 600.0, None, DRAIN_S),
+        (EXITED, 40.0, None, 40.0 - 30.0),
+        (EXITED, 31.0, None, ENDED_DRAIN_S),
+        (EXITED, 600.0, 5.0, 5.0),
+        (EXITED, None, -5.0, 0.0),
+    ],
+)
+def test_how_long_an_answer_is_waited_for(
+    end: EndReason, timeout_s: float | None, run_left_s: float | None, wait_s: float
+) -> None:
+    assert compute_drain_s(ProgramEnd(end, 0, 30.0), timeout_s, run_left_s) == wait_s

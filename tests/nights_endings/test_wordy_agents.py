@@ -13,7 +13,10 @@ from tests.support.shop import DRAFT, FOUND, GOOD, NOTE, PASSED, SELECTED
 from tests.support.world import world
 
 SPENT = {f"model {number}": {"inputTokens": 10**12 - 1} for number in range(10_000)}
-RESULT = {"type": "result", "subtype": "success", "result": "\ud800", "modelUsage": SPENT}
+RESULT = {
+    **{"type": "result", "subtype": "success", "is_error": False},
+    **{"result": "\ud800", "modelUsage": SPENT},
+}
 CONTROLS = "\x01" * 500
 ANALYSIS = {
     **FOUND,

@@ -102,7 +102,12 @@ OPEN = {
 }
 """What planted code gets in which places where nothing confines work (``isolation: none``). What is
 not named is closed everywhere."""
-SILENT = {"type": "result", "is_error": False, "structured_output": nothing()[0][1]}
+SILENT = {
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "structured_output": nothing()[0][1],
+}
 QUIET = (f"#!/bin/sh\necho {shlex.quote(json.dumps(SILENT))}\n", "NO_IMPROVEMENT")
 WORKING = (scripted("echo '# x' >> test_shop.py"), "MR_CREATED")
 

@@ -26,7 +26,8 @@ def response(request: Request, turn: Turn) -> JsonObject:
     return {
         "id": f"resp_{next(_numbers):08}",
         "object": "response",
-        "status": "completed",
+        "status": "incomplete" if turn.stop else "completed",
+        "incomplete_details": {"reason": turn.stop} if turn.stop else None,
         "model": request.model,
         "output": items,
         "usage": {
@@ -45,7 +46,7 @@ def response_events(whole: JsonObject) -> Iterator[JsonObject]:
     yield {"type": "response.created", "response": head}
     for index, item in enumerate(whole["output"]):
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": "response.completed", "response": whole}
+    yield {"type": f"response.{whole['status']}", "response": whole}
 
 
 def _is_light(request: Request) -> bool:

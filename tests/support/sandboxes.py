@@ -27,7 +27,7 @@ ONE_OPERATOR: Files = {
 """A shop with little to plant mistakes in: nights with real starts try all that there are."""
 MORE = "\\n    def test_discount(self):\\n        self.assertEqual(total([200, 100], 30), 270)\\n"
 """For ``printf``: a test of it that is worth something."""
-RESULT = {"type": "result", "is_error": False}
+RESULT = {"type": "result", "subtype": "success", "is_error": False}
 
 
 def tier_or_skip(tier: str) -> str:

@@ -35,7 +35,8 @@ class Turn:
 
     `delay_s` passes before anything is sent. `hang` sends nothing until the endpoint closes,
     `stall` sends the head of a stream first, `broken` makes of a stream's bytes what is sent before
-    the connection ends. A status other than 200 sends `error_body`.
+    the connection ends. A status other than 200 sends `error_body`; `stop` is another reason to
+    stop.
     """
 
     text: str = ""
@@ -48,10 +49,11 @@ class Turn:
     hang: bool = False
     stall: bool = False
     broken: Callable[[bytes], bytes] | None = None
+    stop: str = ""
 
     @property
     def stop_reason(self) -> str:
-        return "tool_use" if self.calls else "end_turn"
+        return self.stop or ("tool_use" if self.calls else "end_turn")
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ _OWN = ("<system-reminder>", "<environment_context>")
 
 
 Script = Sequence[Turn] | Callable[[Request], Turn]
+
+
+def keep_events(count: int) -> Callable[[bytes], bytes]:
+    """A stream that is lost after so many events."""
+    return lambda stream: b"".join(row + b"\n\n" for row in stream.split(b"\n\n")[:count])
 
 
 def say(text: str) -> Turn:

@@ -146,11 +146,25 @@ def test_a_program_that_closes_its_output_may_go_on(
 
 
 def test_a_line_without_end_is_held_in_part_only(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its beginning, and never its end after that: the two together may be well-formed JSON."""
     monkeypatch.setattr(pump, "LONGEST_LINE", 1000)
-    box.stream("sh", "-c", "head -c 3000000 /dev/zero; echo; echo next")
-    assert len(box.out) == 3_000_006
-    assert len(box.lines[0]) <= 1000 + 2 * pump.CHUNK
-    assert box.lines[1:] == [b"next"]
+    box.stream("sh", "-c", "head -c 3000000 /dev/zero; echo end; echo next")
+    assert len(box.out) == 3_000_009
+    assert box.lines == [bytes(1000), b"next"]
+
+
+PRINTED_AT_ONCE = """
+import os
+os.set_blocking(1, False)
+os.read(0, 1)
+os._exit(os.write(1, b"x" * 900_000 + b"\\n") != 900_001)
+"""
+"""As an agent's CLI prints: what does not go into the pipe at once is lost."""
+
+
+def test_what_a_program_prints_at_once_before_it_ends_is_not_lost(box: Box) -> None:
+    ended = box.stream(sys.executable, "-c", PRINTED_AT_ONCE, stdin=b".")
+    assert (ended.exit_status, box.lines) == (0, [b"x" * 900_000])
 
 
 def measure(folder: Path, command: str) -> None:
@@ -239,7 +253,7 @@ def test_a_limit_ends_a_program(
     assert ended.exit_status in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGKILL)
     if limits.output_bytes:
         printed = len(box.out) + len(box.err)
-        assert limits.output_bytes < printed < limits.output_bytes + 10 * pump.CHUNK
+        assert limits.output_bytes < printed < limits.output_bytes + 2 * pump.ROOM
 
 
 @pytest.mark.parametrize("where", ["1", "2"])

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.work.citation_check import drop_unfounded
+from gitlab_nightshift.work.named_paths import NamedTree
 from tests.support.tables import each
 
 TEXT = 'def total(prices):\n    return  sum(prices)\n# `x` and "y"\n'
@@ -16,6 +18,10 @@ def top(tmp_path: Path) -> Path:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/shop.py").write_text(TEXT)
     return tmp_path
+
+
+def tree(top: Path) -> NamedTree:
+    return NamedTree((str(top),), scan(top))
 
 
 def candidate(name: str, *evidence: str, rank: int = 1) -> AnalysisCandidate:
@@ -43,7 +49,7 @@ def found(*candidates: AnalysisCandidate) -> AnalysisResult:
 )
 def test_right_evidence(evidence: str, top: Path) -> None:
     given = found(candidate("a", evidence))
-    assert drop_unfounded(given, top) == (given, [])
+    assert drop_unfounded(given, top, tree(top)) == (given, [])
 
 
 @each(
@@ -65,20 +71,20 @@ def test_right_evidence(evidence: str, top: Path) -> None:
     ],
 )
 def test_wrong_evidence(evidence: str, why: str, top: Path) -> None:
-    analysis, dropped = drop_unfounded(found(candidate("a", evidence)), top)
+    analysis, dropped = drop_unfounded(found(candidate("a", evidence)), top, tree(top))
     assert dropped == [why]
     assert analysis == AnalysisResult("NO_IMPROVEMENT", "tests", why, 3)
 
 
 def test_a_name_longer_than_any_file_has(top: Path) -> None:
-    [why] = drop_unfounded(found(candidate("a", f"{'x' * 4000}:1")), top)[1]
+    [why] = drop_unfounded(found(candidate("a", f"{'x' * 4000}:1")), top, tree(top))[1]
     assert why.endswith(":1 is quoted, but there is no such file")
 
 
 def test_the_next_best_with_right_evidence_takes_its_place(top: Path) -> None:
     wrong, silent = candidate("wrong", "src/gone.py:1"), candidate("silent", rank=2)
     fourth, third = candidate("4", "src/shop.py:1", rank=4), candidate("3", "src/shop.py:1", rank=3)
-    analysis, dropped = drop_unfounded(found(wrong, silent, fourth, third), top)
+    analysis, dropped = drop_unfounded(found(wrong, silent, fourth, third), top, tree(top))
     assert len(dropped) == 1
     assert analysis.selected == third
     assert analysis.candidates == (silent, fourth, third)
@@ -86,12 +92,12 @@ def test_the_next_best_with_right_evidence_takes_its_place(top: Path) -> None:
 
 def test_a_terse_model_quotes_nothing_and_is_believed(top: Path) -> None:
     given = found(candidate("a"))
-    assert drop_unfounded(given, top) == (given, [])
+    assert drop_unfounded(given, top, tree(top)) == (given, [])
     nothing = AnalysisResult("NO_IMPROVEMENT", reason="all is well")
-    assert drop_unfounded(nothing, top) == (nothing, [])
+    assert drop_unfounded(nothing, top, tree(top)) == (nothing, [])
 
 
 def test_no_link_is_followed(top: Path) -> None:
     (top / "link").symlink_to("/etc/hostname")
     given = found(candidate("a", "link:99999"))
-    assert drop_unfounded(given, top) == (given, []), "not read, so not held against it"
+    assert drop_unfounded(given, top, tree(top)) == (given, []), "not read, so not held against it"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+_SPECIAL = frozenset("\"'\\;,#*?!")
+
 
 @dataclass(frozen=True)
 class SelectedTests:
@@ -48,9 +50,15 @@ class Surroundings:
 def build_focused_commands(
     language: str, chosen: SelectedTests, around: Surroundings
 ) -> tuple[FocusedCommand, ...]:
-    """The commands to try, the most likely first; none for a language without a known runner."""
+    """The commands to try, the most likely first; none for a language without a known runner, and
+    where the name of a file would be more than a name to it."""
     maker = _MAKERS.get(language)
-    return tuple(maker(chosen, around)) if maker else ()
+    return tuple(maker(chosen, around)) if maker and all(map(_is_plain, chosen.files)) else ()
+
+
+def _is_plain(path: str) -> bool:
+    """No option, and no word of the Ruby, sbt or Maven that a file's name becomes a part of."""
+    return path.isprintable() and not path.startswith("-") and not _SPECIAL & {*path}
 
 
 def _build_python_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:

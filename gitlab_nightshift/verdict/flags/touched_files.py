@@ -129,7 +129,7 @@ def find_files_outside_selection(change: Changeset, context: Context) -> Iterato
     if not context.selected:
         return
     for file in change.files:
-        if any(_selected(path, context.selected) for path in {file.path, file.old_path}):
+        if {file.path, file.old_path} & {*context.selected}:
             continue
         if _is_beside(file.path):
             if not _belongs(file.path, context.selected):
@@ -145,10 +145,6 @@ def _is_beside(path: str) -> bool:
     known = _BENCHMARKS.search(path) or _TOOLS.search(path)
     manifest = matches(path, DEPENDENCY_FILES)
     return bool(known) or manifest or is_docs(path) or not is_product(path)
-
-
-def _selected(path: str, selected: Iterable[str]) -> bool:
-    return any(path == each or path.startswith(each.rstrip("/") + "/") for each in selected)
 
 
 def _belongs(path: str, selected: Iterable[str]) -> bool:

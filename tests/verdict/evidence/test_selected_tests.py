@@ -99,3 +99,20 @@ def test_unittest_that_ran_nothing() -> None:
     assert (
         build_focused_commands("python", TEN, around)[0].count("Ran 0 tests in 0.000s\n\nOK") == 0
     )
+
+
+@each(
+    ("language", "path"),
+    [
+        ("python", "-pevil_test.py"),
+        ("python", "--co\n_test.py"),
+        ("ruby", "x';system('id');'_test.rb"),
+        ("scala", "x;publish;Test.scala"),
+        ("java", "src/A#b,CTest.java"),
+    ],
+)
+def test_a_file_s_name_is_no_part_of_a_command(language: str, path: str) -> None:
+    around = Surroundings(("mvn test", "sbt test"), lambda _: True)
+    assert build_focused_commands(language, SelectedTests((path,), ("a",)), around) == ()
+    plain = SelectedTests(("src/[id] tést.test-x@1_test.py",), ("a",))
+    assert build_focused_commands(language, plain, around)

@@ -153,7 +153,7 @@ def test_outside_the_selection(raised: Judge) -> None:
         ("README.md", "warn"),
     }
     assert raised({}, after, "outside-selection") == []
-    assert raised({}, {"shop/b.py": CODE}, "outside-selection", selected=("shop/",)) == []
+    assert raised({}, {"shop/b.py": CODE}, "outside-selection", selected=("shop",)) != []
 
 
 # --- white space ----------------------------------------------------------------------------------
