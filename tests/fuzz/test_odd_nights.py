@@ -17,7 +17,7 @@ from tests.support.shop import GOOD, TEST
 from tests.support.webhook import issue_of, member, triggered, written
 from tests.support.world import PROVING, UNSELECTED, Done, World, world
 
-NIGHTS = settings(parent=steady(12), phases=[Phase.explicit, Phase.generate])
+NIGHTS = settings(parent=steady(8), phases=[Phase.explicit, Phase.generate])
 """To make a failing one smaller would take hundreds of nights more."""
 CATEGORIES = ("tests", "refactoring", "docs", "security", "performance")
 _numbers = itertools.count()
