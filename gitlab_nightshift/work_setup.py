@@ -16,6 +16,7 @@ from gitlab_nightshift.verdict.build_files import build_commands, list_default_a
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
 from gitlab_nightshift.work.model_access import MODEL_VARIABLES
 from gitlab_nightshift.work.proof_choice import Commands
+from gitlab_nightshift.work.tool_access import open_tool_caches
 from gitlab_nightshift.work.work_context import WorkContext
 
 PUBLISH_NEEDS_S = 300.0
@@ -24,8 +25,9 @@ PUBLISH_NEEDS_S = 300.0
 
 def build_work_context(session: Session, request: TaskRequest | None = None) -> WorkContext:
     """Everything that the work stage is given; no GitLab credential is in it."""
-    env = session.env
-    settings = choose_agent(session.settings, env).settings
+    home = Path(session.env.get("HOME", "/"))
+    chosen = choose_agent(session.settings, session.env).settings
+    settings, env = open_tool_caches(chosen, session.env, home, session.checkout)
     there = _read_build_files(session)
     build = build_commands(there.files, there.read)
     default = list_default_allowed_commands(there.files, there.read)
@@ -38,7 +40,7 @@ def build_work_context(session: Session, request: TaskRequest | None = None) -> 
         model_env={name: env[name] for name in model if env.get(name)} | session.network,
         checkout=session.checkout,
         config_folder=session.config_folder,
-        home=Path(session.env.get("HOME", "/")),
+        home=home,
         private=session.private,
         logs=session.logs,
         allowed_commands=tuple(commands),

@@ -23,6 +23,7 @@ from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_com
 from gitlab_nightshift.work.commit_trial import try_commit
 from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.sandboxed_checkout import SandboxContext
+from gitlab_nightshift.work.tool_access import open_tool_caches
 from gitlab_nightshift.work.work_context import WorkContext
 
 
@@ -45,14 +46,15 @@ def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Em
     if judgement.commit not in (None, commit) or _read_tree(git, judgement.top) != judgement.tree:
         text = "--run runs the commit that is checked out: commit the change, or check it out"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-    settings = judgement.context.settings
+    home = Path(asked.env.get("HOME", "/"))
+    settings, env = open_tool_caches(judgement.context.settings, asked.env, home, judgement.top)
     work = WorkContext(
         settings=settings,
         job=read_job(asked.env, settings.repo_url),
-        env=build_allowed_env(asked.env, settings.agent_env),
+        env=build_allowed_env(env, settings.agent_env),
         checkout=judgement.top,
         config_folder=judgement.top,
-        home=Path(asked.env.get("HOME", "/")),
+        home=home,
         private=private,
         logs=build_logs(private, redact),
         verify=_choose_commands(settings, git, judgement.top, commit),

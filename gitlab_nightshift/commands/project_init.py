@@ -150,8 +150,7 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
         yield format_line(
             "tests", f"trying {', '.join(commands)}, found in the build files, as a night would"
         )
-    home = Path(session.env.get("HOME", "/"))
-    place = find_trial_place(stacks, home, examined.build)
+    place = find_trial_place(stacks, session.env, session.checkout, examined.build)
     examined.tried = try_commands(session, commands, place) if commands else ()
     # This is no run: it leaves no results.
     (session.results / EVENTS).unlink(missing_ok=True)

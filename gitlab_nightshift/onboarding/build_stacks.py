@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gitlab_nightshift.sandbox.tool_caches import CACHES, find_tool_caches
 from gitlab_nightshift.verdict.implied_commands import (
     RUNS_PYTEST,
     VENVS,
@@ -24,10 +25,10 @@ class Stack:
     person's machine where it is another, ``option`` what its test command needs then, ``variables``
     what the job sets. Of those that install by the same ``installer`` a project has one, the first.
 
-    ``night`` is the folder that ``option`` names. ``folders`` are what a person's machine has of
-    all this, below HOME, and ``machine`` the variables that name it there. ``agent_env`` are
-    variables that agents and commands get. ``python`` is the interpreter of the virtual environment
-    that ``fetch`` makes. ``because`` names the files that say so, where there are more.
+    ``night`` is the folder that ``option`` names. ``folders`` are what a person's machine has
+    below HOME besides the caches that every sandbox is given. ``agent_env`` are variables that
+    agents and commands get. ``python`` is the interpreter of the virtual environment that ``fetch``
+    makes. ``because`` names the files that say so, where there are more.
     """
 
     file: str
@@ -38,7 +39,6 @@ class Stack:
     agent_env: tuple[str, ...] = ()
     night: str = ""
     folders: tuple[str, ...] = ()
-    machine: Mapping[str, str] = field(default_factory=dict)
     installer: str = ""
     holds: str = ""
     here: str = ""
@@ -48,7 +48,8 @@ class Stack:
     @property
     def is_elsewhere(self) -> bool:
         """Whether a night has dependencies in another place than the project's own jobs."""
-        return bool(self.fetch and (self.python or (self.folders and self.installer != "node")))
+        cache = self.night or any(each.variable in self.variables for each in CACHES)
+        return bool(self.fetch and (self.python or (cache and self.installer != "node")))
 
 
 _MAVEN = "-Dmaven.repo.local=/opt/m2"
@@ -58,7 +59,6 @@ _NEW_VENV = "python3 -m venv .venv"
 # second, corepack asks the network for the latest version each time.
 _COREPACK = {"COREPACK_HOME": "/opt/corepack", "COREPACK_DEFAULT_TO_LATEST": "0"}
 _YARN = {**_COREPACK, "YARN_GLOBAL_FOLDER": "/opt/yarn"}
-_COREPACK_HERE = {"COREPACK_HOME": ".cache/node/corepack"}
 
 
 def _build_corepack(
@@ -72,8 +72,6 @@ def _build_corepack(
         installer="node",
         variables=variables,
         agent_env=tuple(variables),
-        folders=(*_COREPACK_HERE.values(),),
-        machine=_COREPACK_HERE,
     )
 
 
@@ -116,7 +114,6 @@ STACKS = (
         _MAVEN,
         here="mvn -B -q -Dmaven.test.failure.ignore test",
         night="/opt/m2",
-        folders=(".m2/repository",),
     ),
     Stack("build.gradle", "gradle:8-jdk21"),
     Stack("build.gradle.kts", "gradle:8-jdk21"),
@@ -128,8 +125,6 @@ STACKS = (
         here="go mod download",
         variables={"GOCACHE": "/opt/gocache", "GOMODCACHE": "/opt/gomod", "GODEBUG": "goindex=0"},
         agent_env=("GOCACHE", "GOMODCACHE", "GODEBUG"),
-        folders=("go/pkg/mod",),
-        machine={"GOMODCACHE": "go/pkg/mod"},
     ),
     Stack(
         "Cargo.toml",
@@ -137,8 +132,6 @@ STACKS = (
         "cargo fetch",
         variables={"CARGO_HOME": "/opt/cargo"},
         agent_env=("CARGO_HOME", "RUSTUP_HOME"),
-        folders=(".cargo/bin", ".cargo/registry", ".rustup"),
-        machine={"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"},
     ),
     # As root it starts no script otherwise, since that would load plugins.
     Stack(
@@ -266,12 +259,15 @@ def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
     return tuple(stack.here or stack.fetch for stack in stacks if stack.fetch)
 
 
-def find_trial_place(stacks: Sequence[Stack], home: Path, build: BuildFiles) -> TrialPlace:
+def find_trial_place(
+    stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, build: BuildFiles
+) -> TrialPlace:
     """What of it is on this machine."""
-    moves = {each.night: str(home / each.folders[0]) for each in stacks if each.night}
+    home = Path(env.get("HOME", "/"))
+    local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
+    moves = {each.night: str(local) for each in stacks if each.night}
     pythons = (each.python for each in stacks if each.python and not build.is_there(each.python))
     folders = [str(home / each) for stack in stacks for each in stack.folders]
-    named = {n: home / place for stack in stacks for n, place in stack.machine.items()}
     plain = {
         name: value
         for stack in stacks
@@ -279,7 +275,7 @@ def find_trial_place(stacks: Sequence[Stack], home: Path, build: BuildFiles) -> 
         if not value.startswith("/")
     }
     return TrialPlace(
-        {**plain, **{name: str(place) for name, place in named.items() if place.is_dir()}},
+        plain,
         tuple(each for each in folders if Path(each).is_dir()),
         moves | dict.fromkeys(pythons, "python3"),
     )

@@ -13,6 +13,7 @@ from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.repository.adjacent_folders import list_places_beside
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
+from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
 from gitlab_nightshift.settings.model import Settings
 
 KERNEL = ("/proc", "/sys", "/dev")
@@ -90,6 +91,21 @@ def _find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
         if any(way.is_relative_to(place) for way in ways):
             return place
     return None
+
+
+def open_tool_caches(
+    settings: Settings, env: Mapping[str, str], home: Path, checkout: Path
+) -> tuple[Settings, Mapping[str, str]]:
+    """The settings and the environment with which a build finds what its tools have downloaded, as
+    if ``agent_paths`` and ``agent_env`` named the caches. What these name themselves stays."""
+    caches = find_tool_caches(env, home, checkout)
+    variables = {n: v for n, v in caches.variables.items() if n not in settings.agent_env}
+    folders = [str(folder) for folder in caches.folders]
+    opened = settings.with_values(
+        agent_env=[*settings.agent_env, *variables],
+        agent_paths=list(dict.fromkeys((*settings.agent_paths, *folders))),
+    )
+    return opened, {**env, **variables}
 
 
 @dataclass(frozen=True)

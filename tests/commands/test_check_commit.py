@@ -5,10 +5,12 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from gitlab_nightshift.sandbox.tiers import Tier
 from tests.repository.tools import commit, git, repository
 from tests.support import warm
 from tests.support.trees import whole_tree
@@ -25,10 +27,12 @@ GOOD = "\n    def test_half(self):\n        self.assertEqual(total([10, 20], 500
 BAD = "\n    def test_half(self):\n        self.assertIsNotNone(str(total([10, 20], 500)))\n"
 
 
-def checked(root: Path, *args: str, tools: str = "") -> tuple[int, Any, str]:
+def checked(
+    root: Path, *args: str, tools: str = "", env: Mapping[str, str] = MappingProxyType({})
+) -> tuple[int, Any, str]:
     path = f"{sys.base_prefix}/bin:{os.environ['PATH']}{tools}"  # no version manager's shims
-    env = {"PATH": path, "HOME": "/", "NIGHTSHIFT_ISOLATION": "none"}
-    with warm.start(["check", "--run", "--json", *args], cwd=root, env=env) as started:
+    whole = {"PATH": path, "HOME": "/", "NIGHTSHIFT_ISOLATION": "none", **env}
+    with warm.start(["check", "--run", "--json", *args], cwd=root, env=whole) as started:
         out, err = started.communicate()
     return started.wait(), json.loads(out) if out else None, err.decode()
 
@@ -131,3 +135,33 @@ def test_another_commit_than_the_one_checked_out(shop: Path) -> None:
     status, _, stderr = checked(shop, "HEAD~1")
     assert status == 11
     assert "--run runs the commit that is checked out" in stderr
+
+
+CACHED = """\
+test:
+\ttest -f "$$GOMODCACHE/example.org/x.go"
+\t! touch "$$GOMODCACHE/y.go"
+\ttest "$$CARGO_HOME" = "$(HOME_OF_JOB)/.cargo" && test -d "$$CARGO_HOME/registry"
+\t! cat "$$CARGO_HOME/credentials.toml"
+\t! ls "$(HOME_OF_JOB)/.ssh"
+\tpython3 -m unittest -q
+"""
+
+
+@pytest.mark.parametrize("tier", [str(Tier.NAMESPACES), str(Tier.LANDLOCK)])
+def test_what_tools_have_downloaded_is_there_to_read_and_no_secret_with_it(
+    shop: Path, tmp_path: Path, tier: str
+) -> None:
+    home = tmp_path / "home"
+    for name in ("go/pkg/mod/example.org/x.go", ".cargo/credentials.toml", ".ssh/id"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("x")
+    (home / ".cargo/registry").mkdir()
+    changed(shop, {"Makefile": CACHED.replace("$(HOME_OF_JOB)", str(home)), "a.py": "A = 1\n"})
+    partly = json.dumps(["files", "secrets", "network", "lifetime"])
+    env = {"HOME": str(home), "NIGHTSHIFT_ISOLATION": tier, "NIGHTSHIFT_ACCEPT_PARTIAL": partly}
+    status, found, err = checked(shop, "--base", "HEAD~1", env=env)
+    if "does not work here" in err:
+        pytest.skip(f"{tier}: {err}")
+    assert [run["exit_status"] for run in found["commands"]] == [0], (found, err)
+    assert status in (0, 1)

@@ -20,30 +20,26 @@ def build(*files: str) -> BuildFiles:
 
 
 def test_maven_finds_its_repository_in_both_places(tmp_path: Path) -> None:
-    there = build("pom.xml")
+    there, env = build("pom.xml"), {"HOME": str(tmp_path)}
     stacks = find_stacks(there)
     [command] = (complete_command(each, stacks) for each in find_test_commands(there))
     assert command == "mvn -B -o -Dmaven.repo.local=/opt/m2 test"
     assert complete_command("make test", stacks) == "make test"
-    (tmp_path / ".m2/repository").mkdir(parents=True)
-    place = find_trial_place(stacks, tmp_path, there)
-    assert place.folders == (f"{tmp_path}/.m2/repository",)
-    assert place.move(command) == f"mvn -B -o -Dmaven.repo.local={tmp_path}/.m2/repository test"
+    for local, more in (
+        (".m2/repository", {}),
+        ("m2", {"MAVEN_OPTS": f"-Dmaven.repo.local={tmp_path}/m2"}),
+    ):
+        (tmp_path / local).mkdir(parents=True)
+        place = find_trial_place(stacks, {**env, **more}, tmp_path / "shop", there)
+        assert place.move(command) == f"mvn -B -o -Dmaven.repo.local={tmp_path}/{local} test"
     assert "-Dmaven.repo.local=/opt/m2 " in find_environment({}, there, (command,)).fetch
 
 
-def test_variables_name_what_is_there_and_no_credentials_are_opened(tmp_path: Path) -> None:
+def test_a_trial_has_the_variables_of_a_night_that_name_no_place(tmp_path: Path) -> None:
     there = build("go.mod", "Cargo.toml")
     stacks = find_stacks(there)
-    bare = find_trial_place(stacks, tmp_path, there)
-    assert (bare.folders, dict(bare.variables)) == ((), {"GODEBUG": "goindex=0"})
-    for name in ("go/pkg/mod", ".cargo/registry"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / ".cargo/credentials.toml").write_text("token")
-    place = find_trial_place(stacks, tmp_path, there)
-    assert place.folders == (f"{tmp_path}/go/pkg/mod", f"{tmp_path}/.cargo/registry")
-    assert place.variables["CARGO_HOME"] == f"{tmp_path}/.cargo"
-    assert "GOCACHE" not in place.variables and "RUSTUP_HOME" not in place.variables
+    place = find_trial_place(stacks, {"HOME": str(tmp_path)}, tmp_path / "shop", there)
+    assert (place.folders, dict(place.variables)) == ((), {"GODEBUG": "goindex=0"})
     text = write_settings([TriedCommand("go test ./...", 1.0)], "", stacks[0].agent_env)
     assert "\nagent_env: [GOCACHE, GOMODCACHE, GODEBUG]\n" in text
 
@@ -178,8 +174,10 @@ def test_an_interpreter_that_is_made_at_night_is_tried_as_the_one_here(tmp_path:
     texts = {"requirements.txt": "pytest", "test_a.py": ""}
     bare, made = hold(texts), hold(texts, ".venv/bin/python")
     night = ".venv/bin/python -m pytest"
-    assert find_trial_place(find_stacks(bare), tmp_path, bare).move(night) == "python3 -m pytest"
-    assert find_trial_place(find_stacks(made), tmp_path, made).move(night) == night
+    assert (
+        find_trial_place(find_stacks(bare), {}, tmp_path, bare).move(night) == "python3 -m pytest"
+    )
+    assert find_trial_place(find_stacks(made), {}, tmp_path, made).move(night) == night
 
 
 def test_composer_starts_scripts_as_root() -> None:

@@ -16,6 +16,7 @@ from gitlab_nightshift.work.delegation.delegation_context import DelegationConte
 from gitlab_nightshift.work.delegation.install_commands import with_installs
 from gitlab_nightshift.work.model_access import MODEL_VARIABLES
 from gitlab_nightshift.work.proof_choice import Commands
+from gitlab_nightshift.work.tool_access import open_tool_caches
 from gitlab_nightshift.work.work_context import WorkContext
 
 
@@ -24,7 +25,8 @@ def build_work_context(
 ) -> WorkContext:
     """Everything that the work is given, as if it were done in the caller's checkout; no GitLab
     credential is in it."""
-    settings, env = chosen.settings, context.env
+    home = Path(context.env.get("HOME", "/"))
+    settings, env = open_tool_caches(chosen.settings, context.env, home, source.top)
     in_place = context.payload.workspace.checkout_mode == "in_place"
     files = git_verbs.list_revision_files(source.git, source.top, base)
 
@@ -44,7 +46,7 @@ def build_work_context(
         model_env={name: env[name] for name in model if env.get(name)} | network,
         checkout=source.top,
         config_folder=source.top,
-        home=Path(env.get("HOME", "/")),
+        home=home,
         private=context.private,
         logs=build_logs(context.private, Redactor(())),
         allowed_commands=commands,

@@ -1,0 +1,100 @@
+"""Where build tools keep what they have downloaded: a build without a network needs it.
+
+The sandbox has a fresh HOME, so a tool finds its cache there only by the variable that names it. To
+add a tool: one row of ``CACHES``.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A tool's cache: the variable that names its folder, and where it is below HOME without one.
+
+    ``parts`` are what of the folder is opened ("": all): Cargo keeps credentials in it. ``needs``
+    are variables without which the tool does not work on one that it cannot write.
+    """
+
+    variable: str
+    default: str
+    parts: tuple[str, ...] = ("",)
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+
+MAVEN_OPTS = "MAVEN_OPTS"
+_MAVEN = "-Dmaven.repo.local="
+CACHES = (
+    Cache("GOMODCACHE", "go/pkg/mod", needs={"GODEBUG": "goindex=0"}),  # its index is written
+    Cache("CARGO_HOME", ".cargo", ("registry", "git", "bin")),
+    Cache("RUSTUP_HOME", ".rustup"),
+    Cache(MAVEN_OPTS, ".m2/repository"),
+    Cache("npm_config_cache", ".npm", ("_cacache",)),
+    # Else it asks the network for the latest version each time.
+    Cache("COREPACK_HOME", ".cache/node/corepack", needs={"COREPACK_DEFAULT_TO_LATEST": "0"}),
+    Cache("PIP_CACHE_DIR", ".cache/pip"),
+)
+_IN_MAVEN_OPTS = compile_lazily(r"(?:^|\s)-Dmaven\.repo\.local=(\S+)")
+_PLAIN = compile_lazily(r"/[^$~\x00-\x1f]*")
+"""Paths that a setting can hold as they are."""
+
+
+@dataclass(frozen=True)
+class ToolCaches:
+    """What is on this machine: ``variables`` that name the caches, and the ``folders`` to open for
+    reading, which is not needed for one in the checkout."""
+
+    variables: Mapping[str, str]
+    folders: tuple[Path, ...]
+
+    @property
+    def maven(self) -> Path | None:
+        """Maven's local repository; None where there is none."""
+        named = self.variables.get(MAVEN_OPTS, "").removeprefix(_MAVEN)
+        return Path(named) if named else None
+
+
+def find_tool_caches(env: Mapping[str, str], home: Path, checkout: Path) -> ToolCaches:
+    """The caches of the job's tools, where its variables say or below ``home``.
+
+    None of them is a folder that holds the home, the checkout or a file with credentials.
+    """
+    variables, folders = dict[str, str](), list[Path]()
+    for cache in CACHES:
+        top = _find_top(cache, env, home)
+        parts = [top / part for part in cache.parts if (top / part).is_dir()]
+        safe = [part for part in parts if not _exposes(part, home, checkout)]
+        if not safe or not _PLAIN.fullmatch(str(top)):
+            continue
+        folders += (part for part in safe if not part.is_relative_to(checkout))
+        named = f"{_MAVEN}{top}" if cache.variable == MAVEN_OPTS else str(top)
+        variables |= {cache.variable: named, **cache.needs}
+    return ToolCaches(variables, tuple(folders))
+
+
+def _find_top(cache: Cache, env: Mapping[str, str], home: Path) -> Path:
+    named = env.get(cache.variable, "")
+    if cache.variable == MAVEN_OPTS:
+        found = _IN_MAVEN_OPTS.search(named)
+        named = found[1] if found else ""
+    if cache.variable == "GOMODCACHE" and not named and env.get("GOPATH"):
+        named = f"{env['GOPATH'].split(os.pathsep)[0]}/pkg/mod"
+    return Path(named) if named.startswith("/") else home / cache.default
+
+
+def _exposes(folder: Path, home: Path, checkout: Path) -> bool:
+    """True where whoever may read ``folder`` could read more than a tool's downloads."""
+    ways, job_files = (folder, folder.resolve()), checkout.with_name(f"{checkout.name}.tmp")
+    secrets = [job_files, *(home / name for name in HOME_FILES)]
+    held = [home, checkout, *filter(os.path.lexists, secrets)]
+    return any(
+        place.is_relative_to(way) or (each in secrets and way.is_relative_to(place))
+        for each in held
+        for place in (each, each.resolve())
+        for way in ways
+    )
