@@ -133,13 +133,14 @@ def assert_shown(endpoint: ModelEndpoint) -> None:
 
 
 def test_an_endpoint_of_ones_own_that_knows_no_form_of_answers(tmp_path: Path) -> None:
-    """It needs no key. Its model has a small context, and is shown less."""
+    """It needs no key. Its model has a small context: it is shown less, and may answer less, however
+    large the budget is."""
     longest = 30_000
 
     def model(request: Any) -> Turn:
         if "response_format" in request.body:
             return error(400, "invalid_request_error", "unknown field response_format")
-        if len(request.prompt) > longest:
+        if len(request.prompt) > longest or request.body["max_completion_tokens"] > 4_000:
             return error(400, "invalid_request_error", "exceeds the context length of 8192 tokens")
         return turns()[BEADS(request)][0]
 
@@ -155,9 +156,9 @@ def test_an_endpoint_of_ones_own_that_knows_no_form_of_answers(tmp_path: Path) -
         assert re.search(less, done.log)
         assert [bead for bead, _ in beads(shop)] == ["analyze", "implement", "verify", "mr"]
         forms = [(r.body.get("response_format", {}).get("type"), r) for r in endpoint.messages]
-        kinds = [form for form, r in forms if form or len(r.prompt) <= longest]
+        fit = [form for form, r in forms if form or r.body["max_completion_tokens"] <= 4_000]
         ladder = ["json_schema", "json_object", None]
-        assert kinds == [*ladder, None, *ladder, *ladder]
+        assert fit == [*ladder, None, *ladder, *ladder]
         [given] = {r.headers["authorization"] for r in endpoint.messages}
         assert re.fullmatch(r"Bearer no-key-[0-9a-f]{32}", given)
         assert shop.result["total_cost_usd"] is None, "unknown, never 0"
