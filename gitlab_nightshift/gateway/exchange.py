@@ -201,7 +201,7 @@ class Exchange:
                 break
         meter.end()
         bill.settle()
-        if not meter.closed:
+        if not meter.closed and not receiver.gone.is_set():
             raise BrokenAnswer("the stream ended without its end" if stream else "it is no JSON")
         await receiver.take(bytes(kept))
         return await receiver.end()
