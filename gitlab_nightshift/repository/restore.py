@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
 from gitlab_nightshift.errors import is_disk_full
@@ -216,7 +217,7 @@ def _write_files(
     for path in files:
         if path in saved.copies:
             source = saved.folder / saved.copies[path]
-            with _tolerate_errors(short, path), source.open("rb") as copy:
+            with _tolerate_errors(short, path), _open_copy(source) as copy:
                 with _rewrite_file(root, path, saved) as target:
                     copy_all(copy.fileno(), target)
                 written.add(path)
@@ -229,6 +230,15 @@ def _write_files(
                     write_all(target, content)
                 written.add(path)
     return written
+
+
+def _open_copy(source: Path) -> BufferedReader:
+    """A copy of ours, whose mode work may have changed."""
+    try:
+        return source.open("rb")
+    except PermissionError:
+        source.chmod(0o600)
+        return source.open("rb")
 
 
 @contextlib.contextmanager

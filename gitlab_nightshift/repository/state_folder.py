@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +25,12 @@ from gitlab_nightshift.repository.adjacent_folders import (
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.sandbox.tree_ownership import Owner
 from gitlab_nightshift.system.disk_reserve import Reserve
-from gitlab_nightshift.system.openat import remove_path
+from gitlab_nightshift.system.openat import open_folder, pin_file, remove_path
 
 VERSION = 3
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"
-OWN, SHOWN, LOCK, SHARED = "own", "shown", "lock", "shared"
+OWN, SHOWN, LOCK, SHARED, RESERVE = "own", "shown", "lock", "shared", "reserve"
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,12 @@ class StateFolder:
     @property
     def reserve(self) -> Reserve:
         """Space on the checkout's disk for putting back what an agent has moved or removed."""
-        return Reserve(self.own / "reserve", RESERVE_BYTES)
+        return Reserve(self.own / RESERVE, RESERVE_BYTES)
+
+    @property
+    def last_reserve(self) -> Reserve:
+        """The same for the very end, where whoever reads agents' work cannot use it up."""
+        return Reserve(self.folder / RESERVE, RESERVE_BYTES)
 
     @property
     def shown_git(self) -> Path:
@@ -154,11 +160,18 @@ class LockedStateFolder:
     folder: Path
     lock: int
 
+    def take(self, checkout: Path) -> StateFolder:
+        """The folder of that checkout, for whoever puts it back; it is no longer held here. Raises
+        OSError."""
+        reopen(self.folder)
+        lock, self.lock = self.lock, -1
+        return StateFolder(checkout, self.folder, lock)
+
     def close(self) -> None:
         """Unlock it, and remove it where there is nothing to put back. Once."""
         if self.lock < 0:
             return
-        begun = (self.folder / each for each in ("git", OWNERS, f"{OWN}/{SHOWN}"))
+        begun = (self.folder / each for each in ("git", OWNERS, SAVED))
         if not any(map(os.path.lexists, begun)):
             with contextlib.suppress(OSError):
                 remove_path(self.folder)
@@ -184,7 +197,7 @@ def take_over(checkout: Path, spare: Path) -> StateFolder | None:
         raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
     if lock is None:
         raise build_another_night_error(checkout, read_note(folder))
-    return StateFolder(checkout, folder, lock, mounted=os.path.lexists(folder / OWN / SHOWN))
+    return StateFolder(checkout, folder, lock)
 
 
 def find_state_folder(checkout: Path, spare: Path) -> Path | None:
@@ -212,8 +225,23 @@ def _is_ours(folder: Path) -> bool:
     return folder.name.endswith(SUFFIX) or folder.stat().st_uid == os.geteuid()
 
 
+def reopen(folder: Path) -> None:
+    """Take back our rights to what is kept there: work may run as the same user, and Landlock does
+    not see that it changes modes. Raises OSError."""
+    with open_folder(folder) as held:
+        for name in (LOCK, NOTE, SAVED, OWNERS, COPIES, "git"):
+            with contextlib.suppress(FileNotFoundError), pin_file(name, held) as (link, mode):
+                needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
+                if not stat.S_ISLNK(mode) and mode & needed != needed:
+                    os.chmod(link, stat.S_IMODE(mode) | needed)  # noqa: PTH101
+
+
 def _lock(folder: Path) -> int | None:
-    fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    reopen(folder)
+    with open_folder(folder) as held:
+        fd = os.open(
+            LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=held
+        )
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

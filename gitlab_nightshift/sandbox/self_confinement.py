@@ -36,16 +36,24 @@ class OwnConfinement:
     why: str
     probes: Mapping[str, Any]
     _complete: Callable[[], None]
+    _close_latch: Callable[[], object] = lambda: None
 
     def complete(self) -> None:
         """Give up the files, where that is left to do: before the first agent, but after the
-        checkout is opened, whose real configuration may refer to files that are closed then."""
+        checkout is opened, whose real configuration may refer to files that are closed then. From
+        here on this process has no say in how it is confined."""
         self._complete()
+        self._close_latch()
 
 
-def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement:
+def confine(
+    data: Mapping[str, Any],
+    then: Callable[[], None],
+    close_latch: Callable[[], object] = lambda: None,
+) -> OwnConfinement:
     """Give up what the supervisor's ``data`` says, files last. ``then`` is called when all is given
-    up: it may start threads, which Landlock would not confine. Raises OSError."""
+    up: it may start threads, which Landlock would not confine. ``close_latch`` says for good that
+    agents follow. Raises OSError."""
     way = ConfinementMode(data["way"])
     privileges.join_own_keyring()
     if way is not ConfinementMode.NAMESPACES:
@@ -55,13 +63,13 @@ def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement
         landlock.restrict_scopes()
     if way is not ConfinementMode.LANDLOCK:
         then()
-        return OwnConfinement(way, data["why"], data["tries"], lambda: None)
+        return OwnConfinement(way, data["why"], data["tries"], lambda: None, close_latch)
 
     def complete() -> None:
         _restrict(data["hidden"], data["readable"], data["writable"])
         then()
 
-    return OwnConfinement(way, data["why"], data["tries"], complete)
+    return OwnConfinement(way, data["why"], data["tries"], complete, close_latch)
 
 
 def leave_checkout(checkout: Path, objects: Iterable[Path], private: Path) -> bool:

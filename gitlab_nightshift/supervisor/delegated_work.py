@@ -19,9 +19,8 @@ from gitlab_nightshift.supervisor.output_pipes import Pipes
 from gitlab_nightshift.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
-from gitlab_nightshift.system.file_names import choose_short_parent
 from gitlab_nightshift.system.prepared_folders import PreparedFolders, prepare
-from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 
 @dataclass
@@ -73,8 +72,8 @@ class DelegatedWork:
     ) -> WorkResult:
         """The result of one agent. Then none of its processes is alive, and the workspace is as it
         was."""
-        parent = choose_short_parent(self.there.private.parent)
-        scratch = self.stack.enter_context(open_private_folder(parent, source.top, SCRATCH))
+        opened = open_scratch_folder(self.there.private.parent, source.top)
+        scratch = self.stack.enter_context(opened)
         workspace = source.top if work["in_place"] else scratch / (source.top.name or "checkout")
         private = None if work["in_place"] else scratch
         done = WorkResult(agent=agent, workspace=workspace)

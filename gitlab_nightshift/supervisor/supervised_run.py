@@ -18,11 +18,11 @@ from gitlab_nightshift.records.bead_results import BeadResult, Usage
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.result_files import move_upkeep
+from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import OWN, hold
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,
-    mend,
     open_run_folder,
     place_results,
     read_output_path,
@@ -59,6 +59,7 @@ from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper
+from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.prepared_folders import prepare
 
 
@@ -219,8 +220,7 @@ class _Run:
         # Where nothing confines work it could have written this in the name of publish.
         (self._there.results / "published.json").unlink(missing_ok=True)
         error = self._signals.stopped or build_lost_error("work", answer)
-        self._held.close()
-        self._restore_checkout(error.message, night["plan"]["run_id"])
+        self._restore_checkout()
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
             return bundle
@@ -232,11 +232,19 @@ class _Run:
             return bundle
         raise build_lost_error("plan", night)
 
-    def _restore_checkout(self, *why: str) -> None:
-        """Put the checkout back, whatever has become of work."""
+    def _restore_checkout(self) -> None:
+        """Put the checkout back, whatever has become of work, from the folder that is held."""
         warn, there = self._warnings.append, self._there
+        path = build_search_path(self._start.env, there.checkout)
         try:
-            mend(there.checkout, self._start.env, there.private, *why, warn=warn)
+            repair(
+                there.checkout,
+                private=there.private,
+                search_path=path,
+                just_now=True,
+                warn=warn,
+                held=self._held,
+            )
         except (NightshiftError, OSError) as error:
             warn(f"the checkout is not put back: {error}")
 

@@ -53,6 +53,8 @@ WHERE = {
 }
 """Where each of them tries it: a module, a function of it before whose first call, and the type of
 its argument. In work that is when an agent's first process has ended."""
+LAST = "output.channel:OutputChannel.send_record", ""
+"""Where work is about to hand over what it has made, and to end."""
 PACKAGE, LOG = "gitlab_nightshift", "planted.json"
 
 
@@ -126,6 +128,8 @@ def _run_stage(
     for process, (module, place, kind) in WHERE.items():
         if data["stage"] == f"{PACKAGE}.{module}":
             code = functools.partial(_try_all, places)
+            if process == "work" and not told["open"]:
+                _plant(*LAST, lambda *_: attempts.mislead(places))
             if process != "work":
                 report = (folder / "found" / process).open("w")  # while it still can be
                 code = functools.partial(_try_own, report)

@@ -172,6 +172,7 @@ def run(shop: World, isolation: str, agent: str, outcome: str) -> dict[str, str]
     assert shop.result["outcome"] == outcome, done.log
     assert places_of(SECRETS, shop.products()) == []
     shop.assert_restored()
+    assert not Path(shop.env["HOME"], "recovered").exists()
     found: dict[str, str] = json.loads(shop.products()[f"logs/{planting.LOG}"])
     assert found.keys() >= OPEN.keys(), "all of it was tried"
     return {name: text for name, told in found.items() if (text := planting.really(told))}

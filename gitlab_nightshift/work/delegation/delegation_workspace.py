@@ -36,7 +36,6 @@ def make_workspace(
     mode = payload.workspace.checkout_mode
     if mode == "in_place":
         return DelegationWorkspace(source.top, base)
-    scratch.chmod(0o711)  # another user has to pass through
     path = scratch / (source.top.name or "checkout")
     config = git_verbs.read_conversion_config(source.git, source.top)
     if mode == "worktree":
