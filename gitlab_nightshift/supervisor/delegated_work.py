@@ -26,13 +26,12 @@ from gitlab_nightshift.system.private_folders import open_scratch_folder
 @dataclass
 class WorkResult:
     """What came of the work: its own answer, {} where it was killed, None where it was not begun.
-    ``failure`` is what came instead, ``workspace`` where the work was done."""
+    ``failure`` is what came instead."""
 
     inputs: dict[str, Any] | None = None
     failure: NightshiftError | None = None
     agent: Mapping[str, Any] = field(default_factory=dict)
     no_second: str = ""
-    workspace: Path | None = None
     figures: UsageFigures | None = None
 
 
@@ -70,13 +69,12 @@ class DelegatedWork:
         source: DelegationSource,
         instead_of: str,
     ) -> WorkResult:
-        """The result of one agent. Then none of its processes is alive, and the workspace is as it
-        was."""
+        """The result of one agent. Then none of its processes is alive, and the caller's checkout
+        is as it was."""
         opened = open_scratch_folder(self.there.private.parent, source.top)
         scratch = self.stack.enter_context(opened)
-        workspace = source.top if work["in_place"] else scratch / (source.top.name or "checkout")
         private = None if work["in_place"] else scratch
-        done = WorkResult(agent=agent, workspace=workspace)
+        done = WorkResult(agent=agent)
         if stopped := self.signals.stopped:
             done.failure = stopped
             return done
@@ -95,9 +93,9 @@ class DelegatedWork:
             done.failure = self.signals.stopped or build_killed_error("work")
         elif not done.inputs.get("error_code"):
             done.failure = self.signals.stopped
-        if workspace.exists():
+        if work["in_place"]:  # of a private one nothing is used again
             path = source.git.env["PATH"]
-            repair(workspace, private=self.there.private, search_path=path, just_now=True)
+            repair(source.top, private=self.there.private, search_path=path, just_now=True)
         return done
 
     @contextlib.contextmanager
