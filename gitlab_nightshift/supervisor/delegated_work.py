@@ -21,6 +21,7 @@ from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.prepared_folders import PreparedFolders, prepare
 from gitlab_nightshift.system.private_folders import open_scratch_folder
+from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 
 
 @dataclass
@@ -82,12 +83,14 @@ class DelegatedWork:
         inputs |= {"place": agent["place"], "scratch": str(scratch), "instead_of": instead_of}
         sender = "fallback" if instead_of else "work"
         late = agent["place"]["until_s"] - read_clock() + GRACE_S
+        shared_memory = look_at_shared_memory()
         with (
             self._open_worker(sender, agent, source, private) as (worker, prepared),
             self.signals.stop_after(late, "work did not end at its deadline"),
         ):
             inputs["prepared"] = prepared.to_data()
             done.inputs, done.figures = worker.run(inputs, agent["gateway"], self.env)
+        shared_memory.remove_new()
         self.pipes.wait(sender)
         if not done.inputs:
             done.failure = self.signals.stopped or build_killed_error("work")

@@ -61,6 +61,7 @@ from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.prepared_folders import prepare
+from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 
 
 @dataclass(frozen=True)
@@ -211,9 +212,11 @@ class _Run:
         inputs |= {"prepared": self._prepared.to_data(), "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
+        shared_memory = look_at_shared_memory()
         with self._signals.stop_after(late, "work did not end at its deadline"):
             gateway = limit_budget(night["gateway"], self._figures)
             answer, figures = work.run(inputs, gateway, self._start.env)
+        shared_memory.remove_new()
         self._pipes.wait(self._sender)
         self._figures = add_figures(self._figures, figures)
         self._usage = build_usage(self._figures) if self._figures else None

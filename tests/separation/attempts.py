@@ -28,7 +28,6 @@ WORDS = {
 }
 """By what they begin with, which is found in less time than a pattern is."""
 CHUNK = 1 << 22
-SHARED = "nightshift-planted-"
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL, EFAULT = 0x4206, 0x4207, 17, 1 << 30, 14
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -351,9 +350,9 @@ def _spoil_scratch(places: Places) -> None:
             (inner / "results/evil").write_text("x")
 
 
-def _spoil_shared_memory(_places: Places) -> None:
+def _spoil_shared_memory(places: Places) -> None:
     with contextlib.suppress(OSError):
-        Path(f"/dev/shm/{SHARED}{os.getpid()}").write_text("x")
+        Path("/dev/shm", places.listener).write_text("x")
 
 
 OTHERS: dict[str, Callable[[Places], str]] = {
