@@ -35,23 +35,23 @@ LARGEST_EVENT = 8 * 1024 * 1024
 KINDS: dict[str, type[Any]] = {format_event_name(kind): kind for kind in get_args(Event)}
 
 
-def _name(*kinds: type[Any]) -> tuple[str, ...]:
+def _list_names(*kinds: type[Any]) -> tuple[str, ...]:
     return tuple(map(format_event_name, kinds))
 
 
-FROM_NOTIFY = _name(Note)
-FROM_REPORT = _name(Note, RunEnded)
-FROM_PUBLISH = _name(StepStarted, StepEnded, Note, GateRequired)
-FROM_PLAN = _name(RunStarted, StepStarted, StepEnded, Note)
-FROM_WORK = _name(
+FROM_NOTIFY = _list_names(Note)
+FROM_REPORT = _list_names(Note, RunEnded)
+FROM_PUBLISH = _list_names(StepStarted, StepEnded, Note, GateRequired)
+FROM_PLAN = _list_names(RunStarted, StepStarted, StepEnded, Note)
+FROM_WORK = _list_names(
     *(StepStarted, StepEnded, Note, Progress, BeadEnded, CommandEnded),
     *(BoundaryChosen, BoundaryProven),
 )
 """What the processes of a run may say; what work says may be an agent's words. How a run begins and
 ends, and what is approved, is not for it to say."""
-FROM_PREPARE = _name(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, GateDenied)
-FROM_TASK = (*FROM_WORK, *_name(PhaseStart, PhaseEnd, CmdStart, CmdEnd))
-FROM_FINISH = _name(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, ArtifactWritten)
+FROM_PREPARE = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, GateDenied)
+FROM_TASK = (*FROM_WORK, *_list_names(PhaseStart, PhaseEnd, CmdStart, CmdEnd))
+FROM_FINISH = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, ArtifactWritten)
 """What those of a delegation may say; task is its work."""
 _KEY = compile_lazily(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 

@@ -6,14 +6,13 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 
 from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.repository.acl import Lists, give_lists
 from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.saved_state import SavedCheckout
+from gitlab_nightshift.repository.saved_state import SavedCheckout, open_copy
 from gitlab_nightshift.repository.tree_snapshot import (
     TOP,
     EntryKind,
@@ -216,8 +215,7 @@ def _write_files(
     written: set[str] = set()
     for path in files:
         if path in saved.copies:
-            source = saved.folder / saved.copies[path]
-            with _tolerate_errors(short, path), _open_copy(source) as copy:
+            with _tolerate_errors(short, path), open_copy(saved, path) as copy:
                 with _rewrite_file(root, path, saved) as target:
                     copy_all(copy.fileno(), target)
                 written.add(path)
@@ -230,15 +228,6 @@ def _write_files(
                     write_all(target, content)
                 written.add(path)
     return written
-
-
-def _open_copy(source: Path) -> BufferedReader:
-    """A copy of ours, whose mode work may have changed."""
-    try:
-        return source.open("rb")
-    except PermissionError:
-        source.chmod(0o600)
-        return source.open("rb")
 
 
 @contextlib.contextmanager

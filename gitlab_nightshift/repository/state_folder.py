@@ -163,7 +163,7 @@ class LockedStateFolder:
     def take(self, checkout: Path) -> StateFolder:
         """The folder of that checkout, for whoever puts it back; it is no longer held here. Raises
         OSError."""
-        reopen(self.folder)
+        restore_rights(self.folder)
         lock, self.lock = self.lock, -1
         return StateFolder(checkout, self.folder, lock)
 
@@ -225,7 +225,7 @@ def _is_ours(folder: Path) -> bool:
     return folder.name.endswith(SUFFIX) or folder.stat().st_uid == os.geteuid()
 
 
-def reopen(folder: Path) -> None:
+def restore_rights(folder: Path) -> None:
     """Take back our rights to what is kept there: work may run as the same user, and Landlock does
     not see that it changes modes. Raises OSError."""
     with open_folder(folder) as held:
@@ -237,7 +237,7 @@ def reopen(folder: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    reopen(folder)
+    restore_rights(folder)
     with open_folder(folder) as held:
         fd = os.open(
             LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=held

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.policy.claimed_categories import find_unknown_category
 from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
@@ -49,11 +50,18 @@ def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
     bundle = read_bundle(results)
     names = ("run_id", "base_sha", "target_branch")
     other = bundle and [name for name in names if getattr(bundle, name) != plan[name]]
+    if bundle and not other and (odd := _find_unknown_category(bundle, plan)):
+        other = [odd]
     if bundle and (other or bundle.outcome not in OF_WORK):
         (results / _NAME).unlink()
         text = f"work gave a bundle that cannot be its own: {', '.join(other or ['outcome'])}"
         raise NightshiftError(Code.PARSE_ERROR, text)
     return bundle
+
+
+def _find_unknown_category(bundle: Bundle, plan: Mapping[str, Any]) -> str:
+    names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
+    return find_unknown_category(bundle, names, (plan["scheduled"],))
 
 
 def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:

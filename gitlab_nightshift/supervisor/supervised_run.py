@@ -18,7 +18,6 @@ from gitlab_nightshift.records.bead_results import BeadResult, Usage
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.result_files import move_upkeep
-from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import OWN, hold
 from gitlab_nightshift.run_folder import (
     Invocation,
@@ -43,7 +42,11 @@ from gitlab_nightshift.supervisor.failure_records import (
 )
 from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
-from gitlab_nightshift.supervisor.run_checkout import check_out_for, prepare_run_checkout
+from gitlab_nightshift.supervisor.run_checkout import (
+    check_out_for,
+    prepare_run_checkout,
+    restore_run_checkout,
+)
 from gitlab_nightshift.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
@@ -59,7 +62,6 @@ from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper
-from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.prepared_folders import prepare
 from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 
@@ -223,7 +225,7 @@ class _Run:
         # Where nothing confines work it could have written this in the name of publish.
         (self._there.results / "published.json").unlink(missing_ok=True)
         error = self._signals.stopped or build_lost_error("work", answer)
-        self._restore_checkout()
+        restore_run_checkout(self._held, self._start.env, self._there, self._warnings.append)
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
             return bundle
@@ -234,22 +236,6 @@ class _Run:
         if bundle := read_own_bundle(self._there.results, night["plan"]):
             return bundle
         raise build_lost_error("plan", night)
-
-    def _restore_checkout(self) -> None:
-        """Put the checkout back, whatever has become of work, from the folder that is held."""
-        warn, there = self._warnings.append, self._there
-        path = build_search_path(self._start.env, there.checkout)
-        try:
-            repair(
-                there.checkout,
-                private=there.private,
-                search_path=path,
-                just_now=True,
-                warn=warn,
-                held=self._held,
-            )
-        except (NightshiftError, OSError) as error:
-            warn(f"the checkout is not put back: {error}")
 
     def _publish(self, night: dict[str, Any], bundle: Bundle) -> None:
         """Publish what is ready, answer who asked for the run, and keep the dashboard; once."""

@@ -70,6 +70,7 @@ def put(*path: str, value: Any) -> Callable[[Json], object]:
 
 
 CHANGE = ("proposal", "change")
+ODD_ATTEMPT = {"category": "any text", "number": 1, "error_code": "", "why": ""}
 
 
 EDITED = [
@@ -78,6 +79,11 @@ EDITED = [
     (put("proposal", value=None), Code.PARSE_ERROR, "no proposal"),
     (put("proposal", "verdict", "passed", value=False), Code.PARSE_ERROR, "not verified"),
     (put("proposal", "category", value="evil"), Code.PARSE_ERROR, "category"),
+    (put("proposal", "category", value="docs"), Code.PARSE_ERROR, "(proposal.category)"),
+    (put("proposal", "is_fallback", value=True), Code.PARSE_ERROR, "(proposal.is_fallback)"),
+    (put("category_used", value="any text"), Code.PARSE_ERROR, "(category_used)"),
+    (put("is_fallback", value=True), Code.PARSE_ERROR, "(category_used)"),
+    (put("failed_attempts", value=[ODD_ATTEMPT]), Code.PARSE_ERROR, "(failed_attempts)"),
     (put("proposal", "draft", "title", value="x" * 501), Code.PARSE_ERROR, "draft.title"),
     (put("proposal", "draft", "summary", value=7), Code.PARSE_ERROR, "draft.summary"),
     (put("run_id", value="1\n/merge"), Code.PARSE_ERROR, "run_id"),
