@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
     bundle = read_bundle(results)
     names = ("run_id", "base_sha", "target_branch")
     other = bundle and [name for name in names if getattr(bundle, name) != plan[name]]
-    if bundle and not other and (odd := _find_unknown_category(bundle, plan)):
+    if bundle and not other and (odd := _find_foreign_text(bundle, plan)):
         other = [odd]
     if bundle and (other or bundle.outcome not in OF_WORK):
         (results / _NAME).unlink()
@@ -59,7 +60,20 @@ def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
     return bundle
 
 
-def _find_unknown_category(bundle: Bundle, plan: Mapping[str, Any]) -> str:
+def write_measured(results: Path, bundle: Bundle, usage: Usage | None, seconds: float) -> Bundle:
+    """Write into the bundle what is known better than work says it: what the gateway has counted,
+    when work ended, and how long it took. A later job has nothing but the bundle."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = replace(bundle, usage=usage or bundle.usage, created_at=now, duration_s=seconds)
+    with contextlib.suppress(OSError):  # the disk is full
+        write_record(results / _NAME, made)
+    return made
+
+
+def _find_foreign_text(bundle: Bundle, plan: Mapping[str, Any]) -> str:
+    """The field that should have a text of the plan, and has another; "" where there is none."""
+    if bundle.task not in ("", plan["task"]):  # "": an earlier try's, known by its merge request
+        return "task"
     names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
     return find_unknown_category(bundle, names, (plan["scheduled"],))
 

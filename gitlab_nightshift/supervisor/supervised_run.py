@@ -37,6 +37,7 @@ from gitlab_nightshift.supervisor.failure_records import (
     read_own_bundle,
     tell,
     write_failed,
+    write_measured,
     write_result,
     write_unpublished,
 )
@@ -214,7 +215,7 @@ class _Run:
         inputs |= {"prepared": self._prepared.to_data(), "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
-        shared_memory = look_at_shared_memory()
+        shared_memory, began = look_at_shared_memory(), read_clock()
         with self._signals.stop_after(late, "work did not end at its deadline"):
             gateway = limit_budget(night["gateway"], self._figures)
             answer, figures = work.run(inputs, gateway, self._start.env)
@@ -228,7 +229,7 @@ class _Run:
         restore_run_checkout(self._held, self._start.env, self._there, self._warnings.append)
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
-            return bundle
+            return write_measured(self._there.results, bundle, self._usage, read_clock() - began)
         raise error
 
     def _go_on(self, night: Mapping[str, Any]) -> Bundle:

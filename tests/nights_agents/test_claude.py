@@ -61,6 +61,9 @@ One test more.
 
 ## Verification
 
+Checked by what has opened this: the files, their paths and the number of lines. What ran, as \
+reported by the process that ran the agents:
+
 This program ran, on commit `{base}` with only this change applied:
 
 - `make test`: exit 0, {seconds} s

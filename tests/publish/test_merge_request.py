@@ -117,6 +117,9 @@ Why not the others:
 
 ## Verification
 
+Checked by what has opened this: the files, their paths and the number of lines. What ran, as \
+reported by the process that ran the agents:
+
 This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
 
 - `make test`: exit 0, 12.3 s
