@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository.alive_mark import is_changed_since
 from gitlab_nightshift.repository.checkout_restore import KnownTree, RestoreReport, restore_checkout
 from gitlab_nightshift.repository.git import Git, RepositoryPaths, build_isolated_git
 from gitlab_nightshift.repository.git_mask import (
@@ -91,7 +92,8 @@ def _is_another_checkout(state: StateFolder, note: RunNote | None) -> bool:
 
 def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
     """True where nothing has used the throw-away since; a runner would have fetched into it."""
-    if not os.path.lexists(state.checkout / ".git"):
+    git = state.checkout / ".git"
+    if not os.path.lexists(git) or not is_changed_since(state.folder, git):
         return True
     return is_masked(state.checkout) and is_mask_unused(state.checkout, note.base_sha)
 

@@ -15,13 +15,13 @@ from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.supervisor.failure_records import build_killed_error
+from gitlab_nightshift.supervisor.kept_machine import keep_machine
 from gitlab_nightshift.supervisor.output_pipes import Pipes
 from gitlab_nightshift.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.prepared_folders import PreparedFolders, prepare
 from gitlab_nightshift.system.private_folders import open_scratch_folder
-from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 
 
 @dataclass
@@ -83,14 +83,13 @@ class DelegatedWork:
         inputs |= {"place": agent["place"], "scratch": str(scratch), "instead_of": instead_of}
         sender = "fallback" if instead_of else "work"
         late = agent["place"]["until_s"] - read_clock() + GRACE_S
-        shared_memory = look_at_shared_memory()
         with (
             self._open_worker(sender, agent, source, private) as (worker, prepared),
             self.signals.stop_after(late, "work did not end at its deadline"),
+            keep_machine(self.there),
         ):
             inputs["prepared"] = prepared.to_data()
             done.inputs, done.figures = worker.run(inputs, agent["gateway"], self.env)
-        shared_memory.remove_new()
         self.pipes.wait(sender)
         if not done.inputs:
             done.failure = self.signals.stopped or build_killed_error("work")

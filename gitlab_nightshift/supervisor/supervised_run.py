@@ -18,6 +18,7 @@ from gitlab_nightshift.records.bead_results import BeadResult, Usage
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.result_files import move_upkeep
+from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.repository.state_folder import OWN, hold
 from gitlab_nightshift.run_folder import (
     Invocation,
@@ -41,6 +42,7 @@ from gitlab_nightshift.supervisor.failure_records import (
     write_result,
     write_unpublished,
 )
+from gitlab_nightshift.supervisor.kept_machine import keep_machine
 from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
 from gitlab_nightshift.supervisor.run_checkout import (
@@ -64,7 +66,6 @@ from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper
 from gitlab_nightshift.system.prepared_folders import prepare
-from gitlab_nightshift.system.shared_memory import look_at_shared_memory
 
 
 @dataclass(frozen=True)
@@ -215,11 +216,14 @@ class _Run:
         inputs |= {"prepared": self._prepared.to_data(), "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
-        shared_memory, began = look_at_shared_memory(), read_clock()
-        with self._signals.stop_after(late, "work did not end at its deadline"):
+        began = read_clock()
+        with (
+            self._signals.stop_after(late, "work did not end at its deadline"),
+            keep_marked(self._held.folder),
+            keep_machine(self._there),
+        ):
             gateway = limit_budget(night["gateway"], self._figures)
             answer, figures = work.run(inputs, gateway, self._start.env)
-        shared_memory.remove_new()
         self._pipes.wait(self._sender)
         self._figures = add_figures(self._figures, figures)
         self._usage = build_usage(self._figures) if self._figures else None

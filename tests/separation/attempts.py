@@ -333,7 +333,8 @@ def _spoil_state(places: Places) -> None:
         shown.mkdir()
     (state / "own/reserve").unlink(missing_ok=True)
     (state / "own/reserve/full").mkdir(parents=True)
-    for path in (*map(state.joinpath, ("saved.json", "note.json", "lock", "own")), state):
+    closed = (*map(state.joinpath, ("saved.json", "note.json", "lock", "own")), state, state.parent)
+    for path in closed:
         with contextlib.suppress(OSError):
             path.chmod(0)
 
