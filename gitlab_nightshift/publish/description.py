@@ -188,8 +188,8 @@ def _render_check(check: Check) -> str:
 
 
 _REPORTED = (
-    "Checked by what has opened this: the files, their paths and the number of lines. What ran, as "
-    "reported by the process that ran the agents:"
+    "The files of this change were checked when it was published. What ran is reported by the "
+    "process that ran the agents:"
 )
 _OUTCOMES = {
     CheckOutcome.PASSED: "",

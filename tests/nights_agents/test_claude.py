@@ -61,8 +61,8 @@ One test more.
 
 ## Verification
 
-Checked by what has opened this: the files, their paths and the number of lines. What ran, as \
-reported by the process that ran the agents:
+The files of this change were checked when it was published. What ran is reported by the \
+process that ran the agents:
 
 This program ran, on commit `{base}` with only this change applied:
 
