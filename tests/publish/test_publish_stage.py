@@ -14,6 +14,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab.marker import read_marker
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.publish import publish_stage
 from gitlab_nightshift.publish.publish_context import find_commit_date
 from gitlab_nightshift.records.products import Bundle as BundleRecord
 from gitlab_nightshift.records.products import Outcome
@@ -90,16 +91,22 @@ def test_first_publish_from_a_shallow_checkout(tmp_path: Path, layout: Layout) -
         assert [path.name for path in (tmp_path / "private").iterdir()] == ["home"]
 
 
-def test_the_commits_date_is_not_the_bundles(night: Night) -> None:
+@pytest.mark.parametrize("believed", [False, True])
+def test_the_commits_date_is_not_the_bundles(
+    night: Night, monkeypatch: pytest.MonkeyPatch, *, believed: bool
+) -> None:
     """In a pipeline it is that one's beginning by GitLab's clock, else when the bundle was written
-    here: the same each time."""
-    night.make(add_a_test, created_at="2001-02-03T04:05:06+00:00")
+    here: the same each time. The control believes the bundle."""
+    old, written = datetime(2001, 2, 3, tzinfo=UTC), 1_700_000_000
+    night.make(add_a_test, created_at=old.isoformat())
+    if believed:
+        monkeypatch.setattr(publish_stage, "find_commit_date", lambda *_: old)
     job = dataclasses.replace(night.job, pipeline_created_at="")
-    written = 1_700_000_000
     os.utime(night.bundle_folder / "bundle.json", (written, written))
     commit = night.publish(job=job).commit_sha
     shown = git(night.project.bare_repository, "show", "-s", "--format=%at %ct", commit)
-    assert shown == f"{written} {written}"
+    assert len(set(shown.split())) == 1
+    assert int(shown.split()[0]) == (old.timestamp() if believed else written)
 
 
 def test_a_commits_date_is_no_later_than_now(tmp_path: Path) -> None:
