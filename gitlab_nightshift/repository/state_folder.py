@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.repository.adjacent_folders import (
-    SUFFIX,
-    choose_place,
-    list_candidate_places,
-)
+from gitlab_nightshift.repository.adjacent_folders import choose_place, list_candidate_places
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.sandbox.tree_ownership import Owner
+from gitlab_nightshift.sealed_start import SUFFIX
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import open_folder, pin_file, remove_path
 
