@@ -22,6 +22,7 @@ from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
 from gitlab_nightshift.repository.shared_state import give_modes_back
 from gitlab_nightshift.repository.state_folder import (
     COPIES,
+    GIVEN,
     OWNERS,
     SAVED,
     LockedStateFolder,
@@ -115,8 +116,9 @@ def _undo_where_unused(
 
 
 def _find_saved(state: StateFolder) -> SavedCheckout | None:
+    given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
     try:
-        return read_saved(state.folder / SAVED, state.folder / COPIES)
+        return read_saved(state.folder / (GIVEN if given else SAVED), state.folder / COPIES)
     except (OSError, ValueError, RecursionError):
         return None
 

@@ -27,6 +27,8 @@ from gitlab_nightshift.system.openat import open_folder, pin_file, remove_path
 VERSION = 3
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"
+GIVEN = "given.json"
+"""What is saved of a tree that is agents' user's: it counts as long as there is ``OWNERS``."""
 OWN, SHOWN, LOCK, SHARED, RESERVE = "own", "shown", "lock", "shared", "reserve"
 
 
@@ -226,11 +228,21 @@ def restore_rights(folder: Path) -> None:
     """Take back our rights to what is kept there: work may run as the same user, and Landlock does
     not see that it changes modes. Raises OSError."""
     with open_folder(folder) as held:
-        for name in (LOCK, NOTE, SAVED, OWNERS, COPIES, "git"):
-            with contextlib.suppress(FileNotFoundError), pin_file(name, held) as (link, mode):
-                needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
-                if not stat.S_ISLNK(mode) and mode & needed != needed:
-                    os.chmod(link, stat.S_IMODE(mode) | needed)  # noqa: PTH101
+        for name in (LOCK, NOTE, SAVED, GIVEN, OWNERS, COPIES, "git"):
+            with contextlib.suppress(FileNotFoundError):
+                _restore_right(name, held, stat.S_IRUSR | stat.S_IWUSR)
+    if os.geteuid() != 0 and (folder / "git").is_dir():
+        for _, folders, files, fd in os.fwalk(folder / "git"):
+            for name in (*folders, *files):
+                with contextlib.suppress(OSError):
+                    _restore_right(name, fd, stat.S_IRUSR)
+
+
+def _restore_right(name: str, dir_fd: int, of_file: int) -> None:
+    with pin_file(name, dir_fd) as (link, mode):
+        needed = stat.S_IRWXU if stat.S_ISDIR(mode) else of_file
+        if not stat.S_ISLNK(mode) and mode & needed != needed:
+            os.chmod(link, stat.S_IMODE(mode) | needed)  # noqa: PTH101
 
 
 def _lock(folder: Path) -> int | None:
