@@ -37,6 +37,7 @@ from gitlab_nightshift.plan.preflight import check_with_gitlab
 from gitlab_nightshift.plan.schedule import find_pausing, resolve_category, resolve_run_day
 from gitlab_nightshift.policy.night_gates import describe_closed_gates
 from gitlab_nightshift.prompts import BEADS, load_bead_prompt
+from gitlab_nightshift.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.publish.merge_request import check_templates
 from gitlab_nightshift.publish.publish_context import choose_author
 from gitlab_nightshift.publishing import read_checkout_facts
@@ -193,7 +194,9 @@ def _find_earlier_run(
     if project is None or unasked or settings.rehearse or not settings.enabled:
         return None
     place = f"{settings.output_dir}/bundle"
-    return find_earlier_run(project, session.job, facts, place, whole=whole)
+    if found := find_earlier_run(project, session.job, facts, place, whole=whole):
+        refuse_unknown_category(found.bundle, settings)
+    return found
 
 
 def _add_skips(session: Session, made: Plan, project: Project) -> Plan:

@@ -22,6 +22,7 @@ from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.earlier_nights import find_last_outcome
 from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger
 from gitlab_nightshift.publish.approval import find_approver
+from gitlab_nightshift.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.publish.bundle_download import fetch_bundle
 from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
@@ -109,6 +110,7 @@ def publish_again(
         _report_missing_bundle(session, from_job or "", error)
         raise
     bundle = read_record(Bundle, folder / "bundle.json")
+    refuse_unknown_category(bundle, session.settings)
     if from_job:
         if bundle.run_id != session.job.run_id:
             raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")

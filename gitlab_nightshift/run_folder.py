@@ -7,7 +7,7 @@ Standard library alone: the supervisor opens it before any stage is started.
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,12 +88,11 @@ def mend(
     env: Mapping[str, str],
     private: Path,
     *ending: str,
-    warn: Callable[[str], None] | None = None,
 ) -> bool:
-    """The same for a run that goes on, and has a private folder. ``ending`` is why, and the run's
-    id, where its work has ended just now; ``warn`` is told what cannot be put back."""
-    path, just_now = build_search_path(env, checkout), bool(ending)
-    mended = repair(checkout, private=private, search_path=path, just_now=just_now, warn=warn)
+    """The same for a run that begins, and has a private folder. ``ending`` is why, and the run's
+    id, where the killed run has ended just now."""
+    path = build_search_path(env, checkout)
+    mended = repair(checkout, private=private, search_path=path, just_now=bool(ending))
     for place in {private.parent, choose_short_parent(private.parent)}:
         collect(place, checkout, lambda folder: result_files.recover_results(folder, *ending))
     return mended

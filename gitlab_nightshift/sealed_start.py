@@ -25,6 +25,8 @@ CA_FILES = (
 )
 """Variables that name a file of certificates."""
 LARGEST_CA_FILE = 2_000_000
+SUFFIX = ".nightshift"
+"""What the folder's name ends in that is kept beside a checkout while agents work."""
 _FOLDER_LISTS = ("PATH", "LD_LIBRARY_PATH")
 _PLACES = (
     *("HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
@@ -131,10 +133,16 @@ def describe_open_import_path(env: Mapping[str, str]) -> str:
 
 
 def find_checkouts(folder: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where agents write, as far as a start can know: the job's checkout, and the one around."""
-    around = [place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")]
+    """Where agents write, as far as a start can know: the job's checkout, and the one around. After
+    a kill it is one even if agents have removed its ``.git``."""
+    around = [place for place in (folder, *folder.parents) if _is_checkout(place)]
     named = [Path(env["CI_PROJECT_DIR"])] if env.get("CI_PROJECT_DIR") else []
     return tuple({place.resolve() for place in (*named, *around[:1])})
+
+
+def _is_checkout(place: Path) -> bool:
+    left = place.name and os.path.lexists(f"{place}{SUFFIX}")
+    return bool(left) or os.path.lexists(place / ".git")
 
 
 def build_own_environment(env: Mapping[str, str], checkouts: Sequence[Path]) -> dict[str, str]:

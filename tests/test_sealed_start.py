@@ -175,6 +175,10 @@ def test_the_checkouts_are_the_jobs_and_the_one_around_here(tmp_path: Path) -> N
     found = sealed_start.find_checkouts(tmp_path / "shop/inner", {"CI_PROJECT_DIR": "/builds/a"})
     assert set(found) == {tmp_path / "shop", Path("/builds/a")}
     assert sealed_start.find_checkouts(tmp_path, {}) == ()
+    (tmp_path / "shop/.git").rmdir()
+    assert sealed_start.find_checkouts(tmp_path / "shop/inner", {}) == (), "the control"
+    (tmp_path / "shop.nightshift").mkdir()  # agents have removed it, and all was killed
+    assert sealed_start.find_checkouts(tmp_path / "shop/inner", {}) == (tmp_path / "shop",)
 
 
 def test_home_and_tmpdir_in_the_checkout_count_for_nothing(shop: World) -> None:

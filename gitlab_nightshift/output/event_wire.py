@@ -6,7 +6,21 @@ import re
 from typing import Any, get_args
 
 from gitlab_nightshift.events import (
+    ArtifactWritten,
+    BeadEnded,
+    BoundaryChosen,
+    BoundaryProven,
+    CmdEnd,
+    CmdStart,
+    CommandEnded,
     Event,
+    GateApproved,
+    GateDenied,
+    GateRequired,
+    Note,
+    PhaseEnd,
+    PhaseStart,
+    Progress,
     RunEnded,
     RunStarted,
     StepEnded,
@@ -19,8 +33,26 @@ from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_
 LARGEST_EVENT = 8 * 1024 * 1024
 """Bytes: a hand-off of the largest size, every character of it escaped."""
 KINDS: dict[str, type[Any]] = {format_event_name(kind): kind for kind in get_args(Event)}
-FROM_WORK = tuple(name for name, kind in KINDS.items() if kind not in (RunStarted, RunEnded))
-"""What work may say. How a run begins and ends is not for it to say."""
+
+
+def _list_names(*kinds: type[Any]) -> tuple[str, ...]:
+    return tuple(map(format_event_name, kinds))
+
+
+FROM_NOTIFY = _list_names(Note)
+FROM_REPORT = _list_names(Note, RunEnded)
+FROM_PUBLISH = _list_names(StepStarted, StepEnded, Note, GateRequired)
+FROM_PLAN = _list_names(RunStarted, StepStarted, StepEnded, Note)
+FROM_WORK = _list_names(
+    *(StepStarted, StepEnded, Note, Progress, BeadEnded, CommandEnded),
+    *(BoundaryChosen, BoundaryProven),
+)
+"""What the processes of a run may say; what work says may be an agent's words. How a run begins and
+ends, and what is approved, is not for it to say."""
+FROM_PREPARE = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, GateDenied)
+FROM_TASK = (*FROM_WORK, *_list_names(PhaseStart, PhaseEnd, CmdStart, CmdEnd))
+FROM_FINISH = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, ArtifactWritten)
+"""What those of a delegation may say; task is its work."""
 _KEY = compile_lazily(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 
 

@@ -12,7 +12,9 @@ from gitlab_nightshift.system.raw_logs import Logs, Sink
 
 MOST_LOGS, MOST_OPEN, MOST_TEXTS = 5_000, 16, 50
 """Logs of all senders; open logs of one sender; texts of one sender's own."""
-_NAME = compile_lazily(r"(?!.*\.(?:gz|part)$)[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", re.ASCII)
+_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}\.(?:out|err|txt|jsonl?)", re.ASCII)
+"""Nothing that a browser would run or draw where the artifacts are shown. What is compressed gets
+``.gz`` after it."""
 
 Name = Annotated[str, Length(200)]
 

@@ -65,6 +65,7 @@ class SentLogs(Logs):
 
 
 def open_logs(folder: Path, outlet: OutputChannel, prefix: str = "") -> SentLogs:
-    """Logs of a process that may know no secret; its own are in ``folder``, which is made."""
-    folder.mkdir()
+    """Logs of a process that may know no secret; its own are in ``folder``, which is made, unless
+    the process is started once more."""
+    folder.mkdir(exist_ok=True)
     return SentLogs(folder, Redactor(()), Reserve(folder / "reserve"), outlet, prefix)

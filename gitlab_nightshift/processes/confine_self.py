@@ -1,6 +1,8 @@
 """What processes that run agents do first: they give up what they do not need."""
 
 import dataclasses
+import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,9 +17,9 @@ def confine_work(place: WorkContext, inputs: Mapping[str, Any]) -> WorkContext:
     if not inputs.get("confined"):
         forward_signals()
         return place
-    return dataclasses.replace(
-        place, own=self_confinement.confine(inputs["confined"], forward_signals)
-    )
+    close_latch = functools.partial(os.write, inputs["latch"], b".")
+    own = self_confinement.confine(inputs["confined"], forward_signals, close_latch)
+    return dataclasses.replace(place, own=own)
 
 
 def tell_unfit(step: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ write nowhere (``repository/bundle_reader.py``); what work says of itself is onl
 """
 
 import dataclasses
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from gitlab_nightshift.work.delegation.delegation_context import (
     describe_no_fallback,
 )
 from gitlab_nightshift.work.delegation.delegation_source import choose_branch
+from gitlab_nightshift.work.delegation.delegation_workspace import make_workspace
 from gitlab_nightshift.work.delegation.finalize import DelegationState, finalize
 from gitlab_nightshift.work.delegation.packaged_change import (
     RebasedChange,
@@ -209,14 +209,15 @@ def _leave(
     known: DelegationState,
     source: DelegationSource,
 ) -> None:
-    """Keep the change where it was made, proven or not (``clean_after: false``)."""
-    results, workspace = Path(inputs["results"]), Path(inputs["workspace"])
+    """Keep the change as it was made, proven or not (``clean_after: false``): in a workspace that
+    is made anew, because agents may have written anything into the ``.git`` of theirs."""
+    results, output_dir = Path(inputs["results"]), unpack_settings(inputs["settings"]).output_dir
     names = ("bundle/change.patch", "failed.patch")
     patches = [results / name for name in names if (results / name).exists()]
-    if patches and not known.applied and workspace.exists():
-        assert known.base
+    assert known.base
+    place = results / "workspace"
+    workspace = make_workspace(source, context.payload, known.base, place, output_dir).path
+    if patches and not known.applied:
         made, _ = remake(context, source, known.base, patches[0].read_bytes(), local=False)
         apply_change(workspace, made)
         known.left = known.commit is None
-    if workspace != source.top and workspace.exists():
-        shutil.move(workspace, results / "workspace")

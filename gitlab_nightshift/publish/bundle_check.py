@@ -17,6 +17,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.policy.change_rules import find_violations
+from gitlab_nightshift.policy.claimed_categories import find_unknown_category
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
@@ -81,8 +82,7 @@ def check_bundle(
         raise _build_unusable_error("it says MR_READY but holds no proposal")
     if not proposal.verdict.passed:
         raise _build_unusable_error("its change was not verified")
-    if proposal.category not in settings.known_categories:
-        raise _build_unusable_error("its category is unknown")
+    refuse_unknown_category(bundle, settings)
     if not re.fullmatch(r"[\w.-]{1,100}", bundle.run_id, re.ASCII):
         raise _build_unusable_error("its run_id is invalid")
     _check_date(bundle.created_at, now)
@@ -94,6 +94,13 @@ def check_bundle(
     if bundle.target_branch != target:
         raise build_publish_error(f"the bundle was made for a branch other than {target}")
     return proposal
+
+
+def refuse_unknown_category(bundle: Bundle, settings: Settings) -> None:
+    """Raise ``E_PARSE_ERROR`` for a category that the settings do not know."""
+    known = settings.known_categories
+    if field := find_unknown_category(bundle, known, known):
+        raise _build_unusable_error(f"its category is unknown ({field})")
 
 
 def _check_date(text: str, now: datetime) -> None:

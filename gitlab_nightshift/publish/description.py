@@ -115,13 +115,13 @@ def _render_changes(proposal: Proposal) -> str:
 
 
 def _render_verification(bundle: Bundle, proposal: Proposal) -> str:
-    """Only facts: what ran on which commit, and what was not checked."""
+    """Only facts: what ran on which commit, and what was not checked; whose word they are."""
     verdict = proposal.verdict
     checks = [
         *_render_commands(proposal.commands, bundle.base_sha),
         *map(_render_check, proposal.checks),
     ]
-    parts = ["\n".join(checks)]
+    parts = [_REPORTED, "\n".join(checks)]
     if verdict.passed:
         said = "The Verify bead, a second agent, approved the change."
         parts.append(f"{said} {_render_tools(proposal.verify_tools)}")
@@ -187,6 +187,10 @@ def _render_check(check: Check) -> str:
     return f"- {_OUTCOMES[check.outcome]}{title}: {detail}"
 
 
+_REPORTED = (
+    "The files of this change were checked when it was published. What ran is reported by the "
+    "process that ran the agents:"
+)
 _OUTCOMES = {
     CheckOutcome.PASSED: "",
     CheckOutcome.FAILED: "Failed: ",

@@ -1,13 +1,16 @@
 """What the publish stage works with, and what it reads of the checkout."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.repository import git as host_git
@@ -59,7 +62,7 @@ class PublishContext:
     ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
     patience runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
     login of who has approved this publication, "" where nobody has; ``request`` is the comment that
-    asked for it, where one did.
+    asked for it, where one did; ``date`` is the commit's.
     """
 
     session: "Session"
@@ -69,6 +72,7 @@ class PublishContext:
     clock: Clock = field(default_factory=Clock)
     approved_by: str = ""
     request: TaskRequest | None = None
+    date: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def base(self) -> str:
@@ -95,6 +99,17 @@ class PublishContext:
             raise build_config_error("the project is unknown: set repo_url to its web address")
         url = f"{self.session.job.server_url.rstrip('/')}/{self.session.job.project_path}.git"
         return GitServer(url, self.session.secrets.gitlab_token, env=self.session.network)
+
+
+def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
+    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written here,
+    which is now at the latest. Each time the same, so that the commit has the same id; never what
+    the bundle says."""
+    now = datetime.now(UTC)
+    with contextlib.suppress(ValueError, OverflowError):
+        began = datetime.fromisoformat(job.pipeline_created_at)
+        return min(began if began.tzinfo else began.replace(tzinfo=UTC), now)
+    return datetime.fromtimestamp(min(bundle.stat().st_mtime, now.timestamp()), UTC)
 
 
 def choose_author(

@@ -4,7 +4,6 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,11 @@ from gitlab_nightshift.publish.bundle_check import read_files
 from gitlab_nightshift.publish.description import render_description
 from gitlab_nightshift.publish.escaping import clean
 from gitlab_nightshift.publish.follow_up import add_commit, suggest_change
-from gitlab_nightshift.publish.publish_context import PublishContext, choose_author
+from gitlab_nightshift.publish.publish_context import (
+    PublishContext,
+    choose_author,
+    find_commit_date,
+)
 from gitlab_nightshift.publish.rebuilt_bundle import (
     examine,
     find_relation,
@@ -47,6 +50,8 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
     bundle was edited or GitLab refuses; the bundle stays as it is.
     """
     texts.check_templates(context.session.settings)
+    date = find_commit_date(context.session.job, bundle_folder / "bundle.json")
+    context = dataclasses.replace(context, date=date)
     files = read_files(bundle_folder)
     rebuilt = examine(files, context)
     bundle = rebuilt.bundle
@@ -80,7 +85,7 @@ def _publish_change(
         if (needed := to_approve(proposal.gates)) and not context.approved_by:
             return _request_approval(bundle, needed, context)
         written = write_texts(bundle, proposal, context)
-        commit = _create_commit(bundle, proposal, written.message, repository, context)
+        commit = _create_commit(proposal, written.message, repository, context)
         pushed = push_commit(repository, commit, written.slug, context)
         if there := pushed.merge_request:
             return build_earlier_publication(bundle.run_id, there, proposal.category)
@@ -105,7 +110,7 @@ def _add_follow_up(
         tree = proposal.change.tree_id
         return suggest_change(repository, tree, bundle.run_id, request, context)
     message = write_texts(bundle, proposal, context).message
-    commit = _create_commit(bundle, proposal, message, repository, context)
+    commit = _create_commit(proposal, message, repository, context)
     return add_commit(repository, commit, bundle.run_id, request, context)
 
 
@@ -186,11 +191,7 @@ def clean_record(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def _create_commit(
-    bundle: Bundle,
-    proposal: Proposal,
-    message: str,
-    repository: Repository,
-    context: PublishContext,
+    proposal: Proposal, message: str, repository: Repository, context: PublishContext
 ) -> str:
     """Make the commit; made again from the same bundle it has the same id."""
     person = choose_author(context.session, context.project, context.source.identity)
@@ -201,7 +202,7 @@ def _create_commit(
         message=message.encode(),
         author=person,
         committer=person,
-        date=f"{datetime.fromisoformat(bundle.created_at).timestamp():.0f} +0000",
+        date=f"{context.date.timestamp():.0f} +0000",
     )
 
 

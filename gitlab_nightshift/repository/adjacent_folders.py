@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-
-SUFFIX = ".nightshift"
+from gitlab_nightshift.sealed_start import SUFFIX
 
 
 def list_hidden_places(home: Path, temporary: Path, checkout: Path) -> tuple[Path, ...]:

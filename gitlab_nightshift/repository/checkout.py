@@ -25,7 +25,7 @@ from gitlab_nightshift.repository.private_repository import (
 )
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.saved_state import SavedCheckout, look_again, write_saved
-from gitlab_nightshift.repository.state_folder import SAVED, StateFolder, hold, release
+from gitlab_nightshift.repository.state_folder import GIVEN, SAVED, StateFolder, hold, release
 from gitlab_nightshift.repository.throwaway_git import (
     FRESH_ENOUGH,
     build_throwaway,
@@ -178,15 +178,27 @@ def open_prepared(
     git = build_isolated_git(private / "home", search_path)
     with (
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
+        _save_again_if_refused(prepared, state),
         give_checkout(state, identity, warn, leaving=leaving),
     ):
         if identity:
             saved = look_again(state.checkout, prepared.saved)
-            write_saved(state.folder / SAVED, saved)
+            write_saved(state.folder / GIVEN, saved)
             prepared = replace(prepared, saved=saved)
         opened = _build_checkout(prepared, state, git, Path(folder), fresh=identity is not None)
         with _keep_git_masked(state, opened, warn, leaving=leaving):
             yield opened
+
+
+@contextlib.contextmanager
+def _save_again_if_refused(prepared: PreparedCheckout, state: StateFolder) -> Iterator[None]:
+    """Where the tree could not be another user's, its own owners have been given back: all of it
+    has changed since it was saved, and nothing in it."""
+    try:
+        yield
+    except OwnershipError:
+        write_saved(state.folder / SAVED, look_again(state.checkout, prepared.saved))
+        raise
 
 
 def _build_checkout(

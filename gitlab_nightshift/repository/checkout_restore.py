@@ -1,6 +1,8 @@
 """Restore a checkout for good, each part whatever becomes of the others."""
 
 import contextlib
+import functools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -9,7 +11,7 @@ from gitlab_nightshift.repository.prepared_checkout import format_some_paths
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.restore import RestoredTree, restore_tree, settle
 from gitlab_nightshift.repository.saved_state import SavedCheckout
-from gitlab_nightshift.repository.state_folder import StateFolder
+from gitlab_nightshift.repository.state_folder import SAVED, StateFolder
 from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
 from gitlab_nightshift.system.disk_space import Disks
 from gitlab_nightshift.system.file_names import format_path
@@ -49,15 +51,17 @@ def restore_files(
 ) -> RestoredTree:
     """Restore the files; where the disk is full, the throw-away is removed first to make space."""
     if Disks((state.checkout,)).find_full():  # perhaps with what an agent put below .git
-        state.reserve.release()
-        discard(state)
+        for make_space in (state.reserve.release, functools.partial(discard, state)):
+            with contextlib.suppress(OSError):  # what it has made of these keeps nothing from us
+                make_space()
     return restore_tree(state.checkout, saved, known.entries, repository, keep_watched=keep_watched)
 
 
 def restore_checkout(
     state: StateFolder, saved: SavedCheckout, known: KnownTree, repository: Repository
 ) -> RestoreReport:
-    """Put all back: files, the real ``.git``, the folder itself."""
+    """Put all back: files, the real ``.git``, the folder itself. What was saved is gone once the
+    real one is in place: from then on the next start has nothing to undo but owners."""
     left = RestoreReport()
     with _record_errors(left, "the checkout could not be put back"):
         done = restore_files(state, saved, known, repository)
@@ -65,12 +69,17 @@ def restore_checkout(
         left.failed = tuple(map(format_path, done.failed))
     if left.failed:
         left.trouble.append(f"could not be put back: {format_some_paths(left.failed)}")
-    state.reserve.release()
+    for reserve in (state.reserve, state.last_reserve):
+        with contextlib.suppress(OSError):
+            reserve.release()
     with _record_errors(left, f"the real .git is still in {state.folder}"):
         unmask_git(state)
     with _record_errors(left, "the checkout could not be put back"):
         if not settle(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})):
             known.unlike.add(TOP)
+    if not os.path.lexists(state.real_git):
+        with _record_errors(left, f"{state.folder} cannot be removed"):
+            (state.folder / SAVED).unlink(missing_ok=True)
     if unlike := sorted(format_path(path or ".") for path in known.unlike):
         text = "put back, but for owner or times, which only the owner before can set"
         left.unlike = (f"{text}: {format_some_paths(unlike)}",)

@@ -39,32 +39,43 @@ def build_pack(repository: Repository, commit: str, base: str) -> bytes:
 def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) -> Iterator[None]:
     """Check ``commit`` out in the clean checkout, and at the end of the block the former one.
 
-    ``git`` is a pristine one. Raises ``E_WORKSPACE_DIRTY`` where files are in the way.
+    ``git`` is a pristine one. Raises ``E_WORKSPACE_DIRTY`` where files are in the way, or another
+    ``.git`` than before stands there at the end: no git runs in that.
     """
+    real = _identify(checkout)
     parts, before = find_paths_and_head(git, checkout)
     boundary = parts.git_dir / "shallow"
     known = boundary.read_bytes() if boundary.exists() else None
     git.run("index-pack", "--stdin", cwd=checkout, stdin=pack)
-    with _mark_shallow(boundary, known, commit):
+    if commit.encode() not in (known or b"").split():  # its parents may be missing
+        _write(boundary, (known or b"") + commit.encode() + b"\n")
+    try:
         _move(git, checkout, commit, "--no-overwrite-ignore")
         try:
             yield
         finally:
+            if _identify(checkout) != real:
+                text = f"{checkout}/.git is not the one that was there before: clone anew"
+                raise NightshiftError(Code.WORKSPACE_DIRTY, text)
             _move(git, checkout, before, "--force")
-
-
-@contextlib.contextmanager
-def _mark_shallow(boundary: Path, known: bytes | None, commit: str) -> Iterator[None]:
-    """Mark the commit as a shallow boundary during the block: its parents may be missing."""
-    if commit.encode() not in (known or b"").split():
-        _write(boundary, (known or b"") + commit.encode() + b"\n")
-    try:
-        yield
     finally:
-        if known is None:
-            boundary.unlink(missing_ok=True)
-        else:
-            _write(boundary, known)
+        if _identify(checkout) == real:
+            _restore_shallow(boundary, known)
+
+
+def _restore_shallow(boundary: Path, known: bytes | None) -> None:
+    if known is None:
+        boundary.unlink(missing_ok=True)
+    else:
+        _write(boundary, known)
+
+
+def _identify(checkout: Path) -> tuple[int, int] | None:
+    """What stands as ``.git``, None for nothing."""
+    with contextlib.suppress(FileNotFoundError):
+        status = (checkout / ".git").lstat()
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -91,10 +91,11 @@ def discard(state: StateFolder) -> None:
 
     Does nothing before ``mask_git``. Until ``renew`` the next agent would have none.
     """
-    if state.mounted and os.path.lexists(state.shown_git):
+    if os.path.lexists(state.shown_git):
         remove_path(state.shown_git)
-        state.shown_git.mkdir()
-    if os.path.lexists(state.real_git) and (used := _take_away(state)):
+        if state.mounted:
+            state.shown_git.mkdir()
+    if os.path.lexists(state.real_git) and (used := _take_away(state, state.own)):
         remove_path(used)
 
 
@@ -103,18 +104,20 @@ def unmask_git(state: StateFolder) -> None:
 
     Does nothing where the real one is in place. Raises OSError.
     """
-    if os.path.lexists(state.real_git):
-        _take_away(state)
-        state.real_git.rename(state.checkout / ".git")
+    with open_folder(state.folder):
+        if os.path.lexists(state.real_git):
+            _take_away(state, state.folder)
+            state.real_git.rename(state.checkout / ".git")
 
 
 def _copy_throwaway(state: StateFolder) -> Path:
-    return copy_throwaway(state.own / THROWAWAY, _build_unused_path(state, "fresh"), state.user)
+    path = _build_unused_path(state.own, "fresh")
+    return copy_throwaway(state.own / THROWAWAY, path, state.user)
 
 
-def _take_away(state: StateFolder) -> Path | None:
-    shown, used = state.checkout / ".git", _build_unused_path(state, "used")
-    with open_folder(state.checkout):
+def _take_away(state: StateFolder, to: Path) -> Path | None:
+    shown, used = state.checkout / ".git", _build_unused_path(to, "used")
+    with open_folder(state.checkout), open_folder(to):
         if not os.path.lexists(shown):
             return None
         grant(shown)
@@ -122,8 +125,8 @@ def _take_away(state: StateFolder) -> Path | None:
     return used
 
 
-def _build_unused_path(state: StateFolder, kind: str) -> Path:
-    return state.own / f"{kind}-{os.urandom(4).hex()}"
+def _build_unused_path(folder: Path, kind: str) -> Path:
+    return folder / f"{kind}-{os.urandom(4).hex()}"
 
 
 def is_masked(checkout: Path) -> bool:

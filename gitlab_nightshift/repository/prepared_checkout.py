@@ -22,7 +22,13 @@ from gitlab_nightshift.repository.packed_paths import (
     unpack_repository_paths,
 )
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved, save, write_saved
-from gitlab_nightshift.repository.state_folder import COPIES, SAVED, LockedStateFolder, write_note
+from gitlab_nightshift.repository.state_folder import (
+    COPIES,
+    SAVED,
+    LockedStateFolder,
+    StateFolder,
+    write_note,
+)
 from gitlab_nightshift.system.file_names import format_path, within
 
 NAMED = 10
@@ -84,6 +90,7 @@ def prepare_checkout(
     write_note(held, checkout, run_id, base_sha, place)
     saved = save(git, checkout, held.folder / COPIES)
     write_saved(held.folder / SAVED, saved)
+    StateFolder(checkout, held.folder, held.lock).last_reserve.hold()
     config = read_conversion_config(git, checkout)
     return PreparedCheckout(checkout, held, place, base_sha, output_dir, config, saved)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository.alive_mark import is_changed_since
 from gitlab_nightshift.repository.checkout_restore import KnownTree, RestoreReport, restore_checkout
 from gitlab_nightshift.repository.git import Git, RepositoryPaths, build_isolated_git
 from gitlab_nightshift.repository.git_mask import (
@@ -21,7 +22,10 @@ from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
 from gitlab_nightshift.repository.shared_state import give_modes_back
 from gitlab_nightshift.repository.state_folder import (
     COPIES,
+    GIVEN,
+    OWNERS,
     SAVED,
+    LockedStateFolder,
     RunNote,
     StateFolder,
     read_git_use,
@@ -41,31 +45,33 @@ def repair(
     search_path: str,
     just_now: bool = False,
     warn: Callable[[str], None] | None = None,
+    held: LockedStateFolder | None = None,
 ) -> bool:
     """Undo what a run left of ``path``; True where there was something to undo.
 
     To be called before anything else reads the checkout's git (``open_checkout`` does it too).
     ``private`` is a folder that no agent can access, in that for temporary files. ``just_now`` says
     that nobody else was there since that run's end: a commit in the throw-away is an agent's.
+    ``held`` is that run's state folder, where it is the caller's own: it is not looked for then.
+
+    What is done depends on the state folder without its part ``own``, in which agents' side writes,
+    and, for a later start, on whether something has used the checkout since.
+
     Raises NightshiftError E_WORKSPACE_DIRTY where another night runs there, where not everything
     could be undone (``warn`` gets that instead, in lines), or where something else has worked on in
     the throw-away ``.git``; the real one is back in each of the last two cases.
     """
     remove_trial_folders(path.resolve())
-    state = take_over(path.resolve(), private.parent)
+    state = held.take(path.resolve()) if held else take_over(path.resolve(), private.parent)
     if state is None:
         return False
     note, left = read_note(state.folder), RestoreReport()
     with defer_signals():
         end_left(state)
         git = build_isolated_git(private / "home", search_path)
-        if state.mounted:
+        if not os.path.lexists(state.real_git):
             left = _undo_where_unused(state, note, git, private)
-        elif not os.path.lexists(state.real_git):
-            give_back_after_kill(state)
-            give_modes_back(state.folder)
-            release(state)
-        elif _is_another_checkout(state, note):
+        elif not just_now and _is_another_checkout(state, note):
             _keep(state)
         elif note and (just_now or _is_as_killed(state, note)) and (saved := _find_saved(state)):
             left = _undo(state, note, saved, git, private)
@@ -82,13 +88,13 @@ def repair(
 def _is_another_checkout(state: StateFolder, note: RunNote | None) -> bool:
     """True where the folder was deleted since and the project checked out anew."""
     status = state.checkout.stat()
-    moved = note is not None and note.top != (status.st_dev, status.st_ino)
-    return moved and not is_masked(state.checkout)
+    return note is not None and note.top != (status.st_dev, status.st_ino)
 
 
 def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
     """True where nothing has used the throw-away since; a runner would have fetched into it."""
-    if not os.path.lexists(state.checkout / ".git"):
+    git = state.checkout / ".git"
+    if not os.path.lexists(git) or not is_changed_since(state.folder, git):
         return True
     return is_masked(state.checkout) and is_mask_unused(state.checkout, note.base_sha)
 
@@ -96,17 +102,23 @@ def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
 def _undo_where_unused(
     state: StateFolder, note: RunNote | None, git: Git, private: Path
 ) -> RestoreReport:
-    """The real ``.git`` never moved. Whoever has fetched into it since has put the tree right."""
+    """The real ``.git`` never moved, or is back. Whoever has fetched into it since has put the tree
+    right. Where owners are left to be given back, ``.git`` was to be moved, or is back."""
     unused = note and note.use == read_git_use(state.checkout / ".git")
-    if note and unused and not _is_another_checkout(state, note) and (saved := _find_saved(state)):
+    same = unused and not os.path.lexists(state.folder / OWNERS)
+    same = same and not _is_another_checkout(state, note)
+    if note and same and (saved := _find_saved(state)):
         return _undo(state, note, saved, git, private)
+    give_back_after_kill(state)
+    give_modes_back(state.folder)
     release(state)
     return RestoreReport()
 
 
 def _find_saved(state: StateFolder) -> SavedCheckout | None:
+    given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
     try:
-        return read_saved(state.folder / SAVED, state.folder / COPIES)
+        return read_saved(state.folder / (GIVEN if given else SAVED), state.folder / COPIES)
     except (OSError, ValueError, RecursionError):
         return None
 

@@ -12,7 +12,7 @@ from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.repository.acl import Lists, give_lists
 from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.saved_state import SavedCheckout
+from gitlab_nightshift.repository.saved_state import SavedCheckout, open_copy
 from gitlab_nightshift.repository.tree_snapshot import (
     TOP,
     EntryKind,
@@ -215,8 +215,7 @@ def _write_files(
     written: set[str] = set()
     for path in files:
         if path in saved.copies:
-            source = saved.folder / saved.copies[path]
-            with _tolerate_errors(short, path), source.open("rb") as copy:
+            with _tolerate_errors(short, path), open_copy(saved, path) as copy:
                 with _rewrite_file(root, path, saved) as target:
                     copy_all(copy.fileno(), target)
                 written.add(path)

@@ -12,6 +12,7 @@ import shutil
 import stat
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,16 @@ def copy_file(checkout: Path, path: str, copy: Path) -> None:
         copy.open("xb", buffering=0) as target,
     ):
         copy_all(source, target.fileno())
+
+
+def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
+    """The copy of a file, whose mode work may have changed. Raises OSError."""
+    copy = saved.folder / saved.copies[path]
+    try:
+        return copy.open("rb")
+    except PermissionError:
+        copy.chmod(0o600)
+        return copy.open("rb")
 
 
 def _close_folders(checkout: Path, entries: Snapshot) -> None:

@@ -10,26 +10,26 @@ import fcntl
 import json
 import os
 import re
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.repository.adjacent_folders import (
-    SUFFIX,
-    choose_place,
-    list_candidate_places,
-)
+from gitlab_nightshift.repository.adjacent_folders import choose_place, list_candidate_places
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.sandbox.tree_ownership import Owner
+from gitlab_nightshift.sealed_start import SUFFIX
 from gitlab_nightshift.system.disk_reserve import Reserve
-from gitlab_nightshift.system.openat import remove_path
+from gitlab_nightshift.system.openat import open_folder, pin_file, remove_path
 
 VERSION = 3
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"
-OWN, SHOWN, LOCK, SHARED = "own", "shown", "lock", "shared"
+GIVEN = "given.json"
+"""What is saved of a tree that is agents' user's: it counts as long as there is ``OWNERS``."""
+OWN, SHOWN, LOCK, SHARED, RESERVE = "own", "shown", "lock", "shared", "reserve"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,12 @@ class StateFolder:
     @property
     def reserve(self) -> Reserve:
         """Space on the checkout's disk for putting back what an agent has moved or removed."""
-        return Reserve(self.own / "reserve", RESERVE_BYTES)
+        return Reserve(self.own / RESERVE, RESERVE_BYTES)
+
+    @property
+    def last_reserve(self) -> Reserve:
+        """The same for the very end, where whoever reads agents' work cannot use it up."""
+        return Reserve(self.folder / RESERVE, RESERVE_BYTES)
 
     @property
     def shown_git(self) -> Path:
@@ -154,11 +159,18 @@ class LockedStateFolder:
     folder: Path
     lock: int
 
+    def take(self, checkout: Path) -> StateFolder:
+        """The folder of that checkout, for whoever puts it back; it is no longer held here. Raises
+        OSError."""
+        restore_rights(self.folder)
+        lock, self.lock = self.lock, -1
+        return StateFolder(checkout, self.folder, lock)
+
     def close(self) -> None:
         """Unlock it, and remove it where there is nothing to put back. Once."""
         if self.lock < 0:
             return
-        begun = (self.folder / each for each in ("git", OWNERS, f"{OWN}/{SHOWN}"))
+        begun = (self.folder / each for each in ("git", OWNERS, SAVED))
         if not any(map(os.path.lexists, begun)):
             with contextlib.suppress(OSError):
                 remove_path(self.folder)
@@ -184,7 +196,7 @@ def take_over(checkout: Path, spare: Path) -> StateFolder | None:
         raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
     if lock is None:
         raise build_another_night_error(checkout, read_note(folder))
-    return StateFolder(checkout, folder, lock, mounted=os.path.lexists(folder / OWN / SHOWN))
+    return StateFolder(checkout, folder, lock)
 
 
 def find_state_folder(checkout: Path, spare: Path) -> Path | None:
@@ -212,8 +224,33 @@ def _is_ours(folder: Path) -> bool:
     return folder.name.endswith(SUFFIX) or folder.stat().st_uid == os.geteuid()
 
 
+def restore_rights(folder: Path) -> None:
+    """Take back our rights to what is kept there: work may run as the same user, and Landlock does
+    not see that it changes modes. Raises OSError."""
+    with open_folder(folder) as held:
+        for name in (LOCK, NOTE, SAVED, GIVEN, OWNERS, COPIES, "git"):
+            with contextlib.suppress(FileNotFoundError):
+                _restore_right(name, held, stat.S_IRUSR | stat.S_IWUSR)
+    if os.geteuid() != 0 and (folder / "git").is_dir():
+        for _, folders, files, fd in os.fwalk(folder / "git"):
+            for name in (*folders, *files):
+                with contextlib.suppress(OSError):
+                    _restore_right(name, fd, stat.S_IRUSR)
+
+
+def _restore_right(name: str, dir_fd: int, of_file: int) -> None:
+    with pin_file(name, dir_fd) as (link, mode):
+        needed = stat.S_IRWXU if stat.S_ISDIR(mode) else of_file
+        if not stat.S_ISLNK(mode) and mode & needed != needed:
+            os.chmod(link, stat.S_IMODE(mode) | needed)  # noqa: PTH101
+
+
 def _lock(folder: Path) -> int | None:
-    fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    restore_rights(folder)
+    with open_folder(folder) as held:
+        fd = os.open(
+            LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=held
+        )
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -35,17 +35,26 @@ class OwnConfinement:
     way: ConfinementMode
     why: str
     probes: Mapping[str, Any]
-    _complete: Callable[[], None]
+    _complete: Callable[[bool], None]
+    _close_latch: Callable[[], object] = lambda: None
 
-    def complete(self) -> None:
+    def complete(self, *, shared_memory: bool = False) -> None:
         """Give up the files, where that is left to do: before the first agent, but after the
-        checkout is opened, whose real configuration may refer to files that are closed then."""
-        self._complete()
+        checkout is opened, whose real configuration may refer to files that are closed then. From
+        here on this process has no say in how it is confined. ``shared_memory``: agents may write
+        there, in the folder of the machine."""
+        self._complete(shared_memory)
+        self._close_latch()
 
 
-def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement:
+def confine(
+    data: Mapping[str, Any],
+    then: Callable[[], None],
+    close_latch: Callable[[], object] = lambda: None,
+) -> OwnConfinement:
     """Give up what the supervisor's ``data`` says, files last. ``then`` is called when all is given
-    up: it may start threads, which Landlock would not confine. Raises OSError."""
+    up: it may start threads, which Landlock would not confine. ``close_latch`` says for good that
+    agents follow. Raises OSError."""
     way = ConfinementMode(data["way"])
     privileges.join_own_keyring()
     if way is not ConfinementMode.NAMESPACES:
@@ -55,13 +64,14 @@ def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement
         landlock.restrict_scopes()
     if way is not ConfinementMode.LANDLOCK:
         then()
-        return OwnConfinement(way, data["why"], data["tries"], lambda: None)
+        return OwnConfinement(way, data["why"], data["tries"], lambda _: None, close_latch)
 
-    def complete() -> None:
-        _restrict(data["hidden"], data["readable"], data["writable"])
+    def complete(shared_memory: bool) -> None:
+        shared = [SHARED_MEMORY] if shared_memory and Path(SHARED_MEMORY).is_dir() else []
+        _restrict(data["hidden"], data["readable"], [*data["writable"], *shared])
         then()
 
-    return OwnConfinement(way, data["why"], data["tries"], complete)
+    return OwnConfinement(way, data["why"], data["tries"], complete, close_latch)
 
 
 def leave_checkout(checkout: Path, objects: Iterable[Path], private: Path) -> bool:
@@ -82,10 +92,7 @@ def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence
     for entry in Path("/").iterdir():
         if not entry.is_symlink():
             open_around(str(entry), hidden, around, listable)
-    shared = [SHARED_MEMORY] if Path(SHARED_MEMORY).is_dir() else []
-    paths = landlock.LandlockPaths(
-        [*around, *readable], listable, [*writable, *shared], list(DEVICES)
-    )
+    paths = landlock.LandlockPaths([*around, *readable], listable, [*writable], list(DEVICES))
     landlock.restrict(min(landlock.read_abi(), landlock.LATEST), paths, None)
 
 

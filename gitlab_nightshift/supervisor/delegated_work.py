@@ -15,25 +15,24 @@ from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.supervisor.failure_records import build_killed_error
+from gitlab_nightshift.supervisor.kept_machine import keep_machine
 from gitlab_nightshift.supervisor.output_pipes import Pipes
 from gitlab_nightshift.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
-from gitlab_nightshift.system.file_names import choose_short_parent
 from gitlab_nightshift.system.prepared_folders import PreparedFolders, prepare
-from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 
 @dataclass
 class WorkResult:
     """What came of the work: its own answer, {} where it was killed, None where it was not begun.
-    ``failure`` is what came instead, ``workspace`` where the work was done."""
+    ``failure`` is what came instead."""
 
     inputs: dict[str, Any] | None = None
     failure: NightshiftError | None = None
     agent: Mapping[str, Any] = field(default_factory=dict)
     no_second: str = ""
-    workspace: Path | None = None
     figures: UsageFigures | None = None
 
 
@@ -71,13 +70,12 @@ class DelegatedWork:
         source: DelegationSource,
         instead_of: str,
     ) -> WorkResult:
-        """The result of one agent. Then none of its processes is alive, and the workspace is as it
-        was."""
-        parent = choose_short_parent(self.there.private.parent)
-        scratch = self.stack.enter_context(open_private_folder(parent, source.top, SCRATCH))
-        workspace = source.top if work["in_place"] else scratch / (source.top.name or "checkout")
+        """The result of one agent. Then none of its processes is alive, and the caller's checkout
+        is as it was."""
+        opened = open_scratch_folder(self.there.private.parent, source.top)
+        scratch = self.stack.enter_context(opened)
         private = None if work["in_place"] else scratch
-        done = WorkResult(agent=agent, workspace=workspace)
+        done = WorkResult(agent=agent)
         if stopped := self.signals.stopped:
             done.failure = stopped
             return done
@@ -88,6 +86,7 @@ class DelegatedWork:
         with (
             self._open_worker(sender, agent, source, private) as (worker, prepared),
             self.signals.stop_after(late, "work did not end at its deadline"),
+            keep_machine(self.there),
         ):
             inputs["prepared"] = prepared.to_data()
             done.inputs, done.figures = worker.run(inputs, agent["gateway"], self.env)
@@ -96,9 +95,9 @@ class DelegatedWork:
             done.failure = self.signals.stopped or build_killed_error("work")
         elif not done.inputs.get("error_code"):
             done.failure = self.signals.stopped
-        if workspace.exists():
+        if work["in_place"]:  # of a private one nothing is used again
             path = source.git.env["PATH"]
-            repair(workspace, private=self.there.private, search_path=path, just_now=True)
+            repair(source.top, private=self.there.private, search_path=path, just_now=True)
         return done
 
     @contextlib.contextmanager

@@ -216,7 +216,6 @@ class _Delegation:
             "failure": failure,
             "worked": done.inputs,
             "no_second": done.no_second,
-            "workspace": str(done.workspace),
             "usage": done.figures and dataclasses.asdict(build_usage(done.figures)),
         }
         # Where nothing confines work it could have written this in the name of finish.

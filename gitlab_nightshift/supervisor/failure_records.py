@@ -4,10 +4,12 @@ import contextlib
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.policy.claimed_categories import find_unknown_category
 from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
@@ -49,11 +51,31 @@ def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
     bundle = read_bundle(results)
     names = ("run_id", "base_sha", "target_branch")
     other = bundle and [name for name in names if getattr(bundle, name) != plan[name]]
+    if bundle and not other and (odd := _find_foreign_text(bundle, plan)):
+        other = [odd]
     if bundle and (other or bundle.outcome not in OF_WORK):
         (results / _NAME).unlink()
         text = f"work gave a bundle that cannot be its own: {', '.join(other or ['outcome'])}"
         raise NightshiftError(Code.PARSE_ERROR, text)
     return bundle
+
+
+def write_measured(results: Path, bundle: Bundle, usage: Usage | None, seconds: float) -> Bundle:
+    """Write into the bundle what is known better than work says it: what the gateway has counted,
+    when work ended, and how long it took. A later job has nothing but the bundle."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = replace(bundle, usage=usage or bundle.usage, created_at=now, duration_s=seconds)
+    with contextlib.suppress(OSError):  # the disk is full
+        write_record(results / _NAME, made)
+    return made
+
+
+def _find_foreign_text(bundle: Bundle, plan: Mapping[str, Any]) -> str:
+    """The field that should have a text of the plan, and has another; "" where there is none."""
+    if bundle.task not in ("", plan["task"]):  # "": an earlier try's, known by its merge request
+        return "task"
+    names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
+    return find_unknown_category(bundle, names, (plan["scheduled"],))
 
 
 def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:

@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.job.job_secrets import read_secrets
-from gitlab_nightshift.output.event_wire import FROM_WORK, KINDS
+from gitlab_nightshift.output.event_wire import (
+    FROM_FINISH,
+    FROM_NOTIFY,
+    FROM_PLAN,
+    FROM_PREPARE,
+    FROM_PUBLISH,
+    FROM_REPORT,
+    FROM_TASK,
+    FROM_WORK,
+)
 from gitlab_nightshift.output.redactor_config import Configuration, Sender
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
@@ -22,27 +31,26 @@ _BUNDLE = (("bundle/change.patch", "patch"), ("bundle/bundle.json", "bundle"))
 _REPORTS = tuple(
     (name, "text") for name in ("report.html", "junit.xml", "nightshift.env", "annotations.json")
 )
-_ALL = tuple(KINDS)
 
 
 _UNKNOWN = -1
 OF_RUN = (
-    Sender("plan", _UNKNOWN, _ALL),
+    Sender("plan", _UNKNOWN, FROM_PLAN),
     Sender("work", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
-    Sender("publish", _UNKNOWN, _ALL),
+    Sender("publish", _UNKNOWN, FROM_PUBLISH),
     Sender("work-2", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
-    Sender("publish-2", _UNKNOWN, _ALL),
-    Sender("report", _UNKNOWN, _ALL, (("result.json", "result"), *_REPORTS)),
-    Sender("notify", _UNKNOWN, ("note",), awaited=True),
+    Sender("publish-2", _UNKNOWN, FROM_PUBLISH),
+    Sender("report", _UNKNOWN, FROM_REPORT, (("result.json", "result"), *_REPORTS)),
+    Sender("notify", _UNKNOWN, FROM_NOTIFY, awaited=True),
 )
 """The senders of a run, with what each may send, in the order in which they begin. New work is
 the second one where an open merge request is looked after before."""
 _TASK = (*_BUNDLE, ("failed.patch", "patch"))
 OF_DELEGATION = (
-    Sender("prepare", _UNKNOWN, _ALL, (("plan.json", "plan"),), logs=True),
-    Sender("work", _UNKNOWN, FROM_WORK, _TASK, logs=True),
-    Sender("fallback", _UNKNOWN, FROM_WORK, _TASK, logs=True),
-    Sender("finish", _UNKNOWN, _ALL, (("result.json", "delegation"), *_BUNDLE), logs=True),
+    Sender("prepare", _UNKNOWN, FROM_PREPARE, (("plan.json", "plan"),), logs=True),
+    Sender("work", _UNKNOWN, FROM_TASK, _TASK, logs=True),
+    Sender("fallback", _UNKNOWN, FROM_TASK, _TASK, logs=True),
+    Sender("finish", _UNKNOWN, FROM_FINISH, (("result.json", "delegation"), *_BUNDLE), logs=True),
 )
 
 

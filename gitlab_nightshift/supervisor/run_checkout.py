@@ -1,13 +1,15 @@
 """The checkout of a run: at the commit that its work is about, and prepared for agents."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
 from gitlab_nightshift.repository.prepared_checkout import prepare_checkout
+from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.repository.state_folder import LockedStateFolder
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.system.environment import build_search_path
@@ -44,3 +46,20 @@ def prepare_run_checkout(
         run_id=night["plan"]["run_id"],
     )
     return prepared.to_data()
+
+
+def restore_run_checkout(
+    held: LockedStateFolder,
+    env: Mapping[str, str],
+    there: RunFolder,
+    warn: Callable[[str], None],
+) -> None:
+    """Put the checkout back, whatever has become of work, from the folder that is held; ``warn`` is
+    told what cannot be."""
+    path, private = build_search_path(env, there.checkout), there.private
+    try:
+        repair(
+            there.checkout, private=private, search_path=path, just_now=True, warn=warn, held=held
+        )
+    except (NightshiftError, OSError) as error:
+        warn(f"the checkout is not put back: {error}")

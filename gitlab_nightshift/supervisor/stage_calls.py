@@ -4,9 +4,11 @@ import contextlib
 import functools
 import json
 import os
+import select
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 from gitlab_nightshift.egress.job_proxy import PROXIES
@@ -100,6 +102,30 @@ class Worker:
         return answer, totals.compute_sum() if config else None
 
 
+@dataclass(frozen=True)
+class Latch:
+    """Closed by a byte in ``closing``, for good: work does so before the first agent, when nobody
+    can have a say in it yet. The gateway may never hear of an agent that asks its model itself."""
+
+    closing: int
+    _closed: int
+
+    def is_open(self) -> bool:
+        """Whether nothing that an agent has made can have been read."""
+        return not select.select([self._closed], [], [], 0)[0]
+
+
+@contextlib.contextmanager
+def open_latch() -> Iterator[Latch]:
+    """One that is open."""
+    closed, closing = os.pipe()
+    try:
+        yield Latch(closing, closed)
+    finally:
+        os.close(closed)
+        os.close(closing)
+
+
 class Stages:
     """Starts the stages of a call; ``own`` are the variables of this program's processes."""
 
@@ -153,10 +179,11 @@ class Stages:
         is what the stage starts with."""
         with contextlib.ExitStack() as stack:
             gateway = stack.enter_context(start_gateway(self._own, likely=likely))
-            given, totals = {"control": gateway.control.fileno(), **(more or {})}, Totals()
+            latch = stack.enter_context(open_latch())
+            given = {"control": gateway.control.fileno(), "latch": latch.closing, **(more or {})}
             begin = functools.partial(self.open_stage, sender, given, module=module, data=data)
-            began = begin() if confine is None else confine(begin, lambda: not totals.list_beads())
-            yield Worker(stack.enter_context(began), gateway, totals)
+            began = begin() if confine is None else confine(begin, latch.is_open)
+            yield Worker(stack.enter_context(began), gateway, Totals())
 
 
 def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:

@@ -18,11 +18,11 @@ from gitlab_nightshift.records.bead_results import BeadResult, Usage
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.result_files import move_upkeep
+from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.repository.state_folder import OWN, hold
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,
-    mend,
     open_run_folder,
     place_results,
     read_output_path,
@@ -38,12 +38,18 @@ from gitlab_nightshift.supervisor.failure_records import (
     read_own_bundle,
     tell,
     write_failed,
+    write_measured,
     write_result,
     write_unpublished,
 )
+from gitlab_nightshift.supervisor.kept_machine import keep_machine
 from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
-from gitlab_nightshift.supervisor.run_checkout import check_out_for, prepare_run_checkout
+from gitlab_nightshift.supervisor.run_checkout import (
+    check_out_for,
+    prepare_run_checkout,
+    restore_run_checkout,
+)
 from gitlab_nightshift.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
@@ -210,7 +216,12 @@ class _Run:
         inputs |= {"prepared": self._prepared.to_data(), "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
-        with self._signals.stop_after(late, "work did not end at its deadline"):
+        began = read_clock()
+        with (
+            self._signals.stop_after(late, "work did not end at its deadline"),
+            keep_marked(self._held.folder),
+            keep_machine(self._there),
+        ):
             gateway = limit_budget(night["gateway"], self._figures)
             answer, figures = work.run(inputs, gateway, self._start.env)
         self._pipes.wait(self._sender)
@@ -219,11 +230,10 @@ class _Run:
         # Where nothing confines work it could have written this in the name of publish.
         (self._there.results / "published.json").unlink(missing_ok=True)
         error = self._signals.stopped or build_lost_error("work", answer)
-        self._held.close()
-        self._restore_checkout(error.message, night["plan"]["run_id"])
+        restore_run_checkout(self._held, self._start.env, self._there, self._warnings.append)
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
-            return bundle
+            return write_measured(self._there.results, bundle, self._usage, read_clock() - began)
         raise error
 
     def _go_on(self, night: Mapping[str, Any]) -> Bundle:
@@ -231,14 +241,6 @@ class _Run:
         if bundle := read_own_bundle(self._there.results, night["plan"]):
             return bundle
         raise build_lost_error("plan", night)
-
-    def _restore_checkout(self, *why: str) -> None:
-        """Put the checkout back, whatever has become of work."""
-        warn, there = self._warnings.append, self._there
-        try:
-            mend(there.checkout, self._start.env, there.private, *why, warn=warn)
-        except (NightshiftError, OSError) as error:
-            warn(f"the checkout is not put back: {error}")
 
     def _publish(self, night: dict[str, Any], bundle: Bundle) -> None:
         """Publish what is ready, answer who asked for the run, and keep the dashboard; once."""

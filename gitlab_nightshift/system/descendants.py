@@ -45,6 +45,17 @@ def _read_parent(pid: int) -> int:
     return 0
 
 
+def list_parents(uid: int) -> dict[int, int]:
+    """The processes of a user, each with its parent; not those that have ended."""
+    found: dict[int, int] = {}
+    for pid in _list_all_pids():
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            if Path(f"/proc/{pid}").stat().st_uid == uid and fields[0] not in (b"Z", b"X"):
+                found[pid] = int(fields[1])
+    return found
+
+
 def list_ancestors() -> list[tuple[int, int]]:
     """This process and all above it, each with its start time, which no other process has."""
     found: list[tuple[int, int]] = []

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
-from gitlab_nightshift.system.file_names import choose_short_parent
-from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 TEMPORARY = "own"
 
@@ -53,8 +52,7 @@ def prepare(checkout: Path, private: Path, name: str = "work") -> Iterator[Prepa
     removed at the end."""
     spare, own = private.parent, private / name
     own.mkdir(mode=0o700)
-    with open_private_folder(choose_short_parent(spare), checkout, SCRATCH) as scratch:
-        scratch.chmod(0o711)  # another user has to pass through
+    with open_scratch_folder(spare, checkout) as scratch:
         made = PreparedFolders(own, scratch, spare)
         made.temporary.mkdir()
         made.temporary.chmod(0o711)

@@ -16,7 +16,7 @@ from gitlab_nightshift.system.openat import remove_tree
 
 PRIVATE, SCRATCH = "nightshift-", "ns-"
 """What the names begin with: a run's private folder, and the one that agents' folders lie in."""
-LOCK, OWNER = "lock", "checkout"
+LOCK, OWNER, INNER = "lock", "checkout", "s"
 
 
 @contextlib.contextmanager
@@ -34,17 +34,32 @@ def open_private_folder(parent: Path, checkout: Path, kind: str = PRIVATE) -> It
         os.close(lock)
 
 
+@contextlib.contextmanager
+def open_scratch_folder(parent: Path, checkout: Path) -> Iterator[Path]:
+    """The folder that agents' folders are made in, ``parent`` or where sockets' paths are short.
+
+    It lies within the run's, of which others may pass: whoever writes in it reaches neither the
+    lock nor what says whose it is, so it cannot pass for what a killed run has left.
+    """
+    with open_private_folder(choose_short_parent(parent), checkout, SCRATCH) as folder:
+        scratch = folder / INNER
+        scratch.mkdir()
+        for path in (folder, scratch):
+            path.chmod(0o711)
+        yield scratch
+
+
 def collect(parent: Path, checkout: Path, recover: Callable[[Path], None]) -> None:
     """Remove the folders in ``parent`` that killed runs of this user in ``checkout`` left.
 
-    ``recover`` is given each of them first. Those of other checkouts wait for a start there, and
-    are removed where the checkout is gone.
+    ``recover`` is given each private one first. Those of other checkouts wait for a start there,
+    and are removed where the checkout is gone.
     """
     with os.scandir(parent) as listed:
         names = [item.name for item in listed if _is_ours(item)]
     for folder in (parent / name for name in sorted(names)):
         with _lock_ended_run(folder) as owner:
-            if owner == checkout:
+            if owner == checkout and folder.name.startswith(PRIVATE):
                 recover(folder)
             if owner and (owner == checkout or not owner.exists()):
                 remove_tree(folder)

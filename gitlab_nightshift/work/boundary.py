@@ -27,8 +27,7 @@ from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.sandbox.tree_ownership import give
 from gitlab_nightshift.sandbox.visible_system import Look, System, is_within, look_at_system
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.system.file_names import choose_short_parent
-from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+from gitlab_nightshift.system.private_folders import open_scratch_folder
 from gitlab_nightshift.work.sandbox_fit import fit
 from gitlab_nightshift.work.work_context import WorkContext
 
@@ -143,7 +142,7 @@ def open_boundary(
         _open_sandbox(search, scratch, opener) as (sandbox, checkout),
     ):
         if search.work.own:
-            search.work.own.complete()
+            search.work.own.complete(shared_memory=sandbox.identity is not None)
         yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
 
 
@@ -152,9 +151,7 @@ def _open_scratch(search: BoundarySearch) -> Iterator[Path]:
     if search.work.prepared:
         yield search.work.prepared.scratch
         return
-    parent = choose_short_parent(search.work.private.parent)
-    with open_private_folder(parent, search.work.checkout, SCRATCH) as scratch:
-        scratch.chmod(0o711)  # another user has to pass through
+    with open_scratch_folder(search.work.private.parent, search.work.checkout) as scratch:
         yield scratch
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.events import Note, StepEnded
+from gitlab_nightshift.policy.claimed_categories import format_category
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
@@ -26,7 +27,6 @@ from gitlab_nightshift.work.night_ending import (
     CategoryResult,
     Ending,
     describe_failed_analyses,
-    format_category,
     take_first_line,
 )
 from gitlab_nightshift.work.run_budget import Stop

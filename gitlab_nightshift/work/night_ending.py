@@ -106,11 +106,6 @@ def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
     return f"{MOST_SKIPS} nights in a row were skipped for the same reason"
 
 
-def format_category(category: str, scheduled: str) -> str:
-    """How a category is written in results: with where it was the fallback from."""
-    return category if category == scheduled else f"{category} (fallback from {scheduled})"
-
-
 def take_first_line(text: str) -> str:
     """The first line of a text, bounded."""
     return " ".join(text.strip().partition("\n")[0].split())[:300]

@@ -1,7 +1,15 @@
 """``in_place`` and ``clean_after: false``: for development only, and what they leave."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from gitlab_nightshift.supervisor import delegated_work
+from gitlab_nightshift.supervisor.delegated_work import DelegatedWork, WorkResult
+from gitlab_nightshift.system import private_folders
 from tests.support.agent import append, plays, sh
 from tests.support.delegation import DEVELOPMENT, delegations
 from tests.support.shop import GOOD, NOTE, refused
@@ -81,6 +89,35 @@ def test_the_private_checkout_may_be_kept(tmp_path: Path) -> None:
         assert (workspace / "link").is_symlink()
         assert git(workspace, "status", "--porcelain") == " M .gitignore\n M test_shop.py\n"
         context.assert_untouched()
+
+
+def test_a_kept_checkout_has_nothing_of_works_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code planted in work may write there: who looks at it would run what that names."""
+    made, real = list[Path](), DelegatedWork._run_agent
+
+    def run_agent(self: DelegatedWork, *given: Any) -> WorkResult:
+        done = real(self, *given)
+        [config] = made[0].glob("*/.git/config")
+        config.write_text(config.read_text() + "[core]\n\tfsmonitor = /bin/evil\n")
+        return done
+
+    @contextlib.contextmanager
+    def open_scratch(*given: Any) -> Iterator[Path]:
+        with private_folders.open_scratch_folder(*given) as scratch:
+            made.append(scratch)
+            yield scratch
+
+    monkeypatch.setattr(delegated_work, "open_scratch_folder", open_scratch)
+    monkeypatch.setattr(DelegatedWork, "_run_agent", run_agent)
+    script = plays(GOOD, {"implement": [append("test_shop.py", NOTE)], "verify": refused("No.")})
+    with delegations(tmp_path, script, config=DEVELOPMENT) as context:
+        context.env["NIGHTSHIFT_MAX_IMPLEMENT_RETRIES"] = "0"
+        context.ask(workspace={"clean_after": False}).failed("E_TEST_FAILED", 8)
+        [kept] = (context.context / "nightshift").iterdir()
+        assert "evil" not in (kept / "workspace/.git/config").read_text()
+        assert git(kept / "workspace", "status", "--porcelain") == " M test_shop.py\n"
 
 
 def test_an_agent_in_place_does_not_choose_where_results_go(tmp_path: Path) -> None:

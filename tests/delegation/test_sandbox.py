@@ -34,7 +34,7 @@ def implement(context: Delegations) -> Script:
     """Look around, then edit the file at the place where the CLI says that it works."""
 
     def turn(request: Request) -> Turn:
-        where = re.search(rf"{context.folder}/tmp/ns-\w+/shop\b", str(request.body))
+        where = re.search(rf"{context.folder}/tmp/ns-\w+/s/shop\b", str(request.body))
         assert where, "the agent works in a private checkout"
         test = f"{where[0]}/test_shop.py"
         script = [

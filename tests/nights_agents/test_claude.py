@@ -61,6 +61,9 @@ One test more.
 
 ## Verification
 
+The files of this change were checked when it was published. What ran is reported by the \
+process that ran the agents:
+
 This program ran, on commit `{base}` with only this change applied:
 
 - `make test`: exit 0, {seconds} s

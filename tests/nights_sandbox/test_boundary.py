@@ -169,6 +169,7 @@ def test_a_checkout_that_cannot_change_its_owner_leaves_landlock(open_folder: Pa
         done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="uid")
         why = "uid does not work here: git objects cannot be shared"
         shop.assert_nothing_spent(done, 2, f"isolation: {why}")
+        assert shop.checkout.stat().st_uid == (shop.checkout / "test_shop.py").stat().st_uid == 0
         shop.patch = IN_DOCKER
         path = with_agent(shop, "scripted", scripted("echo '# x' >> test_shop.py"))
         looked = shop.nightshift("doctor", "--boundary", NIGHTSHIFT_ISOLATION="auto", PATH=path)
@@ -179,6 +180,7 @@ def test_a_checkout_that_cannot_change_its_owner_leaves_landlock(open_folder: Pa
         assert why in done.log
         assert shop.result["isolation"].startswith("landlock (")
         shop.assert_restored()
+        assert shop.checkout.stat().st_uid == (shop.checkout / "test_shop.py").stat().st_uid == 0
 
 
 @NEEDS_ROOT

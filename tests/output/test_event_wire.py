@@ -1,13 +1,33 @@
 """Events on the wire: they come back whole, and nothing else is taken for one."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from gitlab_nightshift.events import Event, Note, RunEnded, RunStarted, StepEnded, StepStarted
-from gitlab_nightshift.output.event_wire import FROM_WORK, KINDS, decode_event, encode_event
+from gitlab_nightshift.events import (
+    ArtifactWritten,
+    Delegated,
+    Event,
+    GateApproved,
+    GateDenied,
+    GateRequired,
+    Note,
+    RunEnded,
+    RunStarted,
+    StepEnded,
+    StepStarted,
+    format_event_name,
+)
+from gitlab_nightshift.output.event_wire import (
+    FROM_TASK,
+    FROM_WORK,
+    KINDS,
+    decode_event,
+    encode_event,
+)
 from gitlab_nightshift.records.strict_reading import InvalidRecordError
+from gitlab_nightshift.supervisor.output_pipes import OF_DELEGATION, OF_RUN
 from tests.support.samples import EVENTS, ODD
 from tests.support.tables import each
 
@@ -20,13 +40,27 @@ def test_every_event_comes_back_as_it_was() -> None:
     )
 
 
-def test_work_tells_all_but_how_a_run_begins_and_ends() -> None:
-    for event in EVENTS:
-        if isinstance(event, RunStarted | RunEnded):
-            with pytest.raises(InvalidRecordError, match="not for this sender to tell"):
-                decode_event(encode_event(event), FROM_WORK)
-        else:
-            assert decode_event(encode_event(event), FROM_WORK) == event
+FORGED = (RunStarted, RunEnded, GateApproved, GateRequired, GateDenied, ArtifactWritten)
+
+
+@each("allowed", [FROM_WORK, FROM_TASK])
+def test_work_tells_nothing_that_others_decide(allowed: tuple[str, ...]) -> None:
+    """It says what it does; who approved what, and how a run begins and ends, is not its to say."""
+    forged = [event for event in EVENTS if isinstance(event, FORGED)]
+    assert {type(event) for event in forged} == set(FORGED)
+    for event in forged:
+        assert decode_event(encode_event(event), tuple(KINDS)) == event, "the control"
+        with pytest.raises(InvalidRecordError, match="not for this sender to tell"):
+            decode_event(encode_event(event), allowed)
+
+
+def test_each_stage_says_what_it_has_to_say_alone() -> None:
+    """Every kind is somebody's, and a night has none of a delegation."""
+    run = {kind for sender in OF_RUN for kind in sender.events}
+    delegation = {kind for sender in OF_DELEGATION for kind in sender.events}
+    assert run | delegation == KINDS.keys()
+    assert run & {format_event_name(kind) for kind in get_args(Delegated)} == {"gate_required"}
+    assert all(len(sender.events) < len(KINDS) for sender in (*OF_RUN, *OF_DELEGATION))
 
 
 @each("event", EVENTS)

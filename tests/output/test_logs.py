@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,25 @@ def test_a_log_belongs_to_one_sender(tmp_path: Path) -> None:
     ours.rename(ask(old="a.out", new="b.out"))
     assert (tmp_path / "b.out").read_bytes() == b"ours"
     assert taken == {"b.out", "c.out"}
+
+
+NAMES = ("report.html", "x.svg", "x.js", "x.out.html", "x.log", "x.out.gz", "x", ".out", "x.OUT")
+
+
+def test_no_log_is_run_by_the_browser_that_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = received(tmp_path)
+    for name in NAMES:
+        with pytest.raises(InvalidRecordError, match="the name of a log is none"):
+            logs.write_text(ask(name=name, text="<script>"))
+        with pytest.raises(InvalidRecordError, match="the name of a log is none"):
+            logs.open(ask(first=0, names=[name]))
+    for name in ("x.out", "x.err", "x.txt", "x.json", "x.jsonl"):
+        logs.write_text(ask(name=name, text="x"))
+    monkeypatch.setattr(received_logs, "_NAME", re.compile(r".*"))  # the control
+    logs.write_text(ask(name="report.html", text="<script>"))
+    assert (tmp_path / "report.html").read_text() == "<script>"
 
 
 def test_logs_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

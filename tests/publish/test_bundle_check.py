@@ -5,20 +5,21 @@ import dataclasses
 import json
 import mmap
 import os
+import re
 import resource
 import string
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 from tests.support.trees import whole_tree
-from tests.support.world import World, world
+from tests.support.world import ROOT, World, world
 
 from .conftest import TEST_SHOP, Night, add_a_test, git, raw_git, ready
 
@@ -60,16 +61,22 @@ def edit(night: Night, change: Callable[[Json], object]) -> None:
     file.write_text(json.dumps(data))
 
 
+CHANGED = set[tuple[str, ...]]()
+"""The fields that are edited."""
+
+
 def put(*path: str, value: Any) -> Callable[[Json], object]:
     def change(data: Json) -> None:
         for name in path[:-1]:
             data = data[name]
         data[path[-1]] = value
 
+    CHANGED.add(path)
     return change
 
 
 CHANGE = ("proposal", "change")
+ODD_ATTEMPT = {"category": "any text", "number": 1, "error_code": "", "why": ""}
 
 
 EDITED = [
@@ -78,6 +85,11 @@ EDITED = [
     (put("proposal", value=None), Code.PARSE_ERROR, "no proposal"),
     (put("proposal", "verdict", "passed", value=False), Code.PARSE_ERROR, "not verified"),
     (put("proposal", "category", value="evil"), Code.PARSE_ERROR, "category"),
+    (put("proposal", "category", value="docs"), Code.PARSE_ERROR, "(proposal.category)"),
+    (put("proposal", "is_fallback", value=True), Code.PARSE_ERROR, "(proposal.is_fallback)"),
+    (put("category_used", value="any text"), Code.PARSE_ERROR, "(category_used)"),
+    (put("is_fallback", value=True), Code.PARSE_ERROR, "(category_used)"),
+    (put("failed_attempts", value=[ODD_ATTEMPT]), Code.PARSE_ERROR, "(failed_attempts)"),
     (put("proposal", "draft", "title", value="x" * 501), Code.PARSE_ERROR, "draft.title"),
     (put("proposal", "draft", "summary", value=7), Code.PARSE_ERROR, "draft.summary"),
     (put("run_id", value="1\n/merge"), Code.PARSE_ERROR, "run_id"),
@@ -105,6 +117,55 @@ def test_edited_json(night: Night) -> None:
         edit(night, change)
         refused(night, code, words)
         file.write_bytes(honest)
+
+
+TABLE = (ROOT / "docs/bundle.md").read_text()
+ELSEWHERE = {"Bundle.task"}
+"""What the supervisor compares with the plan: ``supervisor/test_failure_records.py``."""
+
+
+def read_rows() -> Iterator[tuple[str, str]]:
+    """Each field with what is done, from the table of the documentation."""
+    record = ""
+    for line in TABLE.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) == 4 and (fields := re.findall(r"`(\w+)`", cells[1])):
+            record = cells[0].strip("`") or record
+            yield from ((f"{record}.{field}", cells[2]) for field in fields)
+
+
+def list_records(kind: Any, found: dict[type[Any], None]) -> dict[type[Any], None]:
+    """A record and all below it."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind not in found:
+        found[kind] = None
+        for part in get_type_hints(kind).values():
+            list_records(part, found)
+    for part in get_args(kind):
+        list_records(part, found)
+    return found
+
+
+def test_each_field_is_checked_measured_or_a_claim() -> None:
+    """A new one needs a row."""
+    rows, records = list(read_rows()), list(list_records(Bundle, {}))
+    own = (Bundle, Proposal, ChangeSummary)
+    fields = [f"{kind.__name__}.{each.name}" for kind in own for each in dataclasses.fields(kind)]
+    assert sorted(name for name, _ in rows) == sorted(fields)
+    assert {done for _, done in rows} == {"checked", "measured", "claim"}
+    claims = TABLE.partition("are claims as a whole")[2]
+    assert {kind.__name__ for kind in records if kind not in own} == set(
+        re.findall(r"`(\w+)`", claims.partition(":")[2])
+    )
+
+
+def test_what_is_said_to_be_checked_is_refused_where_it_was_edited() -> None:
+    names = {
+        f"{('Bundle', 'Proposal', 'ChangeSummary')[len(path) - 1]}.{path[-1]}"
+        for path in CHANGED
+        if path[:-1] in ((), ("proposal",), CHANGE)
+    }
+    checked = {name for name, done in read_rows() if done == "checked"} - ELSEWHERE
+    assert checked - {"Proposal.change"} <= names
 
 
 def test_bad_json(night: Night) -> None:

@@ -117,6 +117,9 @@ Why not the others:
 
 ## Verification
 
+The files of this change were checked when it was published. What ran is reported by the \
+process that ran the agents:
+
 This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
 
 - `make test`: exit 0, 12.3 s

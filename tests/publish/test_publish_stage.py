@@ -1,6 +1,8 @@
 """A bundle becomes one branch, one commit and one merge request, however often it is published."""
 
 import dataclasses
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
@@ -11,6 +13,9 @@ from gitlab_nightshift.demo.standin_requests import Credential
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.gitlab.marker import read_marker
+from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.publish import publish_stage
+from gitlab_nightshift.publish.publish_context import find_commit_date
 from gitlab_nightshift.records.products import Bundle as BundleRecord
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.storage import read_record
@@ -66,7 +71,7 @@ def test_first_publish_from_a_shallow_checkout(tmp_path: Path, layout: Layout) -
         assert night.heads() == {"main": shop.sha, BRANCH: commit}
         assert bundle.proposal
         shown = git(bare, "show", "-s", "--format=%P|%T|%an <%ae>|%cn <%ce>|%aI|%cI|%B", commit)
-        person, date = "Olga Owner <olga@example.org>", "2026-11-16T01:23:45+00:00"
+        person, date = "Olga Owner <olga@example.org>", "2026-11-16T01:00:00+00:00"
         assert shown.split("|") == [
             shop.sha,
             bundle.proposal.change.tree_id,
@@ -84,6 +89,37 @@ def test_first_publish_from_a_shallow_checkout(tmp_path: Path, layout: Layout) -
         left = [path for path in (tmp_path / "private").rglob("*") if path.is_file()]
         assert not [path for path in left if BOT_TOKEN.encode() in path.read_bytes()]
         assert [path.name for path in (tmp_path / "private").iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize("believed", [False, True])
+def test_the_commits_date_is_not_the_bundles(
+    night: Night, monkeypatch: pytest.MonkeyPatch, *, believed: bool
+) -> None:
+    """In a pipeline it is that one's beginning by GitLab's clock, else when the bundle was written
+    here: the same each time. The control believes the bundle."""
+    old, written = datetime(2001, 2, 3, tzinfo=UTC), 1_700_000_000
+    night.make(add_a_test, created_at=old.isoformat())
+    if believed:
+        monkeypatch.setattr(publish_stage, "find_commit_date", lambda *_: old)
+    job = dataclasses.replace(night.job, pipeline_created_at="")
+    os.utime(night.bundle_folder / "bundle.json", (written, written))
+    commit = night.publish(job=job).commit_sha
+    shown = git(night.project.bare_repository, "show", "-s", "--format=%at %ct", commit)
+    assert len(set(shown.split())) == 1
+    assert int(shown.split()[0]) == (old.timestamp() if believed else written)
+
+
+def test_a_commits_date_is_no_later_than_now(tmp_path: Path) -> None:
+    (tmp_path / "bundle.json").touch()
+    os.utime(tmp_path / "bundle.json", (1e11, 1e11))
+    before, job = datetime.now(UTC), JobFacts()
+    late = ("", "9999-01-01T00:00:00Z", "no time", "9999-12-31T23:59:59-14:00")
+    for created in late:
+        made = dataclasses.replace(job, pipeline_created_at=created)
+        assert before <= find_commit_date(made, tmp_path / "bundle.json") <= datetime.now(UTC)
+    night = dataclasses.replace(job, pipeline_created_at="2026-01-02T03:04:05")
+    told = find_commit_date(night, tmp_path / "bundle.json")
+    assert told == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_published_twice_is_one(night: Night) -> None:

@@ -1,11 +1,13 @@
 """A clean checkout on another commit for a while."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.repository import commit_switch
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
 from gitlab_nightshift.repository.git import Git, build_isolated_git, find_repository_paths
 from gitlab_nightshift.repository.private_repository import create_private_repository
@@ -140,3 +142,29 @@ def test_no_hook_and_no_filter_runs(git: Git, seed: Path, tmp_path: Path) -> Non
     with check_out_temporarily(git, checkout, head, pack):
         assert (checkout / "changed.txt").read_text() == "on topic\n"
     assert not mark.exists()
+
+
+def swapped(git: Git, seed: Path, tmp_path: Path) -> Path:
+    """A folder elsewhere, to which a ``.git`` leads that work has put in the real one's place."""
+    checkout, elsewhere = cloned(seed, tmp_path / "checkout"), tmp_path / "elsewhere"
+    head, pack = packed(git, seed, checkout, tmp_path / "private.git")
+    elsewhere.mkdir()
+    with check_out_temporarily(git, checkout, head, pack):
+        (checkout / ".git").rename(tmp_path / "aside")
+        shutil.copytree(tmp_path / "aside", checkout / ".git")
+        run(checkout, "config", "core.worktree", str(elsewhere))
+    return elsewhere
+
+
+def test_no_git_runs_in_another_git_than_before(git: Git, seed: Path, tmp_path: Path) -> None:
+    with pytest.raises(NightshiftError, match="is not the one that was there before"):
+        swapped(git, seed, tmp_path)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_without_a_look_it_would_write_where_that_says(
+    git: Git, seed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control."""
+    monkeypatch.setattr(commit_switch, "_identify", lambda _: None)
+    assert list(swapped(git, seed, tmp_path).iterdir())

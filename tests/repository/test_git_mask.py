@@ -12,9 +12,15 @@ from typing import NoReturn
 import pytest
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.repository import (
+    alive_mark,
+    checkout_restore,
+    prepared_checkout,
+    saved_state,
+)
 from gitlab_nightshift.repository import checkout as checkout_module
-from gitlab_nightshift.repository import checkout_restore, prepared_checkout, saved_state
 from gitlab_nightshift.repository import git as git_module
+from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.repository.git_mask import unmask_git
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.system import process
@@ -484,6 +490,30 @@ def test_a_used_throwaway_is_handed_over(box: Box, use: str) -> None:
     git(box.root, "clean", "-ffdxq")
     with box.open() as checkout:
         assert checkout.capture().empty
+
+
+def commit_and_die(box: Box) -> None:
+    """An agent's commit in a night whose supervisor marks that it is alive; then the end of all."""
+    with keep_marked(box.root.with_name("shop.nightshift")):
+        commit(box.root, "mine")
+        (box.root / ".git/FETCH_HEAD").touch()
+        die()
+
+
+def test_an_agents_own_use_of_the_throwaway_is_undone(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks as if somebody had gone on there since, but it was before the end of the night."""
+    before, go = listing(box.root), partial(night, box, "covered", partial(commit_and_die, box))
+    assert wait_end(fork(go)) == -signal.SIGKILL
+    assert box.repair()
+    assert listing(box.root) == before
+    assert not box.beside
+    assert wait_end(fork(go)) == -signal.SIGKILL
+    monkeypatch.setattr(alive_mark, "MARGIN_S", -1e9)  # the control: as if it were after it
+    with pytest.raises(NightshiftError, match="start the job again"):
+        box.repair()
+    assert listing(box.root) != before
 
 
 def test_a_checkout_made_anew_is_used(box: Box) -> None:

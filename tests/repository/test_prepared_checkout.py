@@ -1,19 +1,28 @@
 """A checkout that one process prepares and another opens: the second has no say in its end."""
 
+import contextlib
 import json
 import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository import checkout_restore
+from gitlab_nightshift.repository import repair as repair_module
 from gitlab_nightshift.repository.checkout import open_prepared
 from gitlab_nightshift.repository.git_mask import move_git
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.repair import repair
-from gitlab_nightshift.repository.state_folder import LockedStateFolder, hold
-from tests.repository.conftest import Box
-from tests.repository.tools import git, gone, listing, write
+from gitlab_nightshift.repository.state_folder import LockedStateFolder, StateFolder, hold
+from tests.nights_sandbox.test_plain_user import PLAIN
+from tests.repository.conftest import Box, new_repository
+from tests.repository.tools import fork, git, gone, listing, wait_end, write
+from tests.sandbox.tools import open_folder
 
 
 def prepared(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
@@ -27,13 +36,13 @@ def prepared(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
 def restore(box: Box, held: LockedStateFolder) -> list[str]:
     """What whoever has prepared it does, and what that reports."""
     told: list[str] = []
-    held.close()
     repair(
         box.root,
-        private=box.private.parent / "private",
+        private=box.private,
         search_path=os.environ["PATH"],
         just_now=True,
         warn=told.append,
+        held=held,
     )
     return told
 
@@ -98,11 +107,152 @@ def test_only_a_clean_checkout_is_taken(box: Box) -> None:
     assert box.beside == set()
 
 
-def test_what_nobody_has_opened_is_let_go(box: Box, tmp_path: Path) -> None:
+def test_what_nobody_has_put_back_waits_for_the_next_start(box: Box, tmp_path: Path) -> None:
     before = listing(box.root, git_too=True)
     held, _ = prepared(box)
     held.close()
     held.close()
+    assert box.beside == {"shop.nightshift"}
+    assert box.repair()
     assert box.beside == set()
     assert listing(box.root, git_too=True) == before
     assert not list(tmp_path.glob("gitlab-nightshift-*"))
+
+
+# --- what work may do to its own part of the state folder -----------------------------------------
+
+
+def _pretend_it_never_moved(state: Path) -> None:
+    """As where the throw-away is mounted over the real one."""
+    (state / "own/shown").mkdir(exist_ok=True)
+
+
+def _pretend_nothing_began(state: Path) -> None:
+    shutil.rmtree(state / "own/shown", ignore_errors=True)
+
+
+def _remove_all_of_it(state: Path) -> None:
+    for path in (state / "own").iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _hold_up_the_reserve(state: Path) -> None:
+    (state / "own/reserve").unlink()
+    (state / "own/reserve/full").mkdir(parents=True)
+
+
+def _lead_elsewhere(state: Path) -> None:
+    _remove_all_of_it(state)
+    (state / "own/shown").symlink_to("/")
+    (state / "own/reserve").symlink_to("/etc/passwd")
+
+
+TRICKS = (
+    *(_pretend_it_never_moved, _pretend_nothing_began, _remove_all_of_it),
+    *(_hold_up_the_reserve, _lead_elsewhere),
+)
+
+
+def be_tricked(box: Box, way: str, trick: Callable[[Path], object]) -> list[str]:
+    """Put a checkout back after work has changed files, its git and its part of the folder."""
+    held, made = prepared(box)
+    if moved := way == "moved":
+        move_git(box.root, held.folder)
+        made = replace(made, moved=True)
+    told = box.warnings.append
+    path = os.environ["PATH"]
+    with open_prepared(
+        made, private=box.private, search_path=path, warn=told, mounting=way == "mounted"
+    ):
+        write(box.root, "README.md", "agent\n")
+        write(box.root, "new", "agent")
+        if moved:
+            git(box.root, "config", "core.fsmonitor", "/bin/evil")
+    trick(held.folder)
+    return restore(box, held)
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("way", ["mounted", "moved"])
+def test_work_has_no_say_in_how_it_is_put_back(
+    box: Box, way: str, trick: Callable[[Path], object]
+) -> None:
+    before = listing(box.root, git_too=True)
+    assert be_tricked(box, way, trick) == []
+    assert listing(box.root, git_too=True) == before
+    assert box.beside == set()
+
+
+def test_it_would_leave_its_git_where_it_were_asked(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: where there is ``own/shown``, the real one is believed not to have moved."""
+    believed = property(lambda s: s.folder / ("-" if s.shown_git.exists() else "git"))
+    monkeypatch.setattr(StateFolder, "real_git", believed)
+    be_tricked(box, "moved", _pretend_it_never_moved)
+    assert "evil" in git(box.root, "config", "core.fsmonitor")
+
+
+def test_it_would_leave_its_files_where_it_were_asked(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: nothing is undone where there is no ``own/shown``."""
+    find = repair_module._find_saved
+    monkeypatch.setattr(
+        repair_module, "_find_saved", lambda s: find(s) if s.shown_git.exists() else None
+    )
+    be_tricked(box, "mounted", _pretend_nothing_began)
+    assert (box.root / "new").exists()
+
+
+def test_it_would_hold_up_the_real_git_with_a_folder(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: an error at the reserve ends the restore."""
+
+    def hold_up(state: Path) -> None:
+        _hold_up_the_reserve(state)
+        forgiving = SimpleNamespace(suppress=lambda *_: contextlib.nullcontext())
+        monkeypatch.setattr(checkout_restore, "contextlib", forgiving)
+
+    with pytest.raises(OSError, match="reserve"):
+        be_tricked(box, "moved", hold_up)
+    assert "evil" in git(box.root, "config", "core.fsmonitor")
+
+
+CLOSED = ("", "own", "lock", "note.json", "saved.json", "copies", "git", "git/objects")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.parametrize("name", CLOSED)
+def test_modes_that_work_has_changed_keep_nothing_from_coming_back(name: str) -> None:
+    """Landlock does not see it, and a plain user's work owns what the supervisor owns."""
+    with open_folder() as folder:
+        root, private = folder / "builds/shop", folder / "private"
+        new_repository(root)
+        private.mkdir(mode=0o700)
+        box = Box(root, private, "")
+        write(root, "untracked", "mine")
+        for path in (folder, *folder.rglob("*")):
+            os.lchown(path, PLAIN, PLAIN)
+        before = listing(root, git_too=True)
+
+        def close(state: Path) -> None:
+            gone(root, "untracked")
+            within = (state / name).rglob("*") if name in ("copies", "git/objects") else ()
+            for path in (*reversed([*within]), state / name):
+                path.chmod(0)
+
+        def go() -> None:
+            os.setresgid(PLAIN, PLAIN, PLAIN)
+            os.setresuid(PLAIN, PLAIN, PLAIN)
+            assert be_tricked(box, "moved", close) == []
+
+        assert wait_end(fork(go)) == 0
+        now = listing(root, git_too=True)
+        changed = {path for path in before if now.get(path) != before[path]} - {b""}
+        # A mode that was taken may have been another one.
+        assert all(path.startswith(name.replace("git", ".git", 1).encode()) for path in changed)
+        assert all(path.startswith(b".git/") for path in changed)
+        assert now.keys() == before.keys()
+        assert box.beside == set()

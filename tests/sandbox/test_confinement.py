@@ -35,7 +35,7 @@ if data["confined"]:
     own = self_confinement.confine(data["confined"], lambda: started.append(1))
 else:
     none = self_confinement.ConfinementMode.NONE
-    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda: None)
+    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda _: None)
 own.complete()
 found = [dataclasses.asdict(each) for each in self_confinement.try_places(own)]
 for folder in data["writes"]:
@@ -175,6 +175,32 @@ def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) ->
     assert opened(found) == set()
     assert (started, config, no_new) == ([1], "Permission denied", "1")
     assert int(capabilities, 16) & ~0x800001FB == 0
+
+
+SHARED = """
+from pathlib import Path
+from gitlab_nightshift.sandbox import self_confinement
+own = self_confinement.confine(data["confined"], lambda: None)
+own.complete(shared_memory=data["shared"])
+try:
+    Path(data["file"]).write_text("x")
+    print("written")
+except PermissionError:
+    print("refused")
+"""
+
+
+@LANDLOCK
+@each(("shared", "got"), [(False, "refused"), (True, "written")])
+def test_shared_memory_is_open_only_where_agents_need_it(
+    site: tuple[ConfinementPaths, Path], *, shared: bool, got: str
+) -> None:
+    file, places = Path(f"/dev/shm/nightshift-test-{os.getpid()}"), site[0]
+    confined = ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places)
+    data = {"code": SHARED, "confined": confined, "shared": shared, "file": str(file)}
+    out, err = real_start("tests.support.plain_stage", data, {}).communicate()
+    assert (out.decode().strip(), file.exists()) == (got, shared), err
+    file.unlink(missing_ok=True)
 
 
 @LANDLOCK

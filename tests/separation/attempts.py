@@ -10,7 +10,9 @@ import ctypes
 import gc
 import os
 import re
+import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -305,6 +307,53 @@ def _results(places: Places) -> tuple[str, str]:
 
 def _listed(folder: str, known_as: str) -> str:
     return id_of(folder, known_as) if os.listdir(folder) else ""  # noqa: PTH208
+
+
+def mislead(places: Places) -> None:
+    """Leave in all that this process may write what could mislead whoever cleans up after it: the
+    checkout, its own part of the state folder, its scratch folder, shared memory."""
+    for attempt in (_spoil_checkout, _spoil_state, _spoil_scratch, _spoil_shared_memory):
+        attempt(places)
+
+
+def _spoil_checkout(places: Places) -> None:
+    checkout = Path(places.checkout)
+    (checkout / "planted").write_text("x")
+    (checkout / "README.md").unlink(missing_ok=True)
+    with contextlib.suppress(OSError), (checkout / ".git/config").open("a") as config:
+        config.write(f"[core]\n\tfsmonitor = touch {checkout}/ran\n")
+
+
+def _spoil_state(places: Places) -> None:
+    state = Path(f"{places.checkout}.nightshift")
+    shown = state / "own/shown"
+    if shown.exists():
+        shutil.rmtree(shown)
+    else:
+        shown.mkdir()
+    (state / "own/reserve").unlink(missing_ok=True)
+    (state / "own/reserve/full").mkdir(parents=True)
+    closed = (*map(state.joinpath, ("saved.json", "note.json", "lock", "own")), state, state.parent)
+    for path in closed:
+        with contextlib.suppress(OSError):
+            path.chmod(0)
+
+
+def _spoil_scratch(places: Places) -> None:
+    """Make it look like the folder of a killed run, whose results belong to a place of ours."""
+    for inner in Path(tempfile.gettempdir()).parents[:2]:
+        with contextlib.suppress(OSError):
+            (inner / "lock").unlink(missing_ok=True)
+            (inner / "lock").touch()
+            (inner / "checkout").write_text(places.checkout)
+            (inner / "output").write_text(f"{places.home}/recovered")
+            (inner / "results").mkdir()
+            (inner / "results/evil").write_text("x")
+
+
+def _spoil_shared_memory(places: Places) -> None:
+    with contextlib.suppress(OSError):
+        Path("/dev/shm", places.listener).write_text("x")
 
 
 OTHERS: dict[str, Callable[[Places], str]] = {

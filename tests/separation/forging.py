@@ -74,6 +74,8 @@ def tell(out: channel.OutputChannel, bundle: Told, told: Told) -> None:
         events.Note(f"{MARKER}a note\n\r✔ MR_CREATED · https://evil.example/1", warning=True),
         events.BeadEnded(bead),
         events.Note(f"is it {told['guess']}?"),
+        events.GateApproved("write", "the maintainer"),
+        events.PhaseStart("Package"),
     ]
     for event in forged:
         out(event)
@@ -84,7 +86,15 @@ def tell(out: channel.OutputChannel, bundle: Told, told: Told) -> None:
         encode_event(forged[3]).replace(b'"warning": true', b'"warning": NaN'),
     ]
     out._send(*((frames.FrameKind.EVENT, each) for each in raw))
-    for name in ("../../escaped", "/tmp/nightshift-escaped", "a/b", "..", "x\0y"):
+    for name in (
+        "evil.html",
+        "evil.svg",
+        "../../escaped",
+        "/tmp/nightshift-escaped",
+        "a/b",
+        "..",
+        "x\0y",
+    ):
         out.send_text(name, f"text of {told['guess']}")
         first = out.open_logs(name)
         out.log(first, b"log")

@@ -6,7 +6,9 @@ product. Standard library only.
 """
 
 import functools
+import gc
 import importlib
+import io
 import json
 import os
 import sys
@@ -53,21 +55,32 @@ WHERE = {
 }
 """Where each of them tries it: a module, a function of it before whose first call, and the type of
 its argument. In work that is when an agent's first process has ended."""
+LAST = "output.channel:OutputChannel.send_record", ""
+"""Where work is about to hand over what it has made, and to end."""
 PACKAGE, LOG = "gitlab_nightshift", "planted.json"
 
 
 def prepare(
-    folder: Path, python: Path, places: attempts.Places, *, place: str = "", open_: bool = False
+    folder: Path,
+    python: Path,
+    places: attempts.Places,
+    *,
+    place: str = "",
+    open_: bool = False,
+    switches: Mapping[str, bool] | None = None,
 ) -> Path:
     """A program in an empty folder that stands for ``python``; ``place`` starts it there.
 
     ``open_``: nothing keeps others of the same user out of our processes (the control).
+    ``switches``: ``unfit``, work asks to be started again once agents have run, instead of trying
+    anything; ``unlatched``, and that is heard (the control).
     """
     made, start, wrapper = folder / "entry.py", folder / "start.py", folder / "python"
     made.write_text(ENTRY.format(root=str(ROOT)))
     start.write_text(START.format(root=str(ROOT), entry=str(made)))
     told = {**asdict(places), "entry": str(made)}
-    (folder / "plant.json").write_text(json.dumps({"places": told, "open": open_}))
+    whole = {"places": told, "open": open_, "unfit": False, "unlatched": False, **(switches or {})}
+    (folder / "plant.json").write_text(json.dumps(whole))
     wrapper.write_text(WRAPPER.format(place=place, python=python, start=start))
     wrapper.chmod(0o755)
     (folder / "found").mkdir()
@@ -101,6 +114,8 @@ def enter() -> int:
     told = json.loads((own.parent / "plant.json").read_text())
     if told["open"]:
         _open_doors()
+    if told["unlatched"]:
+        _keep_latch_open()
     sealed_entry.run_stage = functools.partial(_run_stage, own.parent, told, sealed_entry.run_stage)
     return sealed_entry.enter()
 
@@ -119,13 +134,23 @@ def _open_doors() -> None:
     secrecy.close_to_others = lambda: False  # type: ignore[assignment]
 
 
+def _keep_latch_open() -> None:
+    from gitlab_nightshift.supervisor import stage_calls
+
+    setattr(stage_calls.Latch, "is_open", lambda _: True)  # noqa: B010
+
+
 def _run_stage(
     folder: Path, told: Mapping[str, Any], real: Callable[[dict[str, Any]], int], data: Any
 ) -> int:
     places = attempts.Places(**told["places"])
     for process, (module, place, kind) in WHERE.items():
         if data["stage"] == f"{PACKAGE}.{module}":
-            code = functools.partial(_try_all, places)
+            code: Callable[..., None] = functools.partial(_try_all, places)
+            if process == "work" and told["unfit"]:
+                code = _ask_for_another_start
+            elif process == "work" and not told["open"]:
+                _plant(*LAST, lambda *_: attempts.mislead(places))
             if process != "work":
                 report = (folder / "found" / process).open("w")  # while it still can be
                 code = functools.partial(_try_own, report)
@@ -147,6 +172,15 @@ def _plant(place: str, kind: str, code: Callable[..., None]) -> None:
         return function(*args, **kwargs)
 
     setattr(owner, name, planted)
+
+
+def _ask_for_another_start(*_: Any) -> None:
+    """By the answer of a process that has found no sandbox to work."""
+    writers = [each for each in gc.get_objects() if isinstance(each, io.BufferedWriter)]
+    [answers] = [each for each in writers if each.fileno() > 2]
+    answers.write(json.dumps({"unfit": "weaker, please"}).encode())
+    answers.flush()
+    os._exit(0)
 
 
 def _try_own(report: Any, *_: Any) -> None:

@@ -46,7 +46,7 @@ PLACES = {
     "docker root": f"{DOCKER} --",
     "docker user": f"{DOCKER} --user {PLAIN} --",
 }
-SOCKET = "a socket in HOME"
+NAME, SOCKET = f"nightshift-planted-{os.getpid()}", "a socket in HOME"
 LEFT = {"docker root": frozenset({SOCKET}), "docker user": frozenset({SOCKET})}
 """What is open in a place all the same where nothing mounts: whoever may pass a folder may connect
 to a socket in it."""
@@ -145,9 +145,11 @@ def listening(address: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[World, Path]]:
+def planted(
+    place: str, python: Path, *, open_: bool = False, **switches: bool
+) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
-    name = f"nightshift-{secrets.token_hex(8)}"
+    name = f"{NAME}-{secrets.token_hex(8)}"
     with tools.open_folder() as folder, world(folder / "world", config=PROVING) as shop:
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
@@ -159,14 +161,19 @@ def planted(place: str, python: Path, *, open_: bool = False) -> Iterator[tuple[
         places = attempts.Places(str(shop.checkout), str(home), "", installation, name, namespace)
         own, plant = python if "user" in place else Path(sys.executable), folder / "plant"
         plant.mkdir()
-        shop.python = planting.prepare(plant, own, places, place=PLACES[place], open_=open_)
+        shop.python = planting.prepare(
+            plant, own, places, place=PLACES[place], open_=open_, switches=switches
+        )
         if "user" in place:
             give_away(shop, own, "builds", "home", "tmp", "agent")
         shop.user = PLAIN if place == "user" else None
         shop.look()
-        with listening(f"\0{name}"), listening(str(home / "agent")):
-            (home / "agent").chmod(0o777)
-            yield shop, plant
+        try:
+            with listening(f"\0{name}"), listening(str(home / "agent")):
+                (home / "agent").chmod(0o777)
+                yield shop, plant
+        finally:
+            Path("/dev/shm", name).unlink(missing_ok=True)
 
 
 def run(shop: World, isolation: str, agent: str, outcome: str) -> dict[str, str]:
@@ -177,6 +184,7 @@ def run(shop: World, isolation: str, agent: str, outcome: str) -> dict[str, str]
     assert shop.result["outcome"] == outcome, done.log
     assert places_of(SECRETS, shop.products()) == []
     shop.assert_restored()
+    assert not Path(shop.env["HOME"], "recovered").exists()
     found: dict[str, str] = json.loads(shop.products()[f"logs/{planting.LOG}"])
     assert found.keys() >= OPEN.keys(), "all of it was tried"
     return {name: text for name, told in found.items() if (text := planting.really(told))}
@@ -209,9 +217,23 @@ def test_planted_code_gets_nothing_where_work_is_confined(place: str, python: Pa
         found, left = run(shop, "auto", *WORKING), LEFT.get(place, frozenset())
         assert {name: text for name, text in found.items() if name not in left} == {}, "holes"
         assert left - found.keys() == set(), "closed now: the table is out of date"
+        # Where agents are another user, they need it, and this machine has other processes of root.
+        assert place == "docker root" or not list(Path("/dev/shm").glob(f"{NAME}-*"))
         row = read_row(shop, CONFINED)
     assert row["attempts"] > 10
     assert f"{row['state']}: {row['how']}".startswith(HELD_BY[place])
+
+
+@pytest.mark.parametrize("unlatched", [False, True])
+def test_work_is_not_started_again_once_an_agent_has_run(python: Path, *, unlatched: bool) -> None:
+    """Not even where no gateway has heard of the agent, which asks its model itself; if that were
+    heard (the control), work would get the network, and a start before it is confined."""
+    with planted("root", python, unfit=True, unlatched=unlatched) as (shop, _):
+        path = with_agent(shop, "scripted", WORKING[0])
+        done = shop.nightshift("run", "--category", "tests", NIGHTSHIFT_ISOLATION="auto", PATH=path)
+        assert ("weaker, please" in done.log) is unlatched, done.log
+        assert shop.result["error_code"] == "E_INTERNAL"  # the second one asks again
+        shop.assert_restored()
 
 
 def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:

@@ -4,11 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.system.private_folders import collect, open_private_folder
+from gitlab_nightshift.system import private_folders
+from gitlab_nightshift.system.private_folders import (
+    collect,
+    open_private_folder,
+    open_scratch_folder,
+)
 
 RUN = """
 import sys
@@ -108,3 +114,44 @@ def test_another_users_folder_is_left_alone(tmp_path: Path) -> None:
     os.chown(folder, 12345, 12345)
     assert collected(tmp_path, tmp_path / "shop") == []
     assert folder.exists()
+
+
+# --- what agents' side writes in its own ----------------------------------------------------------
+
+
+def forged(folder: Path, checkout: Path) -> list[str]:
+    """What would be recovered where a living run's folder is made to look like a dead one's."""
+    (folder / "lock").unlink(missing_ok=True)
+    (folder / "lock").touch()
+    (folder / "checkout").write_bytes(os.fsencode(checkout))
+    (folder / "result").write_text("to any place")
+    return collected(folder.parent, checkout)
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the path is."""
+    monkeypatch.setattr(private_folders, "choose_short_parent", lambda parent: parent)
+
+
+@pytest.mark.usefixtures("near")
+@pytest.mark.parametrize("find", [lambda path: path, lambda path: path.parent])
+def test_a_scratch_folder_passes_for_no_dead_run(
+    tmp_path: Path, find: Callable[[Path], Path]
+) -> None:
+    """Only in it anybody but us can write; even what is around it would not be recovered."""
+    shop = tmp_path / "shop"
+    with open_scratch_folder(tmp_path, shop) as scratch:
+        assert scratch.stat().st_mode & 0o777 == 0o711
+        assert scratch.parent.parent == tmp_path
+        assert forged(find(scratch), shop) == []
+
+
+@pytest.mark.usefixtures("near")
+def test_without_that_it_would_be_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: its top may be written, and every folder is recovered."""
+    monkeypatch.setattr(private_folders, "PRIVATE", private_folders.SCRATCH)
+    with open_scratch_folder(tmp_path, tmp_path / "shop") as scratch:
+        assert forged(scratch.parent, tmp_path / "shop") == ["to any place"]

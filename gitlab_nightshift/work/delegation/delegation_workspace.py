@@ -30,14 +30,12 @@ def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> 
 
 
 def make_workspace(
-    source: DelegationSource, payload: Payload, base: str, scratch: Path, output_dir: str
+    source: DelegationSource, payload: Payload, base: str, path: Path, output_dir: str
 ) -> DelegationWorkspace:
-    """The workspace, in ``scratch`` where it is a private one. Raises NightshiftError."""
+    """The workspace, at ``path`` (new) where it is a private one. Raises NightshiftError."""
     mode = payload.workspace.checkout_mode
     if mode == "in_place":
         return DelegationWorkspace(source.top, base)
-    scratch.chmod(0o711)  # another user has to pass through
-    path = scratch / (source.top.name or "checkout")
     config = git_verbs.read_conversion_config(source.git, source.top)
     if mode == "worktree":
         check_out(source.git, path, source.place, base, config)

@@ -108,13 +108,13 @@ def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
     if not runs:
         return ""
     last = max(runs, key=lambda path: path.stat().st_mtime_ns).name.partition(".")[0]
-    number = outlet.open_logs("test.log")
+    number = outlet.open_logs("test.txt")
     for kind in ("out", "err"):
         with open_log(find_stored_log(logs / f"{last}.{kind}")) as file:
             while part := file.read(LARGE):
                 outlet.log(number, part)
     outlet.close_logs(number)
-    return "logs/test.log"
+    return "logs/test.txt"
 
 
 def _find_log(logs: Path, name: str) -> str:

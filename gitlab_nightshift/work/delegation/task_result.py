@@ -72,8 +72,9 @@ def _run_in_workspace(
     task: DelegationTask, known: _WorkState, gateway: RemoteGateway | None, disks: tuple[Path, ...]
 ) -> Ending:
     output_dir = task.place.settings.output_dir
+    path = task.scratch / (task.source.top.name or "checkout")
     workspace = known.workspace = make_workspace(
-        task.source, task.payload, task.plan.base_sha, task.scratch, output_dir
+        task.source, task.payload, task.plan.base_sha, path, output_dir
     )
     plan = dataclasses.replace(task.plan, base_sha=workspace.base)
     place = dataclasses.replace(task.place, checkout=workspace.path)

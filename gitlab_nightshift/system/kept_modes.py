@@ -1,0 +1,33 @@
+"""Modes of the folders that the supervisor has to pass, as they were before work began."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class KeptModes:
+    """By path, the outer ones first."""
+
+    modes: Mapping[Path, int]
+
+    def restore(self) -> None:
+        """Give them back. Work may run as the same user, and Landlock does not see a change of
+        modes: one folder that nobody can enter would keep the real ``.git`` out of its place."""
+        for path, mode in self.modes.items():
+            with contextlib.suppress(OSError):
+                if stat.S_IMODE(path.lstat().st_mode) != mode:
+                    os.chmod(path, mode)  # noqa: PTH101 - of a folder that cannot be replaced
+
+
+def keep_modes(paths: Iterable[Path]) -> KeptModes:
+    """The modes of the folders above these that this user owns."""
+    modes = dict[Path, int]()
+    for folder in (folder for path in paths for folder in reversed(path.parents)):
+        status = folder.stat()
+        if status.st_uid == os.geteuid():
+            modes[folder] = stat.S_IMODE(status.st_mode)
+    return KeptModes(modes)

@@ -1,0 +1,59 @@
+"""What a run leaves in shared memory, where programs of all jobs of a machine meet."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitlab_nightshift.system.descendants import list_ancestors, list_parents
+from gitlab_nightshift.system.openat import remove_path
+
+FOLDER = Path("/dev/shm")  # noqa: S108 - the kernel's name
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """What was in the folder before agents, by device and inode."""
+
+    before: frozenset[tuple[int, int]]
+
+    def remove_new(self) -> None:
+        """Remove what is new and this user's, once work and agents have ended.
+
+        Nobody can tell whose a file is, so nothing is removed where another process of this user
+        is seen that is neither above this one nor below it: it may be another job's.
+        """
+        if not _is_alone():
+            return
+        for path, status in _list():
+            known = (status.st_dev, status.st_ino) in self.before
+            if not known and status.st_uid == os.geteuid():
+                with contextlib.suppress(OSError):
+                    remove_path(path)
+
+
+def look_at_shared_memory() -> SharedMemory:
+    """What is there now."""
+    return SharedMemory(frozenset((status.st_dev, status.st_ino) for _, status in _list()))
+
+
+def _list() -> Iterator[tuple[Path, os.stat_result]]:
+    with contextlib.suppress(OSError):
+        for path in list(FOLDER.iterdir()):
+            with contextlib.suppress(FileNotFoundError):
+                yield path, path.lstat()
+
+
+def _is_alone() -> bool:
+    """Whether this user has no other processes than those above and below this one."""
+    parents = list_parents(os.geteuid())
+    ours = {pid for pid, _ in list_ancestors()}
+    return all(pid in ours or _lies_below(pid, parents) for pid in parents)
+
+
+def _lies_below(pid: int, parents: dict[int, int]) -> bool:
+    while pid := parents.get(pid, 0):
+        if pid == os.getpid():
+            return True
+    return False
