@@ -133,8 +133,8 @@ def assert_shown(endpoint: ModelEndpoint) -> None:
 
 
 def test_an_endpoint_of_ones_own_that_knows_no_form_of_answers(tmp_path: Path) -> None:
-    """It needs no key. Its model has a small context: it is shown less, and may answer less, however
-    large the budget is."""
+    """It needs no key. Its model has a small context: it is shown less, and may answer less,
+    however large the budget is."""
     longest = 30_000
 
     def model(request: Any) -> Turn:
