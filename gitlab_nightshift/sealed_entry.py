@@ -71,9 +71,14 @@ def run_command(data: dict[str, Any]) -> int:
 
 
 def run_stage(data: dict[str, Any]) -> int:
-    """Run ``main`` of the module that the start names: one process, whose parent waits for it."""
+    """Run ``main`` of the module that the start names: one process, whose parent waits for it. What
+    it may not keep it gives up before."""
     gc.disable()  # modules stay: to look for garbage in them takes 5 to 8 % of their import
     module = importlib.import_module(data["stage"])
+    if rights := data.get("rights"):
+        from gitlab_nightshift.sandbox.privilege_drop import ProcessRights, renounce
+
+        renounce(ProcessRights(**rights))
     gc.freeze()
     gc.enable()
     status: int = module.main(data)

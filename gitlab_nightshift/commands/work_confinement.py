@@ -7,6 +7,7 @@ from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode
 from gitlab_nightshift.sandbox.launched_process import STARTS
+from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, summarize_findings
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState, ProbeSummary
@@ -15,8 +16,6 @@ from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.prepared_folders import prepare
 from gitlab_nightshift.system.supervised_process import StageProcess
-
-MODULE = "gitlab_nightshift.processes.confinement_trial"
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def try_confinement(session: Session, fallen: str) -> ConfinementTrial | None:
             chosen = confinement.choose(session.settings.isolation, places, fallen=fallen)
             if chosen.unwanted:
                 return None
-            with contextlib.closing(StageProcess(MODULE, env, prefix=chosen.prefix)) as process:
+            with contextlib.closing(StageProcess(WORK_TRIAL, env, prefix=chosen.prefix)) as process:
                 process.tell({"confined": chosen.to_data(places)})
                 found = process.read_answer().get("found", [])
             if found or not chosen.has_lost_hidden_path():

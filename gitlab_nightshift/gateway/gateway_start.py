@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from gitlab_nightshift.gateway import control_messages
+from gitlab_nightshift.sandbox.process_table import GATEWAY
 from gitlab_nightshift.system import stage_process
 from gitlab_nightshift.system.process import start_process
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gateway.gateway_client import RemoteGateway
     from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 
-MODULE = "gitlab_nightshift.gateway.gateway_process"
 END_S = 10.0
 """Seconds to end by itself once nobody asks any more."""
 _VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -79,7 +79,7 @@ def _start(
     """Start the process; it prints nowhere."""
     streams = (subprocess.DEVNULL,) * 3
     data = {"descriptors": dict(given), "likely": likely}
-    return stage_process.start_stage(MODULE, data, env, given.values(), streams)
+    return stage_process.start_stage(GATEWAY, data, env, given.values(), streams)
 
 
 @contextlib.contextmanager

@@ -2,29 +2,22 @@
 
 import asyncio
 import contextlib
+import os
 import socket
-import ssl
-import sys
-from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.gateway.control_socket import Control
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, from_bytes
 from gitlab_nightshift.gateway.usage_reports import Reports
-from gitlab_nightshift.sandbox.inside import kernel, landlock
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import GATEWAY
 
 REPORT_S = 1.0
 """Seconds between two looks at what the pipe could not take."""
 LAST_REPORT_S = 5.0
 """Seconds that whoever reads the reports has to take the last of them."""
-_PACKAGE = Path(__file__).parents[1]
-_PUBLIC = (
-    *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"),
-    *("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates"),
-    *("/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf"),
-)
-"""Libraries, certificates, and what a name is looked up with."""
 
 
 def serve(raw: bytes, link: socket.socket, report: int) -> None:
@@ -35,24 +28,12 @@ def serve(raw: bytes, link: socket.socket, report: int) -> None:
 
 
 def confine(config: GatewayConfig) -> None:
-    """Give up all other files, where the kernel has Landlock. Raises OSError."""
-    if version := min(landlock.read_abi(), landlock.LATEST):
-        kernel.call_prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        paths = landlock.LandlockPaths(
-            _list_readable(config), [], [], ["/dev/null", "/dev/urandom"]
-        )
-        landlock.restrict(version, paths, None)
-
-
-def _list_readable(config: GatewayConfig) -> list[str]:
-    """Without the folder around the package where only that is ours."""
-    shared = ("site-packages", "dist-packages")
-    around = str(_PACKAGE.parent)
-    own = [str(_PACKAGE), *(p for p in sys.path if p != around or _PACKAGE.parent.name in shared)]
-    default = ssl.get_default_verify_paths()
+    """Give up what its row does not name, but for the files that the way to the model's endpoint
+    needs. Raises OSError."""
     way = config.upstream
-    named = [default.cafile, default.capath, *(way.ca_files if way else ()), way and way.ca_dir]
-    return [*own, *_PUBLIC, *(str(path) for path in named if path)]
+    named = (*way.ca_files, way.ca_dir) if way else ()
+    places = {"named": [str(path) for path in named if path]}
+    renounce(find_rights(GATEWAY, places, os.environ))
 
 
 async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:

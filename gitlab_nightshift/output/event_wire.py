@@ -40,7 +40,7 @@ def _list_names(*kinds: type[Any]) -> tuple[str, ...]:
 
 
 FROM_NOTIFY = _list_names(Note)
-FROM_REPORT = _list_names(Note, RunEnded)
+FROM_SUPERVISOR = _list_names(Note, RunEnded)
 FROM_PUBLISH = _list_names(StepStarted, StepEnded, Note, GateRequired)
 FROM_PLAN = _list_names(RunStarted, StepStarted, StepEnded, Note)
 FROM_WORK = _list_names(

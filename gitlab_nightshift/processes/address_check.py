@@ -4,10 +4,10 @@ import contextlib
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.report.outcome_message import pack_notify_request
+from gitlab_nightshift.sandbox.process_table import NOTIFY_CHECK
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.supervisor.notifying import LONGEST_S, MODULE, expand_addresses, find_names
+from gitlab_nightshift.supervisor.notifying import expand_addresses, find_names
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.signals import call_late
 from gitlab_nightshift.system.supervised_process import StageProcess
 
 
@@ -34,8 +34,7 @@ def _find_unknown(session: Session, addresses: tuple[str, ...]) -> list[str]:
     if not addresses:
         return []
     env = {"PATH": build_search_path(session.env, session.checkout)}
-    process = StageProcess(MODULE, env, quiet=True)
-    with contextlib.closing(process), call_late(LONGEST_S, process.kill):
+    with contextlib.closing(StageProcess(NOTIFY_CHECK, env, quiet=True)) as process:
         process.tell({"checked": addresses})
         found: list[str] = process.read_answer().get("unknown", [])
     return found

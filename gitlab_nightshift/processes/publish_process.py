@@ -1,6 +1,7 @@
 """The process that holds the token again, once every process of work is gone: it publishes a
 bundle, and answers whoever asked for the run."""
 
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +27,9 @@ from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.report.report_files import read_patch
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.sandbox.self_confinement import leave_checkout
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import PUBLISH
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.supervised_process import forward_signals, serve_stage
@@ -44,7 +47,8 @@ def _publish(inputs: Mapping[str, Any]) -> dict[str, Any]:
 def _run_publish(inputs: Mapping[str, Any]) -> int:
     source = unpack_source(inputs["source"])
     tempfile.tempdir = inputs["private"]
-    leave_checkout(Path(inputs["checkout"]), source.parts.objects, Path(inputs["private"]))
+    places = {"private": inputs["private"], "objects": list(map(str, source.parts.objects))}
+    renounce(find_rights(PUBLISH, places, {**inputs["network"], **os.environ}))
     forward_signals()
     session = _build_session(inputs)
     request = inputs["request"] and make_record(TaskRequest, inputs["request"])

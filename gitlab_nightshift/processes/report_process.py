@@ -1,4 +1,5 @@
-"""The last process of a run: writes its result, for people and machines. It holds no secret."""
+"""The process that writes a run's result, for people and machines. It reads an agent's work and
+holds no secret; what it writes is held against what the supervisor knows."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import to_exit_status
-from gitlab_nightshift.events import Note, RunEnded
 from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.records.bead_results import Usage
@@ -38,11 +38,8 @@ def _run_report(inputs: Mapping[str, Any]) -> int:
     result = build_run_result(bundle, published, inputs["project"], inputs["pipeline_url"], upkeep)
     patch = read_patch(results / "bundle")
     files = render_result_files(result, patch, inputs["report_url"])
-    for line in inputs["warnings"]:
-        outlet(Note(line, warning=True))
     for name, text in files.items():
         outlet.send_record(name, text.encode())
-    outlet(RunEnded(result))
     outlet.close()
     return to_exit_status(result.error_code)
 

@@ -50,12 +50,12 @@ from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
 )
+from gitlab_nightshift.sandbox.process_places import list_unheld
+from gitlab_nightshift.sandbox.process_table import BUNDLE_READER
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.stage_process import StageFailedError, run_stage
 
-MODULE = "gitlab_nightshift.repository.bundle_reader"
-TIMEOUT_S = 600.0
 LARGEST_LINE = 3 * LARGEST_BUNDLE
 """Bytes of an answer without the files; escapes make JSON longer."""
 
@@ -80,20 +80,17 @@ class BaseReport:
     """What the other process reports before it reads the bundle."""
 
     ci: tuple[str, ...]
-    open: tuple[Literal["files", "network"], ...]
 
 
 @dataclass(frozen=True)
 class RebuiltBundle:
     """A bundle that could be read, and its change; ``refused`` is why there is none.
 
-    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle. ``unheld`` is
-    what the kernel could not keep from the process that read it.
+    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle.
     """
 
     bundle: Bundle
     ci_files: CiFiles
-    unheld: tuple[str, ...] = ()
     refused: str = ""
     tree: str = ""
     files: tuple[DiffFile, ...] = ()
@@ -120,7 +117,7 @@ def read_answer(out: bytes, place: str) -> RebuiltBundle:
     if "unreadable" in answer:
         raise build_record_error(Bundle, place, format_path(str(answer["unreadable"]))[:200])
     bundle = build_record(Bundle, answer.get("bundle"), place)
-    known = RebuiltBundle(bundle, CiFiles(base.ci), base.open)
+    known = RebuiltBundle(bundle, CiFiles(base.ci))
     if "change" not in answer:
         return _with_refusal(known, answer)
     return _with_change(known, _validate_value(ReportedChange, answer["change"]), blobs)
@@ -159,7 +156,7 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) 
         rebuilt.ci_files,
     )
     refuse_secrets(patch, context.session.redact.values)
-    for what in rebuilt.unheld:
+    for what in list_unheld():
         context.session.emit(
             Note(f"this kernel does not confine the process that reads the bundle: {what}")
         )
@@ -220,10 +217,11 @@ def run_task(task: RebuildTask, stdin: bytes) -> bytes:
     """The other process's answer. Raises ``E_PUBLISH``."""
     env = {"PATH": task.search_path, "LANG": "C.UTF-8"}
     limits = ProcessLimits(
-        timeout_s=TIMEOUT_S, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000
+        timeout_s=BUNDLE_READER.wall_s, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000
     )
     try:
-        return run_stage(MODULE, build_task_data(task), env, stdin, limits)
+        places = {"own": task.folder, "objects": task.objects}
+        return run_stage(BUNDLE_READER, build_task_data(task), env, stdin, limits, places)
     except StageFailedError as error:
         raise _build_reader_error(f"it {error}") from None
 

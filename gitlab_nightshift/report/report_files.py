@@ -11,6 +11,8 @@ from gitlab_nightshift.report.junit import render_junit
 from gitlab_nightshift.report.page import render_page
 from gitlab_nightshift.report.run_result import render_dotenv
 
+PAGE = "report.html"
+
 if TYPE_CHECKING:
     from gitlab_nightshift.redaction.redactor import Redactor
 
@@ -36,10 +38,25 @@ def write_results(
 def render_result_files(result: RunResult, patch: str, report_url: str = "") -> dict[str, str]:
     """What people and machines read of a run, by the files' names. ``report_url`` is where the page
     will be, "" where nobody knows."""
+    return {PAGE: render_page(result, patch), **render_data_files(result, report_url)}
+
+
+def render_data_files(result: RunResult, report_url: str = "") -> dict[str, str]:
+    """What programs read of it."""
     return {
         "result.json": to_json(result),
-        "report.html": render_page(result, patch),
         "junit.xml": render_junit(result),
         "nightshift.env": render_dotenv(result),
         "annotations.json": render_annotations(result, report_url),
     }
+
+
+def is_reported(folder: Path, result: RunResult, redact: "Redactor", report_url: str = "") -> bool:
+    """True where a process that read an agent's work has written of this result what programs read
+    of it, and a page. The page's words may be an agent's."""
+    files = render_data_files(redact_record(result, redact), report_url)
+    try:
+        same = all((folder / name).read_bytes() == text.encode() for name, text in files.items())
+        return same and (folder / PAGE).is_file()
+    except OSError:
+        return False

@@ -3,9 +3,8 @@
 It holds no secret and decides nothing. After the task (from ``stage_process.py``) come the bytes of
 ``bundle.json`` and ``change.patch`` on stdin. It answers in three parts:
 
-1. a line of JSON: what GitLab reads as pipeline configuration in the base, and what the kernel
-   cannot keep from this process. It is written before a byte of the bundle is read, so nobody who
-   made the bundle has a say in it;
+1. a line of JSON: what GitLab reads as pipeline configuration in the base. It is written before a
+   byte of the bundle is read, so nobody who made the bundle has a say in it;
 2. a line of JSON: the bundle as it was read, and the change or why there is none;
 3. the bytes of new files.
 """
@@ -20,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.git import Git, GitError, build_isolated_git
+from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.repository.private_repository import (
-    APPLY_MEMORY,
     Repository,
     RepositoryParts,
     apply_patch,
@@ -33,11 +31,6 @@ from gitlab_nightshift.repository.private_repository import (
     read_diff_sizes,
     resolve_tree,
 )
-from gitlab_nightshift.sandbox.privilege_drop import renounce, set_limits
-
-CPU_S = 300
-SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/nix/store", "/gnu/store", "/etc/ld.so.cache")
-"""Where git and what it needs are, beside its own folder and the libraries next to that."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +67,7 @@ def encode_attributes(data: bytes) -> str:
 def main(data: Mapping[str, Any]) -> int:
     """Read, rebuild, answer."""
     task = RebuildTask(**data["task"])
-    set_limits(APPLY_MEMORY, CPU_S)
     git = build_isolated_git(Path(task.folder) / "home", task.search_path)
-    open_still = renounce(_list_readable_paths(task, git), [task.folder])
     parts = RepositoryParts(
         objects=tuple(map(Path, task.objects)),
         object_format=task.object_format,
@@ -92,21 +83,13 @@ def main(data: Mapping[str, Any]) -> int:
         return 0
     known = _find_base_tree(repository, task)
     ci = read_pipeline_files(repository, task.base, task.ci_config).patterns if known else ()
-    _write_line({"ci": ci, "open": open_still})
+    _write_line({"ci": ci})
     bundle, patch = (sys.stdin.buffer.read(size) for size in task.sizes)
     answer, blobs = build_answer(repository, task, bundle, patch)
     _write_line(answer)
     sys.stdout.buffer.write(b"".join(blobs))
     sys.stdout.buffer.flush()
     return 0
-
-
-def _list_readable_paths(task: RebuildTask, git: Git) -> list[str]:
-    """What is installed, and the objects; not the checkout."""
-    tools = Path(git.program).resolve().parent
-    parts = [str(tools), *(str(tools.parent / part) for part in ("lib", "lib64", "libexec"))]
-    python = [sys.base_prefix, *sys.path]
-    return [path for path in (*SYSTEM, *parts, *python, *task.objects) if path not in ("", "/")]
 
 
 def _write_line(value: Mapping[str, Any]) -> None:

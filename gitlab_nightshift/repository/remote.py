@@ -131,13 +131,13 @@ def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]
     asked_word = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
     with TemporaryDirectory(prefix="askpass-", dir=folder) as private:
         script = Path(private) / "askpass"
+        script.touch(0o700)
         script.write_text(
             "#!/bin/sh\ncase $1 in\n"
             f"{shlex.quote(asked_name)}) printf '%s\\n' {shlex.quote(server.username)} ;;\n"
             f"{shlex.quote(asked_word)}) printf '%s\\n' \"${TOKEN_VARIABLE}\" ;;\n"
             "*) exit 1 ;;\nesac\n"
         )
-        script.chmod(0o700)
         network = {name: server.env[name] for name in NETWORK if server.env.get(name)}
         yield {**network, "GIT_ASKPASS": str(script), TOKEN_VARIABLE: server.token}
 

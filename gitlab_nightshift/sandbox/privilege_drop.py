@@ -1,8 +1,10 @@
-"""A process of this program that is about to read what an agent wrote gives up what it does not
-need: files but those named, the network, capabilities, other processes, memory and time."""
+"""A process of this program gives up what its row of the table (``process_table.py``) does not
+name: files, the network, capabilities, other processes, memory and time."""
 
+import os
 import resource
-from collections.abc import Sequence
+import time
+from dataclasses import dataclass
 
 from gitlab_nightshift.sandbox.inside import landlock, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
@@ -10,45 +12,91 @@ from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 CAN_TRUNCATE, CAN_SCOPE = 3, 6
 """The Landlock ABIs from which ``truncate`` and signals are confined."""
 LARGEST_FILE = 1024**3
+LOOKS, PAUSE_S = 1_000, 0.005
 
 
-def set_limits(memory: int, cpu_s: int) -> None:
-    """Bound this process's data (bytes) and time (CPU seconds), and those of each descendant."""
+@dataclass(frozen=True)
+class ProcessRights:
+    """What a process keeps: files to read, folders to list and folders to write (absolute paths,
+    with all below), the network, sockets to listen on, children of its own, the right to change
+    modes, owners, times and attributes of files, and limits for itself and each descendant (bytes
+    of data, CPU seconds; 0: none)."""
+
+    readable: tuple[str, ...]
+    listable: tuple[str, ...]
+    writable: tuple[str, ...]
+    network: bool
+    serves: bool
+    children: bool
+    attributes: bool
+    memory: int
+    cpu_s: int
+
+
+def renounce(rights: ProcessRights) -> None:
+    """Confine this process, which has one thread, and its descendants for good.
+
+    Files are held by Landlock, where the kernel has it; sockets, other processes, attributes and
+    namespaces by a system call filter. Without Landlock no capability is left; with it the one to
+    read other users' files, which it bounds. Raises OSError where a step fails that the kernel
+    should know.
+    """
+    if not is_alone():
+        raise RuntimeError("threads are running that cannot be confined")
+    _set_limits(rights.memory, rights.cpu_s)
+    version = min(landlock.read_abi(), landlock.LATEST)
+    privileges.join_own_keyring()
+    privileges.drop_capabilities(keep=privileges.DAC_READ_SEARCH if version else 0)
+    privileges.forbid_new_privileges()
+    if version:
+        _limit_files(rights, version)
+    if AUDIT_ARCH:
+        seccomp.install(_build_form(rights, version))
+
+
+def is_alone() -> bool:
+    """Whether this process has one thread. One that was joined is known to the kernel a moment
+    longer: Python's part of it has ended then, not all of it."""
+    for _ in range(LOOKS):
+        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - no object for each
+            return True
+        time.sleep(PAUSE_S)
+    return False
+
+
+def _limit_files(rights: ProcessRights, version: int) -> None:
+    paths = landlock.LandlockPaths(
+        list(rights.readable),
+        list(rights.listable),
+        list(rights.writable),
+        ["/dev/null", "/dev/urandom"],
+    )
+    landlock.restrict(version, paths, None if rights.network else [])
+
+
+def _build_form(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
+    return seccomp.FilterOptions(
+        notify=False,
+        own_network=False,
+        guard_signals=version < CAN_SCOPE,
+        guard_length=version < CAN_TRUNCATE,
+        judge_attributes=False,
+        sockets=rights.network,
+        in_row=True,
+        alone=0 if rights.children else os.getpid(),
+        serves=rights.serves,
+        keep_attributes=not rights.attributes,
+    )
+
+
+def _set_limits(memory: int, cpu_s: int) -> None:
     for what, most in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_FSIZE, LARGEST_FILE),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(what)[1]
-        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (least, least))
-
-
-def renounce(readable: Sequence[str], writable: Sequence[str]) -> tuple[str, ...]:
-    """Confine this process and its descendants for good; what the kernel cannot hold is returned:
-    ``files``, ``network``.
-
-    Files are held by Landlock; sockets, tracing and namespaces by a system call filter. Without
-    Landlock no capability is left; with it the one to read other users' files, which it bounds.
-    Raises OSError where a step fails that the kernel should know.
-    """
-    version = min(landlock.read_abi(), landlock.LATEST)
-    privileges.drop_capabilities(keep=privileges.DAC_READ_SEARCH if version else 0)
-    privileges.forbid_new_privileges()
-    if version:
-        paths = landlock.LandlockPaths(
-            list(readable), [], list(writable), ["/dev/null", "/dev/urandom"]
-        )
-        landlock.restrict(version, paths, [])
-    if AUDIT_ARCH:
-        form = seccomp.FilterOptions(
-            notify=False,
-            own_network=False,
-            guard_signals=version < CAN_SCOPE,
-            guard_length=version < CAN_TRUNCATE,
-            judge_attributes=False,
-            sockets=False,
-        )
-        seccomp.install(form)
-    return ("files",) * (not version) + ("network",) * (not AUDIT_ARCH)
+        if most or what == resource.RLIMIT_CORE:
+            hard = resource.getrlimit(what)[1]
+            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(what, (least, least))

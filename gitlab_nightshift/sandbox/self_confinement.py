@@ -4,15 +4,15 @@
 """
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.sandbox.confinement import CAN_MOVE, CAN_SCOPE, ConfinementMode
+from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges
 from gitlab_nightshift.sandbox.launch import Sandbox
+from gitlab_nightshift.sandbox.privilege_drop import is_alone
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
@@ -24,7 +24,6 @@ SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
 KEPT = (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, SETFCAP)
 """What root needs to give a checkout to agents' user, to become that, and to end what is left of
 it; the last for a user namespace in which root stays root."""
-LOOKS, PAUSE_S = 1_000, 0.005
 _KERNEL = "/proc/sys/kernel/core_pattern"
 
 
@@ -74,19 +73,9 @@ def confine(
     return OwnConfinement(way, data["why"], data["tries"], complete, close_latch)
 
 
-def leave_checkout(checkout: Path, objects: Iterable[Path], private: Path) -> bool:
-    """Let this process read all but the checkout (of that only these objects), and write its
-    private folder; False where the kernel cannot hold it. Raises OSError."""
-    if landlock.read_abi() < CAN_MOVE:
-        return False
-    privileges.forbid_new_privileges()
-    _restrict([str(checkout)], list(map(str, objects)), [str(private)])
-    return True
-
-
 def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence[str]) -> None:
     """All may be read but what is hidden: Landlock knows no exceptions, so what lies around it."""
-    if not _is_alone():
+    if not is_alone():
         raise RuntimeError("threads are running that cannot be confined")
     around, listable = list[str](), list[str]()
     for entry in Path("/").iterdir():
@@ -94,16 +83,6 @@ def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence
             open_around(str(entry), hidden, around, listable)
     paths = landlock.LandlockPaths([*around, *readable], listable, [*writable], list(DEVICES))
     landlock.restrict(min(landlock.read_abi(), landlock.LATEST), paths, None)
-
-
-def _is_alone() -> bool:
-    """Whether this process has one thread. One that was joined is known to the kernel a moment
-    longer: Python's part of it has ended then, not all of it."""
-    for _ in range(LOOKS):
-        if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - no object for each
-            return True
-        time.sleep(PAUSE_S)
-    return False
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:

@@ -13,6 +13,7 @@ from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.run_folder import RunFolder
+from gitlab_nightshift.sandbox.process_table import TASK
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.supervisor.failure_records import build_killed_error
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
@@ -118,8 +119,6 @@ class DelegatedWork:
                 confine = functools.partial(open_confined_stage, places, wanted)
             likely = bool(agent["gateway"])
             yield (
-                stack.enter_context(
-                    self.stages.open_worker(sender, "task", confine, likely=likely)
-                ),
+                stack.enter_context(self.stages.open_worker(sender, TASK, confine, likely=likely)),
                 prepared,
             )

@@ -25,6 +25,7 @@ from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.delegated_repository import share_source, unpack_source
 from gitlab_nightshift.run_folder import RunFolder, find_temp_folder
+from gitlab_nightshift.sandbox.process_table import FINISH, PREPARE
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in
 from gitlab_nightshift.supervisor.delegated_work import DelegatedWork, WorkResult
 from gitlab_nightshift.supervisor.delegation_folder import (
@@ -158,7 +159,7 @@ class _Delegation:
         return None
 
     def _prepare(self) -> dict[str, Any]:
-        with self._stages.open_stage("prepare") as prepare:
+        with self._stages.open_stage("prepare", PREPARE) as prepare:
             return prepare.run(
                 {
                     **self._build_common_input(),
@@ -220,7 +221,7 @@ class _Delegation:
         }
         # Where nothing confines work it could have written this in the name of finish.
         (self._there.results / "result.json").unlink(missing_ok=True)
-        with self._stages.open_stage("finish") as finish:
+        with self._stages.open_stage("finish", FINISH) as finish:
             self._finished = finish.run(inputs, forwarding=self._signals.stopped is None)
 
     def _place_result(self) -> DelegationResult:

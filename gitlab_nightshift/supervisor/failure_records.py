@@ -1,7 +1,6 @@
 """Records that the supervisor writes itself, where the process that would have is dead."""
 
 import contextlib
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.report.killed_run import build_partial_bundle, read_kept
-from gitlab_nightshift.report.report_files import read_patch, write_results
+from gitlab_nightshift.report.report_files import is_reported, read_patch, write_results
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.report.upkeep_result import read_upkeep_result
 
@@ -101,25 +100,28 @@ def write_unpublished(results: Path, bundle: Bundle, answer: object) -> None:
     write_record(results / _PUBLISHED, made)
 
 
-def write_result(
-    results: Path, usage: Usage | None, values: tuple[str, ...], project: str, pipeline_url: str
+def build_own_result(
+    results: Path, usage: Usage | None, project: str, pipeline_url: str
 ) -> RunResult:
-    """Write what report would have written. ``usage`` is what the gateway has counted, ``values``
-    are the job's secrets."""
-    from gitlab_nightshift.redaction.redactor import Redactor
-
+    """The result of the run whose bundle is there, whatever any other process says of it. ``usage``
+    is what the gateway has counted."""
     bundle = read_bundle(results)
     assert bundle
     bundle = replace(bundle, usage=usage or bundle.usage)
     published = read_kept(Publication, results / _PUBLISHED)
     upkeep = read_upkeep_result(results)
-    result = build_run_result(bundle, published, project, pipeline_url, upkeep)
-    write_results(results, result, read_patch(results / "bundle"), Redactor(values))
-    return result
+    return build_run_result(bundle, published, project, pipeline_url, upkeep)
 
 
-def tell(error: NightshiftError, *, warning: bool) -> None:
-    """Print an error without the redactor, where that is dead."""
-    kind = "warning" if warning else error.code
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"nightshift: {kind}: {error.message}\n")
+def ensure_result(
+    results: Path, result: RunResult, values: tuple[str, ...], report_url: str = ""
+) -> bool:
+    """Write what report would have written, unless that has. True where it has; ``values`` are the
+    job's secrets."""
+    from gitlab_nightshift.redaction.redactor import Redactor
+
+    redact = Redactor(values)
+    if reported := is_reported(results, result, redact, report_url):
+        return reported
+    write_results(results, result, read_patch(results / "bundle"), redact, report_url)
+    return False

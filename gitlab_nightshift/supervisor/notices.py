@@ -13,13 +13,16 @@ from gitlab_nightshift.events import Note
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.supervisor.failure_records import write_failed, write_result
-from gitlab_nightshift.supervisor.notifying import LONGEST_S, Forward, notify
+from gitlab_nightshift.sandbox.process_table import ADDRESSES
+from gitlab_nightshift.supervisor.failure_records import (
+    build_own_result,
+    ensure_result,
+    write_failed,
+)
+from gitlab_nightshift.supervisor.notifying import Forward, notify
 from gitlab_nightshift.supervisor.output_pipes import Pipes, read_secret_values
-from gitlab_nightshift.system.signals import call_late
 from gitlab_nightshift.system.supervised_process import StageProcess
 
-MODULE = "gitlab_nightshift.processes.addresses_process"
 SENDER = "notify"
 
 
@@ -58,8 +61,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
         return {}
     own_names = (name for name in call.env if name.startswith("NIGHTSHIFT_"))
     seen = {name: call.env[name] for name in ("PATH", *own_names) if name in call.env}
-    process = StageProcess(MODULE, own, quiet=True)
-    with contextlib.closing(process), call_late(LONGEST_S, process.kill):
+    with contextlib.closing(StageProcess(ADDRESSES, own, quiet=True)) as process:
         process.tell(
             {
                 "env": {**seen, "GITLAB_CI": "true"},
@@ -82,5 +84,6 @@ def tell_mistake(
     with tempfile.TemporaryDirectory(prefix="nightshift-notice-", dir=place) as folder:
         results = Path(folder)
         write_failed(results, error, {"run_id": job.run_id})
-        write_result(results, None, values, job.project_path, job.pipeline_url)
+        result = build_own_result(results, None, job.project_path, job.pipeline_url)
+        ensure_result(results, result, values)
         return notify(request, results, call.env, own)

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
-from gitlab_nightshift.system.signals import call_late
+from gitlab_nightshift.sandbox.process_table import NOTIFY
 from gitlab_nightshift.system.supervised_process import StageProcess
 
-MODULE = "gitlab_nightshift.processes.notify_process"
-LONGEST_S = 60.0
-"""The process gives up by itself before."""
 _VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
 
 Forward = Callable[[StageProcess], AbstractContextManager[None]]
@@ -36,8 +34,9 @@ def notify(
     missing += more
     if not (addresses or access) or not (results / "result.json").exists():
         return missing
-    process = StageProcess(MODULE, own, quiet=True)
-    with contextlib.closing(process), call_late(LONGEST_S, process.kill), forward(process):
+    places = {"results": str(results), "named": find_named_files(addresses)}
+    process = StageProcess(NOTIFY, own, quiet=True, places=places)
+    with contextlib.closing(process), forward(process):
         found = {"addresses": addresses, "confluence": access, "results": str(results)}
         process.tell({**request, **found})
         answer = process.read_answer()
@@ -57,6 +56,13 @@ def expand_addresses(
         if not empty:
             found += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
     return tuple(found), tuple(warnings)
+
+
+def find_named_files(addresses: Sequence[str]) -> tuple[str, ...]:
+    """The files that addresses name, such as Firebase's ``?keyfile=``: absolute paths."""
+    queries = (address.partition("?")[2] for address in addresses)
+    values = [value for query in queries for _, value in parse_qsl(query)]
+    return tuple(value for value in values if value.startswith("/"))
 
 
 def find_names(address: str) -> list[str]:

@@ -4,29 +4,35 @@ import contextlib
 import dataclasses
 import json
 import os
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.events import Note, RunEnded
 from gitlab_nightshift.job.job_secrets import read_secrets
+from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.output.event_wire import (
     FROM_FINISH,
     FROM_NOTIFY,
     FROM_PLAN,
     FROM_PREPARE,
     FROM_PUBLISH,
-    FROM_REPORT,
+    FROM_SUPERVISOR,
     FROM_TASK,
     FROM_WORK,
 )
 from gitlab_nightshift.output.redactor_config import Configuration, Sender
+from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
+from gitlab_nightshift.sandbox.process_table import REDACTOR
 from gitlab_nightshift.system.raw_logs import move_logs
 from gitlab_nightshift.system.signals import start_deaf
 from gitlab_nightshift.system.supervised_process import StageProcess
 
-MODULE = "gitlab_nightshift.output.redactor_process"
 _BUNDLE = (("bundle/change.patch", "patch"), ("bundle/bundle.json", "bundle"))
 _REPORTS = tuple(
     (name, "text") for name in ("report.html", "junit.xml", "nightshift.env", "annotations.json")
@@ -40,7 +46,8 @@ OF_RUN = (
     Sender("publish", _UNKNOWN, FROM_PUBLISH),
     Sender("work-2", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
     Sender("publish-2", _UNKNOWN, FROM_PUBLISH),
-    Sender("report", _UNKNOWN, FROM_REPORT, (("result.json", "result"), *_REPORTS)),
+    Sender("report", _UNKNOWN, (), (("result.json", "result"), *_REPORTS)),
+    Sender("supervisor", _UNKNOWN, FROM_SUPERVISOR),
     Sender("notify", _UNKNOWN, FROM_NOTIFY, awaited=True),
 )
 """The senders of a run, with what each may send, in the order in which they begin. New work is
@@ -98,6 +105,20 @@ class Pipes:
         with self._said:
             self._said.wait_for(lambda: self.gone or sender not in self._left)
 
+    def tell_end(self, warnings: Sequence[str], result: RunResult) -> None:
+        """Say how the run has ended; where the redactor is dead, only what went wrong."""
+        if not self.gone:
+            channel = OutputChannel(self.take("supervisor"))
+            with contextlib.suppress(NightshiftError):
+                for line in warnings:
+                    channel(Note(line, warning=True))
+                channel(RunEnded(result))
+                channel.close()
+                self.wait("supervisor")
+                return
+        for line in warnings:
+            sys.stderr.write(f"nightshift: warning: {line}\n")
+
     def close(self) -> None:
         """Close what nobody has taken, and wait for the redactor: it ends when all senders have."""
         for end in self._ends.values():
@@ -154,6 +175,7 @@ def _start(
     """Start the redactor, and send it its configuration."""
     output, (reading, writing) = os.dup(way.output), os.pipe()
     live = None if way.live is None else os.dup(way.live)
+    folder = () if live is None else (str(Path(f"/proc/self/fd/{live}").readlink()),)
     configuration = Configuration(
         run_id=way.run_id,
         values=way.values,
@@ -170,7 +192,8 @@ def _start(
     )
     given = (reading, output, ended, *pipes.values(), *(() if live is None else (live,)))
     try:
-        started = StageProcess(MODULE, own, {"configuration": reading}, descriptors=given)
+        data, places = {"configuration": reading}, {"private": str(there.private), "live": folder}
+        started = StageProcess(REDACTOR, own, data, descriptors=given, places=places)
     finally:
         for each in given:
             os.close(each)

@@ -18,6 +18,8 @@ from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gatewa
 from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.sandbox.process_places import Places
+from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, ProcessRow
 from gitlab_nightshift.supervisor.output_pipes import Pipes
 from gitlab_nightshift.supervisor.stop_signals import Signals
 from gitlab_nightshift.system.descendants import end_orphans, list_own_children
@@ -26,7 +28,7 @@ from gitlab_nightshift.system.supervised_process import StageProcess
 
 IS_SET = "set"
 """Stands for a model key in processes that may only know that there is one."""
-WITH_NETWORK = ("plan", "publish")
+WITH_NETWORK = (PLAN, PUBLISH)
 """Stages that need the job's own proxies."""
 
 
@@ -55,11 +57,15 @@ class SupervisedStage:
     def run(self, inputs: Mapping[str, Any], *, forwarding: bool = True) -> dict[str, Any]:
         """Send its input, and wait for its end. The answer; {} where there was none.
 
-        With ``forwarding`` the signals that come meanwhile are passed on to it.
+        With ``forwarding`` the signals that come meanwhile are passed on to it. What it has left
+        behind is ended: it could hold its pipes for as long as it likes.
         """
+        ours = list_own_children()
         self._process.tell({**inputs, **self._given})
         with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
-            return self._process.read_answer()
+            answer = self._process.read_answer()
+        end_orphans(lambda: list_own_children() - ours)
+        return answer
 
 
 class RunnableStage(Protocol):
@@ -136,27 +142,30 @@ class Stages:
     def open_stage(
         self,
         sender: str,
+        row: ProcessRow,
         more: Mapping[str, int] | None = None,
         prefix: Sequence[str] = (),
         *,
-        module: str = "",
         data: Mapping[str, Any] | None = None,
+        places: Places | None = None,
     ) -> Iterator[SupervisedStage]:
         """A stage that loads while it waits for its input; ended at the end of the block.
 
         ``more`` are descriptors that it gets besides its end of a pipe to the redactor. What it
-        prints is dropped. ``prefix`` goes before its command, ``data`` is what it starts with.
+        prints is dropped where it holds no secret. ``prefix`` goes before its command, ``data`` is
+        what it starts with, ``places`` are the paths in its row.
         """
-        outlet, stage = self._pipes.take(sender), module or sender
+        outlet = self._pipes.take(sender)
         given = {"outlet": outlet, **(more or {})}
         try:
             process = StageProcess(
-                f"gitlab_nightshift.processes.{stage}_process",
-                self._own if stage in WITH_NETWORK else remove_proxies(self._own),
+                row,
+                self._own if row in WITH_NETWORK else remove_proxies(self._own),
                 data,
                 descriptors=given.values(),
-                quiet=more is not None,
+                quiet=bool(row.agent_bytes and not row.secrets),
                 prefix=prefix,
+                places=places,
             )
         finally:
             os.close(outlet)
@@ -167,7 +176,7 @@ class Stages:
     def open_worker(
         self,
         sender: str,
-        module: str,
+        row: ProcessRow,
         confine: Confine | None = None,
         more: Mapping[str, int] | None = None,
         *,
@@ -179,11 +188,11 @@ class Stages:
         is what the stage starts with."""
         with contextlib.ExitStack() as stack:
             gateway = stack.enter_context(start_gateway(self._own, likely=likely))
-            latch = stack.enter_context(open_latch())
+            latch, totals = stack.enter_context(open_latch()), Totals()
             given = {"control": gateway.control.fileno(), "latch": latch.closing, **(more or {})}
-            begin = functools.partial(self.open_stage, sender, given, module=module, data=data)
+            begin = functools.partial(self.open_stage, sender, row, given, data=data)
             began = begin() if confine is None else confine(begin, latch.is_open)
-            yield Worker(stack.enter_context(began), gateway, Totals())
+            yield Worker(stack.enter_context(began), gateway, totals)
 
 
 def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:

@@ -29,17 +29,18 @@ from gitlab_nightshift.run_folder import (
     set_aside_early,
 )
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
+from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, predict_isolation
 from gitlab_nightshift.supervisor.failure_records import (
     build_killed_error,
     build_lost_error,
+    build_own_result,
+    ensure_result,
     read_bundle,
     read_own_bundle,
-    tell,
     write_failed,
     write_measured,
-    write_result,
     write_unpublished,
 )
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
@@ -116,7 +117,7 @@ class _Run:
             self._pipes = stack.enter_context(pipes)
             self._stages = Stages(self._pipes, self._own, self._signals)
             notices = Notices(self._start, self._own, self._pipes)
-            with self._stages.open_stage("plan") as plan:
+            with self._stages.open_stage("plan", PLAN) as plan:
                 work = stack.enter_context(self._open_worker())
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._there)  # before work, which might write it
@@ -149,9 +150,7 @@ class _Run:
             confine = functools.partial(open_confined_stage, places, wanted)
             lock = {"lock": self._held.lock}
             data = {"ahead": likely and wanted.isolation != "none"}
-            begun = self._stages.open_worker(
-                sender, "work", confine, lock, likely=likely, data=data
-            )
+            begun = self._stages.open_worker(sender, WORK, confine, lock, likely=likely, data=data)
             with begun as worker:
                 yield worker
 
@@ -261,7 +260,7 @@ class _Run:
             "private": str(self._there.private),
         }
         sender = self._sender.replace("work", "publish")
-        with self._stages.open_stage(sender, module="publish") as publish:
+        with self._stages.open_stage(sender, PUBLISH) as publish:
             # Who asked is told of a run that was stopped, too.
             answer = publish.run(config, forwarding=ready)
         self._pipes.wait(sender)
@@ -271,26 +270,25 @@ class _Run:
     # --- the end ----------------------------------------------------------------------------------
 
     def _report(self) -> int:
-        """The exit status. Where report, or the redactor, is dead the results are written here."""
-        results = self._there.results
+        """The exit status. What report, which reads an agent's work, has not written as it should
+        is written here: the result is known without it."""
+        results, job = self._there.results, read_job(self._start.env)
         usage = self._usage and dataclasses.asdict(self._usage)
-        job = read_job(self._start.env)
+        folder = self.output.name if self.output else ""
+        url = build_report_url(job.project_url, job.job_id, folder)
         answer: dict[str, Any] = {}
         if not self._pipes.gone:
-            with self._stages.open_stage("report") as report:
-                inputs = {"results": str(results), "usage": usage, "warnings": self._warnings}
+            places = {"results": str(results)}
+            with self._stages.open_stage("report", REPORT, places=places) as report:
+                inputs = {"results": str(results), "usage": usage, "report_url": url}
                 inputs |= {"project": job.project_path, "pipeline_url": job.pipeline_url}
-                folder = self.output.name if self.output else ""
-                inputs["report_url"] = build_report_url(job.project_url, job.job_id, folder)
                 answer = report.run(inputs, forwarding=False)
             self._pipes.wait("report")
-        if "status" in answer and not self._pipes.gone:
-            return int(answer["status"])
-        for line in self._warnings:
-            sys.stderr.write(f"nightshift: warning: {line}\n")
-        made = write_result(results, self._usage, self._values, job.project_path, job.pipeline_url)
-        dead = "the redactor" if self._pipes.gone else "report"
-        tell(build_killed_error(dead), warning=not made.error_code)
+        made = build_own_result(results, self._usage, job.project_path, job.pipeline_url)
+        if not ensure_result(results, made, self._values, url):
+            dead = build_killed_error("the redactor") if self._pipes.gone else None
+            self._warnings.append((dead or build_lost_error("report", answer)).message)
+        self._pipes.tell_end(self._warnings, made)
         return to_exit_status(made.error_code)
 
     def _fail(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:

@@ -3,15 +3,19 @@ job's environment (``sealed_entry.py``)."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from subprocess import PIPE, Popen
 from typing import Any
 
+from gitlab_nightshift.sandbox.process_places import Places, find_rights
+from gitlab_nightshift.sandbox.process_table import Confined, ProcessRow
 from gitlab_nightshift.sealed_start import prepare_stage
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.process import EndReason, ProcessLimits, attend
 
 LONGEST_WORDS = 200
 FIRST_PROCESS = 1
+NOWHERE: Places = {}
 Stream = int | None
 """As ``subprocess`` takes it; None: this process's own."""
 
@@ -21,20 +25,25 @@ class StageFailedError(Exception):
 
 
 def start_stage(
-    module: str,
+    row: ProcessRow,
     data: Mapping[str, Any],
     env: Mapping[str, str],
     descriptors: Collection[int] = (),
     streams: tuple[Stream, Stream, Stream] = (PIPE, PIPE, PIPE),
     prefix: Sequence[str] = (),
+    places: Places = NOWHERE,
 ) -> Popen[bytes]:
-    """Start ``module.main(data)`` in a session of its own, with ``descriptors`` and ``streams``.
+    """Start ``main(data)`` of a row's module in a session of its own, with ``descriptors`` and
+    ``streams``; this is how each process of this program is started.
 
     ``env`` is its whole environment, ``data`` becomes JSON. It gets SIGTERM when the calling thread
-    ends. ``prefix`` is a command that starts it in namespaces of its own, as its first process's
-    child. Raises OSError.
+    ends. Before ``main`` it gives up what its row does not name, where that says so; ``places`` are
+    the paths in it. ``prefix`` is a command that starts it in namespaces of its own, as its first
+    process's child. Raises OSError.
     """
-    start = prepare_stage(module, data, env, FIRST_PROCESS if prefix else None)
+    if row.confined is Confined.AT_START:
+        data = {**data, "rights": asdict(find_rights(row, places, env))}
+    start = prepare_stage(row.module, data, env, FIRST_PROCESS if prefix else None)
     stdin, stdout, stderr = streams
     try:
         return Popen(
@@ -52,11 +61,12 @@ def start_stage(
 
 
 def run_stage(
-    module: str,
+    row: ProcessRow,
     data: Mapping[str, Any],
     env: Mapping[str, str],
     stdin: bytes,
     limits: ProcessLimits,
+    places: Places = NOWHERE,
 ) -> bytes:
     """What a stage printed, once it has ended well; none of its descendants is left then.
 
@@ -64,7 +74,9 @@ def run_stage(
     """
     out, err = _MemorySink(), _MemorySink()
     try:
-        end, status = attend(lambda: start_stage(module, data, env), stdin, out, err, limits)
+        end, status = attend(
+            lambda: start_stage(row, data, env, places=places), stdin, out, err, limits
+        )
     except OSError as error:
         raise StageFailedError(f"could not be started: {error.strerror}") from None
     if end is not EndReason.EXITED:

@@ -13,9 +13,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.system.signals import start_deaf
+from gitlab_nightshift.system.signals import call_late, start_deaf
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.sandbox.process_places import Places
+    from gitlab_nightshift.sandbox.process_table import ProcessRow
 
 LARGEST_ANSWER = 16 * 1024 * 1024
 """Bytes."""
@@ -27,24 +31,26 @@ class StageProcess:
 
     def __init__(
         self,
-        module: str,
+        row: "ProcessRow",
         env: Mapping[str, str],
         data: Mapping[str, Any] | None = None,
         *,
         descriptors: Collection[int] = (),
         quiet: bool = False,
         prefix: Sequence[str] = (),
+        places: "Places | None" = None,
     ) -> None:
-        """Start ``main(data)`` of a module, behind ``prefix`` (``stage_process.py``); ``quiet``:
-        what it prints on stderr is dropped."""
+        """Start it from its row, with ``places`` in it, behind ``prefix`` (``stage_process.py``);
+        ``quiet``: what it prints on stderr is dropped."""
         from subprocess import DEVNULL, PIPE  # not for what is started: see below
 
         from gitlab_nightshift.system import stage_process
 
         streams = (PIPE, PIPE, DEVNULL if quiet else None)
         self._process = stage_process.start_stage(
-            module, data or {}, env, descriptors, streams, prefix
+            row, data or {}, env, descriptors, streams, prefix, places or {}
         )
+        self._longest_s = row.wall_s
 
     @property
     def pid(self) -> int:
@@ -60,11 +66,12 @@ class StageProcess:
             self._process.stdin.flush()
 
     def read_answer(self) -> dict[str, Any]:
-        """Its answer at its end, {} where that is of no use. Waits for it.
+        """Its answer at its end, {} where that is of no use. Waits for it, as long as its row says.
 
         Its own end counts: what it has left behind may hold its stdout for as long as it likes.
         """
-        said = self._read_output()
+        with call_late(self._longest_s, self.kill) if self._longest_s else contextlib.nullcontext():
+            said = self._read_output()
         if len(said) > LARGEST_ANSWER:
             self._process.kill()
         self.wait()

@@ -20,9 +20,9 @@ from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.system import stage_process
 from tests.support import stages
 
-def start(module, *args, **more):
-    work = module.endswith("task_process")
-    return (stages.real_start if work else stages.fork_stage)(module, *args, **more)
+def start(row, *args, **more):
+    work = row.name == "delegated work"
+    return (stages.real_start if work else stages.fork_stage)(row, *args, **more)
 
 def start_work_really():
     stage_process.start_stage = start

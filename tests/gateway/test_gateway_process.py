@@ -314,10 +314,10 @@ def test_the_work_never_has_the_key(tmp_path: Path) -> None:
 LOOKS = """
 import os, socket, sys
 from gitlab_nightshift.gateway.gateway_config import from_bytes
-from gitlab_nightshift.gateway.serving import confine
+from gitlab_nightshift.gateway import serving
 config, folder = from_bytes(sys.stdin.buffer.read()), sys.argv[1]
 if sys.argv[2] == "confined":
-    confine(config)
+    serving.confine(config)
 def tried(do):
     try:
         do()

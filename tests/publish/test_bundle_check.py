@@ -18,6 +18,8 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
+from gitlab_nightshift.system import stage_process
+from tests.support.stages import real_start
 from tests.support.trees import whole_tree
 from tests.support.world import ROOT, World, world
 
@@ -235,8 +237,9 @@ def bomb(base: bytes, size: int) -> bytes:
     return b"delta %d\n%s\n\ndelta 0\nHc$@<O00001\n\n" % (length, b"\n".join(lines))
 
 
-def test_a_patch_that_grows_without_end(night: Night) -> None:
+def test_a_patch_that_grows_without_end(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some kilobytes that would become 600 megabytes, or any number."""
+    monkeypatch.setattr(stage_process, "start_stage", real_start)
     base = os.urandom(60_000)
 
     def logo(top: Path) -> None:

@@ -23,7 +23,7 @@ from gitlab_nightshift.sandbox.confinement import (
 )
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.system.descendants import list_ancestors
-from tests.support.stages import real_choose, real_start
+from tests.support.stages import PLAIN_STAGE, real_choose, real_start
 from tests.support.tables import each
 
 CODE = """
@@ -93,9 +93,7 @@ def tried(chosen: ConfinementChoice, places: ConfinementPaths) -> Any:
         try:
             places.probes["processes"] = [_started(shell.pid)]
             stage = {**data, "config": config, "tries": places.probes}
-            process = real_start(
-                "tests.support.plain_stage", stage, {"PATH": "/usr/bin"}, prefix=chosen.prefix
-            )
+            process = real_start(PLAIN_STAGE, stage, {"PATH": "/usr/bin"}, prefix=chosen.prefix)
             out, err = process.communicate()
         finally:
             shell.kill()
@@ -198,7 +196,7 @@ def test_shared_memory_is_open_only_where_agents_need_it(
     file, places = Path(f"/dev/shm/nightshift-test-{os.getpid()}"), site[0]
     confined = ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places)
     data = {"code": SHARED, "confined": confined, "shared": shared, "file": str(file)}
-    out, err = real_start("tests.support.plain_stage", data, {}).communicate()
+    out, err = real_start(PLAIN_STAGE, data, {}).communicate()
     assert (out.decode().strip(), file.exists()) == (got, shared), err
     file.unlink(missing_ok=True)
 
@@ -237,7 +235,7 @@ def test_no_thread_is_forgotten(
         "code": f"{code}\n{CODE}",
         "confined": ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places),
     }
-    process = real_start("tests.support.plain_stage", {**data, "writes": [], "config": ""}, {})
+    process = real_start(PLAIN_STAGE, {**data, "writes": [], "config": ""}, {})
     _, err = process.communicate()
     assert process.returncode == status, err
     assert (b"threads are running that cannot be confined" in err) is bool(status)
@@ -279,44 +277,3 @@ def test_the_strongest_way_is_chosen(
     (folder / "checkout/.git").rmdir()
     monkeypatch.setattr(landlock, "read_abi", lambda: 6)
     assert chosen() == (ConfinementMode.LANDLOCK, ".git is no folder, so it has to be moved")
-
-
-LEAVING = """
-import json
-from pathlib import Path
-from gitlab_nightshift.sandbox import self_confinement
-top = Path(data["top"])
-held = data["leaving"] and self_confinement.leave_checkout(
-    top / "checkout", [top / "checkout/.git/objects"], top / "private"
-)
-found = {}
-for name in ("checkout/file", "checkout/.git/config", "checkout/.git/objects/a", "home/.bashrc"):
-    for how in ("r", "r+"):
-        try:
-            (top / name).open(how).close()
-            found[f"{name} {how}"] = True
-        except OSError:
-            found[f"{name} {how}"] = False
-(top / "private/made").write_text("x")
-print(json.dumps([held, found]))
-"""
-
-
-@LANDLOCK
-@pytest.mark.parametrize("leaving", [True, False])
-def test_who_has_left_the_checkout_reads_its_objects_alone(
-    tmp_path: Path, *, leaving: bool
-) -> None:
-    files = ("checkout/file", "checkout/.git/config", "checkout/.git/objects/a", "home/.bashrc")
-    for name in (*files, "private/a"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x")
-    data = {"code": LEAVING, "top": str(tmp_path), "leaving": leaving}
-    process = real_start("tests.support.plain_stage", data, {"PATH": "/usr/bin"})
-    out, err = process.communicate()
-    assert process.returncode == 0, err.decode()
-    held, found = json.loads(out)
-    assert held is leaving
-    is_open = {name for name, each in found.items() if each}
-    expected = {"checkout/.git/objects/a r", "home/.bashrc r"} if leaving else set(found)
-    assert is_open == expected

@@ -1,8 +1,9 @@
 """What a process gives up before it reads what an agent wrote.
 
-``tests/publish/test_rebuilt_bundle.py`` has the attacks.
+``tests/separation/test_rows.py`` has the attacks.
 """
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -11,30 +12,49 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.sandbox.inside import landlock
+from gitlab_nightshift.sandbox.privilege_drop import ProcessRights
 from gitlab_nightshift.system import stage_process
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.stage_process import run_stage
-from tests.support.stages import real_start
+from tests.support.stages import PLAIN_STAGE, real_start
 
 CODE = """
+import json, resource, subprocess
 from gitlab_nightshift.sandbox import privilege_drop
 {before}
-readable = ["/usr", "/lib", "/lib64", "/bin", *sys.path]
-open_still = privilege_drop.renounce(readable, [data["folder"]])
-privilege_drop.set_limits(10**9, 300)
+given = dict(data["given"])
+given["readable"] += sys.path
+privilege_drop.renounce(privilege_drop.ProcessRights(**given))
 {after}
-import json, subprocess
 status = open("/proc/self/status").read() if not privilege_drop.landlock.read_abi() else ""
-git = subprocess.run(["/usr/bin/env", "git", "--version"], capture_output=True).returncode
-print(json.dumps({{"open": open_still, "git": git, "status": status}}))
+try:
+    git = subprocess.run(["/usr/bin/env", "git", "--version"], capture_output=True).returncode
+except OSError as error:
+    git = error.strerror
+limits = [resource.getrlimit(what)[0] for what in (resource.RLIMIT_DATA, resource.RLIMIT_CPU)]
+print(json.dumps({{"git": git, "status": status, "limits": limits}}))
 """
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
+RIGHTS = ProcessRights(
+    SYSTEM,
+    (),
+    (),
+    network=False,
+    serves=False,
+    children=True,
+    attributes=False,
+    memory=10**9,
+    cpu_s=300,
+)
 
 
-def told(folder: str, before: str = "", after: str = "") -> Any:
-    Path(folder).mkdir(exist_ok=True)
-    data = {"code": CODE.format(before=before, after=after), "folder": folder}
+def told(folder: Path, before: str = "", after: str = "", **rights: Any) -> Any:
+    folder.mkdir(exist_ok=True)
+    given = dataclasses.replace(RIGHTS, writable=(str(folder),), **rights)
+    code = CODE.format(before=before, after=after)
+    data = {"code": code, "given": dataclasses.asdict(given)}
     env = {"PATH": "/usr/bin:/bin"}
-    return json.loads(run_stage("tests.support.plain_stage", data, env, b"", ProcessLimits(300)))
+    return json.loads(run_stage(PLAIN_STAGE, data, env, b"", ProcessLimits(300)))
 
 
 @pytest.fixture(autouse=True)
@@ -43,14 +63,19 @@ def _real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not landlock.read_abi(), reason="no Landlock")
-def test_all_is_held_here(tmp_path: Path) -> None:
-    assert told(str(tmp_path)) == {"open": [], "git": 0, "status": ""}
+def test_git_runs_in_what_is_left(tmp_path: Path) -> None:
+    assert told(tmp_path) == {"git": 0, "status": "", "limits": [10**9, 300]}
 
 
-def test_without_landlock_it_says_so_and_has_no_capability(tmp_path: Path) -> None:
+def test_what_has_no_children_starts_none(tmp_path: Path) -> None:
+    after = "import threading; t = threading.Thread(target=list); t.start(); t.join()"
+    assert told(tmp_path, after=after, children=False)["git"] == "Operation not permitted"
+
+
+def test_without_landlock_it_has_no_capability(tmp_path: Path) -> None:
     without = "privilege_drop.landlock.read_abi = lambda: 0"
-    found = told(str(tmp_path), without)
-    assert (found["open"], found["git"]) == (["files"], 0)
+    found = told(tmp_path, without)
+    assert found["git"] == 0
     lines = dict(line.split(":\t") for line in found["status"].splitlines() if ":\t" in line)
     assert {int(lines[f"Cap{name}"], 16) for name in ("Prm", "Eff", "Amb", "Inh")} == {0}
     assert (lines["NoNewPrivs"], lines["Seccomp"]) == ("1", "2")
@@ -65,6 +90,6 @@ def test_root_reads_objects_of_another_user(tmp_path: Path) -> None:
     (closed / "one").chmod(0o600)
     for path in (closed / "one", closed):
         os.chown(path, 60_000, 60_000)
-    allow = f"sys.path.append({str(closed)!r})"
     after = f"assert open({str(closed / 'one')!r}).read() == 'of another'"
-    assert told(str(tmp_path / "own"), allow, after)["git"] == 0
+    readable = (*SYSTEM, str(closed))
+    assert told(tmp_path / "own", after=after, readable=readable)["git"] == 0

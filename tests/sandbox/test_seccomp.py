@@ -1,17 +1,20 @@
 """The filter's decisions, asked of its program; test_proof shows the kernel's own."""
 
+from typing import Any
+
 import pytest
 
 from gitlab_nightshift.sandbox.inside.attributes import CALLS
-from gitlab_nightshift.sandbox.inside.seccomp import (
+from gitlab_nightshift.sandbox.inside.denied_calls import (
     ATTRIBUTES,
     DENIED,
+    NEW_PROCESSES,
     NEWER_ATTRIBUTES,
+    OTHERS_SCHEDULING,
     SIGNALS,
     SYSV,
-    FilterOptions,
-    build_filter,
 )
+from gitlab_nightshift.sandbox.inside.seccomp import FilterOptions, build_filter
 from gitlab_nightshift.sandbox.inside.syscall_numbers import _AARCH64, _BOTH, _X86_64, NUMBERS
 from tests.sandbox.filter_machine import decide
 
@@ -24,6 +27,7 @@ def form(
     guard_signals: bool = False,
     guard_length: bool = False,
     judge_attributes: bool = False,
+    **more: Any,
 ) -> bytes:
     return build_filter(
         FilterOptions(
@@ -32,6 +36,7 @@ def form(
             guard_signals=guard_signals,
             guard_length=guard_length,
             judge_attributes=judge_attributes,
+            **more,
         )
     )
 
@@ -198,10 +203,29 @@ def test_changes_of_a_file_where_agents_own_the_jobs() -> None:
     assert set(ATTRIBUTES) == set(CALLS), "whatever is handed over is answered"
 
 
+def test_a_row_may_keep_every_attribute_of_every_file() -> None:
+    known = [name for name in (*ATTRIBUTES, *NEWER_ATTRIBUTES) if name in NUMBERS]
+    assert {decide(form(keep_attributes=True), name) for name in known} == {EPERM}
+
+
+def test_what_is_alone_starts_nothing_signals_nobody_and_serves_nobody() -> None:
+    alone = form(in_row=True, alone=4711, serves=False)
+    refused = [*NEW_PROCESSES, *OTHERS_SCHEDULING, "listen", "pidfd_send_signal", "tkill"]
+    assert {decide(alone, name) for name in refused if name in NUMBERS} == {EPERM}
+    assert [decide(alone, "clone", flags) for flags in (17, 0x10000, 0x10010000)] == [
+        *(EPERM, "allow", EPERM),  # a process, a thread, a thread in another user namespace
+    ]
+    assert [decide(alone, name, pid) for name in ("kill", "tgkill") for pid in (4711, 1)] == [
+        *("allow", EPERM, "allow", EPERM),
+    ]
+    assert [decide(alone, "socket", 2, kind) for kind in (1, 2)] == ["allow", "allow"]
+    assert decide(alone, "socket", 1, 1) == EAFNOSUPPORT
+
+
 def test_numbers_are_unique() -> None:
     for table in (_X86_64 | _BOTH, _AARCH64 | _BOTH):
         assert len(set(table.values())) == len(table)
     only_x86 = {"modify_ldt", "iopl", "ioperm", "uselib", "_sysctl", "create_module"}
-    only_x86 |= {"chmod", "chown", "lchown", "utime", "utimes", "futimesat"}
+    only_x86 |= {"chmod", "chown", "lchown", "utime", "utimes", "futimesat", "fork", "vfork"}
     assert set(_X86_64) - set(_AARCH64) == only_x86
     assert set(_AARCH64) <= set(_X86_64)

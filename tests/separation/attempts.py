@@ -13,10 +13,13 @@ import re
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
 
 WORDS = {
     pattern.partition(b"[")[0]: re.compile(pattern)
@@ -37,7 +40,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Places:
     """What is known of the job, to an agent too: ``entry`` is what our processes' command lines
     have in common, ``installation`` a folder that this program is imported from, ``listener`` an
-    abstract name, ``namespace`` the job's of pids, ``private`` the run's folder."""
+    abstract name, ``namespace`` the job's of pids, ``temporary`` the job's folder for that,
+    ``private`` the run's in it, ``port`` GitLab's on this machine. ``groups`` are processes that
+    were found before, where none can be now."""
 
     checkout: str
     home: str
@@ -45,7 +50,10 @@ class Places:
     installation: str
     listener: str
     namespace: str
+    temporary: str
     private: str = ""
+    port: int = 0
+    groups: dict[str, list[int]] | None = None
 
 
 def own() -> dict[str, str]:
@@ -62,7 +70,7 @@ def own() -> dict[str, str]:
 def everything(places: Places) -> dict[str, str]:
     """All of it, by name."""
     found = own()
-    for group, pids in _groups(places).items():
+    for group, pids in (places.groups or find_groups(places)).items():
         for what, way in WAYS.items():
             found[f"{what} of {group}"] = _first(way, pids)
     for name, attempt in OTHERS.items():
@@ -107,7 +115,7 @@ def _read(path: str | Path, size: int = 1 << 20) -> bytes:
 # --- processes ------------------------------------------------------------------------------------
 
 
-def _groups(places: Places) -> dict[str, list[int]]:
+def find_groups(places: Places) -> dict[str, list[int]]:
     """Our other processes, the job's shell (the first ancestor that is none of them), and what is
     above it."""
     own = {pid for pid in _all() if pid == os.getpid() or _is_inside(pid, places.namespace)}
@@ -229,6 +237,11 @@ def _signalled(pid: int) -> str:
     return "may be signalled"
 
 
+def _slowed(pid: int) -> str:
+    os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid))
+    return "may be slowed down"
+
+
 WAYS: dict[str, Callable[[int], str]] = {
     "environ": lambda pid: found_in([_read(f"/proc/{pid}/environ")]),
     "memory": _some_memory,
@@ -237,6 +250,7 @@ WAYS: dict[str, Callable[[int], str]] = {
     "a descriptor": _taken,
     "signals": _signalled,
     "tracing": _traced,
+    "priorities": _slowed,
 }
 
 
@@ -356,7 +370,108 @@ def _spoil_shared_memory(places: Places) -> None:
         Path("/dev/shm", places.listener).write_text("x")
 
 
+def _connected(places: Places) -> str:
+    with socket.create_connection(("127.0.0.1", places.port), timeout=60):
+        return "connected"
+
+
+def _listened(_places: Places) -> str:
+    with socket.create_server(("127.0.0.1", 0)):
+        return "listened"
+
+
+def _send_datagram(_places: Places) -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.connect(("127.0.0.1", 9))
+        udp.send(b"x")
+        return "sent"
+
+
+# --- what Landlock does not see -------------------------------------------------------------------
+
+
+def _change(way: Callable[[str | int], object], places: Places) -> str:
+    """Which files, by name and by descriptor: each keeps what it has."""
+    done = []
+    for path in (f"{places.home}/.bashrc", f"{places.installation}/__init__.py"):
+        with contextlib.suppress(OSError):
+            way(path)
+            done.append(id_of(path))
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123
+            way(file.fileno())
+            done.append(id_of(path))
+    return "\n".join(dict.fromkeys(done))
+
+
+def _change_mode(file: str | int) -> None:
+    os.chmod(file, os.stat(file).st_mode & 0o7777)  # noqa: PTH101, PTH116
+
+
+def _change_owner(file: str | int) -> None:
+    status = os.stat(file)  # noqa: PTH116
+    os.chown(file, status.st_uid, status.st_gid)
+
+
+def _change_times(file: str | int) -> None:
+    status = os.stat(file)  # noqa: PTH116
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _change_attribute(file: str | int) -> None:
+    os.setxattr(file, "user.planted", b"x")
+    os.removexattr(file, "user.planted")
+
+
+# --- what would be left ---------------------------------------------------------------------------
+
+NEW_USER = 0x10000000
+
+
+def _stay(_places: Places) -> str:
+    """A daemon, which whoever ends this process has to find."""
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(3600)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "it stays"
+
+
+def _enter_namespace(_places: Places) -> str:
+    """In a child, where there may be one."""
+    try:
+        child = os.fork()
+    except OSError:
+        return "entered" if _libc.syscall(NUMBERS["unshare"], NEW_USER) == 0 else ""
+    if child == 0:
+        os._exit(_libc.syscall(NUMBERS["unshare"], NEW_USER) != 0)
+    return "" if os.waitpid(child, 0)[1] else "entered"
+
+
+def _share_memory(_places: Places) -> str:
+    return "made" if _libc.syscall(NUMBERS["shmget"], 0, 4096, 0o600) >= 0 else ""
+
+
+def _open_ring(_places: Places) -> str:
+    """EFAULT comes where the call itself is allowed."""
+    _libc.syscall(NUMBERS["io_uring_setup"], 1, None)
+    return "allowed" if ctypes.get_errno() == EFAULT else ""
+
+
 OTHERS: dict[str, Callable[[Places], str]] = {
+    "a connection to GitLab": _connected,
+    "a server": _listened,
+    "a datagram": _send_datagram,
+    "modes outside": lambda places: _change(_change_mode, places),
+    "owners outside": lambda places: _change(_change_owner, places),
+    "times outside": lambda places: _change(_change_times, places),
+    "attributes outside": lambda places: _change(_change_attribute, places),
+    "a process that stays": _stay,
+    "a user namespace": _enter_namespace,
+    "System V memory": _share_memory,
+    "an io_uring": _open_ring,
+    "shared memory": lambda _places: _made_in("/dev/shm"),
     "reading <project>.tmp": _of_tmp,
     "reading .git/config": lambda places: _files(*_git_configs(places)),
     "reading HOME": lambda places: _files(f"{places.home}/.netrc"),

@@ -17,6 +17,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+from gitlab_nightshift.sandbox import privilege_drop
 from gitlab_nightshift.system import stage_process, supervised_process
 from tests.support import stages
 from tests.support.trees import wait_for
@@ -94,6 +95,7 @@ def _prepare(folder: Path, when: str) -> None:
     elif kind == "told":
         _wrap(f"{supervised_process.__name__}:hear", "after", "")
     elif kind == "hanging":
+        privilege_drop.is_alone = lambda: True
         threading.Thread(target=_die_with, args=(folder,), daemon=True).start()
     elif place:
         module, name, *only = place.split(":")

@@ -5,6 +5,7 @@ plants the code where the configuration says, and goes on as that does. Nothing 
 product. Standard library only.
 """
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift import sealed_entry, sealed_start
+from gitlab_nightshift.sandbox import process_places
+from gitlab_nightshift.system import stage_process
 from tests.separation import attempts
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +55,18 @@ WHERE = {
         "output.event_output:EventDispatcher.__call__",
         "BeadEnded",
     ),
+    "publish": ("processes.publish_process", "processes.publish_process:publish", ""),
+    "bundle reader": ("repository.bundle_reader", "repository.bundle_reader:build_answer", ""),
+    "report": ("processes.report_process", "processes.report_process:build_run_result", ""),
+    "notify": ("processes.notify_process", "processes.notify_process:build_notification", ""),
+    "address check": (
+        "processes.notify_process",
+        "processes.notify_process:describe_unknown_addresses",
+        "",
+    ),
 }
+OWN_ALONE = ("plan", "gateway", "redactor")
+"""Processes of which only what they hold is looked at here."""
 """Where each of them tries it: a module, a function of it before whose first call, and the type of
 its argument. In work that is when an agent's first process has ended."""
 LAST = "output.channel:OutputChannel.send_record", ""
@@ -94,6 +108,15 @@ def read_found(folder: Path, process: str) -> dict[str, str]:
     return found
 
 
+def count_alive(folder: Path) -> int:
+    """How many processes of a run are alive: of those that stay the command line stays, too."""
+    found = 0
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += str(folder / "entry.py").encode() in command.read_bytes()
+    return found
+
+
 def really(got: str) -> str:
     """What was got, except files that only the process itself can see."""
     return "\n".join(line for line in got.splitlines() if not _is_other(line))
@@ -112,6 +135,8 @@ def enter() -> int:
     own = Path(sys.argv[0])
     sealed_start.ENTRY = own
     told = json.loads((own.parent / "plant.json").read_text())
+    listed = process_places.list_installation
+    process_places.list_installation = lambda: [*listed(), str(own.parent), str(ROOT / "tests")]
     if told["open"]:
         _open_doors()
     if told["unlatched"]:
@@ -122,6 +147,7 @@ def enter() -> int:
 
 def _open_doors() -> None:
     """Switch off what keeps other processes of the same user out, and what confines work."""
+    from gitlab_nightshift.sandbox import privilege_drop
     from gitlab_nightshift.system import secrecy
 
     real = sealed_entry._call_prctl
@@ -132,6 +158,7 @@ def _open_doors() -> None:
 
     sealed_entry._call_prctl = control
     secrecy.close_to_others = lambda: False  # type: ignore[assignment]
+    privilege_drop.renounce = lambda rights: None
 
 
 def _keep_latch_open() -> None:
@@ -152,10 +179,28 @@ def _run_stage(
             elif process == "work" and not told["open"]:
                 _plant(*LAST, lambda *_: attempts.mislead(places))
             if process != "work":
-                report = (folder / "found" / process).open("w")  # while it still can be
-                code = functools.partial(_try_own, report)
+                report = _open_report(folder, process, data)
+                code = functools.partial(_try_own, report, look_around(places))
+                if process in OWN_ALONE:
+                    code = functools.partial(_try_own, report, None)
             _plant(place, kind, code)
     return real(data)
+
+
+def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
+    """While it still can be: what publish starts is confined as that is, so it gets an open one."""
+    if process == "publish":
+        start = stage_process.start_stage
+        given = (folder / "found/bundle reader").open("a")
+
+        def start_with(row: Any, data: Any, env: Any, **more: Any) -> Any:
+            found = {**data, "found": given.fileno()}
+            return start(row, found, env, descriptors=[given.fileno()], **more)
+
+        stage_process.start_stage = start_with  # type: ignore[assignment]
+    if "found" in data:
+        return os.fdopen(data["found"], "a")
+    return (folder / "found" / process).open("a")
 
 
 def _plant(place: str, kind: str, code: Callable[..., None]) -> None:
@@ -183,13 +228,21 @@ def _ask_for_another_start(*_: Any) -> None:
     os._exit(0)
 
 
-def _try_own(report: Any, *_: Any) -> None:
+def _try_own(report: Any, places: attempts.Places | None, *_: Any) -> None:
     with report:
-        json.dump(attempts.own(), report)
+        json.dump(attempts.everything(places) if places else attempts.own(), report)
 
 
 def _try_all(places: attempts.Places, outlet: Any, *_: Any) -> None:
     """Report what it got by the one channel that work is sure to have, as a log without secrets."""
-    folders = list(Path(os.environ.get("TMPDIR", "/tmp")).glob("nightshift-*"))
-    found = attempts.everything(replace(places, private=str(folders[0]) if folders else ""))
-    outlet.send_text(LOG, json.dumps(found))
+    outlet.send_text(LOG, json.dumps(attempts.everything(_with_private(places))))
+
+
+def look_around(places: attempts.Places) -> attempts.Places:
+    """The places with all that may be found as long as nothing is given up."""
+    return replace(_with_private(places), groups=attempts.find_groups(places))
+
+
+def _with_private(places: attempts.Places) -> attempts.Places:
+    folders = list(Path(places.temporary).glob("nightshift-*"))
+    return replace(places, private=str(folders[0]) if folders else "")

@@ -23,6 +23,7 @@ from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_plain_user
 from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
+from tests.support import listeners
 from tests.support.sandboxes import read_row, scripted, with_agent
 from tests.support.shop import nothing
 from tests.support.trees import places_of
@@ -46,10 +47,40 @@ PLACES = {
     "docker root": f"{DOCKER} --",
     "docker user": f"{DOCKER} --user {PLAIN} --",
 }
-NAME, SOCKET = f"nightshift-planted-{os.getpid()}", "a socket in HOME"
-LEFT = {"docker root": frozenset({SOCKET}), "docker user": frozenset({SOCKET})}
-"""What is open in a place all the same where nothing mounts: whoever may pass a folder may connect
-to a socket in it."""
+NAME = f"nightshift-planted-{os.getpid()}"
+TOLD = PROVING + "notify: [$TEAM_CHAT]\n"
+SOCKET = "a socket in HOME"
+WORKS = frozenset(
+    ("a process that stays", "a server", "a datagram", "a user namespace", "System V memory")
+)
+"""What work may do, in namespaces of its own."""
+UNSEEN = ("modes outside", "owners outside", "times outside", "attributes outside")
+"""What Landlock does not see."""
+IN_DOCKER = frozenset(
+    (
+        *WORKS - {"a user namespace"},
+        *("a connection to GitLab", SOCKET),
+        *("priorities of our processes", *UNSEEN),
+    )
+)
+"""What is open where nothing mounts: whoever may pass a folder may connect to a socket in it."""
+LEFT = {
+    "root": WORKS | {"an io_uring"},
+    "user": WORKS | {"an io_uring"},
+    "docker root": IN_DOCKER | {"shared memory"},  # agents are another user, who needs it
+    "docker user": IN_DOCKER | {"priorities of the job's shell"},
+}
+OF_ROWS = {
+    "publish": {
+        *("its own values", "a connection to GitLab", "a datagram", "a process that stays"),
+        *("writing the results", "reading the results"),
+    },
+    "bundle reader": {"a process that stays"},
+    "report": set[str](),
+    "notify": {"a connection to GitLab", "a datagram"},
+    "address check": set[str](),
+}
+"""What the row of a process gives it. What stays is ended with it."""
 
 HELD_BY = {
     "root": "partial: change the kernel's settings: namespaces: ",  # not guaranteed
@@ -61,6 +92,16 @@ HELD_BY = {
 
 ALL, AS_ROOT = frozenset(PLACES), frozenset({"root"})
 ROOTS, FULL = frozenset({"root", "docker root"}), frozenset({"root", "user"})
+CONTROLS = {
+    *("a connection to GitLab", "a server", "a datagram", "a process that stays", *UNSEEN),
+    *("System V memory", "an io_uring", "shared memory", "a user namespace"),
+    *("environ of the job's shell", "memory of the job's shell", "tracing of the job's shell"),
+    *("signals of our processes", "priorities of our processes", "an abstract socket", SOCKET),
+    *("reading <project>.tmp", "reading .git/config", "reading HOME", "reading the results"),
+    *("writing .git/config", "writing HOME", "writing programs", "writing the installation"),
+    *("writing the results", "writing beside the checkout", "writing the shell's start files"),
+}
+"""What each process of root's gets that has given nothing up."""
 OPEN = {
     # Whoever has all capabilities looks into every process, whatever that has closed.
     **dict.fromkeys(
@@ -77,6 +118,15 @@ OPEN = {
         ),
         AS_ROOT,
     ),
+    "priorities of our processes": ALL,
+    "priorities of the job's shell": ALL,
+    "priorities of its ancestors": AS_ROOT,
+    **dict.fromkeys(UNSEEN, ALL),
+    **dict.fromkeys(WORKS - {"a user namespace"}, ALL),
+    "a user namespace": FULL,
+    "an io_uring": FULL,
+    "shared memory": ALL,
+    "a connection to GitLab": ALL,
     "signals of our processes": ALL,
     "signals of its ancestors": ROOTS,
     "environ of the job's shell": ALL,
@@ -150,7 +200,7 @@ def planted(
 ) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
     name = f"{NAME}-{secrets.token_hex(8)}"
-    with tools.open_folder() as folder, world(folder / "world", config=PROVING) as shop:
+    with tools.open_folder() as folder, world(folder / "world", config=TOLD) as shop:
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
         (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")
@@ -158,7 +208,9 @@ def planted(
         git(shop.checkout, "config", "http.extraHeader", "X: in-the-real-configuration")
         installation = str(ROOT / "gitlab_nightshift")
         namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
-        places = attempts.Places(str(shop.checkout), str(home), "", installation, name, namespace)
+        port = int(shop.gitlab.url.rpartition(":")[2])
+        known = (str(shop.checkout), str(home), "", installation, name, namespace)
+        places = attempts.Places(*known, shop.env["TMPDIR"], port=port)
         own, plant = python if "user" in place else Path(sys.executable), folder / "plant"
         plant.mkdir()
         shop.python = planting.prepare(
@@ -169,8 +221,13 @@ def planted(
         shop.user = PLAIN if place == "user" else None
         shop.look()
         try:
-            with listening(f"\0{name}"), listening(str(home / "agent")):
+            with (
+                listening(f"\0{name}"),
+                listening(str(home / "agent")),
+                listeners.listening() as chat,
+            ):
                 (home / "agent").chmod(0o777)
+                shop.env["TEAM_CHAT"] = f"json://127.0.0.1:{chat.port}/"
                 yield shop, plant
         finally:
             Path("/dev/shm", name).unlink(missing_ok=True)
@@ -186,6 +243,13 @@ def run(shop: World, isolation: str, agent: str, outcome: str) -> dict[str, str]
     shop.assert_restored()
     assert not Path(shop.env["HOME"], "recovered").exists()
     found: dict[str, str] = json.loads(shop.products()[f"logs/{planting.LOG}"])
+    assert found.keys() >= OPEN.keys(), "all of it was tried"
+    return {name: text for name, told in found.items() if (text := planting.really(told))}
+
+
+def got(plant: Path, process: str) -> dict[str, str]:
+    """What the code in one of the others has got."""
+    found = planting.read_found(plant, process)
     assert found.keys() >= OPEN.keys(), "all of it was tried"
     return {name: text for name, told in found.items() if (text := planting.really(told))}
 
@@ -212,14 +276,19 @@ def test_planted_code_gets_what_is_known_to_be_open(place: str, python: Path) ->
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_planted_code_gets_nothing_where_work_is_confined(place: str, python: Path) -> None:
-    with planted(place, python) as (shop, _):
-        found, left = run(shop, "auto", *WORKING), LEFT.get(place, frozenset())
+def test_planted_code_gets_nothing_beyond_the_row_of_its_process(place: str, python: Path) -> None:
+    with planted(place, python) as (shop, plant):
+        found, left = run(shop, "auto", *WORKING), LEFT[place]
         assert {name: text for name, text in found.items() if name not in left} == {}, "holes"
         assert left - found.keys() == set(), "closed now: the table is out of date"
         # Where agents are another user, they need it, and this machine has other processes of root.
         assert place == "docker root" or not list(Path("/dev/shm").glob(f"{NAME}-*"))
         row = read_row(shop, CONFINED)
+        for process, allowed in OF_ROWS.items():
+            found = got(plant, process)
+            found.pop("its own memory", None)  # which holds what its values are
+            assert {name: text for name, text in found.items() if name not in allowed} == {}
+        assert planting.count_alive(plant) == 0, "a process has stayed"
     assert row["attempts"] > 10
     assert f"{row['state']}: {row['how']}".startswith(HELD_BY[place])
 
@@ -242,6 +311,15 @@ def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
         found = run(shop, "none", *QUIET)
         ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
         assert {f"{way} of our processes" for way in ways} <= found.keys()
+
+
+def test_the_same_code_gets_all_of_it_where_nothing_is_given_up(python: Path) -> None:
+    """The control for the rows: each attempt works in the same processes."""
+    with planted("root", python, open_=True) as (shop, plant):
+        run(shop, "auto", *WORKING)
+        for process in OF_ROWS:
+            missing = CONTROLS - got(plant, process).keys()
+            assert missing == set(), process
 
 
 OWN = """

@@ -1,10 +1,12 @@
 """What the supervisor gives to the process that tells people, and what becomes of its failures."""
 
+import dataclasses
 from pathlib import Path
 
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import write_record
+from gitlab_nightshift.sandbox.process_table import NOTIFY
 from gitlab_nightshift.supervisor import notifying
 from gitlab_nightshift.supervisor.notifying import expand_addresses, notify
 from tests.support.listeners import listening
@@ -48,7 +50,8 @@ def test_a_process_that_dies_is_a_warning(tmp_path: Path) -> None:
 
 def test_a_process_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: object) -> None:
     write_record(tmp_path / "result.json", SKIPPED)
-    monkeypatch.setattr(notifying, "LONGEST_S", 0.0)  # type: ignore[attr-defined]
+    hasty = dataclasses.replace(NOTIFY, wall_s=0.001)
+    monkeypatch.setattr(notifying, "NOTIFY", hasty)  # type: ignore[attr-defined]
     request = {"addresses": ["json://h/"], "on": ["SKIPPED"], "before": ""}
     said = notify(request, tmp_path, {}, {})
     assert said == ("notify: its process ended before it was done",)

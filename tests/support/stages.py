@@ -21,36 +21,36 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import Any, NoReturn
 
 from gitlab_nightshift import sealed_entry
-from gitlab_nightshift.publish import rebuilt_bundle
 from gitlab_nightshift.sandbox import confinement
+from gitlab_nightshift.sandbox.process_places import Places
+from gitlab_nightshift.sandbox.process_table import Confined, ProcessRow
 from gitlab_nightshift.system import process as processes
 from gitlab_nightshift.system import signals, stage_process
 from gitlab_nightshift.system.descendants import become_subreaper
 from gitlab_nightshift.system.stage_process import Stream
 
-MOST_DATA = 128 << 20
-"""Bytes of its own that a fork may begin with: the reader of bundles has a limit of 512 MB."""
+PLAIN_STAGE = ProcessRow("plain", "tests.support.plain_stage", (), Confined.NOT)
+"""Runs the code that it is given, and gives nothing up."""
 real_start = stage_process.start_stage
 real_choose = confinement.choose
 
 
 def fork_stage(
-    module: str,
+    row: ProcessRow,
     data: Mapping[str, Any],
     env: Mapping[str, str],
     descriptors: Collection[int] = (),
     streams: tuple[Stream, Stream, Stream] = (PIPE, PIPE, PIPE),
     prefix: Sequence[str] = (),
+    places: Places = stage_process.NOWHERE,
 ) -> Popen[bytes]:
-    """The same by a fork; by an exec where a limit would count the memory of the tests."""
-    if module == rebuilt_bundle.MODULE and _measure_data() > MOST_DATA:
-        return real_start(module, data, env, descriptors, streams, prefix)
+    """The same by a fork, which gives nothing up."""
     assert not prefix, "a fork cannot be taken into other namespaces"
     pairs = [_open(number, kind) for number, kind in enumerate(streams)]
     parent = os.getpid()
     if (pid := os.fork()) == 0:
         own = [its for its, _ in pairs]
-        _leave(lambda: _run(module, data, lambda: _become(own, env, descriptors, parent)))
+        _leave(lambda: _run(row.module, data, lambda: _become(own, env, descriptors, parent)))
     for number, (its, _) in enumerate(pairs):
         if its != number:
             os.close(its)
@@ -68,10 +68,6 @@ def start_by_forks() -> None:
         confinement.ConfinementMode.NONE, confinement.NO_ISOLATION
     )
     confinement.choose = lambda *_, **__: nothing
-
-
-def _measure_data() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _run(module: str, data: Mapping[str, Any], become: Callable[[], None]) -> int:

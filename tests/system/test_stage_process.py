@@ -12,11 +12,10 @@ import pytest
 from gitlab_nightshift.system import stage_process
 from gitlab_nightshift.system.process import ProcessLimits
 from gitlab_nightshift.system.stage_process import StageFailedError, run_stage
-from tests.support.stages import real_start
+from tests.support.stages import PLAIN_STAGE, real_start
 from tests.support.trees import wait_for
 
 ROOT = Path(__file__).parents[2]
-STAGE = "tests.support.plain_stage"
 ENV = {"LANG": "C.UTF-8", "ONLY": "this"}
 
 
@@ -27,7 +26,7 @@ def _real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(stdin: bytes = b"", limits: ProcessLimits | None = None, **data: Any) -> bytes:
-    return run_stage(STAGE, data, ENV, stdin, limits or ProcessLimits(timeout_s=300))
+    return run_stage(PLAIN_STAGE, data, ENV, stdin, limits or ProcessLimits(timeout_s=300))
 
 
 def test_it_gets_its_data_its_stdin_and_named_variables() -> None:
@@ -66,8 +65,8 @@ def test_it_ends_with_its_parent() -> None:
     """Which is killed in the middle."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from gitlab_nightshift.system.stage_process import start_stage\n"
-        f"process = start_stage({STAGE!r}, {{'code': 'time.sleep(3600)'}}, {ENV!r})\n"
+        "from tests.support.stages import PLAIN_STAGE, real_start\n"
+        f"process = real_start(PLAIN_STAGE, {{'code': 'time.sleep(3600)'}}, {ENV!r})\n"
         "print(process.pid, flush=True)\nprocess.wait()\n"
     )
     command = [sys.executable, "-c", code]

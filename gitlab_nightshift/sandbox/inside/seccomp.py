@@ -28,6 +28,15 @@ from .bpf import (
     load_argument,
     mask,
 )
+from .denied_calls import (
+    ATTRIBUTES,
+    DENIED,
+    NEW_PROCESSES,
+    NEWER_ATTRIBUTES,
+    OTHERS_SCHEDULING,
+    SIGNALS,
+    SYSV,
+)
 from .kernel import Buffer, make_syscall
 from .syscall_numbers import AUDIT_ARCH, LAST_KNOWN, NUMBERS
 
@@ -35,41 +44,10 @@ EPERM, EINVAL, ENOTTY, ENOSYS, ENOPROTOOPT, EAFNOSUPPORT = 1, 22, 25, 38, 92, 97
 SET_MODE_FILTER = 1
 NEW_LISTENER, WAIT_KILLABLE = 8, 32
 
-DENIED = (
-    # other processes' memory and descriptors
-    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd"),
-    *("add_key", "request_key", "keyctl"),
-    # large parts of the kernel that no build needs
-    *("bpf", "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter"),
-    *("io_uring_register", "fanotify_init", "fanotify_mark", "lookup_dcookie", "quotactl"),
-    *("quotactl_fd", "nfsservctl", "uselib", "_sysctl", "modify_ldt", "iopl", "ioperm", "vhangup"),
-    # namespaces and mounts
-    *("setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr"),
-    *("move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr"),
-    *("open_by_handle_at", "swapon", "swapoff"),
-    # the machine
-    *("init_module", "finit_module", "delete_module", "create_module", "kexec_load"),
-    *("kexec_file_load", "reboot", "acct", "syslog", "sethostname", "setdomainname"),
-    *("settimeofday", "clock_settime"),
-)
-SYSV = (
-    *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
-    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open"),
-)
-"""Shared with every process of the user where there is no IPC namespace, and outlives a bead."""
-SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
-ATTRIBUTES = (
-    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
-    *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr"),
-    *("removexattr", "lremovexattr", "fremovexattr"),
-)
-"""What a file's owner may change wherever it lies: no right of Landlock is about it."""
-NEWER_ATTRIBUTES = ("setxattrat", "removexattrat", "file_setattr")
-"""The same since Linux 6.13 and 6.17; programs fall back to the older calls."""
-
 NEW_NAMESPACES = 0x7E020080
 """All CLONE_NEW* flags; 0x80 is CLONE_NEWTIME for unshare, and part of the signal for clone."""
 CLONE_NAMESPACES = NEW_NAMESPACES & ~0xFF
+NEW_THREAD = 0x10000
 TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 REQUEST_TYPE, TERMINALS, SOCKETS = 0xFF00, 0x5400, 0x8900
 """Requests of terminals, pipes and every descriptor (FIONREAD, FIOCLEX, …), and of sockets."""
@@ -119,10 +97,16 @@ class FilterOptions:
         guard_length: bool,
         judge_attributes: bool,
         sockets: bool = True,
+        in_row: bool = False,
+        alone: int = 0,
+        serves: bool = True,
+        keep_attributes: bool = False,
     ) -> None:
         self.notify, self.own_network, self.sockets = notify, own_network, sockets
         self.guard_signals, self.guard_length = guard_signals, guard_length
         self.judge_attributes = judge_attributes
+        self.in_row, self.alone, self.serves = in_row, alone, serves
+        self.keep_attributes = keep_attributes
 
 
 def build_filter(form: FilterOptions) -> bytes:
@@ -134,11 +118,15 @@ def build_filter(form: FilterOptions) -> bytes:
     the monitor does, or at least none goes to everybody. ``guard_length``: Landlock does not see
     ``truncate``. ``judge_attributes`` (only with ``notify``): the monitor changes modes, owners,
     times and extended attributes. Without ``sockets`` there is none at all.
+
+    ``in_row``: a process of this program, which looks up names and slows no other down; ``alone``
+    is its pid if it also starts no other and signals none (else 0), ``serves`` whether it listens.
+    ``keep_attributes``: nobody changes modes, owners, times and extended attributes.
     """
     parts = [
         _check_abi(),
         _deny_calls(form),
-        _restrict_processes(),
+        _restrict_processes(form),
         _restrict_requests(form),
         _restrict_signals(form),
     ]
@@ -189,11 +177,15 @@ def _check_abi() -> Program:
 
 def _deny_calls(form: FilterOptions) -> Program:
     ipc = [] if form.own_network else branch_when_in(_find_numbers(SYSV), fail(ENOSYS))
-    length = _branch_on_call("truncate", fail(EPERM)) if form.guard_length else []
-    return branch_when_in(_find_numbers(DENIED), fail(EPERM)) + ipc + length
+    length = ("truncate",) if form.guard_length else ()
+    kept = (*ATTRIBUTES, *NEWER_ATTRIBUTES) if form.keep_attributes else ()
+    row = OTHERS_SCHEDULING if form.in_row else ()
+    alone, served = NEW_PROCESSES if form.alone else (), () if form.serves else ("listen",)
+    denied = (*DENIED, *length, *kept, *row, *alone, *served)
+    return branch_when_in(_find_numbers(denied), fail(EPERM)) + ipc
 
 
-def _restrict_processes() -> Program:
+def _restrict_processes(form: FilterOptions) -> Program:
     personality = [load_argument(0), *branch_when_in([0, 0xFFFFFFFF], give(ALLOW)), *fail(EPERM)]
     own_limits = [
         *[load_argument(0), *branch_when(ANY_BIT, 0xFFFFFFFF, fail(EPERM))],
@@ -206,10 +198,18 @@ def _restrict_processes() -> Program:
         *_branch_on_call(
             "clone3", fail(ENOSYS)
         ),  # its flags cannot be seen; the C library falls back to clone
-        *_branch_on_call("clone", _deny_bits(0, CLONE_NAMESPACES)),
+        *_branch_on_call("clone", _restrict_clone(form)),
         *_branch_on_call("unshare", _deny_bits(0, NEW_NAMESPACES)),
         *_branch_on_call("personality", personality),
     ]
+
+
+def _restrict_clone(form: FilterOptions) -> Program:
+    if not form.alone:
+        return _deny_bits(0, CLONE_NAMESPACES)
+    apart = branch_when(ANY_BIT, CLONE_NAMESPACES, fail(EPERM))
+    thread = branch_when(ANY_BIT, NEW_THREAD, give(ALLOW))
+    return [load_argument(0), *apart, *thread, *fail(EPERM)]
 
 
 def _deny_bits(index: int, bits: int) -> Program:
@@ -228,10 +228,13 @@ def _restrict_requests(form: FilterOptions) -> Program:
 
 
 def _restrict_signals(form: FilterOptions) -> Program:
-    if not form.guard_signals:
+    if not (form.guard_signals or form.alone):
         return []
     owner = [load_argument(1), *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)), *give(ALLOW)]
     others = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
+    if form.alone:
+        to_self = [load_argument(0), *branch_when(EQUAL, form.alone, give(ALLOW)), *fail(EPERM)]
+        return others + branch_when_in(_find_numbers(SIGNALS), to_self)
     if form.notify:
         return others + branch_when_in(_find_numbers(SIGNALS), give(NOTIFY))
     everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *give(ALLOW)]
@@ -248,7 +251,8 @@ def _restrict_sockets(form: FilterOptions) -> Program:
     tcp = [load_argument(2), *branch_when_in([0, TCP], made), *refused]
     udp = [load_argument(2), *branch_when_in([0, UDP], made), *refused]
     internet = [load_argument(1), mask(TYPE_BITS), *branch_when(EQUAL, STREAM, tcp)]
-    if form.own_network or form.notify:  # leads nowhere there, or the monitor has made it mute
+    # Leads nowhere there, or the monitor has made it mute; a process of ours asks for names.
+    if form.own_network or form.notify or form.in_row:
         internet += branch_when(EQUAL, DATAGRAM, udp)
     families = branch_when(EQUAL, AF_UNIX, unix + refused)
     families += branch_when_in([AF_INET, AF_INET6], internet + refused)

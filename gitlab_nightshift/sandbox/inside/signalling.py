@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
+from .denied_calls import SIGNALS
 from .notification import SystemCall
 from .process_tree import Process, descends, list_processes
-from .seccomp import SIGNALS
 from .syscall_numbers import NUMBERS
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms

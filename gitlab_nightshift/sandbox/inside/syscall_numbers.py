@@ -25,7 +25,10 @@ _X86_64 = {
     **{"futimesat": 261, "fchmodat": 268, "utimensat": 280},
     **{"open_by_handle_at": 304, "sendmmsg": 307, "setns": 308, "process_vm_readv": 310},
     **{"process_vm_writev": 311, "kcmp": 312, "finit_module": 313, "seccomp": 317},
-    **{"kexec_file_load": 320, "bpf": 321, "userfaultfd": 323},
+    **{"kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "fork": 57, "vfork": 58},
+    **{"execve": 59, "execveat": 322, "setpriority": 141, "sched_setparam": 142},
+    **{"sched_setscheduler": 144, "sched_setaffinity": 203, "ioprio_set": 251},
+    **{"migrate_pages": 256, "move_pages": 279, "sched_setattr": 314},
 }
 _AARCH64 = {
     **{"lookup_dcookie": 18, "fcntl": 25, "ioctl": 29, "umount2": 39, "mount": 40},
@@ -46,6 +49,9 @@ _AARCH64 = {
     **{"fanotify_mark": 263, "open_by_handle_at": 265, "setns": 268, "sendmmsg": 269},
     **{"process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273},
     **{"seccomp": 277, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294},
+    **{"execve": 221, "execveat": 281, "setpriority": 140, "sched_setparam": 118},
+    **{"sched_setscheduler": 119, "sched_setaffinity": 122, "ioprio_set": 30},
+    **{"migrate_pages": 238, "move_pages": 239, "sched_setattr": 274},
 }
 _BOTH = {
     **{"pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426},

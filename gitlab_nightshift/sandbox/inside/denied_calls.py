@@ -1,0 +1,39 @@
+"""The system calls that a filter (:mod:`.seccomp`) refuses or judges, by what they do."""
+
+DENIED = (
+    # other processes' memory and descriptors
+    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd"),
+    *("add_key", "request_key", "keyctl"),
+    # large parts of the kernel that no build needs
+    *("bpf", "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter"),
+    *("io_uring_register", "fanotify_init", "fanotify_mark", "lookup_dcookie", "quotactl"),
+    *("quotactl_fd", "nfsservctl", "uselib", "_sysctl", "modify_ldt", "iopl", "ioperm", "vhangup"),
+    # namespaces and mounts
+    *("setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr"),
+    *("move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr"),
+    *("open_by_handle_at", "swapon", "swapoff"),
+    # the machine
+    *("init_module", "finit_module", "delete_module", "create_module", "kexec_load"),
+    *("kexec_file_load", "reboot", "acct", "syslog", "sethostname", "setdomainname"),
+    *("settimeofday", "clock_settime"),
+)
+SYSV = (
+    *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open"),
+)
+"""Shared with every process of the user where there is no IPC namespace, and outlives a bead."""
+SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
+ATTRIBUTES = (
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr"),
+    *("removexattr", "lremovexattr", "fremovexattr"),
+)
+"""What a file's owner may change wherever it lies: no right of Landlock is about it."""
+NEWER_ATTRIBUTES = ("setxattrat", "removexattrat", "file_setattr")
+"""The same since Linux 6.13 and 6.17; programs fall back to the older calls."""
+NEW_PROCESSES = ("fork", "vfork", "execve", "execveat")
+OTHERS_SCHEDULING = (
+    *("setpriority", "ioprio_set", "sched_setparam", "sched_setscheduler", "sched_setaffinity"),
+    *("sched_setattr", "migrate_pages", "move_pages"),
+)
+"""What may slow other processes of the same user down."""

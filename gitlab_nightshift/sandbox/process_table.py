@@ -1,0 +1,217 @@
+"""The processes of this program: what each holds, reads, writes and reaches. Each is started from
+its row by one function (``system/stage_process.py``). ``docs/architecture.md`` and ``SECURITY.md``
+show the table.
+
+Paths name what the start fills in (``process_places.py``): a single ``{name}`` may be several.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
+"""This program with its Python and libraries; certificates and what looks up a name; the system's
+programs and git."""
+_KEPT = "as strict records of bounded size"
+
+
+class Confined(StrEnum):
+    """How a process is kept to its row."""
+
+    AT_START = "at its start"
+    WHEN_TOLD = "when it is told its task"
+    AS_WORK = "before its first agent"
+    NOT = "no"
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """A process. ``commands`` are those that start it, ``secrets`` what it holds ("": nothing),
+    ``agent_bytes`` what it reads of an agent's and within what bounds ("": nothing). ``network``
+    says what it may reach, ``children`` which processes it starts ("": none). ``serves``: it
+    listens on sockets that it is handed. ``attributes``: it may change modes, owners, times and
+    extended attributes of files. ``memory`` (bytes of data), ``cpu_s`` and ``wall_s`` (seconds) are
+    limits (0: none). ``module`` has its ``main``; "" for one that the caller's shell starts.
+    """
+
+    name: str
+    module: str
+    commands: tuple[str, ...]
+    confined: Confined
+    secrets: str = ""
+    agent_bytes: str = ""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    network: str = ""
+    children: str = ""
+    serves: bool = False
+    attributes: bool = False
+    memory: int = 0
+    cpu_s: int = 0
+    wall_s: float = 0.0
+
+
+_MB = 1024**2
+_ALL = ("run", "delegate")
+
+REDACTOR = ProcessRow(
+    "redactor",
+    "gitlab_nightshift.output.redactor_process",
+    _ALL,
+    Confined.AT_START,
+    secrets="the values of all secrets",
+    agent_bytes="events, logs and records, in frames of bounded size, each validated",
+    reads=(INSTALLATION,),
+    writes=("{private}", "{live}"),
+)
+PLAN = ProcessRow(
+    "plan",
+    "gitlab_nightshift.processes.plan_process",
+    ("run",),
+    Confined.NOT,
+    secrets="`GITLAB_TOKEN`",
+    agent_bytes=f"bundle and results of earlier jobs, {_KEPT}; texts of earlier merge requests",
+    reads=("settings, the checkout",),
+    writes=("the checkout",),
+    network="GitLab",
+    children="git",
+)
+GATEWAY = ProcessRow(
+    "gateway",
+    "gitlab_nightshift.gateway.gateway_process",
+    (*_ALL, "check --run"),
+    Confined.WHEN_TOLD,
+    secrets="the model key, a proxy's credentials",
+    agent_bytes="HTTP requests, each of bounded size and strictly read",
+    reads=(INSTALLATION, NETWORK, "{named}"),
+    network="the model's endpoint, `policy.egress_hosts`",
+    serves=True,
+)
+WORK = ProcessRow(
+    "work",
+    "gitlab_nightshift.processes.work_process",
+    ("run",),
+    Confined.AS_WORK,
+    agent_bytes="all that agents write and print",
+    reads=("the system without private files", "the checkout"),
+    writes=("the checkout", "its folders"),
+    network="the gateway",
+    children="agents and commands in the sandbox, git",
+    attributes=True,
+)
+PUBLISH = ProcessRow(
+    "publish",
+    "gitlab_nightshift.processes.publish_process",
+    ("run",),
+    Confined.WHEN_TOLD,
+    secrets="`GITLAB_TOKEN`, the values of all secrets",
+    agent_bytes="names, modes and bytes that the bundle reader reports, checked; the bundle,"
+    f" {_KEPT}",
+    reads=(INSTALLATION, PROGRAMS, NETWORK, "{objects}", "{private}"),
+    writes=("{private}",),
+    network="GitLab",
+    children="the bundle reader, git in repositories of its own",
+)
+BUNDLE_READER = ProcessRow(
+    "bundle reader",
+    "gitlab_nightshift.repository.bundle_reader",
+    ("run", "delegate", "publish"),
+    Confined.AT_START,
+    agent_bytes="`bundle.json`, `change.patch`",
+    reads=(INSTALLATION, PROGRAMS, "{objects}"),
+    writes=("{own}",),
+    children="git",
+    memory=512 * _MB,
+    cpu_s=300,
+    wall_s=600.0,
+)
+REPORT = ProcessRow(
+    "report",
+    "gitlab_nightshift.processes.report_process",
+    ("run",),
+    Confined.AT_START,
+    agent_bytes="`bundle.json`, `change.patch`, `published.json`, those of an upkeep",
+    reads=(
+        INSTALLATION,
+        *("{results}/bundle", "{results}/published.json"),
+        *("{results}/upkeep/bundle", "{results}/upkeep/published.json"),
+    ),
+    memory=1024 * _MB,
+    cpu_s=120,
+    wall_s=300.0,
+)
+ADDRESSES = ProcessRow(
+    "addresses",
+    "gitlab_nightshift.processes.addresses_process",
+    ("run",),
+    Confined.NOT,
+    secrets="`NIGHTSHIFT_*` variables",
+    reads=("settings",),
+    children="git",
+    wall_s=60.0,
+)
+NOTIFY = ProcessRow(
+    "notify",
+    "gitlab_nightshift.processes.notify_process",
+    ("run",),
+    Confined.AT_START,
+    secrets="the addresses of `notify`, `CONFLUENCE_TOKEN`",
+    agent_bytes=f"`result.json`, {_KEPT}; Confluence's page, up to 16 MB",
+    reads=(INSTALLATION, NETWORK, "{results}/result.json", "{named}"),
+    network="the internet",
+    memory=1024 * _MB,
+    cpu_s=60,
+    wall_s=60.0,
+)
+NOTIFY_CHECK = ProcessRow(
+    "address check",
+    NOTIFY.module,
+    ("run", "doctor"),
+    Confined.AT_START,
+    secrets="the addresses of `notify`",
+    reads=(INSTALLATION,),
+    memory=1024 * _MB,
+    cpu_s=60,
+    wall_s=60.0,
+)
+PREPARE = ProcessRow(
+    "prepare",
+    "gitlab_nightshift.processes.prepare_process",
+    ("delegate",),
+    Confined.NOT,
+    reads=("the payload, the repository",),
+    writes=("the repository",),
+    children="git",
+    attributes=True,
+)
+TASK = ProcessRow(
+    "delegated work",
+    "gitlab_nightshift.processes.task_process",
+    ("delegate",),
+    Confined.AS_WORK,
+    agent_bytes=WORK.agent_bytes,
+    reads=WORK.reads,
+    writes=("a checkout of its own", "its folders"),
+    network=WORK.network,
+    children=WORK.children,
+    attributes=True,
+)
+FINISH = ProcessRow(
+    "finish",
+    "gitlab_nightshift.processes.finish_process",
+    ("delegate",),
+    Confined.NOT,
+    agent_bytes=f"work's answer and bundle, {_KEPT}; what the bundle reader reports, checked",
+    reads=("the repository",),
+    writes=("the repository", "the delegation's folder"),
+    children="the bundle reader, git",
+    attributes=True,
+)
+WORK_TRIAL = ProcessRow(
+    "trial of work",
+    "gitlab_nightshift.processes.confinement_trial",
+    ("check --run", "doctor"),
+    Confined.AS_WORK,
+    reads=WORK.reads,
+    writes=("its folders",),
+    attributes=True,
+)
