@@ -53,7 +53,7 @@ class ConfinementPaths:
     ``readable`` in it), and of what it sees another file (path → file). ``git`` is the real
     ``.git``. Where nothing mounts it is moved to ``state_folder`` ("": it stays); ``moved`` is what
     work may not read of it then. ``probes`` is what work is to try to get at
-    (``self_confinement.py``)."""
+    (``self_confinement.py``), ``search_path`` where its programs are."""
 
     writable: tuple[str, ...]
     hidden: tuple[str, ...]
@@ -63,10 +63,15 @@ class ConfinementPaths:
     moved: tuple[str, ...]
     probes: dict[str, Any]
     readable: tuple[str, ...] = ()
+    search_path: str = ""
 
     def with_writable(self, *more: str) -> "ConfinementPaths":
         """These paths with more writable folders."""
         return replace(self, writable=(*self.writable, *more))
+
+    def list_state_folders(self) -> list[str]:
+        """Where the moved ``.git`` is, and what is saved of the checkout to put it back."""
+        return [os.path.dirname(self.state_folder)] if self.state_folder else []  # noqa: PTH120
 
     def drop_gone(self) -> "ConfinementPaths":
         """These paths with what is still there of the hidden ones."""
@@ -101,7 +106,8 @@ class ConfinementChoice:
             "why": self.why,
             "writable": list(places.writable),
             "hidden": [*places.hidden, *places.moved],
-            "readable": list(places.readable),
+            "readable": [*places.readable, *places.list_state_folders()],
+            "path": places.search_path,
             "tries": places.probes,
         }
 

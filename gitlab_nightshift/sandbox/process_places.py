@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gitlab_nightshift import sealed_start
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.privilege_drop import ProcessRights
@@ -52,7 +53,7 @@ def _expand(texts: Sequence[str], places: Places, env: Mapping[str, str]) -> Ite
         elif text == NETWORK:
             yield from list_network_files(env)
         elif text == PROGRAMS:
-            yield from _list_programs(env.get("PATH", ""))
+            yield from list_programs(env.get("PATH", ""))
         elif text.endswith("}") and not isinstance(named := places[text.strip("{}")], str):
             yield from named
         else:
@@ -74,7 +75,8 @@ def list_installation() -> list[str]:
     only the package in it is ours."""
     around = None if _is_shared() else str(PACKAGE.parent)
     path = [part for part in sys.path if Path(part).is_absolute() and part != around]
-    return [str(PACKAGE), *path, os.path.dirname(os.__file__), f"{sys.base_prefix}/lib", *LIBRARIES]  # noqa: PTH120
+    own = (str(PACKAGE), str(sealed_start.ENTRY), os.path.dirname(os.__file__))  # noqa: PTH120
+    return [*own, *path, f"{sys.base_prefix}/lib", *LIBRARIES]
 
 
 def list_network_files(env: Mapping[str, str]) -> list[str]:
@@ -87,7 +89,7 @@ def list_network_files(env: Mapping[str, str]) -> list[str]:
     return [*CERTIFICATES, *(place for place in (*places, *named) if place)]
 
 
-def _list_programs(search_path: str) -> list[str]:
+def list_programs(search_path: str) -> list[str]:
     """The system's programs, this program's Python, and git with what lies beside it."""
     tools = Path(shutil.which("git", path=search_path) or "/usr/bin/git").resolve().parent
     parts = [str(tools), *(str(tools.parent / part) for part in ("lib", "lib64", "libexec"))]

@@ -13,11 +13,12 @@ from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_alone
+from gitlab_nightshift.sandbox.process_places import list_installation, list_programs
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
 from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
-from gitlab_nightshift.sandbox.visible_system import open_around
+from gitlab_nightshift.sandbox.visible_system import System, open_around
 
 CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL = 0, 1, 3, 4, 5
 SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
@@ -34,15 +35,21 @@ class OwnConfinement:
     way: ConfinementMode
     why: str
     probes: Mapping[str, Any]
-    _complete: Callable[[bool], None]
+    _complete: Callable[[System, Sequence[str], bool], None]
     _close_latch: Callable[[], object] = lambda: None
 
-    def complete(self, *, shared_memory: bool = False) -> None:
+    def complete(
+        self, system: System, needed: Sequence[str] = (), *, shared_memory: bool = False
+    ) -> None:
         """Give up the files, where that is left to do: before the first agent, but after the
         checkout is opened, whose real configuration may refer to files that are closed then. From
-        here on this process has no say in how it is confined. ``shared_memory``: agents may write
-        there, in the folder of the machine."""
-        self._complete(shared_memory)
+        here on this process has no say in how it is confined.
+
+        ``system`` and ``needed`` are what it may read besides its own program: no more than agents
+        may, as what it starts is confined as it is. ``shared_memory``: agents may write there, in
+        the folder of the machine.
+        """
+        self._complete(system, needed, shared_memory)
         self._close_latch()
 
 
@@ -63,25 +70,28 @@ def confine(
         landlock.restrict_scopes()
     if way is not ConfinementMode.LANDLOCK:
         then()
-        return OwnConfinement(way, data["why"], data["tries"], lambda _: None, close_latch)
+        return OwnConfinement(way, data["why"], data["tries"], lambda *_: None, close_latch)
 
-    def complete(shared_memory: bool) -> None:
+    def complete(system: System, needed: Sequence[str], shared_memory: bool) -> None:
         shared = [SHARED_MEMORY] if shared_memory and Path(SHARED_MEMORY).is_dir() else []
-        _restrict(data["hidden"], data["readable"], [*data["writable"], *shared])
+        own = (*list_installation(), *list_programs(data["path"]), *data["readable"])
+        _restrict(system, (*needed, *own), data["hidden"], [*data["writable"], *shared])
         then()
 
     return OwnConfinement(way, data["why"], data["tries"], complete, close_latch)
 
 
-def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence[str]) -> None:
-    """All may be read but what is hidden: Landlock knows no exceptions, so what lies around it."""
+def _restrict(
+    system: System, needed: Sequence[str], hidden: Sequence[str], writable: Sequence[str]
+) -> None:
+    """Nothing may be read but the system and what is needed, of that nothing that is hidden:
+    Landlock knows no exceptions, so what lies around it is opened."""
     if not is_alone():
         raise RuntimeError("threads are running that cannot be confined")
-    around, listable = list[str](), list[str]()
-    for entry in Path("/").iterdir():
-        if not entry.is_symlink():
-            open_around(str(entry), hidden, around, listable)
-    paths = landlock.LandlockPaths([*around, *readable], listable, [*writable], list(DEVICES))
+    around, listable = list(system.readable), list(system.listable)
+    for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
+        open_around(path, hidden, around, listable)
+    paths = landlock.LandlockPaths(around, listable, [*writable], list(DEVICES))
     landlock.restrict(min(landlock.read_abi(), landlock.LATEST), paths, None)
 
 

@@ -57,6 +57,7 @@ def find_places(
             moved=tuple(moved),
             probes=probes,
             readable=_resolve_existing(readable),
+            search_path=build_search_path(env, checkout),
         )
 
 

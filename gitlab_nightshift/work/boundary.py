@@ -142,7 +142,12 @@ def open_boundary(
         _open_sandbox(search, scratch, opener) as (sandbox, checkout),
     ):
         if search.work.own:
-            search.work.own.complete(shared_memory=sandbox.identity is not None)
+            needed = (*search.places, *search.tools, *checkout.objects)
+            search.work.own.complete(
+                sandbox.machine,
+                [str(path) for path in needed],
+                shared_memory=sandbox.identity is not None,
+            )
         yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
 
 

@@ -30,13 +30,14 @@ CODE = """
 import dataclasses, json
 from pathlib import Path
 from gitlab_nightshift.sandbox import self_confinement
+from gitlab_nightshift.sandbox.visible_system import look_at_system
 started = []
 if data["confined"]:
     own = self_confinement.confine(data["confined"], lambda: started.append(1))
 else:
     none = self_confinement.ConfinementMode.NONE
-    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda _: None)
-own.complete()
+    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda *_: None)
+own.complete(look_at_system())
 found = [dataclasses.asdict(each) for each in self_confinement.try_places(own)]
 for folder in data["writes"]:
     Path(folder, "made").write_text("x")
@@ -178,8 +179,9 @@ def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) ->
 SHARED = """
 from pathlib import Path
 from gitlab_nightshift.sandbox import self_confinement
+from gitlab_nightshift.sandbox.visible_system import look_at_system
 own = self_confinement.confine(data["confined"], lambda: None)
-own.complete(shared_memory=data["shared"])
+own.complete(look_at_system(), shared_memory=data["shared"])
 try:
     Path(data["file"]).write_text("x")
     print("written")

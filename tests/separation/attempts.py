@@ -475,6 +475,7 @@ OTHERS: dict[str, Callable[[Places], str]] = {
     "reading <project>.tmp": _of_tmp,
     "reading .git/config": lambda places: _files(*_git_configs(places)),
     "reading HOME": lambda places: _files(f"{places.home}/.netrc"),
+    "reading private files that no list names": lambda places: _files(f"{places.home}/diary"),
     "writing <project>.tmp": lambda places: _made_in(f"{places.checkout}.tmp"),
     "writing .git/config": lambda places: _any(
         lambda path: _opened(path, f"{places.checkout}/.git/config"), _git_configs(places)

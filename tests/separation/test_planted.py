@@ -50,6 +50,7 @@ PLACES = {
 NAME = f"nightshift-planted-{os.getpid()}"
 TOLD = PROVING + "notify: [$TEAM_CHAT]\n"
 SOCKET = "a socket in HOME"
+UNLISTED = "reading private files that no list names"
 WORKS = frozenset(
     ("a process that stays", "a server", "a datagram", "a user namespace", "System V memory")
 )
@@ -65,8 +66,8 @@ IN_DOCKER = frozenset(
 )
 """What is open where nothing mounts: whoever may pass a folder may connect to a socket in it."""
 LEFT = {
-    "root": WORKS | {"an io_uring"},
-    "user": WORKS | {"an io_uring"},
+    "root": WORKS | {"an io_uring", UNLISTED},
+    "user": WORKS | {"an io_uring", UNLISTED},
     "docker root": IN_DOCKER | {"shared memory"},  # agents are another user, who needs it
     "docker user": IN_DOCKER | {"priorities of the job's shell"},
 }
@@ -126,6 +127,7 @@ OPEN = {
     "a user namespace": FULL,
     "an io_uring": FULL,
     "shared memory": ALL,
+    UNLISTED: ALL,
     "a connection to GitLab": ALL,
     "signals of our processes": ALL,
     "signals of its ancestors": ROOTS,
@@ -204,6 +206,7 @@ def planted(
         shop.folder.chmod(0o755)
         home = Path(shop.env["HOME"])
         (home / ".netrc").write_text("machine gitlab password a-password-at-home\n")
+        (home / "diary").write_text("a-password-at-home, which no list names\n")
         (home / ".bashrc").touch()
         git(shop.checkout, "config", "http.extraHeader", "X: in-the-real-configuration")
         installation = str(ROOT / "gitlab_nightshift")
