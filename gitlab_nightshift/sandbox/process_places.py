@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gitlab_nightshift import sealed_start
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.privilege_drop import ProcessRights
@@ -74,7 +75,8 @@ def list_installation() -> list[str]:
     only the package in it is ours."""
     around = None if _is_shared() else str(PACKAGE.parent)
     path = [part for part in sys.path if Path(part).is_absolute() and part != around]
-    return [str(PACKAGE), *path, os.path.dirname(os.__file__), f"{sys.base_prefix}/lib", *LIBRARIES]  # noqa: PTH120
+    own = (str(PACKAGE), str(sealed_start.ENTRY), os.path.dirname(os.__file__))  # noqa: PTH120
+    return [*own, *path, f"{sys.base_prefix}/lib", *LIBRARIES]
 
 
 def list_network_files(env: Mapping[str, str]) -> list[str]:

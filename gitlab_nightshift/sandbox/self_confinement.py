@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
-from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges
+from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, shared_filter
+from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_alone
+from gitlab_nightshift.sandbox.process_places import list_unheld
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
@@ -49,7 +51,9 @@ def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement
     privileges.join_own_keyring()
     if way is not ConfinementMode.NAMESPACES:
         privileges.keep_capabilities(*KEPT)
-        privileges.forbid_new_privileges()
+    privileges.forbid_new_privileges()
+    if AUDIT_ARCH:
+        shared_filter.install_shared_filter()
     if way is ConfinementMode.SCOPES:
         landlock.restrict_scopes()
     if way is not ConfinementMode.LANDLOCK:
@@ -79,11 +83,15 @@ def _restrict(hidden: Sequence[str], readable: Sequence[str], writable: Sequence
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
-    """A sandbox that promises less, where this process is not confined at all."""
-    if own.way is not ConfinementMode.NONE or sandbox.tier is Tier.NONE:
+    """A sandbox that promises less, where this process is not confined at all, or those that read
+    agents' work after it cannot be kept to their rows."""
+    why = own.why if own.way is ConfinementMode.NONE else ""
+    if not why and (unheld := list_unheld()):
+        why = f"this kernel cannot keep {' and '.join(unheld)} from it"
+    if not why or sandbox.tier is Tier.NONE:
         return sandbox
     left = (*sandbox.guarantees.secrets.leaves, CONFINED)
-    text = f"what reads agents' work is not confined ({own.why})"
+    text = f"what reads agents' work is not confined ({why})"
     weaker = replace(sandbox.guarantees, secrets=Guarantee(text, left))
     return replace(sandbox, guarantees=weaker)
 
