@@ -36,12 +36,13 @@ class OwnConfinement:
     way: ConfinementMode
     why: str
     probes: Mapping[str, Any]
-    _complete: Callable[[], None]
+    _complete: Callable[[bool], None]
 
-    def complete(self) -> None:
+    def complete(self, *, keep_owners: bool = True) -> None:
         """Give up the files, where that is left to do: before the first agent, but after the
-        checkout is opened, whose real configuration may refer to files that are closed then."""
-        self._complete()
+        checkout is opened, whose real configuration may refer to files that are closed then.
+        ``keep_owners``: root has to give files to others, or to put back what others own."""
+        self._complete(keep_owners)
 
 
 def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement:
@@ -58,9 +59,11 @@ def confine(data: Mapping[str, Any], then: Callable[[], None]) -> OwnConfinement
         landlock.restrict_scopes()
     if way is not ConfinementMode.LANDLOCK:
         then()
-        return OwnConfinement(way, data["why"], data["tries"], lambda: None)
+        return OwnConfinement(way, data["why"], data["tries"], lambda _: None)
 
-    def complete() -> None:
+    def complete(keep_owners: bool) -> None:
+        if not keep_owners:
+            privileges.keep_capabilities(DAC_OVERRIDE, FSETID, KILL, SETPCAP)
         _restrict(data["hidden"], data["readable"], data["writable"])
         then()
 

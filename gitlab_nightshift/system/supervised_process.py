@@ -80,7 +80,7 @@ class StageProcess:
         if len(said) > LARGEST_ANSWER:
             self._process.kill()
         self.wait()
-        if self._row.children:
+        if self._row.children or self._row.agent_bytes:
             end_orphans(lambda: list_own_children() - self._others)
         with contextlib.suppress(ValueError, RecursionError):
             made = json.loads(said) if len(said) <= LARGEST_ANSWER else {}

@@ -143,7 +143,8 @@ def open_boundary(
         _open_sandbox(search, scratch, opener) as (sandbox, checkout),
     ):
         if search.work.own:
-            search.work.own.complete()
+            gives = sandbox.identity is not None or not checkout.is_own
+            search.work.own.complete(keep_owners=gives)
         yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
 
 

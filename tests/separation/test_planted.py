@@ -66,7 +66,7 @@ IN_DOCKER = frozenset(
 LEFT = {
     "root": WORKS,
     "user": WORKS,
-    "docker root": IN_DOCKER,
+    "docker root": IN_DOCKER | {"giving files away"},  # to agents' own user
     "docker user": IN_DOCKER | {"priorities of the job's shell"},
 }
 OF_ROWS = {
@@ -124,6 +124,7 @@ OPEN = {
     "priorities of its ancestors": AS_ROOT,
     **dict.fromkeys(UNSEEN, ALL),
     **dict.fromkeys(WORKS - {"a user namespace"}, ALL),
+    "giving files away": ROOTS,
     "a user namespace": FULL,
     "an io_uring": FULL,
     "shared memory": ALL,
@@ -285,6 +286,12 @@ def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
         found = run(shop, "none", *QUIET)
         ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
         assert {f"{way} of our processes" for way in ways} <= found.keys()
+
+
+def test_root_gives_up_owners_where_the_checkout_is_its_own(python: Path) -> None:
+    """In the tier that has no other user."""
+    with planted("docker root", python) as (shop, _):
+        assert "giving files away" not in run(shop, "landlock", *WORKING)
 
 
 def test_who_looks_for_addresses_reads_files_and_nothing_else(python: Path) -> None:

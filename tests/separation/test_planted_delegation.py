@@ -18,6 +18,7 @@ OF_ROWS = {
     "finish": {
         *("a process that stays", "reading HOME", "reading <project>.tmp", "reading .git/config"),
         *("writing .git/config", "reading the results", "writing the results"),
+        *("modes outside", "owners outside", "times outside", "attributes outside"),
     },
 }
 PLANTED = """

@@ -66,6 +66,7 @@ def _list_access(row: ProcessRow) -> str:
     )
     parts += [f"network: {row.network}"] * bool(row.network)
     parts += [f"starts {row.children}"] * bool(row.children)
+    parts += ["changes modes, owners, times and attributes"] * row.attributes
     return "; ".join(parts)
 
 

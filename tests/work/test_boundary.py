@@ -80,7 +80,7 @@ def test_a_build_learns_what_is_hidden() -> None:
 
 def confined(way: ConfinementMode) -> OwnConfinement:
     """The record of a process that is confined in this way."""
-    return OwnConfinement(way, "no bwrap", {}, lambda: None)
+    return OwnConfinement(way, "no bwrap", {}, lambda _: None)
 
 
 def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
