@@ -14,6 +14,7 @@ from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, map
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.redaction.patch_check import holds_secret, refuse_secrets
 from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.report.page import read_beginning
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import open_parent, remove_path, replace_file, write_all
 
@@ -72,9 +73,10 @@ _PLAIN = {
     "result": _RecordKind(RunResult),
     "delegation": _RecordKind(DelegationResult),
 }
-KINDS = ("bundle", "patch", "text", *_PLAIN)
-"""``text`` is a report, redacted as it stands; ``bundle`` and ``patch`` of a folder belong
-together: a patch that is refused comes before its bundle, which then says so."""
+KINDS = ("bundle", "patch", "text", "page", *_PLAIN)
+"""``text`` is a report, redacted as it stands, ``page`` one in which no script runs; ``bundle``
+and ``patch`` of a folder belong together: a patch that is refused comes before its bundle, which
+then says so."""
 
 
 class ResultRecords:
@@ -91,7 +93,9 @@ class ResultRecords:
         if kind == "patch":
             self._check_patch(name, data)
             self._write(name, data)
-        elif kind == "text":
+        elif kind in ("text", "page"):
+            if kind == "page" and not data.startswith(read_beginning().encode()):
+                raise InvalidRecordError(f"{name}: it is no page of this program")
             self._write(name, self._redact(data))
         else:
             self._write(name, to_json(self._prepare_record(name, kind, data)).encode())

@@ -4,7 +4,6 @@ It gets no secret but the addresses that variables of this program hold.
 """
 
 import contextlib
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,15 +31,14 @@ def _find_addresses(inputs: Mapping[str, Any]) -> dict[str, Any]:
     call = Invocation(inputs["env"], folder, config, inputs["overrides"], False)
     found = None
     with contextlib.suppress(NightshiftError):
-        found = _read_config(call)
+        found = _read_config(call, Path(inputs["own"]))
     for file in (found, None):
         with contextlib.suppress(NightshiftError):
             return pack_notify_request(load_notification_settings(call.env, file, call.overrides))
     return {}
 
 
-def _read_config(call: Invocation) -> ConfigFile | None:
+def _read_config(call: Invocation, own: Path) -> ConfigFile | None:
     checkout = find_checkout_top(call.folder)
-    with tempfile.TemporaryDirectory(prefix="nightshift-git-") as home:
-        git = build_isolated_git(Path(home), build_search_path(call.env, checkout))
-        return read_config_file(call, checkout, git)[0]
+    git = build_isolated_git(own / "home", build_search_path(call.env, checkout))
+    return read_config_file(call, checkout, git)[0]

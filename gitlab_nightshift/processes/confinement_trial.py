@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gitlab_nightshift.sandbox.self_confinement import confine, try_places
+from gitlab_nightshift.sandbox.self_confinement import WorkNeeds, confine, try_places
 from gitlab_nightshift.sandbox.visible_system import look_at_system
 from gitlab_nightshift.system.supervised_process import forward_signals, serve_stage
 
@@ -15,6 +15,6 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
     own = confine(inputs["confined"], forward_signals)
-    own.complete(look_at_system())
+    own.complete(WorkNeeds(look_at_system()))
     found = [(each.name, each.open, each.promised, each.how) for each in try_places(own)]
     return {"found": found}

@@ -6,6 +6,7 @@ write nowhere (``repository/bundle_reader.py``); what work says of itself is onl
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,11 @@ from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, unpack_source
 from gitlab_nightshift.repository.git import CommitIdentity, GitError, list_changed_files
-from gitlab_nightshift.system.supervised_process import serve_stage
+from gitlab_nightshift.repository.packed_paths import unpack_repository_paths
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import Places, find_rights
+from gitlab_nightshift.sandbox.process_table import FINISH
+from gitlab_nightshift.system.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.work.delegation.delegation_context import (
     DelegationContext,
     Failure,
@@ -49,11 +54,25 @@ from gitlab_nightshift.work.delegation.phases import Phase, Phases
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``system/supervised_process.py``)."""
-    return serve_stage(_finish)
+    return serve_stage(_finish, forwarding=False)
 
 
 def _finish(inputs: dict[str, Any]) -> dict[str, Any]:
+    renounce(find_rights(FINISH, _find_places(inputs), os.environ))
+    forward_signals()
     return {"status": run_guarded(lambda: _run_finish(inputs), {})}
+
+
+def _find_places(inputs: Mapping[str, Any]) -> Places:
+    """The repository, with what of it lies elsewhere, and the folders of this delegation."""
+    source, workspace, own = inputs.get("source"), Path(inputs["workspace"]), inputs["private"]
+    if not source:
+        return {"repository": (), "private": own, "workspace": ()}
+    place = unpack_repository_paths(source["place"])
+    parts = (source["top"], place.git_dir, place.objects[0].parent, source["spare"])
+    apart = workspace.is_absolute() and workspace != Path(source["top"]) and workspace.exists()
+    scratch = (str(workspace.parent),) * apart
+    return {"repository": tuple(map(str, parts)), "private": own, "workspace": scratch}
 
 
 def _run_finish(inputs: Mapping[str, Any]) -> int:

@@ -78,6 +78,12 @@ def render_page(result: RunResult, patch: str) -> str:
 
 
 @cache
+def read_beginning() -> str:
+    """What every page begins with: with it no browser runs a script in what follows."""
+    return TEMPLATE.read_text(encoding="utf-8").partition("<title>")[0]
+
+
+@cache
 def load_template() -> "Template":
     """The page's template, compiled."""
     environment = build_environment()

@@ -1,6 +1,7 @@
 """The checkout while agents work in it: ``.git`` masked on enter, all put back on exit."""
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -58,6 +59,12 @@ class Checkout:
     mounts: tuple[Mount, ...]
     _state_folder: StateFolder = field(repr=False)
     _known: KnownTree = field(repr=False)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether all of it belongs to this process's user and groups."""
+        uid, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
+        return all(e.uid == uid and e.gid in groups for e in self._known.entries.values())
 
     def capture(self) -> CapturedChange:
         """What differs from the start, stored as a tree: nothing that runs later can alter it."""

@@ -46,12 +46,17 @@ def renounce(rights: ProcessRights) -> None:
     _set_limits(rights.memory, rights.cpu_s)
     version = min(landlock.read_abi(), landlock.LATEST)
     privileges.join_own_keyring()
-    privileges.drop_capabilities(keep=privileges.DAC_READ_SEARCH if version else 0)
+    privileges.drop_capabilities(keep=_find_kept(rights) if version else 0)
     privileges.forbid_new_privileges()
     if version:
         _limit_files(rights, version)
     if AUDIT_ARCH:
         seccomp.install(_build_form(rights, version))
+
+
+def _find_kept(rights: ProcessRights) -> int:
+    """What Landlock bounds: to read other users' files, and to write them like one's own."""
+    return privileges.DAC_READ_SEARCH | (privileges.OF_OWNERS if rights.attributes else 0)
 
 
 def is_alone() -> bool:
@@ -71,7 +76,7 @@ def _limit_files(rights: ProcessRights, version: int) -> None:
         list(rights.writable),
         ["/dev/null", "/dev/urandom"],
     )
-    landlock.restrict(version, paths, None if rights.network else [])
+    landlock.restrict(version, paths, None if rights.network else [], binds=rights.serves)
 
 
 def _build_form(rights: ProcessRights, version: int) -> seccomp.FilterOptions:

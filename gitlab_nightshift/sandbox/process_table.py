@@ -11,6 +11,7 @@ from enum import StrEnum
 INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
 """This program with its Python and libraries; certificates and what looks up a name; the system's
 programs and git."""
+ALL_FILES = "/"
 _KEPT = "as strict records of bounded size"
 
 
@@ -68,7 +69,7 @@ PLAN = ProcessRow(
     "gitlab_nightshift.processes.plan_process",
     ("run",),
     Confined.NOT,
-    secrets="`GITLAB_TOKEN`",
+    secrets="every secret of the job but the model key",
     agent_bytes=f"bundle and results of earlier jobs, {_KEPT}; texts of earlier merge requests",
     reads=("settings, the checkout",),
     writes=("the checkout",),
@@ -143,9 +144,10 @@ ADDRESSES = ProcessRow(
     "addresses",
     "gitlab_nightshift.processes.addresses_process",
     ("run",),
-    Confined.NOT,
+    Confined.AT_START,
     secrets="`NIGHTSHIFT_*` variables",
-    reads=("settings",),
+    reads=(ALL_FILES,),
+    writes=("{own}",),
     children="git",
     wall_s=60.0,
 )
@@ -178,6 +180,7 @@ PREPARE = ProcessRow(
     "gitlab_nightshift.processes.prepare_process",
     ("delegate",),
     Confined.NOT,
+    secrets="every secret of the job but the model key",
     reads=("the payload, the repository",),
     writes=("the repository",),
     children="git",
@@ -199,10 +202,10 @@ FINISH = ProcessRow(
     "finish",
     "gitlab_nightshift.processes.finish_process",
     ("delegate",),
-    Confined.NOT,
+    Confined.WHEN_TOLD,
     agent_bytes=f"work's answer and bundle, {_KEPT}; what the bundle reader reports, checked",
-    reads=("the repository",),
-    writes=("the repository", "the delegation's folder"),
+    reads=(ALL_FILES,),
+    writes=("{repository}", "{private}", "{workspace}"),
     children="the bundle reader, git",
     attributes=True,
 )
@@ -214,4 +217,46 @@ WORK_TRIAL = ProcessRow(
     reads=WORK.reads,
     writes=("its folders",),
     attributes=True,
+)
+_OWN = "gitlab_nightshift.sealed_entry"
+SUPERVISOR = ProcessRow(
+    "supervisor",
+    _OWN,
+    _ALL,
+    Confined.NOT,
+    secrets="every secret of the job",
+    agent_bytes=f"the bundle, {_KEPT}; the answers of the others, of bounded size",
+    reads=("the job's files",),
+    writes=("the checkout", "{private}", "the output folder"),
+    children="all others; git",
+    attributes=True,
+)
+COMMANDS = ProcessRow(
+    "one-process commands",
+    _OWN,
+    ("plan", "publish", "check --run", "patch", "doctor"),
+    Confined.NOT,
+    secrets="every secret of the job",
+    agent_bytes="`publish`: as the process of that name; `check --run`: a change, and what its"
+    " commands print",
+    reads=("the job's files",),
+    writes=("the checkout", "the output folder"),
+    network="GitLab",
+    children="those named here; git",
+    attributes=True,
+)
+CHAT = ProcessRow(
+    "chat",
+    _OWN,
+    ("chat",),
+    Confined.WHEN_TOLD,
+    secrets="GitLab's token, the bot's token",
+    agent_bytes=f"`result.json` and `bundle.json` of its runs, {_KEPT}; the beginning of a patch",
+    reads=(INSTALLATION, NETWORK),
+    network="GitLab, Discord",
+    serves=True,
+)
+ROWS = (
+    *(SUPERVISOR, REDACTOR, PLAN, GATEWAY, WORK, PUBLISH, BUNDLE_READER, REPORT, ADDRESSES),
+    *(NOTIFY, NOTIFY_CHECK, PREPARE, TASK, FINISH, WORK_TRIAL, COMMANDS, CHAT),
 )

@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
-from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges
+from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, shared_filter
+from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_alone
-from gitlab_nightshift.sandbox.process_places import list_installation, list_programs
+from gitlab_nightshift.sandbox.process_places import (
+    list_installation,
+    list_programs,
+    list_unheld,
+)
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
@@ -29,27 +34,33 @@ _KERNEL = "/proc/sys/kernel/core_pattern"
 
 
 @dataclass(frozen=True)
+class WorkNeeds:
+    """What this process keeps where Landlock confines it. It may read the ``system`` and ``files``
+    besides its own program: no more than agents may, as what it starts is confined as it is.
+    ``shared_memory``: agents may write there, in the folder of the machine. ``keep_owners``: root
+    has to give files to others, or to put back what others own."""
+
+    system: System
+    files: tuple[str, ...] = ()
+    shared_memory: bool = False
+    keep_owners: bool = True
+
+
+@dataclass(frozen=True)
 class OwnConfinement:
     """The way in which this process is confined, why in no stronger one, and what it is to try."""
 
     way: ConfinementMode
     why: str
     probes: Mapping[str, Any]
-    _complete: Callable[[System, Sequence[str], bool], None]
+    _complete: Callable[[WorkNeeds], None]
     _close_latch: Callable[[], object] = lambda: None
 
-    def complete(
-        self, system: System, needed: Sequence[str] = (), *, shared_memory: bool = False
-    ) -> None:
+    def complete(self, needs: WorkNeeds) -> None:
         """Give up the files, where that is left to do: before the first agent, but after the
         checkout is opened, whose real configuration may refer to files that are closed then. From
-        here on this process has no say in how it is confined.
-
-        ``system`` and ``needed`` are what it may read besides its own program: no more than agents
-        may, as what it starts is confined as it is. ``shared_memory``: agents may write there, in
-        the folder of the machine.
-        """
-        self._complete(system, needed, shared_memory)
+        here on this process has no say in how it is confined."""
+        self._complete(needs)
         self._close_latch()
 
 
@@ -65,17 +76,22 @@ def confine(
     privileges.join_own_keyring()
     if way is not ConfinementMode.NAMESPACES:
         privileges.keep_capabilities(*KEPT)
-        privileges.forbid_new_privileges()
+    privileges.forbid_new_privileges()
+    if AUDIT_ARCH:
+        shared_filter.install_shared_filter()
     if way is ConfinementMode.SCOPES:
         landlock.restrict_scopes()
     if way is not ConfinementMode.LANDLOCK:
         then()
-        return OwnConfinement(way, data["why"], data["tries"], lambda *_: None, close_latch)
+        return OwnConfinement(way, data["why"], data["tries"], lambda _: None, close_latch)
 
-    def complete(system: System, needed: Sequence[str], shared_memory: bool) -> None:
-        shared = [SHARED_MEMORY] if shared_memory and Path(SHARED_MEMORY).is_dir() else []
+    def complete(needs: WorkNeeds) -> None:
+        if not needs.keep_owners:
+            privileges.keep_capabilities(DAC_OVERRIDE, FSETID, KILL, SETPCAP)
+        shared = [SHARED_MEMORY] if needs.shared_memory and Path(SHARED_MEMORY).is_dir() else []
         own = (*list_installation(), *list_programs(data["path"]), *data["readable"])
-        _restrict(system, (*needed, *own), data["hidden"], [*data["writable"], *shared])
+        writable = [*data["writable"], *shared]
+        _restrict(needs.system, (*needs.files, *own), data["hidden"], writable)
         then()
 
     return OwnConfinement(way, data["why"], data["tries"], complete, close_latch)
@@ -96,11 +112,15 @@ def _restrict(
 
 
 def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
-    """A sandbox that promises less, where this process is not confined at all."""
-    if own.way is not ConfinementMode.NONE or sandbox.tier is Tier.NONE:
+    """A sandbox that promises less, where this process is not confined at all, or those that read
+    agents' work after it cannot be kept to their rows."""
+    why = own.why if own.way is ConfinementMode.NONE else ""
+    if not why and (unheld := list_unheld()):
+        why = f"this kernel cannot keep {' and '.join(unheld)} from it"
+    if not why or sandbox.tier is Tier.NONE:
         return sandbox
     left = (*sandbox.guarantees.secrets.leaves, CONFINED)
-    text = f"what reads agents' work is not confined ({own.why})"
+    text = f"what reads agents' work is not confined ({why})"
     weaker = replace(sandbox.guarantees, secrets=Guarantee(text, left))
     return replace(sandbox, guarantees=weaker)
 

@@ -23,7 +23,7 @@ from gitlab_nightshift.supervisor.notifying import Forward, notify
 from gitlab_nightshift.supervisor.output_pipes import Pipes, read_secret_values
 from gitlab_nightshift.system.supervised_process import StageProcess
 
-SENDER = "notify"
+SENDER, PREFIX = "notify", "nightshift-notice-"
 
 
 class Notices:
@@ -61,9 +61,15 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
         return {}
     own_names = (name for name in call.env if name.startswith("NIGHTSHIFT_"))
     seen = {name: call.env[name] for name in ("PATH", *own_names) if name in call.env}
-    with contextlib.closing(StageProcess(ADDRESSES, own, quiet=True)) as process:
+    with (
+        tempfile.TemporaryDirectory(prefix=PREFIX, dir=call.env.get("TMPDIR") or None) as folder,
+        contextlib.closing(
+            StageProcess(ADDRESSES, own, quiet=True, places={"own": folder})
+        ) as process,
+    ):
         process.tell(
             {
+                "own": folder,
                 "env": {**seen, "GITLAB_CI": "true"},
                 "folder": str(call.folder),
                 "config": call.config,
@@ -80,8 +86,7 @@ def tell_mistake(
     if not (request := find_notify_request(call, own)):
         return ()
     job, values = read_job(call.env), read_secret_values(call.env)
-    place = call.env.get("TMPDIR") or None
-    with tempfile.TemporaryDirectory(prefix="nightshift-notice-", dir=place) as folder:
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=call.env.get("TMPDIR") or None) as folder:
         results = Path(folder)
         write_failed(results, error, {"run_id": job.run_id})
         result = build_own_result(results, None, job.project_path, job.pipeline_url)

@@ -34,8 +34,9 @@ from gitlab_nightshift.system.signals import start_deaf
 from gitlab_nightshift.system.supervised_process import StageProcess
 
 _BUNDLE = (("bundle/change.patch", "patch"), ("bundle/bundle.json", "bundle"))
-_REPORTS = tuple(
-    (name, "text") for name in ("report.html", "junit.xml", "nightshift.env", "annotations.json")
+_REPORTS = (
+    ("report.html", "page"),
+    *((name, "text") for name in ("junit.xml", "nightshift.env", "annotations.json")),
 )
 
 

@@ -57,15 +57,11 @@ class SupervisedStage:
     def run(self, inputs: Mapping[str, Any], *, forwarding: bool = True) -> dict[str, Any]:
         """Send its input, and wait for its end. The answer; {} where there was none.
 
-        With ``forwarding`` the signals that come meanwhile are passed on to it. What it has left
-        behind is ended: it could hold its pipes for as long as it likes.
+        With ``forwarding`` the signals that come meanwhile are passed on to it.
         """
-        ours = list_own_children()
         self._process.tell({**inputs, **self._given})
         with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
-            answer = self._process.read_answer()
-        end_orphans(lambda: list_own_children() - ours)
-        return answer
+            return self._process.read_answer()
 
 
 class RunnableStage(Protocol):

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gitlab_nightshift.system.descendants import end_orphans, list_own_children
 from gitlab_nightshift.system.signals import call_late, start_deaf
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class StageProcess:
         self._process = stage_process.start_stage(
             row, data or {}, env, descriptors, streams, prefix, places or {}
         )
-        self._longest_s = row.wall_s
+        self._row, self._others = row, set[int]()
 
     @property
     def pid(self) -> int:
@@ -60,6 +61,7 @@ class StageProcess:
     def tell(self, config: Mapping[str, Any]) -> None:
         """Say what to do, once. A dead process does not get it, which its end will show."""
         assert self._process.stdin
+        self._others = list_own_children()
         with contextlib.suppress(BrokenPipeError):
             said = json.dumps(config).encode()
             self._process.stdin.write(len(said).to_bytes(LENGTH_BYTES, "big") + said)
@@ -68,13 +70,18 @@ class StageProcess:
     def read_answer(self) -> dict[str, Any]:
         """Its answer at its end, {} where that is of no use. Waits for it, as long as its row says.
 
-        Its own end counts: what it has left behind may hold its stdout for as long as it likes.
+        Its own end counts: what it has left behind may hold its pipes for as long as it likes, so
+        that is ended.
         """
-        with call_late(self._longest_s, self.kill) if self._longest_s else contextlib.nullcontext():
+        with (
+            call_late(self._row.wall_s, self.kill) if self._row.wall_s else contextlib.nullcontext()
+        ):
             said = self._read_output()
         if len(said) > LARGEST_ANSWER:
             self._process.kill()
         self.wait()
+        if self._row.children or self._row.agent_bytes:
+            end_orphans(lambda: list_own_children() - self._others)
         with contextlib.suppress(ValueError, RecursionError):
             made = json.loads(said) if len(said) <= LARGEST_ANSWER else {}
             return made if isinstance(made, dict) else {}

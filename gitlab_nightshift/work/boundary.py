@@ -21,6 +21,7 @@ from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.credential_files import SETTINGS as SETTINGS_OF_TOOLS
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
+from gitlab_nightshift.sandbox.self_confinement import WorkNeeds
 from gitlab_nightshift.sandbox.system_paths import SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
@@ -142,13 +143,18 @@ def open_boundary(
         _open_sandbox(search, scratch, opener) as (sandbox, checkout),
     ):
         if search.work.own:
-            needed = (*search.places, *search.tools, *checkout.objects)
-            search.work.own.complete(
-                sandbox.machine,
-                [str(path) for path in needed],
-                shared_memory=sandbox.identity is not None,
-            )
+            search.work.own.complete(_find_needs(search, sandbox, checkout))
         yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
+
+
+def _find_needs(search: BoundarySearch, sandbox: Sandbox, checkout: Checkout) -> WorkNeeds:
+    gives = sandbox.identity is not None
+    return WorkNeeds(
+        sandbox.machine,
+        tuple(map(str, (*search.places, *search.tools, *checkout.objects))),
+        shared_memory=gives,
+        keep_owners=gives or not checkout.is_own,
+    )
 
 
 @contextlib.contextmanager

@@ -41,5 +41,5 @@ def fit(
             raise SandboxUnavailable(
                 next((why for _, why in sandbox.passed_over), "agents get none")
             )
-        return sandbox
+        return weaken_sandbox(sandbox, own)
     return weaken_sandbox(choice(), own)

@@ -15,6 +15,7 @@ from gitlab_nightshift.records.storage import LARGEST_PATCH, read_record, to_jso
 from gitlab_nightshift.records.strict_reading import InvalidRecordError
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.report.page import read_beginning
 from gitlab_nightshift.system.disk_reserve import Reserve
 from tests.support.disks import fill, small_disk
 from tests.support.samples import BUNDLE, PLAN, PROPOSAL, PUBLISHED, QUIET, RESULT
@@ -183,6 +184,15 @@ def test_what_is_too_large_is_not_kept(kind: str, byte: bytes, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_in_which_a_browser_would_run_a_script_is_refused(tmp_path: Path) -> None:
+    kept = records(tmp_path)
+    with pytest.raises(InvalidRecordError, match="no page of this program"):
+        kept.keep("report.html", "page", b"<!DOCTYPE html><script>alert(1)</script>")
+    assert "default-src 'none'" in read_beginning()
+    kept.keep("report.html", "page", f"{read_beginning()}<title>x</title>".encode())
+    assert (tmp_path / "report.html").exists()
+
+
 def test_a_report_is_redacted_as_it_stands(tmp_path: Path) -> None:
     records(tmp_path).keep("report.html", "text", f"<b>{SECRET}</b>\xff".encode("latin-1"))
     assert (tmp_path / "report.html").read_bytes() == b"<b>[redacted]</b>\xff"
@@ -211,4 +221,5 @@ def test_the_reserve_is_given_up_for_a_record(tmp_path: Path) -> None:
 
 
 def test_every_kind_is_known() -> None:
-    assert set(KINDS) == {"bundle", "patch", "text", "plan", "published", "result", "delegation"}
+    plain = {"plan", "published", "result", "delegation"}
+    assert set(KINDS) == {"bundle", "patch", "text", "page", *plain}

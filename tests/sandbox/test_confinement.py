@@ -37,7 +37,7 @@ if data["confined"]:
 else:
     none = self_confinement.ConfinementMode.NONE
     own = self_confinement.OwnConfinement(none, "", data["tries"], lambda *_: None)
-own.complete(look_at_system())
+own.complete(self_confinement.WorkNeeds(look_at_system()))
 found = [dataclasses.asdict(each) for each in self_confinement.try_places(own)]
 for folder in data["writes"]:
     Path(folder, "made").write_text("x")
@@ -181,7 +181,7 @@ from pathlib import Path
 from gitlab_nightshift.sandbox import self_confinement
 from gitlab_nightshift.sandbox.visible_system import look_at_system
 own = self_confinement.confine(data["confined"], lambda: None)
-own.complete(look_at_system(), shared_memory=data["shared"])
+own.complete(self_confinement.WorkNeeds(look_at_system(), shared_memory=data["shared"]))
 try:
     Path(data["file"]).write_text("x")
     print("written")

@@ -412,6 +412,12 @@ def _change_owner(file: str | int) -> None:
     os.chown(file, status.st_uid, status.st_gid)
 
 
+def _give_away(file: str | int) -> None:
+    status = os.stat(file)  # noqa: PTH116
+    os.chown(file, status.st_uid + 1, status.st_gid)
+    os.chown(file, status.st_uid, status.st_gid)
+
+
 def _change_times(file: str | int) -> None:
     status = os.stat(file)  # noqa: PTH116
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -465,6 +471,7 @@ OTHERS: dict[str, Callable[[Places], str]] = {
     "a datagram": _send_datagram,
     "modes outside": lambda places: _change(_change_mode, places),
     "owners outside": lambda places: _change(_change_owner, places),
+    "giving files away": lambda places: _change(_give_away, places),
     "times outside": lambda places: _change(_change_times, places),
     "attributes outside": lambda places: _change(_change_attribute, places),
     "a process that stays": _stay,

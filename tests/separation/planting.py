@@ -59,13 +59,15 @@ WHERE = {
     "bundle reader": ("repository.bundle_reader", "repository.bundle_reader:build_answer", ""),
     "report": ("processes.report_process", "processes.report_process:build_run_result", ""),
     "notify": ("processes.notify_process", "processes.notify_process:build_notification", ""),
+    "addresses": ("processes.addresses_process", "processes.addresses_process:_read_config", ""),
+    "finish": ("processes.finish_process", "processes.finish_process:_package", ""),
     "address check": (
         "processes.notify_process",
         "processes.notify_process:describe_unknown_addresses",
         "",
     ),
 }
-OWN_ALONE = ("plan", "gateway", "redactor")
+OWN_ALONE = ("plan",)
 """Processes of which only what they hold is looked at here."""
 """Where each of them tries it: a module, a function of it before whose first call, and the type of
 its argument. In work that is when an agent's first process has ended."""
@@ -188,8 +190,8 @@ def _run_stage(
 
 
 def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
-    """While it still can be: what publish starts is confined as that is, so it gets an open one."""
-    if process == "publish":
+    """While it still can be: what these start is confined as they are, so it gets an open one."""
+    if process in ("publish", "finish"):
         start = stage_process.start_stage
         given = (folder / "found/bundle reader").open("a")
 

@@ -66,12 +66,15 @@ IN_DOCKER = frozenset(
 )
 """What is open where nothing mounts: whoever may pass a folder may connect to a socket in it."""
 LEFT = {
-    "root": WORKS | {"an io_uring", UNLISTED},
-    "user": WORKS | {"an io_uring", UNLISTED},
-    "docker root": IN_DOCKER | {"shared memory"},  # agents are another user, who needs it
+    "root": WORKS | {UNLISTED},
+    "user": WORKS | {UNLISTED},
+    # Agents are another user, to whom files are given, and who writes there.
+    "docker root": IN_DOCKER | {"giving files away", "shared memory"},
     "docker user": IN_DOCKER | {"priorities of the job's shell"},
 }
 OF_ROWS = {
+    "redactor": {"its own values", "writing the results", "reading the results"},
+    "gateway": {"its own values", "a connection to GitLab", "a datagram", "a server"},
     "publish": {
         *("its own values", "a connection to GitLab", "a datagram", "a process that stays"),
         *("writing the results", "reading the results"),
@@ -124,6 +127,7 @@ OPEN = {
     "priorities of its ancestors": AS_ROOT,
     **dict.fromkeys(UNSEEN, ALL),
     **dict.fromkeys(WORKS - {"a user namespace"}, ALL),
+    "giving files away": ROOTS,
     "a user namespace": FULL,
     "an io_uring": FULL,
     "shared memory": ALL,
@@ -314,6 +318,23 @@ def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
         found = run(shop, "none", *QUIET)
         ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
         assert {f"{way} of our processes" for way in ways} <= found.keys()
+
+
+def test_root_gives_up_owners_where_the_checkout_is_its_own(python: Path) -> None:
+    """In the tier that has no other user."""
+    with planted("docker root", python) as (shop, _):
+        assert "giving files away" not in run(shop, "landlock", *WORKING)
+
+
+def test_who_looks_for_addresses_reads_files_and_nothing_else(python: Path) -> None:
+    """It runs where settings are wrong, and before any agent."""
+    with planted("root", python) as (shop, plant):
+        assert shop.nightshift("run", NIGHTSHIFT_MAX_DIFF_LINES="many").exit_status == 2
+        assert got(plant, "addresses").keys() <= {
+            *("a process that stays", "reading HOME", "reading <project>.tmp"),
+            *("reading .git/config", "reading the results"),
+        }
+        assert planting.count_alive(plant) == 0, "a process has stayed"
 
 
 def test_the_same_code_gets_all_of_it_where_nothing_is_given_up(python: Path) -> None:

@@ -35,6 +35,11 @@ def test_people_are_told_of_the_outcomes_that_they_asked_for(tmp_path: Path) -> 
     assert "a quiet date" in there.texts
 
 
+def test_files_that_an_address_names_can_be_read() -> None:
+    given = ("fcm://p@t/?keyfile=/run/key.json&x=1", "json://h/?path=../a", "mailto://a@b")
+    assert notifying.find_named_files(given) == ("/run/key.json",)
+
+
 def test_where_nobody_is_to_be_told_nothing_is_started(tmp_path: Path) -> None:
     assert notify({}, tmp_path, {}, {}) == ()
     request = {"addresses": ["json://h/"], "on": ["SKIPPED"], "before": ""}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.sandbox import self_confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.launch import Sandbox
@@ -80,7 +81,7 @@ def test_a_build_learns_what_is_hidden() -> None:
 
 def confined(way: ConfinementMode) -> OwnConfinement:
     """The record of a process that is confined in this way."""
-    return OwnConfinement(way, "no bwrap", {}, lambda *_: None)
+    return OwnConfinement(way, "no bwrap", {}, lambda _: None)
 
 
 def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
@@ -120,6 +121,18 @@ def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
     for way in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK, ConfinementMode.SCOPES):
         assert weaken_sandbox(strong, confined(way)) is strong
     assert weaken_sandbox(uid, confined(ConfinementMode.NONE)) is uid
+
+
+def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However work itself is confined: others read what it has written."""
+    uid = choose(Tier.NONE, Path("/nowhere"))
+    strong = replace(uid, tier=Tier.NAMESPACES, guarantees=replace(uid.guarantees, **HELD))
+    monkeypatch.setattr(self_confinement, "list_unheld", lambda: ("files",))
+    weak = fit(confined(ConfinementMode.NAMESPACES), lambda known: strong)
+    with pytest.raises(NightshiftError, match=r"cannot keep files from it.*accept_partial: \[secr"):
+        refuse_weaker(weak.tier, judge(weak.guarantees), ())
 
 
 HELD: Any = {name: Guarantee("held") for name in ("files", "secrets", "network", "lifetime")}

@@ -1,6 +1,6 @@
 """The system calls that a filter (:mod:`.seccomp`) refuses or judges, by what they do."""
 
-DENIED = (
+CLOSED = (
     # other processes' memory and descriptors
     *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd"),
     *("add_key", "request_key", "keyctl"),
@@ -8,15 +8,19 @@ DENIED = (
     *("bpf", "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter"),
     *("io_uring_register", "fanotify_init", "fanotify_mark", "lookup_dcookie", "quotactl"),
     *("quotactl_fd", "nfsservctl", "uselib", "_sysctl", "modify_ldt", "iopl", "ioperm", "vhangup"),
-    # namespaces and mounts
-    *("setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr"),
-    *("move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr"),
-    *("open_by_handle_at", "swapon", "swapoff"),
     # the machine
+    *("open_by_handle_at", "swapon", "swapoff"),
     *("init_module", "finit_module", "delete_module", "create_module", "kexec_load"),
-    *("kexec_file_load", "reboot", "acct", "syslog", "sethostname", "setdomainname"),
+    *("kexec_file_load", "reboot", "acct", "syslog"),
     *("settimeofday", "clock_settime"),
 )
+MOUNTING = (
+    *("sethostname", "setdomainname"),
+    *("setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr"),
+    *("move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr"),
+)
+"""What a sandbox of namespaces is made with."""
+DENIED = (*CLOSED, *MOUNTING)
 SYSV = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
     *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open"),

@@ -42,11 +42,13 @@ class LandlockPaths:
         self.writable, self.devices = writable, devices
 
 
-def restrict(version: int, paths: LandlockPaths, ports: list[int] | None) -> None:
+def restrict(
+    version: int, paths: LandlockPaths, ports: list[int] | None, *, binds: bool = True
+) -> None:
     """Confine this process to these paths, as ABI ``version`` can. Needs no_new_privs.
 
     ``ports`` are those that may be connected to by TCP, on any host; with none of them nothing
-    may be bound either; None leaves TCP alone.
+    may be bound either; None leaves TCP alone, but for ports of its own without ``binds``.
     What cannot be opened grants nothing, but a writable folder has to be there. Raises OSError.
     """
     if read_abi() < version:
@@ -55,6 +57,8 @@ def restrict(version: int, paths: LandlockPaths, ports: list[int] | None) -> Non
     network = 0
     if ports is not None and version >= 4:
         network = CONNECT_TCP if ports else CONNECT_TCP | BIND_TCP
+    elif not binds and version >= 4:
+        network = BIND_TCP
     ruleset = _create_ruleset(version, files, network)
     try:
         for path in paths.readable:

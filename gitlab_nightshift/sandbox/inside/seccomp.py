@@ -59,8 +59,7 @@ FILE_REQUESTS = [
 ]
 """Requests of files by name: others change flags, seal a file for ever (verity) or make a folder
 (a subvolume) where a descriptor was opened only for reading."""
-F_SETOWN, F_SETOWN_EX = 8, 15
-MSG_FASTOPEN = 0x20000000
+F_SETOWN, F_SETOWN_EX, MSG_FASTOPEN = 8, 15, 0x20000000
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 STREAM, DATAGRAM, SEQPACKET, TYPE_BITS = 1, 2, 5, 0xF
 TCP, UDP = 6, 17
@@ -124,20 +123,18 @@ def build_filter(form: FilterOptions) -> bytes:
     ``keep_attributes``: nobody changes modes, owners, times and extended attributes.
     """
     parts = [
-        _check_abi(),
+        check_abi(),
         _deny_calls(form),
         _restrict_processes(form),
         _restrict_requests(form),
         _restrict_signals(form),
-    ]
-    parts += [
         _restrict_sockets(form),
         _restrict_socketpairs(form),
         _restrict_sending(form),
         _restrict_options(),
         _notify_addresses(form),
+        _notify_attributes(form),
     ]
-    parts += [_notify_attributes(form)]
     return assemble([x for part in parts for x in part] + give(ALLOW))
 
 
@@ -165,24 +162,24 @@ def _branch_on_call(name: str, body: Program) -> Program:
     return branch_when(EQUAL, NUMBERS[name], body)
 
 
-def _find_numbers(names: tuple[str, ...]) -> list[int]:
+def find_numbers(names: tuple[str, ...]) -> list[int]:
     return [NUMBERS[name] for name in names if name in NUMBERS]
 
 
-def _check_abi() -> Program:
+def check_abi() -> Program:
     """Another ABI (32 bit, x32) has other numbers: killed. A call that nobody knows: not there."""
-    foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, give(KILL))]
-    return [*foreign, load(NUMBER_AT), *branch_when(GREATER, LAST_KNOWN, fail(ENOSYS))]
+    foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, give(KILL)), load(NUMBER_AT)]
+    return foreign + branch_when(GREATER, LAST_KNOWN, fail(ENOSYS))
 
 
 def _deny_calls(form: FilterOptions) -> Program:
-    ipc = [] if form.own_network else branch_when_in(_find_numbers(SYSV), fail(ENOSYS))
+    ipc = [] if form.own_network else branch_when_in(find_numbers(SYSV), fail(ENOSYS))
     length = ("truncate",) if form.guard_length else ()
     kept = (*ATTRIBUTES, *NEWER_ATTRIBUTES) if form.keep_attributes else ()
     row = OTHERS_SCHEDULING if form.in_row else ()
     alone, served = NEW_PROCESSES if form.alone else (), () if form.serves else ("listen",)
     denied = (*DENIED, *length, *kept, *row, *alone, *served)
-    return branch_when_in(_find_numbers(denied), fail(EPERM)) + ipc
+    return branch_when_in(find_numbers(denied), fail(EPERM)) + ipc
 
 
 def _restrict_processes(form: FilterOptions) -> Program:
@@ -234,9 +231,9 @@ def _restrict_signals(form: FilterOptions) -> Program:
     others = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
     if form.alone:
         to_self = [load_argument(0), *branch_when(EQUAL, form.alone, give(ALLOW)), *fail(EPERM)]
-        return others + branch_when_in(_find_numbers(SIGNALS), to_self)
+        return others + branch_when_in(find_numbers(SIGNALS), to_self)
     if form.notify:
-        return others + branch_when_in(_find_numbers(SIGNALS), give(NOTIFY))
+        return others + branch_when_in(find_numbers(SIGNALS), give(NOTIFY))
     everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *give(ALLOW)]
     return others + _branch_on_call("kill", everybody)
 
@@ -292,12 +289,12 @@ def _restrict_options() -> Program:
 
 
 def _notify_addresses(form: FilterOptions) -> Program:
-    names = ("connect", "bind", "listen")
-    return branch_when_in(_find_numbers(names), give(NOTIFY)) if form.notify else []
+    names = find_numbers(("connect", "bind", "listen"))
+    return branch_when_in(names, give(NOTIFY)) if form.notify else []
 
 
 def _notify_attributes(form: FilterOptions) -> Program:
     if not form.judge_attributes:
         return []
-    newer = branch_when_in(_find_numbers(NEWER_ATTRIBUTES), fail(ENOSYS))
-    return newer + branch_when_in(_find_numbers(ATTRIBUTES), give(NOTIFY))
+    newer = branch_when_in(find_numbers(NEWER_ATTRIBUTES), fail(ENOSYS))
+    return newer + branch_when_in(find_numbers(ATTRIBUTES), give(NOTIFY))

@@ -1,0 +1,97 @@
+"""The table of processes: complete, kept by the starts, and shown as it is."""
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gitlab_nightshift
+from gitlab_nightshift.sandbox import process_table
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import ADDRESSES, CHAT, ROWS, Confined, ProcessRow
+from tests.separation import test_planted, test_planted_delegation
+from tests.support import process_tables
+
+PACKAGE = Path(gitlab_nightshift.__file__).parent
+PLACES = {name: f"/{name}" for name in ("private", "results", "own")} | {
+    name: (f"/{name}",) for name in ("live", "objects", "named", "repository", "workspace")
+}
+STARTS = {
+    "cli.py": "the command, sealed",
+    "sealed_start.py": "the start itself",
+    "sealed_entry.py": "the command, in a child that is watched over",
+    "system/stage_process.py": "a row",
+    "system/sealed_child.py": "the command, for a Python caller",
+    "system/process.py": "programs: git, agents, commands",
+    "sandbox/launched_process.py": "programs in the sandbox",
+    "sandbox/confinement.py": "trials of bwrap",
+    "sandbox/probe_run.py": "the proof, in the sandbox",
+    "sandbox/inside/": "in the sandbox",
+}
+"""Where this program starts processes, and which."""
+CALLS = {"Popen", "fork", "execve", "execv", "posix_spawn", "prepare_stage", "prepare_start"}
+
+
+def named() -> dict[str, ProcessRow]:
+    made = vars(process_table).items()
+    return {name: value for name, value in made if isinstance(value, ProcessRow)}
+
+
+def calls() -> Iterator[tuple[str, str]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func).rpartition(".")[2]
+                yield path.relative_to(PACKAGE).as_posix(), name
+
+
+def test_a_process_without_a_row_is_found() -> None:
+    """Whatever has ``main(data)`` is started by a row; nothing else starts a process."""
+    modules = {row.module for row in ROWS}
+    mains = {
+        ".".join(("gitlab_nightshift", *path.relative_to(PACKAGE).with_suffix("").parts))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == "main"
+        if len(node.args.args) == 1 and "Any" in ast.unparse(node.args.args[0])
+    }
+    assert mains == modules - {process_table.SUPERVISOR.module}
+    starting = {path for path, name in calls() if name in CALLS}
+    odd = {path for path in starting if not path.startswith(tuple(STARTS))}
+    assert odd == set(), "start it from a row (system/stage_process.py)"
+
+
+def test_every_row_is_in_the_table() -> None:
+    assert set(named().values()) == set(ROWS)
+    assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_can_be_filled_in(row: ProcessRow) -> None:
+    importlib.import_module(row.module)
+    if row.confined in (Confined.AT_START, Confined.WHEN_TOLD):
+        rights = find_rights(row, PLACES, {"PATH": "/usr/bin"})
+        assert all(path.startswith("/") for path in (*rights.readable, *rights.writable))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_what_holds_no_secret_and_reads_an_agents_bytes_is_kept_to_its_row(row: ProcessRow) -> None:
+    if row.agent_bytes and not row.secrets:
+        assert row.confined is not Confined.NOT
+
+
+def test_code_is_planted_in_each_that_is_kept_to_its_row() -> None:
+    kept = {row.name for row in ROWS if row.confined in (Confined.AT_START, Confined.WHEN_TOLD)}
+    planted = {*test_planted.OF_ROWS, *test_planted_delegation.OF_ROWS, ADDRESSES.name, CHAT.name}
+    assert kept - planted == set()
+
+
+def test_the_pages_show_the_table() -> None:
+    for page, made in (
+        (process_tables.SECURITY, process_tables.render_security()),
+        (process_tables.ARCHITECTURE, process_tables.render_architecture()),
+    ):
+        text = page.read_text(encoding="utf-8")
+        assert process_tables.complete(text, made) == text, "make docs"

@@ -1,0 +1,84 @@
+"""The table of processes in the two pages that show it, made from the code: ``make docs``."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from gitlab_nightshift.sandbox.process_table import ROWS, Confined, ProcessRow
+
+ROOT = Path(__file__).parents[2]
+SECURITY, ARCHITECTURE = ROOT / "SECURITY.md", ROOT / "docs/architecture.md"
+BEGIN, END = "<!-- processes: made by `make docs` -->", "<!-- /processes -->"
+WORDS = {
+    "/": "all files",
+    "{repository}": "the repository",
+    "{workspace}": "the workspace",
+    "{installation}": "its installation",
+    "{network}": "certificates",
+    "{programs}": "programs, git",
+    "{objects}": "git's objects",
+    "{private}": "the run's folder",
+    "{own}": "a folder of its own",
+    "{live}": "the delegation's folder",
+    "{named}": "files that settings name",
+    "{results}/bundle": "the bundle",
+    "{results}/result.json": "the result",
+}
+KEPT = {
+    Confined.AT_START: "from its start",
+    Confined.WHEN_TOLD: "from its task on",
+    Confined.AS_WORK: "[as work](#the-reader)",
+    Confined.NOT: "no",
+}
+
+
+def render_security() -> str:
+    """What each holds, reads of an agent's, may access, and whether it is kept to that."""
+    rows = (
+        (row.name, row.secrets, row.agent_bytes, _list_access(row), KEPT[row.confined])
+        for row in ROWS
+    )
+    return _render(("process", "secrets", "bytes of an agent", "may access", "kept to it"), rows)
+
+
+def render_architecture() -> str:
+    """Where each is, and who starts it."""
+    rows = (
+        (row.name, f"`{row.module.partition('.')[2]}`", ", ".join(row.commands), row.children)
+        for row in ROWS
+    )
+    return _render(("process", "module", "of", "starts"), rows)
+
+
+def complete(text: str, table: str) -> str:
+    """A page with the table between its marks."""
+    assert BEGIN in text and END in text
+    pattern = f"{re.escape(BEGIN)}.*{re.escape(END)}"
+    return re.sub(pattern, lambda _: f"{BEGIN}\n{table}{END}", text, flags=re.DOTALL)
+
+
+def _list_access(row: ProcessRow) -> str:
+    reads = dict.fromkeys(WORDS.get(text, text) for text in row.reads if "{results}/p" not in text)
+    reads = dict.fromkeys(text for text in reads if "{results}/upkeep" not in text)
+    parts = [f"reads {', '.join(reads)}"] if reads else []
+    parts += [f"writes {', '.join(WORDS.get(text, text) for text in row.writes)}"] * bool(
+        row.writes
+    )
+    parts += [f"network: {row.network}"] * bool(row.network)
+    parts += [f"starts {row.children}"] * bool(row.children)
+    parts += ["changes modes, owners, times and attributes"] * row.attributes
+    return "; ".join(parts)
+
+
+def _render(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [
+        head,
+        tuple("---" for _ in head),
+        *(tuple(cell or "–" for cell in row) for row in rows),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    for page, made in ((SECURITY, render_security()), (ARCHITECTURE, render_architecture())):
+        page.write_text(complete(page.read_text(encoding="utf-8"), made), encoding="utf-8")
