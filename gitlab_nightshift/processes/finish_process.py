@@ -65,14 +65,12 @@ def _finish(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _find_places(inputs: Mapping[str, Any]) -> Places:
     """The repository, with what of it lies elsewhere, and the folders of this delegation."""
-    source, workspace, own = inputs.get("source"), Path(inputs["workspace"]), inputs["private"]
+    source, own = inputs.get("source"), inputs["private"]
     if not source:
-        return {"repository": (), "private": own, "workspace": ()}
+        return {"repository": (), "private": own}
     place = unpack_repository_paths(source["place"])
     parts = (source["top"], place.git_dir, place.objects[0].parent, source["spare"])
-    apart = workspace.is_absolute() and workspace != Path(source["top"]) and workspace.exists()
-    scratch = (str(workspace.parent),) * apart
-    return {"repository": tuple(map(str, parts)), "private": own, "workspace": scratch}
+    return {"repository": tuple(map(str, parts)), "private": own}
 
 
 def _run_finish(inputs: Mapping[str, Any]) -> int:

@@ -205,7 +205,7 @@ FINISH = ProcessRow(
     Confined.WHEN_TOLD,
     agent_bytes=f"work's answer and bundle, {_KEPT}; what the bundle reader reports, checked",
     reads=(ALL_FILES,),
-    writes=("{repository}", "{private}", "{workspace}"),
+    writes=("{repository}", "{private}"),
     children="the bundle reader, git",
     attributes=True,
 )

@@ -16,7 +16,7 @@ from tests.support import process_tables
 
 PACKAGE = Path(gitlab_nightshift.__file__).parent
 PLACES = {name: f"/{name}" for name in ("private", "results", "own")} | {
-    name: (f"/{name}",) for name in ("live", "objects", "named", "repository", "workspace")
+    name: (f"/{name}",) for name in ("live", "objects", "named", "repository")
 }
 STARTS = {
     "cli.py": "the command, sealed",

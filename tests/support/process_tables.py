@@ -12,7 +12,6 @@ BEGIN, END = "<!-- processes: made by `make docs` -->", "<!-- /processes -->"
 WORDS = {
     "/": "all files",
     "{repository}": "the repository",
-    "{workspace}": "the workspace",
     "{installation}": "its installation",
     "{network}": "certificates",
     "{programs}": "programs, git",
