@@ -35,7 +35,7 @@ if data["confined"]:
     own = self_confinement.confine(data["confined"], lambda: started.append(1))
 else:
     none = self_confinement.ConfinementMode.NONE
-    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda: None)
+    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda _: None)
 own.complete()
 found = [dataclasses.asdict(each) for each in self_confinement.try_places(own)]
 for folder in data["writes"]:

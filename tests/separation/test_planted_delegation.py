@@ -19,6 +19,7 @@ OF_ROWS = {
         *("a process that stays", "reading HOME", "reading <project>.tmp", "reading .git/config"),
         *("writing .git/config", "reading the results", "writing the results"),
         *("modes outside", "owners outside", "times outside", "attributes outside"),
+        "giving files away",
     },
 }
 PLANTED = """
