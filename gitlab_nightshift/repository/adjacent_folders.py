@@ -1,9 +1,7 @@
 """What is kept beside a checkout, and where: the runner's files, this program's folder."""
 
-import contextlib
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
@@ -36,18 +34,9 @@ def choose_place(checkout: Path, spare: Path, *, moving: bool) -> Path:
     here = _read_mount(checkout)
     for place in list_candidate_places(checkout, spare):
         near = not moving or _read_mount(place.parent) == here
-        if near and _can_make_in(place.parent):
+        if near and os.access(place.parent, os.W_OK | os.X_OK):
             return place
     raise _build_no_place_error(checkout)
-
-
-def _can_make_in(folder: Path) -> bool:
-    """Tried: a confined process may not, whatever modes say."""
-    if os.access(folder, os.W_OK | os.X_OK):
-        with contextlib.suppress(OSError):
-            Path(tempfile.mkdtemp(prefix=".nightshift-", dir=folder)).rmdir()
-            return True
-    return False
 
 
 def refuse_far(checkout: Path, folder: Path) -> None:

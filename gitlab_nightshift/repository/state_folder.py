@@ -118,6 +118,10 @@ def write_note(
     (held.folder / NOTE).write_text(json.dumps({"version": VERSION, **vars(note)}))
 
 
+def _make_beside(place: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
+
+
 def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFolder":
     """Make the folder, locked from its first moment, where ``.git`` can be moved to, else wherever
     possible. Others may join one that is ``shared`` (``shared_state.py``).
@@ -130,7 +134,11 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
     except NightshiftError:
         place = choose_place(checkout, spare, moving=False)
     try:
-        new = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
+        try:
+            new = _make_beside(place)
+        except PermissionError:  # a confined process may not, whatever modes say
+            place = list_candidate_places(checkout, spare)[-1]
+            new = _make_beside(place)
     except OSError as error:
         raise build_config_error(f"{place.parent} cannot be written ({error.strerror})") from None
     try:

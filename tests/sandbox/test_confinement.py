@@ -36,7 +36,7 @@ if data["confined"]:
     own = self_confinement.confine(data["confined"], lambda: started.append(1))
 else:
     none = self_confinement.ConfinementMode.NONE
-    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda *_: None)
+    own = self_confinement.OwnConfinement(none, "", data["tries"], lambda _: None)
 own.complete(self_confinement.WorkNeeds(look_at_system()))
 found = [dataclasses.asdict(each) for each in self_confinement.try_places(own)]
 for folder in data["writes"]:
