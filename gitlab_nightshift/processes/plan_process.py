@@ -6,6 +6,7 @@ only the names of those that are set.
 
 import dataclasses
 import json
+import os
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,17 +33,21 @@ from gitlab_nightshift.publishing import (
 )
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.git import read_head
+from gitlab_nightshift.repository.git_folders import list_git_folders
 from gitlab_nightshift.run_folder import Invocation, RunFolder
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.session import Session, locate_product, open_session
 from gitlab_nightshift.system.disk_space import build_no_space_error, is_full_disk
-from gitlab_nightshift.system.supervised_process import serve_stage
+from gitlab_nightshift.system.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.work.model_access import configure_gateway
 from gitlab_nightshift.work_setup import build_work_context
 
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``system/supervised_process.py``)."""
-    return serve_stage(_plan)
+    return serve_stage(_plan, forwarding=False)
 
 
 def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,6 +55,11 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     report, ``mistake`` what people are told of that; ``night`` what comes next, ``upkeep`` what
     comes before that, ``notify`` who is told how it ended. Without ``status`` and ``night`` a
     bundle says why the run has failed."""
+    checkout = Path(inputs["checkout"])
+    repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
+    places = {"repository": repository, "private": inputs["private"]}
+    renounce(find_rights(PLAN, places, os.environ))
+    forward_signals()
     answer: dict[str, Any] = {}
     status = run_guarded(lambda: _run_plan(inputs, answer), inputs["env"])
     return {**answer, "status": status} if status else answer

@@ -68,13 +68,14 @@ PLAN = ProcessRow(
     "plan",
     "gitlab_nightshift.processes.plan_process",
     ("run",),
-    Confined.NOT,
+    Confined.WHEN_TOLD,
     secrets="every secret of the job but the model key",
     agent_bytes=f"bundle and results of earlier jobs, {_KEPT}; texts of earlier merge requests",
-    reads=("settings, the checkout",),
-    writes=("the checkout",),
+    reads=(ALL_FILES,),
+    writes=("{repository}", "{private}"),
     network="GitLab",
-    children="git",
+    children="git, the address check",
+    attributes=True,
 )
 GATEWAY = ProcessRow(
     "gateway",

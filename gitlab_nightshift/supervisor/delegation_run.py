@@ -48,7 +48,7 @@ from gitlab_nightshift.supervisor.stage_calls import (
 )
 from gitlab_nightshift.supervisor.stop_signals import Signals
 from gitlab_nightshift.system.certificates import copy_certificates
-from gitlab_nightshift.system.descendants import become_subreaper
+from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.system.private_folders import open_private_folder, tidy
 from gitlab_nightshift.system.secrecy import close_to_others
@@ -74,6 +74,7 @@ class DelegationCall:
 def supervise_delegation(call: DelegationCall) -> DelegationResult:
     """Do one task. Never raises: a failure, a signal or a defect is a result with its code."""
     become_subreaper()
+    others = list_own_children()
     try:
         job, output_dir = read_job(call.env), call.env.get(OUTPUT_DIR)
         with (
@@ -81,7 +82,11 @@ def supervise_delegation(call: DelegationCall) -> DelegationResult:
             _open_private_folder(call) as there,
             open_delegation_folder(call.folder.resolve(), output_dir, job.run_id) as kept,
         ):
-            return _Delegation(call, job, there, kept, signals).run_stages()
+            try:
+                return _Delegation(call, job, there, kept, signals).run_stages()
+            finally:
+                # One that a stage left may hold the caller's own pipes.
+                end_orphans(lambda: list_own_children() - others)
     except NightshiftError as error:
         return build_refused_result(error.code, error.message)
     except Exception as error:

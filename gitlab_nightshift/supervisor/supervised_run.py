@@ -65,7 +65,7 @@ from gitlab_nightshift.supervisor.stage_calls import (
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.certificates import copy_certificates
-from gitlab_nightshift.system.descendants import become_subreaper
+from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.prepared_folders import prepare
 
 
@@ -81,11 +81,14 @@ def supervise(start: SupervisorOptions) -> int:
     """Run the stages, place the results, and return the exit status. Raises NightshiftError where
     there is no checkout to run in."""
     become_subreaper()
+    others = list_own_children()
     with open_run_folder(start.env, start.folder) as there, Signals() as signals:
         run = _Run(start, there, signals)
         try:
             return run.run_stages()
         finally:
+            # One that a stage left may hold the job's own output.
+            end_orphans(lambda: list_own_children() - others)
             if text := place_results(there, run.output or read_output_path(there)):
                 sys.stderr.write(f"nightshift: warning: {text}\n")
 

@@ -31,7 +31,7 @@ WORDS = {
 }
 """By what they begin with, which is found in less time than a pattern is."""
 CHUNK = 1 << 22
-PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL, EFAULT = 0x4206, 0x4207, 17, 1 << 30, 14
+PTRACE_SEIZE, EFAULT = 0x4206, 14
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -203,13 +203,11 @@ def _descriptors(pid: int) -> str:
 
 
 def _traced(pid: int) -> str:
-    """Nobody stays traced: a signal would stop it then."""
-    if _libc.ptrace(PTRACE_SEIZE, pid, 0, 0) != 0:
-        return ""
-    _libc.ptrace(PTRACE_INTERRUPT, pid, 0, 0)
-    os.waitpid(pid, WALL)
-    _libc.ptrace(PTRACE_DETACH, pid, 0, 0)
-    return "traced"
+    """By a child, with which it ends. Nobody is stopped: two processes that stop each other at the
+    same time, as this code runs in several, would stay so."""
+    if (child := os.fork()) == 0:
+        os._exit(_libc.ptrace(PTRACE_SEIZE, pid, 0, 0) != 0)
+    return "" if os.waitpid(child, 0)[1] else "traced"
 
 
 def _read_by_call(pid: int) -> str:

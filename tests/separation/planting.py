@@ -67,10 +67,10 @@ WHERE = {
         "",
     ),
 }
-OWN_ALONE = ("plan",)
-"""Processes of which only what they hold is looked at here."""
 """Where each of them tries it: a module, a function of it before whose first call, and the type of
 its argument. In work that is when an agent's first process has ended."""
+CHILDREN = {"plan": "address check", "publish": "bundle reader", "finish": "bundle reader"}
+"""What a process that is kept to its row starts."""
 LAST = "output.channel:OutputChannel.send_record", ""
 """Where work is about to hand over what it has made, and to end."""
 PACKAGE, LOG = "gitlab_nightshift", "planted.json"
@@ -183,23 +183,23 @@ def _run_stage(
             if process != "work":
                 report = _open_report(folder, process, data)
                 code = functools.partial(_try_own, report, look_around(places))
-                if process in OWN_ALONE:
-                    code = functools.partial(_try_own, report, None)
             _plant(place, kind, code)
     return real(data)
 
 
 def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
     """While it still can be: what these start is confined as they are, so it gets an open one."""
-    if process in ("publish", "finish"):
+    if child := CHILDREN.get(process):
         start = stage_process.start_stage
-        given = (folder / "found/bundle reader").open("a")
+        given = (folder / "found" / child).open("a")
 
-        def start_with(row: Any, data: Any, env: Any, **more: Any) -> Any:
-            found = {**data, "found": given.fileno()}
-            return start(row, found, env, descriptors=[given.fileno()], **more)
+        def start_with(
+            row: Any, data: Any, env: Any, descriptors: Any = (), *more: Any, **named: Any
+        ) -> Any:
+            found, passed = {**data, "found": given.fileno()}, (*descriptors, given.fileno())
+            return start(row, found, env, passed, *more, **named)
 
-        stage_process.start_stage = start_with  # type: ignore[assignment]
+        stage_process.start_stage = start_with
     if "found" in data:
         return os.fdopen(data["found"], "a")
     return (folder / "found" / process).open("a")
@@ -230,9 +230,9 @@ def _ask_for_another_start(*_: Any) -> None:
     os._exit(0)
 
 
-def _try_own(report: Any, places: attempts.Places | None, *_: Any) -> None:
+def _try_own(report: Any, places: attempts.Places, *_: Any) -> None:
     with report:
-        json.dump(attempts.everything(places) if places else attempts.own(), report)
+        json.dump(attempts.everything(places), report)
 
 
 def _try_all(places: attempts.Places, outlet: Any, *_: Any) -> None:

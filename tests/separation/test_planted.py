@@ -73,6 +73,12 @@ LEFT = {
     "docker user": IN_DOCKER | {"priorities of the job's shell"},
 }
 OF_ROWS = {
+    "plan": {
+        *("its own values", "a connection to GitLab", "a datagram", "a process that stays"),
+        *("reading HOME", UNLISTED, "reading <project>.tmp", "reading .git/config"),
+        *("writing .git/config", "writing the results", "reading the results"),
+        *(*UNSEEN, "giving files away"),
+    },
     "redactor": {"its own values", "writing the results", "reading the results"},
     "gateway": {"its own values", "a connection to GitLab", "a datagram", "a server"},
     "publish": {
@@ -94,6 +100,8 @@ HELD_BY = {
 }
 """What the night's own proof says of its work."""
 
+MEANWHILE = {"redactor": {"reading .git/config", "writing .git/config"}}
+"""What may not be in its place when a process tries it that nobody waits for."""
 ALL, AS_ROOT = frozenset(PLACES), frozenset({"root"})
 ROOTS, FULL = frozenset({"root", "docker root"}), frozenset({"root", "user"})
 CONTROLS = {
@@ -342,7 +350,7 @@ def test_the_same_code_gets_all_of_it_where_nothing_is_given_up(python: Path) ->
     with planted("root", python, open_=True) as (shop, plant):
         run(shop, "auto", *WORKING)
         for process in OF_ROWS:
-            missing = CONTROLS - got(plant, process).keys()
+            missing = CONTROLS - got(plant, process).keys() - MEANWHILE.get(process, set())
             assert missing == set(), process
 
 

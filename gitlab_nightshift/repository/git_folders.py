@@ -1,0 +1,26 @@
+"""Where a checkout's git keeps what is not in the checkout."""
+
+from pathlib import Path
+
+LONGEST = 4096
+"""Bytes of a file that names a folder."""
+
+
+def list_git_folders(checkout: Path) -> list[Path]:
+    """The folders of a worktree's or a submodule's git, whose ``.git`` is a file that names them;
+    none where it is a folder. See gitrepository-layout(5)."""
+    if not (named := _read_folder(checkout / ".git", "gitdir:")):
+        return []
+    common = _read_folder(named / "commondir", "")
+    return [named, *([common] if common else [])]
+
+
+def _read_folder(file: Path, prefix: str) -> Path | None:
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(LONGEST).decode("utf-8", "surrogateescape").strip()
+    except OSError:
+        return None
+    if not text.startswith(prefix):
+        return None
+    return (file.parent / text.removeprefix(prefix).strip()).resolve()
