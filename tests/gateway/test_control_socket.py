@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -372,21 +373,33 @@ def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "QUIET_S", 0.3)
+    go_on = threading.Event()
+
+    def told(gateway: Served) -> list[str]:
+        texts = [event.text for event in gateway.told if isinstance(event, Note)]
+        return [text for text in texts if "waiting for the end of an answer" in text]
+
+    def hold(connection: socket.socket, number: int) -> None:
+        go_on.wait(60)
+
     with (
-        RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
+        RawEndpoint(hold) as endpoint,
         served(tmp_path, config(endpoint.url)) as gateway,
-        ThreadPoolExecutor(2) as pool,
+        ThreadPoolExecutor(3) as pool,
     ):
         remote = gateway.model()
-        for bead, wait_s in (("short", 0.1), ("long", 1.2)):
-            ticket, before = remote.open_bead(bead, {MODEL}, budget_usd=2.0), len(endpoint.requests)
-            asked = pool.submit(spend, ticket)
-            wait_for(lambda: len(endpoint.requests) > before, "the request is on its way")  # noqa: B023
-            remote.close_bead(ticket, wait_s)
-            assert asked.result() != 200
-        told = [event.text for event in gateway.told if isinstance(event, Note)]
-        waits = [text for text in told if "waiting for the end of an answer" in text]
-        assert waits == ["model gateway, long: waiting for the end of an answer, 1 s at most"]
+        tickets = [remote.open_bead(bead, {MODEL}, budget_usd=2.0) for bead in ("short", "long")]
+        asked = [pool.submit(spend, ticket) for ticket in tickets]
+        wait_for(lambda: len(endpoint.requests) == 2, "the requests are on their way")
+        remote.close_bead(tickets[0], 0.1)
+        assert told(gateway) == []
+        closing = pool.submit(remote.close_bead, tickets[1], 60)
+        wait_for(lambda: told(gateway), "it is told")
+        go_on.set()
+        closing.result(60)
+        assert [each.result() for each in asked] != [200, 200]
+        [text] = told(gateway)
+        assert text.startswith("model gateway, long: waiting for the end of an answer, ")
 
 
 def test_what_is_pending_is_reported(tmp_path: Path) -> None:
