@@ -156,13 +156,15 @@ def verify_source(
     run = partial(run_suite, shop) if honest else partial(find_commit, shop)
     for commit in shop.source.honest:
         seen = [run(rev) for rev in (commit, f"{commit}^1")]
-        yield f"{shop.source.short} {commit[:12]}: {' '.join(seen)}", "red" not in seen
+        yield f"{shop.source.short} {commit[:12]}: {' '.join(seen)}", {*seen} <= {"green", "there"}
 
 
 def find_commit(shop: Workshop, rev: str) -> str:
-    """Whether the clone has it: "there" or "red"."""
+    """Whether the clone has it: "there" or "absent"."""
     argv = ("git", "-C", shop.clone, "cat-file", "-e", f"{rev}^{{commit}}")
-    return "red" if subprocess.run(argv, check=False, capture_output=True).returncode else "there"
+    return (
+        "absent" if subprocess.run(argv, check=False, capture_output=True).returncode else "there"
+    )
 
 
 def verify_cheat(shop: Workshop, cheat: Cheat) -> tuple[str, bool]:
