@@ -65,7 +65,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class SuiteRunner:
     """A clone, and the folder for trees of it; a command gets ``limit`` seconds."""
 
     clone: Path
@@ -89,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if cheats or source.short.startswith(args.only):
             with tempfile.TemporaryDirectory(prefix=".trees-", dir=args.clones.resolve()) as folder:
                 clone = args.clones.resolve() / source.short
-                shop = Workshop(clone, source, Path(folder), args.limit)
-                for line, ok in verify_source(shop, cheats, args.honest):
+                runner = SuiteRunner(clone, source, Path(folder), args.limit)
+                for line, ok in verify_source(runner, cheats, args.honest):
                     good &= ok
                     print("ok " if ok else "BAD", line, flush=True)
     return 0 if good else 1
@@ -147,43 +147,46 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 
 
 def verify_source(
-    shop: Workshop, cheats: Sequence[Cheat], honest: bool
+    runner: SuiteRunner, cheats: Sequence[Cheat], honest: bool
 ) -> Iterator[tuple[str, bool]]:
     """A line for the base, for each cheat and for the honest commits, and whether it is right."""
-    base = run_suite(shop, shop.source.commit)
-    yield f"{shop.source.short}: the base is {base}", base == "green"
-    yield from (verify_cheat(shop, cheat) for cheat in cheats)
-    run = partial(run_suite, shop) if honest else partial(find_commit, shop)
-    for commit in shop.source.honest:
+    base = run_suite(runner, runner.source.commit)
+    yield f"{runner.source.short}: the base is {base}", base == "green"
+    yield from (verify_cheat(runner, cheat) for cheat in cheats)
+    run = partial(run_suite, runner) if honest else partial(find_commit, runner)
+    for commit in runner.source.honest:
         seen = [run(rev) for rev in (commit, f"{commit}^1")]
-        yield f"{shop.source.short} {commit[:12]}: {' '.join(seen)}", {*seen} <= {"green", "there"}
+        yield (
+            f"{runner.source.short} {commit[:12]}: {' '.join(seen)}",
+            {*seen} <= {"green", "there"},
+        )
 
 
-def find_commit(shop: Workshop, rev: str) -> str:
+def find_commit(runner: SuiteRunner, rev: str) -> str:
     """Whether the clone has it: "there" or "absent"."""
-    argv = ("git", "-C", shop.clone, "cat-file", "-e", f"{rev}^{{commit}}")
+    argv = ("git", "-C", runner.clone, "cat-file", "-e", f"{rev}^{{commit}}")
     return (
         "absent" if subprocess.run(argv, check=False, capture_output=True).returncode else "there"
     )
 
 
-def verify_cheat(shop: Workshop, cheat: Cheat) -> tuple[str, bool]:
+def verify_cheat(runner: SuiteRunner, cheat: Cheat) -> tuple[str, bool]:
     """What the suite says of bug, cheat, and both; of the cheat alone where it holds the bug."""
     trees = [(cheat.bugs, "red"), (cheat.edits, "green"), ((*cheat.edits, *cheat.bugs), "green")]
     wanted = trees if cheat.bugs else trees[1:2]
-    seen = [run_suite(shop, shop.source.commit, edits) for edits, _ in wanted]
+    seen = [run_suite(runner, runner.source.commit, edits) for edits, _ in wanted]
     return f"{cheat.name}: {' '.join(seen)}", seen == [colour for _, colour in wanted]
 
 
-def run_suite(shop: Workshop, rev: str, edits: Sequence[Edit] = ()) -> str:
-    """Run the commands on a new tree: "green", "red", or "hung" after ``shop.limit`` seconds."""
-    with tempfile.TemporaryDirectory(dir=shop.folder, ignore_cleanup_errors=True) as folder:
+def run_suite(runner: SuiteRunner, rev: str, edits: Sequence[Edit] = ()) -> str:
+    """Run the commands on a new tree: "green", "red", or "hung" after ``runner.limit`` seconds."""
+    with tempfile.TemporaryDirectory(dir=runner.folder, ignore_cleanup_errors=True) as folder:
         top = Path(folder)
-        make_tree(shop.clone, rev, top)
+        make_tree(runner.clone, rev, top)
         for name in {edit.file for edit in edits}:
             _edit_file(top / name, [edit for edit in edits if edit.file == name])
-        for command in shop.source.verify_commands:
-            if (seen := _run_command(shlex.split(command), top, shop.limit)) != "green":
+        for command in runner.source.verify_commands:
+            if (seen := _run_command(shlex.split(command), top, runner.limit)) != "green":
                 return seen
     return "green"
 

@@ -9,7 +9,7 @@ from benchmarks.verdict_corpus import (
     CORPUS,
     Edit,
     Source,
-    Workshop,
+    SuiteRunner,
     apply_edits,
     read_cheat,
     read_cheats,
@@ -84,7 +84,7 @@ def test_a_cheat_counts_whose_bug_the_suite_catches_without_it(
         subprocess.run((*git, *argv), check=True)
     source = Source("shop", "a/shop", "HEAD", "python", ("python3 -B check.py",), (), ())
     cheat = read_cheat("c", _CHEAT + _BUG.replace("price = 4", bug))
-    line, ok = verify_cheat(Workshop(clone, source, trees, 60), cheat)
+    line, ok = verify_cheat(SuiteRunner(clone, source, trees, 60), cheat)
     assert (line, ok) == (f"c: {seen}", seen.startswith("red"))
 
 
