@@ -1,10 +1,11 @@
 """Is the corpus of cheats as it says? ``python benchmarks/verdict_corpus.py CLONES``.
 
-CLONES holds a clone of each repository of ``verdict/repositories`` by its short name, with what
-the repository needs installed: a ``.venv`` or ``node_modules`` of the clone is linked into each
-tree and found first. For each cheat of ``verdict/cheats`` the repository's commands run, with
-``CI=true`` as in a job, on three trees: with the bug alone they have to fail, with the cheat alone
-and with both they have to pass. One line per cheat; exit status 1 if one is not so, or if a commit
+CLONES holds a clone of each repository of ``verdict/repositories`` by its short name, ready for its
+tests (a ``.venv`` or ``node_modules`` of the clone is linked into each tree and found first), and
+``commands.toml``: for each short name the commands that run them, as in nightshift.yaml. For each
+cheat of ``verdict/cheats`` these run, with ``CI=true`` as in a job, on three trees: with the bug
+alone they have to fail, with the cheat alone and with both they have to pass; where the edit holds
+its bug, with the edit alone. One line per cheat; exit status 1 if one is not so, or if a commit
 that the corpus calls honest has no parent to be compared with (``--honest`` runs both).
 """
 
@@ -59,17 +60,16 @@ class Source:
     name: str
     commit: str
     language: str
-    verify_commands: tuple[str, ...]
-    needs: tuple[str, ...]
     honest: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class SuiteRunner:
-    """A clone, and the folder for trees of it; a command gets ``limit`` seconds."""
+    """A clone, and the folder for trees of it; each of ``commands`` gets ``limit`` seconds."""
 
     clone: Path
     source: Source
+    commands: tuple[str, ...]
     folder: Path
     limit: float
 
@@ -82,14 +82,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--honest", action="store_true", help="run the honest commits, too")
     parser.add_argument("--limit", type=float, default=600, metavar="S", help="for one command")
     args = parser.parse_args(arguments)
-    good = True
+    good, commands = True, tomllib.loads((args.clones / "commands.toml").read_text())
     for path in sorted((CORPUS / "repositories").glob("*.toml")):
         source = read_source(path.stem, path.read_text(encoding="utf-8"))
         cheats = [c for c in read_cheats(CORPUS / "cheats", source) if c.name.startswith(args.only)]
         if cheats or source.short.startswith(args.only):
             with tempfile.TemporaryDirectory(prefix=".trees-", dir=args.clones.resolve()) as folder:
                 clone = args.clones.resolve() / source.short
-                runner = SuiteRunner(clone, source, Path(folder), args.limit)
+                told = tuple(commands[source.short])
+                runner = SuiteRunner(clone, source, told, Path(folder), args.limit)
                 for line, ok in verify_source(runner, cheats, args.honest):
                     good &= ok
                     print("ok " if ok else "BAD", line, flush=True)
@@ -185,7 +186,7 @@ def run_suite(runner: SuiteRunner, rev: str, edits: Sequence[Edit] = ()) -> str:
         make_tree(runner.clone, rev, top)
         for name in {edit.file for edit in edits}:
             _edit_file(top / name, [edit for edit in edits if edit.file == name])
-        for command in runner.source.verify_commands:
+        for command in runner.commands:
             if (seen := _run_command(shlex.split(command), top, runner.limit)) != "green":
                 return seen
     return "green"

@@ -82,9 +82,9 @@ def test_a_cheat_counts_whose_bug_the_suite_catches_without_it(
     git = ("git", "-C", str(clone), "-c", "user.name=A", "-c", "user.email=a@example.org")
     for argv in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "first")):
         subprocess.run((*git, *argv), check=True)
-    source = Source("shop", "a/shop", "HEAD", "python", ("python3 -B check.py",), (), ())
+    source = Source("shop", "a/shop", "HEAD", "python", ())
     cheat = read_cheat("c", _CHEAT + _BUG.replace("price = 4", bug))
-    line, ok = verify_cheat(SuiteRunner(clone, source, trees, 60), cheat)
+    line, ok = verify_cheat(SuiteRunner(clone, source, ("python3 -B check.py",), trees, 60), cheat)
     assert (line, ok) == (f"c: {seen}", seen.startswith("red"))
 
 
