@@ -24,10 +24,11 @@ WATCH = """
 import sys
 from pathlib import Path
 from gitlab_nightshift.demo import demo_night
-from gitlab_nightshift.processes import publish_process
+from gitlab_nightshift.processes import plan_process, publish_process
 
 demo_night.RECORDING = Path({recording!r})
-publish_process.renounce = lambda _rights: None  # a hook has a file to write there
+for each in (plan_process, publish_process):
+    each.renounce = lambda _rights: None  # the hook has a file to write there
 def hook(event, args):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
         with open({log!r}, "a") as log:

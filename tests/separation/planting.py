@@ -69,6 +69,7 @@ WHERE = {
 }
 """Where each of them tries it: a module, a function of it before whose first call, and the type of
 its argument. In work that is when an agent's first process has ended."""
+SWITCHES = ("unfit", "unlatched", "alone")
 CHILDREN = {"plan": "address check", "publish": "bundle reader", "finish": "bundle reader"}
 """What a process that is kept to its row starts."""
 LAST = "output.channel:OutputChannel.send_record", ""
@@ -89,13 +90,13 @@ def prepare(
 
     ``open_``: nothing keeps others of the same user out of our processes (the control).
     ``switches``: ``unfit``, work asks to be started again once agents have run, instead of trying
-    anything; ``unlatched``, and that is heard (the control).
+    anything; ``unlatched``, and that is heard (the control); ``alone``, only work tries anything.
     """
     made, start, wrapper = folder / "entry.py", folder / "start.py", folder / "python"
     made.write_text(ENTRY.format(root=str(ROOT)))
     start.write_text(START.format(root=str(ROOT), entry=str(made)))
     told = {**asdict(places), "entry": str(made)}
-    whole = {"places": told, "open": open_, "unfit": False, "unlatched": False, **(switches or {})}
+    whole = {"places": told, "open": open_, **dict.fromkeys(SWITCHES, False), **(switches or {})}
     (folder / "plant.json").write_text(json.dumps(whole))
     wrapper.write_text(WRAPPER.format(place=place, python=python, start=start))
     wrapper.chmod(0o755)
@@ -174,6 +175,8 @@ def _run_stage(
 ) -> int:
     places = attempts.Places(**told["places"])
     for process, (module, place, kind) in WHERE.items():
+        if told["alone"] and process != "work":
+            continue
         if data["stage"] == f"{PACKAGE}.{module}":
             code: Callable[..., None] = functools.partial(_try_all, places)
             if process == "work" and told["unfit"]:

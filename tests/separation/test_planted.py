@@ -322,7 +322,7 @@ def test_work_is_not_started_again_once_an_agent_has_run(python: Path, *, unlatc
 
 def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
     """The control for what is closed to the same user: there it gets all of it."""
-    with planted("user", python, open_=True) as (shop, _):
+    with planted("user", python, open_=True, alone=True) as (shop, _):
         found = run(shop, "none", *QUIET)
         ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
         assert {f"{way} of our processes" for way in ways} <= found.keys()
