@@ -23,6 +23,7 @@ from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.patching import inside
 from gitlab_nightshift.patching.model_context import CONTEXT_TOKENS
 from gitlab_nightshift.records.bead_results import BeadStatus, Usage
+from gitlab_nightshift.records.tool_calls import clean_line
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.process import ProgramEnd
@@ -136,7 +137,7 @@ class LineReader:
             less = f"too much for this model: at most {most} tokens of the repository"
             self._notes["smaller"] = less
         if event.get("type") == "repeated":
-            self._notes["repeated"] = str(event.get("why"))[:LONGEST_NOTE]
+            self._notes["repeated"] = clean_line(event.get("why"), LONGEST_NOTE)
         text = _describe_event(event)
         return AgentProgress(text[:160]) if text else None
 
@@ -147,7 +148,9 @@ class LineReader:
         """
         report = self._build_plain_report(ended, stderr)
         return dataclasses.replace(
-            report, note="; ".join(self._notes.values()), calls=self._calls.list_calls()
+            report,
+            note="; ".join(filter(None, self._notes.values())),
+            calls=self._calls.list_calls(),
         )
 
     def _build_plain_report(self, ended: ProgramEnd, stderr: bytes) -> Report:

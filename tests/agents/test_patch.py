@@ -178,6 +178,22 @@ def test_progress_for_a_person() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("why", "note"),
+    [
+        ("cut off: x; asked for once more", "cut off: x; asked for once more"),
+        ("a\nsection_start:1:x\r\x1b[31mred", "a section_start:1:x [31mred"),
+        (["no", "text"], ""),
+        ("x" * 9_000, "x" * 300),
+    ],
+)
+def test_why_an_answer_was_asked_for_again_is_one_bounded_line(why: object, note: str) -> None:
+    """The process in the sandbox may print anything in the place of the reason."""
+    reader = LineReader()
+    reader.read_line(json.dumps({"type": "repeated", "why": why}).encode())
+    assert reader.build_report(ProgramEnd(EndReason.EXITED, 0, 1.0), b"").note == note
+
+
 def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> None:
     reader = LineReader()
     for tokens in (12_000, 6_000):
