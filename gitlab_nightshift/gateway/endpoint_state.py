@@ -8,14 +8,14 @@ class EndpointState:
     """The running beads, and why the endpoint cannot be used, where it cannot.
 
     ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for the
-    whole time that the gateway waits. ``no_limit_by`` are paths, each with a key for an answer's
+    whole time that the gateway waits. ``refused_limits`` are paths, each with a key for an answer's
     limit that the endpoint refuses there; ``contexts`` are the tokens that a model
     takes, None until the endpoint was asked.
     """
 
     def __init__(self, emit: Emit) -> None:
         self.unusable = ""
-        self.no_limit_by: set[tuple[str, str]] = set()
+        self.refused_limits: set[tuple[str, str]] = set()
         self.contexts: dict[str, int] | None = None
         self._emit, self._told = emit, set[str]()
         self._accounts: tuple[Account, ...] = ()

@@ -95,7 +95,7 @@ class Exchange:
         kept, dropped = filter_betas(betas, asked.account.models)
         asked = replace(asked, betas=kept)
         self._tell(asked.account, asked.question, dropped)
-        path, refused = asked.route.path, self.endpoint.no_limit_by
+        path, refused = asked.route.path, self.endpoint.refused_limits
         *first, last = list_limit_keys(asked.question, path, refused)
         for key in first:
             if (path, key) not in refused:
@@ -251,7 +251,7 @@ class Exchange:
         path = asked.route.path
         refused = {(path, name) for name in find_refused_keys(error, asked.question, key)}
         if refused:
-            self.endpoint.no_limit_by |= refused
+            self.endpoint.refused_limits |= refused
             raise RefusedLimitError
 
     def _build_own_error(self, status: int, message: str, kind: str) -> web.Response:
