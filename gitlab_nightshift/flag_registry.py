@@ -237,6 +237,14 @@ FLAGS: dict[str, FlagEntry] = {
         "The project's own tests fail with the change.",
         what="Only by running: the commands fail on the change.",
     ),
+    "suite-weakened": FlagEntry(
+        "fail",
+        "Faults that the tests found pass from now on.",
+        what=(
+            "Only by running: a fault planted in product code that tests noticed before is noticed"
+            " by none with the change; `warn` where another test notices it, or nothing is known."
+        ),
+    ),
     "test-passes-before": FlagEntry(
         "fail",
         "A test that catches the fault fails on the code that has it.",

@@ -157,6 +157,17 @@ def run_and_collect(
     return tuple(runs)
 
 
+def run_once(
+    runner: Runner, command: str, log: str, read: ReadText, at_most_s: float | None = None
+) -> CommandRun:
+    """Run a command that may fail, once, with the tests that were run. ``read`` as above."""
+    asked = prepare_request(command, runner.env, runner.scratch, runner.folder, read)
+    result = dataclasses.replace(runner, env=asked.env).run(asked.argv, log, at_most_s=at_most_s)
+    return CommandRun(
+        dataclasses.replace(result, command=command), _collect_tests(runner, asked, result, log)
+    )
+
+
 def _run_collecting(
     runner: Runner, command: str, log: str, put_right: Callable[[], object], read: ReadText
 ) -> CommandRun:
@@ -167,12 +178,20 @@ def _run_collecting(
         return dataclasses.replace(runner, env=asked[-1].env).run(asked[-1].argv, log)
 
     result = _finish_run(runner, command, log, run, put_right)
-    printed = [runner.read_output(log)] if asked[-1].printed else []
+    return CommandRun(result, _collect_tests(runner, asked[-1], result, log))
+
+
+def _collect_tests(
+    runner: Runner, asked: ReportRequest, result: CommandResult, log: str
+) -> Collection:
+    printed = (
+        [runner.read_output(log)] if asked.printed or (asked.listings and not result.ok) else []
+    )
     if result.ok:
-        for number, argv in enumerate(asked[-1].listings, 1):
+        for number, argv in enumerate(asked.listings, 1):
             listed = runner.run(argv, f"{log}-list-{number}")
             printed.append(runner.read_output(f"{log}-list-{number}") if listed.ok else None)
-    return CommandRun(result, collect_reports(asked[-1], printed))
+    return collect_reports(asked, printed)
 
 
 def _finish_run(

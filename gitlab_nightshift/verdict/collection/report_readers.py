@@ -1,5 +1,6 @@
 """Readers of runners' reports. A report is hostile data: tests may have written it."""
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -21,7 +22,9 @@ _VALUES = compile_lazily(
 )
 """What pytest, JUnit and PHPUnit add to a name for the values that it is called with."""
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
+_LISTED_FAILURE = compile_lazily(r"^    (\S.*?)(?: \(line \d+\))?$", re.MULTILINE)
 _PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
+_TAPE_TEST = compile_lazily(r"^# (.+)$", re.MULTILINE)
 _RESULT = compile_lazily(
     r"^(not )?ok\b ?(\d*)(?: -)? *(.*?)(?: in \d+ms)?(?: +# *(skip|todo)\b.*)?$", re.M | re.I
 )
@@ -46,6 +49,8 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
             return [case for line in text.splitlines() for case in _read_line(line)]
         if name.endswith(".tap"):
             return _read_tap(text)
+        if name.endswith(".tape"):
+            return list(_read_tape(text))
         return list(_read_tree(json.loads(text)))
     except UnreadableResultsError:
         raise
@@ -59,6 +64,14 @@ def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
     others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
     both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
     return [build_case("", name, how) for names, how in both for name in names.elements()]
+
+
+def read_listed_failures(printed: bytes) -> list[ReportedCase]:
+    """What Rust's test harness names at the end of a run that failed: the failed tests alone."""
+    names = _LISTED_FAILURE.findall(
+        printed.decode("utf-8", "replace").rpartition("\nfailures:\n")[2]
+    )
+    return [build_case("", name, CaseOutcome.FAILED) for name in dict.fromkeys(names)]
 
 
 def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:
@@ -91,6 +104,15 @@ def _read_tap(text: str) -> list[ReportedCase]:
     if plans != [str(len(results))] or numbers != [str(n) for n in range(1, len(results) + 1)]:
         raise UnreadableResultsError("its plan and its results are not the same tests")
     return [build_case("", name, _judge_tap(failed, mark)) for failed, _, name, mark in results]
+
+
+def _read_tape(text: str) -> Iterator[ReportedCase]:
+    """Tape's: the results are assertions, below a comment that names their test."""
+    _read_tap(text)
+    for name, said in itertools.pairwise(["", *_TAPE_TEST.split(text)]):
+        if results := _RESULT.findall(said):
+            bad = any(failed and not mark for failed, *_, mark in results)
+            yield build_case("", name, CaseOutcome.FAILED if bad else CaseOutcome.PASSED)
 
 
 def _judge_tap(failed: str, mark: str) -> CaseOutcome:

@@ -18,6 +18,7 @@ from gitlab_nightshift.verdict.collection.command_expansion import ReadText, exp
 from gitlab_nightshift.verdict.collection.report_readers import (
     LARGEST_REPORT,
     UnreadableResultsError,
+    read_listed_failures,
     read_listing,
     read_report,
 )
@@ -153,11 +154,17 @@ def _read_all(
     if len(texts) < len(printed):
         raise UnreadableResultsError("it is not whole")
     if texts:
-        form = f"printed.{request.printed}"
-        cases += read_listing(*texts) if request.listings else read_report(form, texts[0])
+        cases += _read_printed(request, texts)
     shown = f"{request.folder}/"
     plain = [ReportedCase(case.name.replace(shown, ""), case.outcome) for case in cases]
-    return plain, len(paths) + len(texts)
+    return plain, len(paths) + (len(texts) if cases or not request.listings else 0)
+
+
+def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[ReportedCase]:
+    """Two listings of a run that passed; of one that failed, the failures at its end."""
+    if request.listings:
+        return read_listing(*texts) if len(texts) > 1 else read_listed_failures(texts[0])
+    return read_report(f"printed.{request.printed}", texts[0])
 
 
 def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:

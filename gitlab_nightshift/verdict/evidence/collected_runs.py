@@ -76,9 +76,13 @@ class _Difference:
 
 
 def compare_collections(
-    subject: EvidenceSubject, before: Sequence[Collection], runs: Sequence[CommandRun]
+    subject: EvidenceSubject,
+    before: Sequence[Collection],
+    runs: Sequence[CommandRun],
+    excused: frozenset[str] = frozenset(),
 ) -> Evidence:
-    """Hold the tests that commands ran on the change against those before it.
+    """Hold the tests that commands ran on the change against those before it. ``excused`` are tests
+    whose work others do now, as running showed.
 
     What is not known is a check that says so, never a silent pass.
     """
@@ -86,11 +90,13 @@ def compare_collections(
     found = Evidence(findings=_find_runner_settings(subject))
     for run in runs:
         if old := known.get(run.collection.command):
-            found += _compare_command(subject, old, run)
+            found += _compare_command(subject, old, run, excused)
     return found + _find_unrun_tests(subject, [run.collection for run in runs])
 
 
-def _compare_command(subject: EvidenceSubject, old: Collection, run: CommandRun) -> Evidence:
+def _compare_command(
+    subject: EvidenceSubject, old: Collection, run: CommandRun, excused: frozenset[str]
+) -> Evidence:
     new, command = run.collection, f"`{run.collection.command}`"
     if old.unknown:
         return _tell_unknown(subject, f"{command}: which tests ran is not known, as {old.unknown}")
@@ -99,7 +105,9 @@ def _compare_command(subject: EvidenceSubject, old: Collection, run: CommandRun)
         return _refuse(subject, "unreliable-report", "", text)
     if not old.count_cases() and not new.count_cases():
         return _tell_unknown(subject, f"{command} ran no test, before the change and with it")
-    return _check_exit_status(subject, old, run) + _compare_tests(subject, _Difference(old, new))
+    return _check_exit_status(subject, old, run) + _compare_tests(
+        subject, _Difference(old, new), excused
+    )
 
 
 def _tell_unknown(subject: EvidenceSubject, why: str) -> Evidence:
@@ -126,7 +134,9 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
 # --- before and after -------------------------------------------------------------------------
 
 
-def _compare_tests(subject: EvidenceSubject, seen: _Difference) -> Evidence:
+def _compare_tests(
+    subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
+) -> Evidence:
     read = _list_removed_tests(subject)
     gone = [name for name in seen.gone if not name.endswith(read)]
     shadowed = list(_find_shadowed(subject, seen.new))
@@ -138,8 +148,8 @@ def _compare_tests(subject: EvidenceSubject, seen: _Difference) -> Evidence:
         ("test-loosened", seen.fewer, "ran more often before the change", level),
     ]
     found: list[Finding] = []
-    for flag, names, text, own in findings:
-        if names:
+    for flag, all_names, text, own in findings:
+        if names := [name for name in all_names if name not in excused]:
             detail = f"{_format_names(names)} {_format_sentence(text, len(names))}."
             found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
     return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))

@@ -31,17 +31,23 @@ class EvidenceSubject:
 @dataclass(frozen=True)
 class Evidence:
     """What running showed, and the red flags that only running raises. ``answered`` are tools that
-    were asked for their settings, and why one gave no answer, "" where it did."""
+    were asked for their settings, and why one gave no answer, "" where it did. ``proven`` are new
+    tests (path, qualified name) that fail on the old code; ``canaries`` are faults by the reported
+    name of each test that noticed them before, and whether any does still."""
 
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
     answered: tuple[tuple[str, str], ...] = ()
+    proven: tuple[tuple[str, str], ...] = ()
+    canaries: tuple[tuple[str, bool | None], ...] = ()
 
     def __add__(self, other: "Evidence") -> "Evidence":
         return Evidence(
             (*self.checks, *other.checks),
             (*self.findings, *other.findings),
             (*self.answered, *other.answered),
+            (*self.proven, *other.proven),
+            (*self.canaries, *other.canaries),
         )
 
 

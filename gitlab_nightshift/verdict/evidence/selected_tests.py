@@ -87,6 +87,7 @@ def _build_javascript_commands(
         "jest": (("-t", names), r"^Tests:.*?(\d+) (?:passed|failed)"),
         "mocha": (("-g", names), r"^\s*(\d+) (?:passing|failing)"),
         "ava": ((), r"(\d+) tests? (?:passed|failed)"),
+        "tape": ((), r"^# tests (\d+)$"),
     }
     for name, (words, ran) in runners.items():
         if around.is_there(local + name):
@@ -138,7 +139,7 @@ def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterato
         argv = ("cargo", "nextest", "run", "--offline", *own, "--", *chosen.names)
         yield FocusedCommand(argv, re.compile(r"Summary \[.*?\] +(\d+)(?:/\d+)? tests? run"))
         return
-    argv = ("cargo", "test", "--offline", *own, "--", *chosen.names)
+    argv = ("cargo", "test", "--offline", "--tests", *own, "--", *chosen.names)
     yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
 
 

@@ -1,0 +1,1 @@
+"""What this program finds out itself about a change."""

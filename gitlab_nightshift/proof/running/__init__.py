@@ -1,0 +1,1 @@
+"""What running shows: canaries, old and new tests."""

@@ -1,0 +1,271 @@
+"""Canaries: faults in product code that the untouched tests notice must be noticed still.
+
+That shows what no rule has to know: tests that are gone, skipped, emptied or made to pass, helpers
+that swallow, equality that is always true, forced exit statuses, hooks that rewrite reports.
+"""
+
+import random
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.proof.running.combined_canaries import (
+    CombinedRun,
+    run_again_on_base,
+    run_on_base,
+    run_on_change,
+)
+from gitlab_nightshift.proof.running.fault_choice import (
+    ProductCode,
+    choose_near_faults,
+    keep_unchanged,
+)
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.reported_names import is_reported_as
+from gitlab_nightshift.proof.running.run_outcome import RunOutcome
+from gitlab_nightshift.proof.running.single_canaries import (
+    JudgedCanary,
+    find_canaries,
+    judge_canaries,
+)
+from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import TestRun, Trial
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.executed_code import changes_code
+from gitlab_nightshift.verdict.proof_commands import CommandRun
+from gitlab_nightshift.verdict.syntax.single_test import Test
+
+TITLE = "Planted faults (canaries)"
+FLAG = "suite-weakened"
+MOST_NEAR = 12
+MOST_PLANTED = 48
+"""In one build: many of them no test notices."""
+NEAR_TIME_S = 6.0
+MOST_NAMED = 5
+
+
+@dataclass
+class BaseCanaries:
+    """What the untouched suite noticed, kept for all attempts at a night's change. ``asked`` is
+    true once it was tried."""
+
+    combined: CombinedRun | None = None
+    asked: bool = False
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """All that one attempt is judged with."""
+
+    subject: EvidenceSubject
+    trial: Trial
+    before: TreeFiles
+    after: TreeFiles
+    code: ProductCode
+    rng: random.Random
+    usual: TestRun
+    usual_tests: frozenset[str]
+
+
+def try_canaries(
+    subject: EvidenceSubject, lab: Lab, runs: Sequence[CommandRun], base: BaseCanaries
+) -> Evidence:
+    """Hold the tests after a change against those before it, by faults that these noticed.
+
+    ``runs`` are the commands on the change, which passed. The checkout is left as the last run
+    left it.
+    """
+    if not lab.commands or not changes_code(subject.change):
+        return Evidence()
+    setting = _build_setting(subject, lab, runs)
+    found = _try_combined(setting, base)
+    for touched in find_touched_tests(subject.change, setting.before, setting.after):
+        found += _try_near(setting, touched)
+    return found
+
+
+def _build_setting(subject: EvidenceSubject, lab: Lab, runs: Sequence[CommandRun]) -> _Setting:
+    repository = lab.checkout.repository
+    before, after = (TreeFiles(repository, tree) for tree in (subject.base, subject.tree))
+    usual = TestRun(lab.commands, sum(run.result.duration_s for run in runs), narrow=False)
+    return _Setting(
+        subject,
+        Trial(lab, build_text_reader(repository, subject.base), "canary"),
+        before,
+        after,
+        ProductCode(before),
+        random.Random(secrets.token_bytes(16)),  # noqa: S311 - a choice, no secret
+        usual,
+        frozenset(name for run in runs for name in run.collection.counts),
+    )
+
+
+# --- the whole suite ---------------------------------------------------------------------------
+
+
+def _try_combined(setting: _Setting, base: BaseCanaries) -> Evidence:
+    subject, trial, before = setting.subject, setting.trial, setting.before
+    if not base.asked:
+        base.asked = True
+        number = len(setting.usual_tests)
+        base.combined = run_on_base(
+            trial, subject.base, setting.code, before, setting.rng, setting.usual, number
+        )
+    if base.combined is None:
+        return _tell_unknown("no fault was found that the tests of the base notice")
+    moved = keep_unchanged(subject.change, setting.code, base.combined.faults)
+    faults = tuple(fault for fault in base.combined.faults if fault in moved)
+    old = base.combined.outcome
+    if len(faults) < len(base.combined.faults):
+        old = run_again_on_base(trial, base.combined, faults) if faults else RunOutcome(red=False)
+    if not old.noticed:
+        return _tell_unknown("the change edits all functions that a fault was planted in")
+    new = run_on_change(trial, subject.tree, moved, faults, setting.after, setting.usual)
+    return _judge_combined(setting, faults, moved, old, new)
+
+
+def _judge_combined(
+    setting: _Setting,
+    faults: tuple[Fault, ...],
+    moved: Mapping[Fault, Fault],
+    old: RunOutcome,
+    new: RunOutcome | None,
+) -> Evidence:
+    number = f"{len(faults)} faults planted at once"
+    if new is None or not new.ended:
+        return _fail_unknown(setting, f"with {number} the suite tells nothing any more")
+    if new.disagrees and not old.disagrees:
+        text = f"With {number} {len(new.failed)} tests fail, and the command ends with 0."
+        return _refuse(setting, "unreliable-report", "", text)
+    if not new.red:
+        text = f"With {number} the suite passes; before the change {_name(old.failed)} noticed."
+        return _refuse(setting, FLAG, "", text)
+    if old.failed and not new.failed:
+        text = f"With {number} the command fails, and no test is reported to."
+        return _refuse(setting, "unreliable-report", "", text)
+    silent = (old.failed & new.ran) - new.failed
+    text = (
+        f"{number}, the whole suite: {len(old.failed)} tests noticed before, {len(new.failed)} now"
+    )
+    found = Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
+    return found + _look_at_silent(setting, faults, moved, silent) if silent else found
+
+
+def _look_at_silent(
+    setting: _Setting,
+    faults: tuple[Fault, ...],
+    moved: Mapping[Fault, Fault],
+    silent: frozenset[str],
+) -> Evidence:
+    """Tests that passed with the faults on though they run still: each fault by itself."""
+    old, new = (_find_tests(files, silent) for files in (setting.before, setting.after))
+    if not old or not new:
+        return _warn(
+            setting, f"{_name(silent)} noticed planted faults, and notice none of them now"
+        )
+    trial, subject = setting.trial, setting.subject
+    canaries = find_canaries(
+        trial, subject, old, faults, setting.before, len(faults), trial.lab.compute_left_s()
+    )
+    judged = judge_canaries(trial, subject, new, canaries, moved, setting.after)
+    return _judge_singles(setting, judged)
+
+
+def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
+    return [
+        test
+        for side in files.tests
+        for test in side.tests
+        if any(is_reported_as(name, test) for name in names)
+    ]
+
+
+# --- near the change ---------------------------------------------------------------------------
+
+
+def _try_near(setting: _Setting, touched: TouchedTests) -> Evidence:
+    subject, trial = setting.subject, setting.trial
+    chosen = choose_near_faults(
+        setting.code, touched.named, touched.language, setting.rng, MOST_PLANTED
+    )
+    moved = keep_unchanged(subject.change, setting.code, chosen)
+    time_s = max(NEAR_TIME_S, setting.usual.duration_s)
+    canaries = find_canaries(
+        trial, subject, touched.old, list(moved), setting.before, MOST_NEAR, time_s
+    )
+    if not canaries:
+        return _tell_unknown(f"none that the touched {touched.language} tests notice was found")
+    judged = judge_canaries(
+        trial, subject, touched.new or touched.old, canaries, moved, setting.after
+    )
+    return _judge_singles(setting, judged)
+
+
+def _judge_singles(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
+    seen = Evidence(canaries=tuple(_list_by_test(judged)))
+    return seen + _judge_kept(setting, judged)
+
+
+def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | None]]:
+    for each in judged:
+        for name in each.canary.found_by:
+            yield name, each.kept
+
+
+def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
+    lost = [each for each in judged if each.kept is False]
+    unknown = [each for each in judged if each.kept is None]
+    number = f"{len(judged)} near the change"
+    if lost:
+        return _refuse(setting, FLAG, lost[0].canary.fault.path, _describe_lost(lost, len(judged)))
+    if len(unknown) == len(judged):
+        return _fail_unknown(setting, f"{number} were noticed before; now it cannot be told")
+    text = f"{len(judged) - len(unknown)} of {number} that tests noticed before are noticed still"
+    silent = frozenset(name for each in judged for name in each.silent)
+    if silent:
+        return _warn(setting, f"{text}, but not by {_name(silent)}")
+    return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
+
+
+def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:
+    where = dict.fromkeys(
+        f"{each.canary.fault.function} ({each.canary.fault.path})" for each in lost
+    )
+    tests = frozenset(name for each in lost for name in each.canary.found_by)
+    text = f"{len(lost)} of {number} faults planted into functions that the change leaves alone"
+    by = f", which {_name(tests)} noticed before" if tests else ", which the tests noticed before"
+    return f"{text}{by}, are noticed by no test now: in {', '.join(list(where)[:MOST_NAMED])}."
+
+
+# --- what is said ------------------------------------------------------------------------------
+
+
+def _name(tests: frozenset[str]) -> str:
+    names = sorted(tests)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return (", ".join(names[:MOST_NAMED]) or "the tests") + more
+
+
+def _tell_unknown(why: str) -> Evidence:
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),))
+
+
+def _fail_unknown(setting: _Setting, why: str) -> Evidence:
+    level: Level = "warn" if setting.subject.context.by_people else "fail"
+    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{why[0].upper()}{why[1:]}.", level)
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),), found)
+
+
+def _refuse(setting: _Setting, flag: str, file: str, text: str) -> Evidence:
+    found = raise_flag(flag, setting.subject.context, file, 0, text)
+    return Evidence((Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),), found)
+
+
+def _warn(setting: _Setting, text: str) -> Evidence:
+    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{text}.", "warn")
+    return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),), found)

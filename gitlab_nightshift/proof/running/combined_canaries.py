@@ -1,0 +1,116 @@
+"""Many faults on at once, and the whole suite: what rewrites reports, exit statuses or settings,
+or takes tests away from the runner, shows here."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gitlab_nightshift.proof.running.fault_choice import ProductCode, choose_far_faults
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.run_outcome import RunOutcome
+from gitlab_nightshift.proof.running.switches import find_refused_faults
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import (
+    PlantedTree,
+    TestRun,
+    Trial,
+    build_environment,
+    plant,
+)
+
+MOST_FAULTS = 12
+IN_JOB = {"CI": "1"}
+"""As in the job of a merge request: a test that is skipped there protects nobody."""
+MOST_TRIES = 3
+CUT_SHORT = 0.5
+"""A run that reports less than this part of the tests was ended by a fault."""
+
+
+@dataclass(frozen=True)
+class CombinedRun:
+    """Faults of the base, all on at once, and what the untouched suite said; ``planted`` is the
+    tree."""
+
+    faults: tuple[Fault, ...]
+    planted: PlantedTree
+    outcome: RunOutcome
+
+
+def run_on_base(
+    trial: Trial,
+    tree: str,
+    code: ProductCode,
+    read: TreeFiles,
+    rng: random.Random,
+    usual: TestRun,
+    usual_tests: int,
+) -> CombinedRun | None:
+    """The suite with faults spread over the product code. ``usual`` is its run without them, of
+    ``usual_tests``. None where no such run tells anything: fewer faults are tried, then others."""
+    faults: Sequence[Fault] = choose_far_faults(code, rng, MOST_FAULTS)
+    for _ in range(MOST_TRIES):
+        seen = _run_combined(trial, tree, faults, read, usual)
+        if seen is not None and _is_telling(seen.outcome, usual_tests):
+            return seen
+        green = seen is not None and seen.outcome.ended and not seen.outcome.red
+        half = len(faults) // 2
+        faults = choose_far_faults(code, rng, MOST_FAULTS) if green else faults[:half]
+    return None
+
+
+def _is_telling(outcome: RunOutcome, usual_tests: int) -> bool:
+    """Whether tests noticed something, and the run was not cut short by it."""
+    whole = bool(outcome.unknown) or len(outcome.ran) >= usual_tests * CUT_SHORT
+    return outcome.noticed and whole
+
+
+def run_again_on_base(trial: Trial, before: CombinedRun, faults: Sequence[Fault]) -> RunOutcome:
+    """The same run with fewer faults, where a change edits the functions of the others."""
+    trial.hold(before.planted.tree)
+    run = before.planted.run
+    return trial.run(run.commands, _build_env(before.planted, faults), run.duration_s)
+
+
+def run_on_change(
+    trial: Trial,
+    tree: str,
+    moved: Mapping[Fault, Fault],
+    faults: Sequence[Fault],
+    read: TreeFiles,
+    usual: TestRun,
+) -> RunOutcome | None:
+    """The suite with the change and these faults; None where they cannot be planted there."""
+    seen = _run_combined(trial, tree, [moved[fault] for fault in faults], read, usual)
+    return seen.outcome if seen is not None and len(seen.faults) == len(faults) else None
+
+
+def _run_combined(
+    trial: Trial, tree: str, faults: Sequence[Fault], read: TreeFiles, usual: TestRun
+) -> CombinedRun | None:
+    """A red run of which no test is reported may be a compiler's: then again without what it
+    refused. Without the faults the suite was run before."""
+    seen: list[RunOutcome] = []
+
+    def run_all(planted: PlantedTree) -> tuple[TestRun | None, str]:
+        env = _build_env(planted, tuple(planted.numbers))
+        seen.append(trial.run(usual.commands, env, usual.duration_s))
+        if not seen[-1].red or seen[-1].failed:
+            return usual, ""
+        printed = trial.read_output()
+        refused = find_refused_faults(list(planted.numbers), printed)
+        return (None, printed) if refused else (usual, "")
+
+    planted = plant(trial, tree, faults, read.read, [run_all])
+    if planted is None or _is_red_without(trial, seen[-1], usual):
+        return None
+    return CombinedRun(tuple(planted.numbers), planted, seen[-1])
+
+
+def _is_red_without(trial: Trial, outcome: RunOutcome, usual: TestRun) -> bool:
+    """Where only the status tells: whether it is red with all faults off, too."""
+    only_status = outcome.red and bool(outcome.unknown)
+    return only_status and trial.run(usual.commands, IN_JOB, usual.duration_s).red
+
+
+def _build_env(planted: PlantedTree, faults: Sequence[Fault]) -> dict[str, str]:
+    return {**build_environment(planted, faults), **IN_JOB}

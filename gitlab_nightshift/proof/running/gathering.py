@@ -1,0 +1,52 @@
+"""All that running shows of a change, and what becomes of what reading said of it."""
+
+from collections.abc import Callable, Sequence
+
+from gitlab_nightshift.proof.running.canaries import BaseCanaries, try_canaries
+from gitlab_nightshift.proof.running.new_tests import evaluate_new_tests
+from gitlab_nightshift.proof.running.settlement import list_excused, settle_findings
+from gitlab_nightshift.proof.running.trial import Trial
+from gitlab_nightshift.records.verdicts import Finding
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.collection.reported_cases import Collection
+from gitlab_nightshift.verdict.evidence.benchmark import run_benchmark
+from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
+from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.evidence.old_tests import run_old_tests
+from gitlab_nightshift.verdict.proof_commands import CommandRun
+
+Gather = Callable[[EvidenceSubject, Lab], Evidence]
+
+
+def _compare_complexity(subject: EvidenceSubject, _lab: Lab) -> Evidence:
+    return compare_complexity(subject)
+
+
+BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
+    "refactoring": (_compare_complexity, run_old_tests),
+    "performance": (run_old_tests, run_benchmark),
+    "docs": (run_old_tests,),
+}
+"""What a category's changes are held against besides."""
+
+
+def gather_evidence(
+    subject: EvidenceSubject,
+    lab: Lab,
+    before: Sequence[Collection],
+    runs: Sequence[CommandRun],
+    base: BaseCanaries,
+    read: Sequence[Finding],
+) -> Evidence:
+    """Everything that can be seen of a change within the lab's time. ``read`` are the findings of
+    reading; those of the result are what is left of these, and what only running raises. The
+    checkout is left as the last run left it. Raises GitError, OSError."""
+    seen = try_canaries(subject, lab, runs, base)
+    found = compare_collections(subject, before, runs, list_excused(seen)) + seen
+    text = build_text_reader(lab.checkout.repository, subject.base)
+    found += evaluate_new_tests(subject, Trial(lab, text, "new"))
+    for each in BY_CATEGORY.get(subject.context.category, ()):
+        found += each(subject, lab)
+    kept, refuted = settle_findings(subject, read, found)
+    return Evidence((*found.checks, *refuted), (*kept, *found.findings), found.answered)

@@ -1,0 +1,167 @@
+"""New and changed tests: on the old code, where a test that can fail fails; else against faults."""
+
+import random
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+
+from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.proof.running.fault_choice import ProductCode, choose_near_faults
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.reported_names import is_reported_as
+from gitlab_nightshift.proof.running.run_outcome import RunOutcome
+from gitlab_nightshift.proof.running.single_canaries import list_focused
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import (
+    TestRun,
+    Trial,
+    build_environment,
+    plant,
+)
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.nodes import list_names
+from gitlab_nightshift.verdict.syntax.single_test import Test
+
+BEFORE, FAULTS = "The new tests without the change", "The new tests"
+FEWEST_FAULTS = 3
+"""Fewer faults show nothing."""
+MOST_FAULTS = 8
+MOST_PLANTED = 24
+FEW = 0.4
+"""The part of the faults below which it is asked about."""
+NO_PROOF = compile_lazily(
+    r"""
+      (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)
+    | (?P<node>\bERR_MODULE_NOT_FOUND\b|is[ ]not[ ](a[ ](function|constructor)|defined))
+    | (?P<python>has[ ]no[ ]attribute|unexpected[ ]keyword[ ]argument)      # A has no attribute 'b'
+    | (?P<java>cannot[ ]find[ ]symbol|COMPILATION[ ]ERROR)
+    | (?P<types>Cannot[ ]find[ ](module|name|package)|does[ ]not[ ]exist[ ]on[ ]type|error[ ]TS\d+)
+    | (?P<ruby>cannot[ ]load[ ]such[ ]file|uninitialized[ ]constant|undefined[ ]method)
+    | (?P<go>undefined:[ ]|\[(build|setup)[ ]failed\])   # a.go:3:2: undefined: total
+    | (?P<rust>could[ ]not[ ]compile|error\[E\d+\])
+    | (?P<syntax>SyntaxError|IndentationError|syntax[ ]error)
+    """,
+    re.VERBOSE,
+)
+"""What failures say that come from names that are not there, or from what does not compile: they
+show nothing of a test."""
+
+
+def evaluate_new_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
+    """What the tests that a change adds or rewrites are worth."""
+    found = Evidence()
+    for tests in _group_by_language(subject):
+        found += _evaluate(subject, trial, tests)
+    return found
+
+
+def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
+    groups: dict[str, list[Test]] = {}
+    for file in subject.change.files:
+        before, after = read_sides(file)
+        old = {test.qualified: test.node.text for test in before.tests}
+        for test in after.tests:
+            if old.get(test.qualified) != test.node.text:
+                groups.setdefault(test.language.name, []).append(test)
+    yield from groups.values()
+
+
+def _evaluate(subject: EvidenceSubject, trial: Trial, tests: list[Test]) -> Evidence:
+    trial.hold(subject.tree)
+    run, _ = trial.find_run(list_focused(trial, tests))
+    if run is None:
+        why = f"the new {tests[0].language.name} tests could not be run alone"
+        return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, why),))
+    before = _run_on_old_code(subject, trial, run)
+    if before is not None and _is_proof(trial, before):
+        text = "they fail without the change, and pass with it"
+        proven = tuple(_list_proven(tests, before))
+        return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),), proven=proven)
+    return _tell_before(before) + _run_against_faults(subject, trial, tests)
+
+
+def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> RunOutcome | None:
+    """The new tests with the product code as it was; None where only tests changed."""
+    files = [f for f in subject.change.files if is_only_product(f)]
+    if not files:
+        return None
+    back: dict[str, bytes | None] = {f.raw_path: None for f in files}
+    back |= {f.raw_old_path: f.old for f in files}
+    trial.hold(trial.lab.build_variant(subject.tree, back))
+    return trial.run(run.commands, {}, run.duration_s)
+
+
+def is_only_product(file: ChangedFile) -> bool:
+    """Whether a changed file holds product code and no test, before and after."""
+    before, after = read_sides(file)
+    product = before.is_product or after.is_product
+    return product and not before.tests and not after.tests
+
+
+def _is_proof(trial: Trial, before: RunOutcome) -> bool:
+    return before.red and before.ended and not NO_PROOF.search(trial.read_output())
+
+
+def _list_proven(tests: Sequence[Test], before: RunOutcome) -> Iterator[tuple[str, str]]:
+    for test in tests:
+        if len(tests) == 1 or any(is_reported_as(name, test) for name in before.failed):
+            yield test.path, test.qualified
+
+
+def _tell_before(before: RunOutcome | None) -> Evidence:
+    if before is None:
+        return Evidence()
+    if not before.ended:
+        return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, "they did not end"),))
+    text = "they use names that are not there" if before.red else "they pass without it, too"
+    return Evidence((Check(BEFORE, CheckOutcome.UNDECIDED, text),))
+
+
+# --- faults -----------------------------------------------------------------------------------
+
+
+def _run_against_faults(subject: EvidenceSubject, trial: Trial, tests: Sequence[Test]) -> Evidence:
+    files = TreeFiles(trial.lab.checkout.repository, subject.tree)
+    words = frozenset(name for test in tests for name in list_names(test.node))
+    rng = random.Random(secrets.token_bytes(16))  # noqa: S311 - nobody profits from guessing it
+    language = tests[0].language.name
+    faults = choose_near_faults(ProductCode(files), words, language, rng, MOST_PLANTED, deepest=1)
+    ways = [lambda _planted: trial.find_run(list_focused(trial, tests))]
+    planted = plant(trial, subject.tree, faults, files.read, ways) if faults else None
+    if planted is None:
+        text = "no function that they name takes a fault"
+        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+    survived: list[Fault] = []
+    noticed = 0
+    for fault in list(planted.numbers)[:MOST_FAULTS]:
+        if trial.lab.compute_left_s() <= 0:
+            break
+        env = build_environment(planted, [fault])
+        outcome = trial.run(planted.run.commands, env, planted.run.duration_s)
+        noticed += outcome.red
+        survived += [] if outcome.red else [fault]
+    return _judge_faults(subject, tests, noticed, survived)
+
+
+def _judge_faults(
+    subject: EvidenceSubject, tests: Sequence[Test], noticed: int, survived: Sequence[Fault]
+) -> Evidence:
+    tried = noticed + len(survived)
+    if not tried:
+        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, "there was no time for it"),))
+    text = f"{noticed} of {tried} planted faults found"
+    if survived:
+        named = ", ".join(f"{fault.path}:{fault.line} {fault.what}" for fault in survived[:5])
+        text += f"; not noticed: {named}" + (" …" if len(survived) > 5 else "")
+    if tried < FEWEST_FAULTS or noticed >= FEW * tried:
+        outcome = CheckOutcome.PASSED if noticed else CheckOutcome.UNDECIDED
+        return Evidence((Check(FAULTS, outcome, text),))
+    level: Level = "warn" if noticed else "fail"
+    detail = f"The tests hardly check what they call: {text}."
+    found = raise_flag("mutants-survive", subject.context, tests[0].path, 0, detail, level)
+    return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)

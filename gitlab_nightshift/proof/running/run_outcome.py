@@ -1,0 +1,52 @@
+"""What one run of tests showed: its exit status, and each test by the runner's report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome
+from gitlab_nightshift.verdict.proof_commands import CommandRun
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """``red`` is the exit status, ``ended`` False where this program ended the run; ``failed`` and
+    ``ran`` are the tests that the runners report, ``unknown`` is why they report none. ``failed``
+    is all that is known of a red run whose runner names only those."""
+
+    red: bool
+    ended: bool = True
+    failed: frozenset[str] = frozenset()
+    ran: frozenset[str] = frozenset()
+    unknown: str = ""
+    duration_s: float = 0.0
+
+    @property
+    def noticed(self) -> bool:
+        """Whether a fault was noticed: status and report both say so."""
+        return self.ended and self.red and bool(self.failed or self.unknown)
+
+    @property
+    def disagrees(self) -> bool:
+        """A red report with a green status."""
+        return self.ended and bool(self.failed) and not self.red
+
+
+def read_outcome(runs: Sequence[CommandRun]) -> RunOutcome:
+    """The outcome of commands that ran one after the other."""
+    failed: set[str] = set()
+    ran: set[str] = set()
+    for run in runs:
+        for name, times in run.collection.counts.items():
+            if times[CaseOutcome.FAILED]:
+                failed.add(name)
+            if times[CaseOutcome.FAILED] or times[CaseOutcome.PASSED]:
+                ran.add(name)
+    why = "; ".join(run.collection.unknown for run in runs if run.collection.unknown)
+    return RunOutcome(
+        red=any(not run.result.ok for run in runs),
+        ended=not any(run.result.error for run in runs),
+        failed=frozenset(failed),
+        ran=frozenset(ran),
+        unknown=why,
+        duration_s=sum(run.result.duration_s for run in runs),
+    )

@@ -1,0 +1,73 @@
+"""What ran refutes what was read: findings that become lines of information."""
+
+from collections.abc import Iterator, Sequence
+
+from gitlab_nightshift.proof.running.reported_names import is_reported_as
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.single_test import Test
+
+TITLE = "What was read and did not hold"
+CANNOT_FAIL = frozenset(("test-without-assertion", "test-cannot-fail"))
+"""Readings that a test which failed on the old code refutes."""
+WEAKER = frozenset(("test-deleted", "test-renamed-away", "test-skipped", "test-loosened"))
+"""Readings that canaries refute, which this very test noticed and which are noticed still."""
+ENOUGH = 3
+
+
+def list_excused(seen: Evidence) -> frozenset[str]:
+    """Reported names of tests whose canaries are all noticed still, three or more."""
+    names = {name for name, _ in seen.canaries}
+    return frozenset(name for name in names if _is_excused(seen, [name]))
+
+
+def settle_findings(
+    subject: EvidenceSubject, read: Sequence[Finding], seen: Evidence
+) -> tuple[tuple[Finding, ...], tuple[Check, ...]]:
+    """The findings that stay, and what is said of the others."""
+    kept: list[Finding] = []
+    refuted: list[str] = []
+    for finding in read:
+        why = _refute(subject, finding, seen)
+        if why:
+            refuted.append(f"{finding} {why}")
+        else:
+            kept.append(finding)
+    checks = (Check(TITLE, CheckOutcome.UNDECIDED, text) for text in refuted)
+    return tuple(kept), tuple(checks)
+
+
+def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
+    """Why a finding does not hold, "" where it does."""
+    if finding.name in CANNOT_FAIL:
+        tests = [test for test in _find_tests(subject, finding) if _is_proven(test, seen)]
+        return "But it failed on the old code." if tests else ""
+    if finding.name in WEAKER:
+        tests = list(_find_tests(subject, finding))
+        names = {n for n, _ in seen.canaries if any(is_reported_as(n, test) for test in tests)}
+        if names and _is_excused(seen, names):
+            return "But each planted fault that it noticed is noticed still."
+    return ""
+
+
+def _is_proven(test: Test, seen: Evidence) -> bool:
+    return (test.path, test.qualified) in seen.proven
+
+
+def _is_excused(seen: Evidence, names: "Sequence[str] | set[str]") -> bool:
+    mine = [kept for name, kept in seen.canaries if name in names]
+    return len(mine) >= ENOUGH and all(mine)
+
+
+def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
+    """The tests at the place of a finding, on either side: its line is that of one of them."""
+    for file in subject.change.files:
+        if finding.file in (file.path, file.old_path):
+            yield from _list_at(file, finding.line)
+
+
+def _list_at(file: ChangedFile, line: int) -> Iterator[Test]:
+    for side in read_sides(file):
+        yield from (test for test in side.tests if test.line <= line <= test.end)

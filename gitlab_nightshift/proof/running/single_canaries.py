@@ -1,0 +1,182 @@
+"""Faults planted one at a time: what the tests of the base noticed, those of a change must too."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.run_outcome import RunOutcome
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import (
+    PlantedTree,
+    TestRun,
+    Trial,
+    build_environment,
+    plant,
+)
+from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject
+from gitlab_nightshift.verdict.evidence.selected_tests import (
+    FocusedCommand,
+    SelectedTests,
+    Surroundings,
+    build_focused_commands,
+)
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.single_test import Test
+
+MOST_TESTS = 40
+"""Named on a command line; of more, whole files are run."""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """A fault that tests of the base noticed; ``found_by`` are their reported names, none where
+    only the exit status told."""
+
+    fault: Fault
+    found_by: frozenset[str]
+
+
+@dataclass(frozen=True)
+class JudgedCanary:
+    """What became of a canary with the change applied. ``kept`` is None where that is not known;
+    ``silent`` are tests that found it, still run, and pass now; ``elsewhere`` is true where it was
+    not one of the chosen tests that noticed it."""
+
+    canary: Canary
+    kept: bool | None
+    silent: frozenset[str] = frozenset()
+    elsewhere: bool = False
+
+
+def find_canaries(
+    trial: Trial,
+    subject: EvidenceSubject,
+    tests: Sequence[Test],
+    faults: Sequence[Fault],
+    read: TreeFiles,
+    most: int,
+    time_s: float,
+) -> list[Canary]:
+    """At most ``most`` of these faults that these tests notice on the base, one run each; the runs
+    end after about ``time_s`` seconds."""
+    planted = plant(trial, subject.base, faults, read.read, _list_ways(trial, tests))
+    found: list[Canary] = []
+    spent = 0.0
+    for fault in planted.numbers if planted else ():
+        if len(found) >= most or (spent > time_s and len(found) >= most // 3):
+            break
+        if trial.lab.compute_left_s() <= 0:
+            break
+        outcome = _run_with(trial, planted, fault, planted.run)
+        spent += outcome.duration_s
+        if outcome.noticed:
+            found.append(Canary(fault, outcome.failed))
+    return found
+
+
+def judge_canaries(
+    trial: Trial,
+    subject: EvidenceSubject,
+    tests: Sequence[Test],
+    canaries: Sequence[Canary],
+    moved: Mapping[Fault, Fault],
+    read: TreeFiles,
+) -> list[JudgedCanary]:
+    """Each canary with the change applied: first on these tests, which are those after it; what
+    they do not notice, on the whole suite, and then on the old product code with the new tests,
+    where the change may have made a function unreachable."""
+    faults = [moved[canary.fault] for canary in canaries]
+    planted = plant(trial, subject.tree, faults, read.read, _list_ways(trial, tests))
+    if planted is None:
+        return [JudgedCanary(canary, None) for canary in canaries]
+    judged = [_judge(trial, planted, canary, moved[canary.fault]) for canary in canaries]
+    if planted.run.narrow:
+        judged = _look_elsewhere(trial, planted, judged, moved)
+    return _try_old_product(trial, subject, tests, judged)
+
+
+def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
+    if fault not in planted.numbers or trial.lab.compute_left_s() <= 0:
+        return JudgedCanary(canary, None)
+    return _read_judgement(canary, _run_with(trial, planted, fault, planted.run))
+
+
+def _read_judgement(canary: Canary, outcome: RunOutcome) -> JudgedCanary:
+    silent = (canary.found_by & outcome.ran) - outcome.failed
+    if outcome.noticed:
+        return JudgedCanary(canary, True, silent)
+    return JudgedCanary(canary, False if outcome.ended else None, silent)
+
+
+def _look_elsewhere(
+    trial: Trial,
+    planted: PlantedTree,
+    judged: Sequence[JudgedCanary],
+    moved: Mapping[Fault, Fault],
+) -> list[JudgedCanary]:
+    """The whole suite on what the chosen tests do not notice."""
+    if all(each.kept is not False for each in judged):
+        return list(judged)
+    whole, _ = trial.find_whole_run()
+    found: list[JudgedCanary] = []
+    for each in judged:
+        if each.kept is False and whole is not None:
+            outcome = _run_with(trial, planted, moved[each.canary.fault], whole)
+            again = _read_judgement(each.canary, outcome)
+            found.append(JudgedCanary(each.canary, again.kept, each.silent, elsewhere=True))
+        elif each.kept is False:
+            found.append(JudgedCanary(each.canary, None, each.silent))
+        else:
+            found.append(each)
+    return found
+
+
+def _try_old_product(
+    trial: Trial, subject: EvidenceSubject, tests: Sequence[Test], judged: Sequence[JudgedCanary]
+) -> list[JudgedCanary]:
+    """What the new tests still notice in the product code as it was, the change does not hide."""
+    product = {f.raw_path for f in subject.change.files if read_sides(f)[1].is_product}
+    lost = [each for each in judged if each.kept is False]
+    if not product or not lost:
+        return list(judged)
+    back = {f.raw_path: None for f in subject.change.files if f.raw_path in product}
+    back |= {f.raw_old_path: f.old for f in subject.change.files if f.raw_path in product}
+    tree = trial.lab.build_variant(subject.tree, back)
+    files = TreeFiles(trial.lab.checkout.repository, tree)
+    faults = [each.canary.fault for each in lost]
+    planted = plant(trial, tree, faults, files.read, _list_ways(trial, tests))
+    if planted is None:
+        return list(judged)
+    seen = {c.canary: _judge(trial, planted, c.canary, c.canary.fault) for c in lost}
+    return [seen[j.canary] if seen.get(j.canary) and seen[j.canary].kept else j for j in judged]
+
+
+def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> RunOutcome:
+    return trial.run(run.commands, build_environment(planted, [fault]), run.duration_s)
+
+
+def _list_ways(
+    trial: Trial, tests: Sequence[Test]
+) -> tuple[Callable[[PlantedTree], tuple[TestRun | None, str]], ...]:
+    """These tests alone where that can be, else the project's own commands."""
+    return (
+        lambda _planted: trial.find_run(list_focused(trial, tests)),
+        lambda _planted: trial.find_whole_run(),
+    )
+
+
+def list_focused(trial: Trial, tests: Sequence[Test]) -> list[FocusedCommand]:
+    """Commands that run these tests alone, the most likely first."""
+    return list(_list_by_language(trial, tests))
+
+
+def _list_by_language(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand]:
+    around = Surroundings(trial.lab.commands, lambda path: (trial.lab.folder / path).exists())
+    for language in dict.fromkeys(test.language.name for test in tests):
+        mine = [test for test in tests if test.language.name == language]
+        files = tuple(dict.fromkeys(test.path for test in mine))
+        names = tuple(dict.fromkeys(test.name for test in mine))
+        few = len(mine) <= MOST_TESTS
+        qualified = tuple((t.path, t.qualified) for t in mine) if few else ()
+        chosen = SelectedTests(files, names, qualified)
+        yield from build_focused_commands(language, chosen, around)

@@ -1,0 +1,158 @@
+"""Which tests a change touches: their own text, or what they stand on."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.repository.difference import ChangedFile, Line
+from gitlab_nightshift.verdict.reviewed_change import Changeset
+from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.languages import beside_tests
+from gitlab_nightshift.verdict.syntax.nodes import list_names
+from gitlab_nightshift.verdict.syntax.single_test import Test
+
+DEEPEST = 3
+"""Helpers that call helpers."""
+
+
+@dataclass(frozen=True)
+class TouchedTests:
+    """The tests of one language: those of the base that the change rewrites, removes or whose
+    helpers it changes, and where they are to be found after it, with all others of changed files.
+    ``named`` are the names in them and in the helpers that they call."""
+
+    language: str
+    old: tuple[Test, ...]
+    new: tuple[Test, ...]
+    named: frozenset[str]
+
+
+def find_touched_tests(
+    change: Changeset, before: TreeFiles, after: TreeFiles
+) -> tuple[TouchedTests, ...]:
+    """The tests that a change touches, by language, most of them first; none where it touches what
+    no test names, as settings of a runner or product code."""
+    helpers = _find_changed_helpers(change)
+    old = dict.fromkeys(test for file in change.files for test in _list_rewritten(file))
+    callers = _find_callers(before, helpers)
+    found = tuple(dict.fromkeys((*old, *callers)))
+    new = [test for file in change.files for test in read_sides(file)[1].tests]
+    changed = {file.path for file in change.files}
+    new += [t for t in _find_callers(after, helpers) if t.path not in changed]
+    languages = sorted({t.language.name for t in found}, key=lambda n: -_count(found, n))
+    return tuple(_build_touched(name, found, new, before) for name in languages)
+
+
+def _count(tests: Iterable[Test], language: str) -> int:
+    return sum(test.language.name == language for test in tests)
+
+
+def _build_touched(
+    language: str, old: Sequence[Test], new: Sequence[Test], before: TreeFiles
+) -> TouchedTests:
+    mine = tuple(test for test in old if test.language.name == language)
+    theirs = tuple(dict.fromkeys(test for test in new if test.language.name == language))
+    return TouchedTests(language, mine, theirs, _list_words(mine, before))
+
+
+def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
+    """Tests that are not there word for word any more; all where something else of their file is
+    changed that no name stands for."""
+    before, after = read_sides(file)
+    if not before.tests:
+        return
+    kept = {test.node.text for test in after.tests}
+    anonymous = _changes_unnamed(before, file.deleted) or _changes_unnamed(after, file.added)
+    marks = {(t.qualified, t.marks) for t in after.tests}
+    for test in before.tests:
+        same = test.node.text in kept and (test.qualified, test.marks) in marks
+        if anonymous or not same:
+            yield test
+
+
+def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
+    """Whether lines change that stand in no test, function or named value, and are no comment."""
+    numbers = {line.number for line in lines if line.text.strip()} - side.lines_without_code
+    for start, end in _list_spans(side):
+        numbers -= set(range(start, end + 1))
+    return bool(numbers)
+
+
+def _list_spans(side: Side) -> Iterator[tuple[int, int]]:
+    for test in side.tests:
+        yield test.line, test.end
+    for function in side.functions:
+        if not function.is_class:
+            yield function.line, function.end
+    for nodes in side.named.values():
+        for node in nodes:
+            yield node.start_point[0] + 1, node.end_point[0] + 1
+
+
+def _find_changed_helpers(change: Changeset) -> frozenset[str]:
+    """Names of changed functions and values of test code, and of changed files that tests read."""
+    found: set[str] = set()
+    for file in change.files:
+        before, after = read_sides(file)
+        if before.language is None and after.language is None:
+            found |= {PurePosixPath(path).name for path in (file.path, file.old_path)}
+        elif before.is_test_file or beside_tests(file.path) or beside_tests(file.old_path):
+            found |= set(_list_changed_names(before, file.deleted))
+            found |= set(_list_changed_names(after, file.added))
+    return frozenset(found)
+
+
+def _list_changed_names(side: Side, lines: Sequence[Line]) -> Iterator[str]:
+    numbers = {line.number for line in lines if line.text.strip()}
+    tests = {test.qualified for test in side.tests}
+    for function in side.functions:
+        touched = numbers & set(range(function.line, function.end + 1))
+        if touched and function.qualified not in tests and not function.is_class:
+            yield function.name
+    for name, nodes in side.named.items():
+        for node in nodes:
+            if numbers & set(range(node.start_point[0] + 1, node.end_point[0] + 2)):
+                yield name
+
+
+def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
+    """Tests that name one of the helpers, or a helper that does."""
+    known, found = set(helpers), dict[Test, None]()
+    for _ in range(DEEPEST if helpers else 0):
+        named = re.compile(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(map(re.escape, _encode(known))))
+        more: set[str] = set()
+        for side in files.tests:
+            if named.search(side.source):
+                found |= dict.fromkeys(test for test in side.tests if _is_named(test, named))
+                more |= {
+                    name
+                    for name, nodes in side.named.items()
+                    if any(named.search(node.text or b"") for node in nodes)
+                }
+        if more <= known:
+            break
+        known |= more
+    return list(found)
+
+
+def _encode(names: Iterable[str]) -> list[bytes]:
+    return [name.encode("utf-8", "surrogateescape") for name in sorted(names)]
+
+
+def _is_named(test: Test, named: re.Pattern[bytes]) -> bool:
+    text = b"\n".join([test.node.text or b"", *_encode(test.marks)])
+    return named.search(text) is not None
+
+
+def _list_words(tests: Sequence[Test], files: TreeFiles) -> frozenset[str]:
+    """All names in tests and in what they call of their own files."""
+    words = {name for test in tests for name in list_names(test.node)}
+    paths = {test.path for test in tests}
+    for side in files.tests:
+        if side.path in paths:
+            for _ in range(DEEPEST):
+                called = (side.named.get(word, ()) for word in list(words))
+                words |= {name for nodes in called for node in nodes for name in list_names(node)}
+    return frozenset(words)

@@ -1,0 +1,67 @@
+"""The files of a tree that faults and tests are looked for in, read together."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gitlab_nightshift.repository.blobs import read_blobs
+from gitlab_nightshift.repository.git import split_names
+from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.verdict.syntax.languages import (
+    beside_tests,
+    find_language,
+    is_product,
+    is_test_file,
+)
+
+LARGEST_FILE = 300_000
+"""Bytes: what is larger is data, or was generated."""
+MOST_BYTES = 8_000_000
+"""Of all files that are read together."""
+
+
+@dataclass(frozen=True)
+class TreeFiles:
+    """What a tree or commit holds of code that is understood. Paths are raw."""
+
+    repository: Repository
+    tree: str
+
+    @cached_property
+    def _blobs(self) -> Mapping[str, tuple[str, int]]:
+        listed = self.repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", self.tree)
+        rows = (entry.partition("\t") for entry in split_names(listed))
+        fields = ((path, row.split()) for row, _, path in rows)
+        return {path: (row[2], int(row[3])) for path, row in fields if row[1] == "blob"}
+
+    @cached_property
+    def products(self) -> tuple[Side, ...]:
+        """Code that is neither tests nor beside them."""
+        return self._read(p for p in self._blobs if find_language(p) and is_product(p))
+
+    @cached_property
+    def tests(self) -> tuple[Side, ...]:
+        """Files that a runner collects, and code beside them."""
+        return self._read(
+            p for p in self._blobs if find_language(p) and (is_test_file(p) or beside_tests(p))
+        )
+
+    def read(self, path: str) -> bytes | None:
+        """One file; None where it is not there."""
+        blob = self._blobs.get(path)
+        return read_blobs(self.repository, [blob[0]]).get(blob[0]) if blob else None
+
+    def list_paths(self) -> tuple[str, ...]:
+        """All paths."""
+        return tuple(self._blobs)
+
+    def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
+        chosen, size = [], 0
+        for path in paths:
+            bytes_ = self._blobs[path][1]
+            if bytes_ <= LARGEST_FILE and size + bytes_ <= MOST_BYTES:
+                chosen.append(path)
+                size += bytes_
+        found = read_blobs(self.repository, (self._blobs[path][0] for path in chosen))
+        return tuple(Side(path, found.get(self._blobs[path][0])) for path in chosen)

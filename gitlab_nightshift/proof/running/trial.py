@@ -1,0 +1,157 @@
+"""Tests run in a checkout that holds one tree for several runs, and a tree with faults in it."""
+
+import dataclasses
+import secrets
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.run_outcome import RunOutcome, read_outcome
+from gitlab_nightshift.proof.running.switches import (
+    find_refused_faults,
+    turn_on,
+    write_switched_files,
+)
+from gitlab_nightshift.verdict.collection.command_expansion import ReadText
+from gitlab_nightshift.verdict.evidence.lab import Lab
+from gitlab_nightshift.verdict.evidence.selected_tests import FocusedCommand
+from gitlab_nightshift.verdict.proof_commands import CommandRun, run_once
+
+MOST_BUILDS = 4
+"""Of a tree with switches: after each, what a compiler refused is left out."""
+LONGEST_OUTPUT = 400_000
+"""Bytes at the end of what a compiler printed."""
+SPARE_S = 5.0
+"""What a run with faults may take besides three times the usual time."""
+ReadFile = Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True)
+class TestRun:
+    """Commands that run tests and passed on a tree, and the seconds that they took. ``narrow``:
+    they run chosen tests alone."""
+
+    commands: tuple[str, ...]
+    duration_s: float
+    narrow: bool
+
+
+NOTHING = TestRun((), 0.0, narrow=False)
+
+
+@dataclass(frozen=True)
+class PlantedTree:
+    """A tree whose faults are each behind a switch, and the run that passes with all of them off.
+    ``tree`` is what the checkout has to hold."""
+
+    tree: str
+    variable: str
+    numbers: Mapping[Fault, int]
+    run: TestRun = NOTHING
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A lab, whose ``runs`` are counted, and the base's files at the root, which say what commands
+    run."""
+
+    lab: Lab
+    read: ReadText
+    name: str
+    runs: list[str] = field(default_factory=list)
+
+    def hold(self, tree: str) -> None:
+        """Put the checkout back, with that tree in it, for the runs that follow."""
+        self.lab.checkout.apply_tree(tree)
+
+    def run(
+        self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
+    ) -> RunOutcome:
+        """Run commands one after the other until one fails, in what the checkout holds."""
+        return read_outcome(list(self._run_each(commands, env, usual_s)))
+
+    def _run_each(
+        self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None
+    ) -> list[CommandRun]:
+        runner = self.lab.runner
+        runner = dataclasses.replace(runner, env={**runner.env, **env})
+        runs: list[CommandRun] = []
+        for command in commands:
+            left = max(self.lab.compute_left_s(), 1.0)
+            most = left if usual_s is None else min(left, usual_s * 3 + SPARE_S)
+            runs.append(run_once(runner, command, self._name_log(), self.read, most))
+            if not runs[-1].result.ok:
+                break
+        return runs
+
+    def _name_log(self) -> str:
+        self.runs.append(f"{self.lab.name}-{self.name}-{len(self.runs) + 1}")
+        return self.runs[-1]
+
+    def read_output(self) -> str:
+        """The end of what the last run printed."""
+        logs = self.lab.runner.logs
+        ends = (
+            logs.read_tail(f"{self.runs[-1]}.{kind}", LONGEST_OUTPUT) for kind in ("out", "err")
+        )
+        return "\n".join(end.decode("utf-8", "replace") for end in ends)
+
+    def find_run(self, focused: Sequence[FocusedCommand]) -> tuple[TestRun | None, str]:
+        """The first of these commands that passes here and runs a test, else what they printed."""
+        printed = []
+        for each in focused:
+            command = shlex.join(each.argv)
+            outcome = self.run([command], {})
+            said = self.read_output()
+            if not outcome.red and outcome.ended and (outcome.ran or each.count(said)):
+                return TestRun((command,), outcome.duration_s, narrow=True), ""
+            printed.append(said)
+        return None, "\n".join(printed)
+
+    def find_whole_run(self) -> tuple[TestRun | None, str]:
+        """The project's own commands where they pass here, else what they printed."""
+        outcome = self.run(self.lab.commands, {})
+        if outcome.red or not self.lab.commands:
+            return None, self.read_output() if self.runs else ""
+        return TestRun(self.lab.commands, outcome.duration_s, narrow=False), ""
+
+
+def plant(
+    trial: Trial,
+    tree: str,
+    faults: Sequence[Fault],
+    read: ReadFile,
+    ways: Sequence[Callable[[PlantedTree], tuple[TestRun | None, str]]],
+) -> PlantedTree | None:
+    """Put faults into a tree, each behind a switch, and hold it in the checkout.
+
+    Each of ``ways`` runs tests that have to pass with every switch off, or gives what they printed.
+    Faults on lines that a compiler names are left out, and all begins again. None where no way
+    passes.
+    """
+    left = list(faults)
+    for _ in range(MOST_BUILDS):
+        variable = f"X{secrets.token_hex(8).upper()}"
+        switched = write_switched_files(left, read, variable)
+        if not switched.numbers:
+            return None
+        changed = trial.lab.build_variant(tree, switched.files)
+        planted = PlantedTree(changed, variable, switched.numbers)
+        trial.hold(changed)
+        refused: set[Fault] = set()
+        for way in ways:
+            run, printed = way(planted)
+            if run is not None:
+                return dataclasses.replace(planted, run=run)
+            if refused := set(find_refused_faults(left, printed)):
+                break
+        if not refused:
+            return None
+        left = [fault for fault in left if fault not in refused]
+    return None
+
+
+def build_environment(planted: PlantedTree, faults: Sequence[Fault]) -> dict[str, str]:
+    """The environment in which these faults are on."""
+    return turn_on(planted.variable, [planted.numbers[fault] for fault in faults])
