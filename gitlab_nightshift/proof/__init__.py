@@ -1,0 +1,1 @@
+"""Is a change honest and good: what running shows of it."""

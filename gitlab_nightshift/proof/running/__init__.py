@@ -1,0 +1,1 @@
+"""Faults planted into product code, for tests to notice."""
