@@ -1,1 +1,1 @@
-"""What this program finds out itself about a change."""
+"""Is a change honest and good: what running shows of it."""

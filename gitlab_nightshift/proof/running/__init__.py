@@ -1,1 +1,1 @@
-"""What running shows: canaries, old and new tests."""
+"""Faults planted into product code, for tests to notice."""

@@ -1,0 +1,168 @@
+"""Where faults may be planted: the nodes of a function that compute something.
+
+Left out is what only people read, what is declared or imported, what never runs, and the conditions
+of loops, which would not end.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.verdict.syntax.functions import Function
+from gitlab_nightshift.verdict.syntax.nodes import (
+    CALLS,
+    FUNCTIONS,
+    LAMBDAS,
+    find_field,
+    list_children,
+    read_chain,
+    read_text,
+)
+
+TABLE = RuleTable(__file__, "faults.toml")
+BLOCKS = TABLE.get_words("blocks")
+BRANCHES = TABLE.get_words("branches")
+PARENTHESES = TABLE.get_words("parentheses")
+_SKIPPED = TABLE.get_words("skipped")
+_LOOPS = TABLE.get_words("loops")
+_ENDS = TABLE.get_words("ends")
+_KEYED = TABLE.get_words("keyed")
+_TOLD = TABLE.get_pattern("told")
+_ERRORS = TABLE.get_pattern("errors")
+_TOLD_NAMES = TABLE.get_pattern("told_names")
+_TOLD_FUNCTIONS = TABLE.get_pattern("told_functions")
+_NEVER = TABLE.get_pattern("never")
+_CREATED = frozenset(("new_expression", "object_creation_expression", "instance_expression"))
+_NAMED = frozenset(
+    "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
+)
+_CONSTANT_WORDS = frozenset(("final", "const"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node that a fault may change. ``looping`` is true inside a loop that ends by a condition;
+    ``owner`` is the nearest function, lambda or method around it."""
+
+    node: Node
+    looping: bool
+    owner: Node
+
+
+def is_left_out(side: Side, function: Function) -> bool:
+    """True for tests, what only people read, and functions that run while compiling."""
+    marks = " ".join([*function.marks, *(mark for each in function.outer for mark in each.marks)])
+    tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
+    marked = side.language is not None and side.language.marked
+    words = [read_text(each) for each in function.node.children if "modifiers" in each.type]
+    return (
+        function.is_class
+        or function.body is None
+        or tests
+        or "cfg(test)" in marks
+        or bool(marked and any(marked.search(mark) for mark in function.marks))
+        or _TOLD_FUNCTIONS.search(function.name) is not None
+        or any(each.name.split()[-1] in ("Debug", "Display") for each in function.outer)
+        or (function.node.type == "function_item" and "const" in " ".join(words).split())
+        or (function.node.type == "function_item" and "unsafe" in " ".join(words).split())
+    )
+
+
+def list_places(function: Function) -> Iterator[Place]:
+    """The nodes of a function's body in the order of the text."""
+    if function.body is None:
+        return
+    owner = function.body if function.body.type in LAMBDAS else function.node
+    stack = [Place(function.body, False, owner)]
+    while stack:
+        place = stack.pop()
+        node = place.node
+        yield place
+        looping = place.looping or (is_loop(node) and not _counts(node))
+        stack.extend(
+            Place(child, looping, child if child.type in LAMBDAS | FUNCTIONS else place.owner)
+            for child in reversed(_list_entered(node))
+        )
+
+
+def is_loop(node: Node) -> bool:
+    """True for a loop that ends by a condition, not at the end of a collection."""
+    if node.type != "for_statement":
+        return node.type in _LOOPS
+    return not any(child.type in ("in", "range_clause") for child in node.children)
+
+
+def _counts(loop: Node) -> bool:
+    """True for a loop with a counter of its own."""
+    header = next((each for each in loop.children if each.type == "for_clause"), loop)
+    return find_field(header, "increment", "update") is not None
+
+
+def is_told(node: Node) -> bool:
+    """True for a call that tells people something, or makes an error."""
+    if node.type in _CREATED:
+        made = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
+        return _ERRORS.search(read_text(made)) is not None
+    if node.type not in CALLS:
+        return False
+    names = [link.name.rstrip("!") for link in read_chain(node)]
+    return any(_TOLD.search(name) for name in names) or bool(
+        names and _ERRORS.search(names[-1]) or names[:1] == ["errors"]
+    )
+
+
+def _list_entered(node: Node) -> list[Node]:
+    """The children that faults may go into."""
+    if is_told(node) or (node.type in _KEYED | _NAMED and _is_for_people(node)):
+        return []
+    if node.type in ("local_variable_declaration", "local_declaration_statement"):
+        words = " ".join(read_text(each) for each in node.children if "modifier" in each.type)
+        if _CONSTANT_WORDS & {*words.split()}:
+            return []
+    children = [each for each in list_children(node) if each.type not in _SKIPPED]
+    if is_loop(node):
+        body = find_field(node, "body") or (children[-1] if children else None)
+        return [body] if body else []
+    if node.type in _KEYED:
+        return children[1:]
+    if node.type in BRANCHES and (condition := find_condition(node)):
+        if _NEVER.search(read_text(condition)):
+            return [each for each in children if each == find_field(node, "alternative")]
+    if node.type in BLOCKS:
+        return _drop_dead(children)
+    return children
+
+
+def _is_for_people(node: Node) -> bool:
+    name = find_field(node, "name", "key", "left", "pattern") or next(iter(list_children(node)), None)
+    return _TOLD_NAMES.search(read_text(name).strip("\"'`: ")) is not None
+
+
+def _drop_dead(statements: list[Node]) -> list[Node]:
+    """The statements up to the one after which nothing runs."""
+    for at, each in enumerate(statements):
+        inner = list_children(each)
+        plain = each.type == "expression_statement" and len(inner) == 1
+        if (inner[0] if plain else each).type in _ENDS:
+            return statements[: at + 1]
+    return statements
+
+
+def find_condition(branch: Node) -> Node | None:
+    """What a branch decides by, without the parentheses around it."""
+    found = find_field(branch, "condition")
+    if found is None and branch.type in ("conditional_expression", "if_clause"):
+        children = list_children(branch)
+        at = 1 if branch.type == "conditional_expression" else 0
+        found = children[at] if len(children) > at else None
+    return unwrap_parentheses(found) if found else None
+
+
+def unwrap_parentheses(node: Node) -> Node:
+    """The node inside parentheses."""
+    while node.type in PARENTHESES and len(inner := list_children(node)) == 1:
+        node = inner[0]
+    return node

@@ -1,0 +1,105 @@
+"""Which faults can be planted into functions, each as it is always on and as it is behind a switch.
+
+What is planted stands in ``faults.toml``: adding a language is adding a table there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gitlab_nightshift.proof.running.fault_kinds import Change, list_changes
+from gitlab_nightshift.proof.running.fault_places import is_left_out, list_places
+from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.verdict.syntax.functions import Function
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault in one function; spans are bytes of the file as it was read.
+
+    ``path`` is raw, ``line`` counts from 1, ``what`` is for people, ``function`` is the qualified
+    name of the function around it. ``plain`` takes the place of the bytes ``start`` to ``end``
+    where the fault is always on. ``switched`` does where a switch turns it on; it holds the markers
+    of ``fault_kinds.py``, and is "" where the language has no switch. ``by_value`` is true where a
+    value or a decision is wrong, so that an assertion is likely to fail; otherwise an exception is.
+    """
+
+    path: str
+    line: int
+    what: str
+    function: str
+    start: int
+    end: int
+    plain: str
+    switched: str
+    by_value: bool
+
+
+def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
+    """All faults of these functions, in the order of the text; none in tests."""
+    if side.language is None or not side.is_product:
+        return []
+    tests = {test.node.start_byte for test in side.tests}
+    found: dict[tuple[int, int], Fault] = {}
+    for function in functions:
+        if function.node.start_byte in tests or is_left_out(side, function):
+            continue
+        for place in list_places(function):
+            for change in list_changes(place, side.language.name, function):
+                fault = _make_fault(side, function, change)
+                found.setdefault((fault.start, fault.end), fault)
+    return sorted(found.values(), key=lambda fault: (fault.start, fault.end))
+
+
+def _make_fault(side: Side, function: Function, change: Change) -> Fault:
+    node = change.node
+    return Fault(
+        side.path,
+        node.start_point[0] + 1,
+        change.what,
+        function.qualified,
+        node.start_byte,
+        node.end_byte,
+        change.plain,
+        change.switched,
+        change.by_value,
+    )
+
+
+def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
+    """The same fault in another version of the file.
+
+    None where its function is not there with the same text, or where it is there twice.
+    """
+    home = next((each for each in before.functions if _holds(each, fault)), None)
+    if home is None:
+        return None
+    same = [each for each in after.functions if _is_same(each, home)]
+    if len(same) != 1 or sum(_is_same(each, home) for each in before.functions) != 1:
+        return None
+    moved = same[0].node.start_byte - home.node.start_byte
+    lines = same[0].node.start_point[0] - home.node.start_point[0]
+    return replace(
+        fault,
+        path=after.path,
+        line=fault.line + lines,
+        start=fault.start + moved,
+        end=fault.end + moved,
+    )
+
+
+def _holds(function: Function, fault: Fault) -> bool:
+    node = function.node
+    return (
+        not function.is_class
+        and function.qualified == fault.function
+        and node.start_byte <= fault.start
+        and fault.end <= node.end_byte
+    )
+
+
+def _is_same(function: Function, other: Function) -> bool:
+    return (
+        function.qualified == other.qualified
+        and function.marks == other.marks
+        and function.node.text == other.node.text
+    )

@@ -1,0 +1,254 @@
+"""All faults in one build, each behind a switch that an environment variable turns on.
+
+No line moves: what asks for the switch stands on the fault's own line, and what that needs stands
+in front of a line that is there, at the end of the file or in a file of its own.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from posixpath import basename, dirname, join
+from typing import Any
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.running.fault_kinds import KEPT, SWITCH, TEXT
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.file_side import Side
+from gitlab_nightshift.verdict.syntax.nodes import list_children
+
+_TABLE = RuleTable(__file__)
+_LONGEST_FAULT = 40
+"""Lines of the code that a fault takes the place of: a compiler may name any of them."""
+
+
+@dataclass(frozen=True)
+class SwitchedFiles:
+    """``files`` are raw paths with their new bytes, files of this program's own included;
+    ``numbers`` has the number of each fault that got a switch."""
+
+    files: Mapping[str, bytes]
+    numbers: Mapping[Fault, int]
+
+
+@dataclass(frozen=True)
+class _Switch:
+    """How one file asks: the language's table with the names of this file put in."""
+
+    call: str
+    text: str
+    first: str
+    before: str
+    after: str
+    helper: tuple[str, str] | None
+    at: int
+
+
+def write_switched_files(
+    faults: Sequence[Fault], read: Callable[[str], bytes | None], variable: str
+) -> SwitchedFiles:
+    """Put each fault behind a switch: it is on while the environment variable holds its number
+    between commas (``,3,7,``).
+
+    ``read`` gives a file's bytes by its raw path. Faults inside others keep their own switch; of
+    those that overlap otherwise, the first given stays. What does not parse any more is left out.
+    """
+    numbered = {fault: number for number, fault in enumerate(dict.fromkeys(faults), 1)}
+    by_path: dict[str, list[Fault]] = {}
+    for fault in numbered:
+        by_path.setdefault(fault.path, []).append(fault)
+    files: dict[str, bytes] = {}
+    numbers: dict[Fault, int] = {}
+    for path, found in by_path.items():
+        side = Side(path, read(path))
+        switch = _find_switch(side, variable)
+        if switch is None:
+            continue
+        kept = _keep_readable(side, _keep_nested(found), numbered, switch)
+        if kept:
+            files[path] = _write(side.source, kept, numbered, switch)
+            numbers |= {fault: numbered[fault] for fault in kept}
+            if switch.helper:
+                files[switch.helper[0]] = switch.helper[1].encode()
+    return SwitchedFiles(files, numbers)
+
+
+def write_faulty_file(fault: Fault, source: bytes) -> bytes:
+    """The file with the fault always on."""
+    return source[: fault.start] + fault.plain.encode() + source[fault.end :]
+
+
+def turn_on(variable: str, numbers: Iterable[int]) -> dict[str, str]:
+    """The environment in which the faults with these numbers are on."""
+    return {variable: f",{','.join(map(str, numbers))},"}
+
+
+def find_refused_faults(faults: Sequence[Fault], output: str) -> tuple[Fault, ...]:
+    """Those on lines that a compiler's output names, as ``x.go:12:3``, ``X.java:[12,5]`` or
+    ``x.ts(12,5)``; where none begins on such a line, those on the nearest line above."""
+    refused: list[Fault] = []
+    for path in dict.fromkeys(fault.path for fault in faults):
+        here = [fault for fault in faults if fault.path == path]
+        for line in _list_named_lines(path, output):
+            above = [fault.line for fault in here if line - _LONGEST_FAULT < fault.line <= line]
+            refused += [fault for fault in here if above and fault.line == max(above)]
+    return tuple(dict.fromkeys(refused))
+
+
+def _list_named_lines(path: str, output: str) -> list[int]:
+    named = re.compile(rf"([^\s:'\"(\[]*){re.escape(basename(path))}(?::\[?|\()(\d+)")
+    return [
+        int(found[2])
+        for found in named.finditer(output)
+        if _is_same_path(found[1] + basename(path), path)
+    ]
+
+
+def _is_same_path(named: str, path: str) -> bool:
+    named, path = "/" + named.removeprefix("./").lstrip("/"), "/" + path
+    return named.endswith(path) or path.endswith(named)
+
+
+# --- One file -----------------------------------------------------------------------------------
+
+
+@cache
+def _read_rules(language: str) -> dict[str, Any]:
+    rules: dict[str, Any] = _TABLE.entries.get(language, {})
+    return _read_rules(rules["like"]) if "like" in rules else rules
+
+
+def _find_switch(side: Side, variable: str) -> _Switch | None:
+    rules = _read_rules(side.language.name) if side.language and side.root else {}
+    if not rules:
+        return None
+    shared = bool(rules.get("shared"))
+    words = {
+        "variable": variable,
+        "name": f"zz_{variable}" + ("" if shared else f"_{zlib.crc32(side.path.encode()):x}"),
+    }
+    helper = None
+    if "helper" in rules:
+        package = re.search(rules["package"], side.code)
+        if package is None or re.search(rules["not_built"], side.code):
+            return None
+        words["package"] = package[1]
+        helper = (join(dirname(side.path), _fill(rules["file"], words)), "")
+        helper = (helper[0], _fill(rules["helper"].lstrip(), words))
+    at = _find_first_statement(side, rules.get("simple", ""))
+    alone = "before" in rules and at is None
+    return _Switch(
+        _fill(rules["alone" if alone else "switch"], words),
+        _fill(rules.get("text", ""), words),
+        _fill(rules.get("first", ""), words),
+        "" if alone else _fill(rules.get("before", ""), words),
+        _fill(rules.get("after", ""), words),
+        helper,
+        at or 0,
+    )
+
+
+def _fill(template: str, words: Mapping[str, str]) -> str:
+    for name, word in words.items():
+        template = template.replace("{" + name + "}", word)
+    return template
+
+
+def _find_first_statement(side: Side, simple: str) -> int | None:
+    """Where a statement can be put in front of another one, after the docstring and what has to
+    come first; None where no such statement stands outside blocks before any function."""
+    kinds = simple.split()
+    for node in list_children(side.root) if side.root else ():
+        if node.type not in kinds:
+            return None
+        first = node.named_children[0] if node.named_children else node
+        if node.type != "future_import_statement" and "string" not in first.type:
+            return node.start_byte
+    return None
+
+
+def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
+    kept: list[Fault] = []
+    for fault in faults:
+        if fault.switched and not any(_cross(fault, other) for other in kept):
+            kept.append(fault)
+    return kept
+
+
+def _cross(one: Fault, other: Fault) -> bool:
+    """True where two spans overlap and neither is inside the other."""
+    first, second = sorted((one, other), key=lambda fault: (fault.start, -fault.end))
+    return first.start < second.start < first.end < second.end
+
+
+def _keep_readable(
+    side: Side, faults: list[Fault], numbers: Mapping[Fault, int], switch: _Switch
+) -> list[Fault]:
+    """The faults with which the file still parses, found by halving."""
+    if not faults or _parses(side, _write(side.source, faults, numbers, switch)):
+        return faults
+    if len(faults) == 1:
+        return []
+    half = len(faults) // 2
+    parts = (_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:]))
+    kept = [fault for part in parts for fault in part]
+    return kept if _parses(side, _write(side.source, kept, numbers, switch)) else []
+
+
+def _parses(side: Side, source: bytes) -> bool:
+    root = Side(side.path, source).root
+    before = _count_errors(side.root) if side.root else 0
+    return root is not None and _count_errors(root) <= before
+
+
+def _count_errors(root: Node) -> int:
+    if not root.has_error:
+        return 0
+    found, stack = 0, [root]
+    while stack:
+        node = stack.pop()
+        found += node.is_error or node.is_missing
+        stack.extend(child for child in node.children if child.has_error or child.is_missing)
+    return found
+
+
+def _write(
+    source: bytes, faults: Sequence[Fault], numbers: Mapping[Fault, int], switch: _Switch
+) -> bytes:
+    """The file with all these faults behind their switches."""
+    ordered = sorted(faults, key=lambda fault: (fault.start, -fault.end, numbers[fault]))
+    place = switch.at if switch.before else 0
+    pieces = [switch.first.encode(), source[:place], switch.before.encode()]
+    pieces.append(_render(source, place, len(source), ordered, numbers, switch))
+    return b"".join(pieces) + switch.after.encode()
+
+
+def _render(
+    source: bytes,
+    start: int,
+    end: int,
+    faults: Sequence[Fault],
+    numbers: Mapping[Fault, int],
+    switch: _Switch,
+) -> bytes:
+    """The bytes ``start`` to ``end`` with the faults inside them, which are in order, outer ones
+    first."""
+    pieces: list[bytes] = []
+    at = start
+    rest = list(faults)
+    while rest:
+        fault = rest.pop(0)
+        inside = 0
+        while inside < len(rest) and rest[inside].start < fault.end:
+            inside += 1
+        kept = _render(source, fault.start, fault.end, rest[:inside], numbers, switch)
+        rest = rest[inside:]
+        number = {"number": str(numbers[fault])}
+        text = fault.switched.replace(SWITCH, _fill(switch.call, number))
+        text = text.replace(TEXT, _fill(switch.text, number))
+        pieces += [source[at : fault.start], text.encode().replace(KEPT.encode(), kept)]
+        at = fault.end
+    return b"".join([*pieces, source[at:end]])
