@@ -18,6 +18,7 @@ from gitlab_nightshift.proof.running.combined_canaries import (
 )
 from gitlab_nightshift.proof.running.fault_choice import (
     ProductCode,
+    build_aim,
     choose_near_faults,
     keep_unchanged,
 )
@@ -42,11 +43,10 @@ from gitlab_nightshift.verdict.syntax.single_test import Test
 
 TITLE = "Planted faults (canaries)"
 FLAG = "suite-weakened"
-MOST_NEAR = 12
 MOST_PLANTED = 48
 """In one build: many of them no test notices."""
-NEAR_TIME_S = 6.0
 MOST_NAMED = 5
+FEWEST_SILENT = 3
 
 
 @dataclass
@@ -169,9 +169,8 @@ def _look_at_silent(
             setting, f"{_name(silent)} noticed planted faults, and notice none of them now"
         )
     trial, subject = setting.trial, setting.subject
-    canaries = find_canaries(
-        trial, subject, old, faults, setting.before, len(faults), trial.lab.compute_left_s()
-    )
+    usual_s = setting.usual.duration_s
+    canaries = find_canaries(trial, subject, old, faults, setting.before, usual_s)
     judged = judge_canaries(trial, subject, new, canaries, moved, setting.after)
     return _judge_singles(setting, judged)
 
@@ -190,14 +189,11 @@ def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
 
 def _try_near(setting: _Setting, touched: TouchedTests) -> Evidence:
     subject, trial = setting.subject, setting.trial
-    chosen = choose_near_faults(
-        setting.code, touched.named, touched.language, setting.rng, MOST_PLANTED
-    )
+    aim = build_aim(touched.old, touched.named, setting.before.tests)
+    chosen = choose_near_faults(setting.code, aim, setting.rng, MOST_PLANTED)
     moved = keep_unchanged(subject.change, setting.code, chosen)
-    time_s = max(NEAR_TIME_S, setting.usual.duration_s)
-    canaries = find_canaries(
-        trial, subject, touched.old, list(moved), setting.before, MOST_NEAR, time_s
-    )
+    usual_s = setting.usual.duration_s
+    canaries = find_canaries(trial, subject, touched.old, list(moved), setting.before, usual_s)
     if not canaries:
         return _tell_unknown(f"none that the touched {touched.language} tests notice was found")
     judged = judge_canaries(
@@ -227,9 +223,18 @@ def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
         return _fail_unknown(setting, f"{number} were noticed before; now it cannot be told")
     text = f"{len(judged) - len(unknown)} of {number} that tests noticed before are noticed still"
     silent = frozenset(name for each in judged for name in each.silent)
+    if any(_is_hollow(each) for each in judged):
+        return _refuse(
+            setting, FLAG, "", f"{text[0].upper()}{text[1:]}, but not by {_name(silent)}."
+        )
     if silent:
         return _warn(setting, f"{text}, but not by {_name(silent)}")
     return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
+
+
+def _is_hollow(each: JudgedCanary) -> bool:
+    """Where most of the tests that noticed run still, and pass: what they share does not look."""
+    return len(each.silent) >= FEWEST_SILENT and len(each.silent) * 2 > len(each.canary.found_by)
 
 
 def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, choose_far_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.run_outcome import RunOutcome
+from gitlab_nightshift.proof.running.single_canaries import IN_JOB
 from gitlab_nightshift.proof.running.switches import find_refused_faults
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
@@ -19,8 +20,6 @@ from gitlab_nightshift.proof.running.trial import (
 )
 
 MOST_FAULTS = 12
-IN_JOB = {"CI": "1"}
-"""As in the job of a merge request: a test that is skipped there protects nobody."""
 MOST_TRIES = 3
 CUT_SHORT = 0.5
 """A run that reports less than this part of the tests was ended by a fault."""
@@ -60,8 +59,7 @@ def run_on_base(
 
 def _is_telling(outcome: RunOutcome, usual_tests: int) -> bool:
     """Whether tests noticed something, and the run was not cut short by it."""
-    whole = bool(outcome.unknown) or len(outcome.ran) >= usual_tests * CUT_SHORT
-    return outcome.noticed and whole
+    return outcome.noticed and len(outcome.ran) >= usual_tests * CUT_SHORT
 
 
 def run_again_on_base(trial: Trial, before: CombinedRun, faults: Sequence[Fault]) -> RunOutcome:

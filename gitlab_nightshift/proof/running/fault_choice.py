@@ -1,24 +1,57 @@
 """Which faults are planted: near what tests exercise, or anywhere that tests name."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, zip_longest
+from pathlib import PurePosixPath
 from typing import TypeVar
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.functions import Function
-from gitlab_nightshift.verdict.syntax.nodes import list_names
+from gitlab_nightshift.verdict.syntax.nodes import list_names, read_text
+from gitlab_nightshift.verdict.syntax.single_test import Test
 
 _T = TypeVar("_T")
 DEEPEST = 4
 """Calls from a test down to a function that it is taken to exercise."""
 MOST_FUNCTIONS = 60
-PER_FUNCTION = 3
+"""Of one distance from the tests."""
+MOST_OF_LINE = 3
+_WORD = compile_lazily(r"\w{2,}")
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What faults are to be near to: the names in tests of one language, and how much each tells,
+    1 for one that a single test has."""
+
+    language: str
+    words: Mapping[str, float]
+
+    def score(self, code: "ProductCode", fault: Fault) -> float:
+        """How much the line of a fault has to do with the tests."""
+        line = code.read_line(fault.path, fault.line)
+        return sum(self.words.get(word, 0.0) for word in set(_WORD.findall(line)))
+
+
+def build_aim(tests: Sequence[Test], named: Iterable[str], others: Iterable[Side]) -> Aim:
+    """``named`` are the names in these tests and their helpers, ``others`` all files of tests."""
+    own = Counter(word for test in tests for word in set(_WORD.findall(read_text(test.node))))
+    common = Counter(
+        word
+        for side in others
+        for test in side.tests
+        for word in own.keys() & set(_WORD.findall(read_text(test.node)))
+    )
+    words = {word: 1 / max(common[word] - own[word] + 1, 1) for word in {*own, *named}}
+    return Aim(tests[0].language.name, words)
 
 
 @dataclass(frozen=True)
@@ -34,28 +67,35 @@ class ProductCode:
         return {side.path: side for side in self.files.products}
 
     @cached_property
+    def _lines(self) -> Mapping[str, list[str]]:
+        return {path: side.code.split("\n") for path, side in self.sides.items()}
+
+    def read_line(self, path: str, line: int) -> str:
+        """A line of a file, from 1."""
+        return self._lines[path][line - 1] if line <= len(self._lines[path]) else ""
+
+    @cached_property
     def _by_name(self) -> Mapping[str, list[tuple[Side, Function]]]:
         found: dict[str, list[tuple[Side, Function]]] = {}
         for side in self.files.products:
             tests = {test.qualified for test in side.tests}
             for function in side.functions:
                 if function.qualified not in tests and function.body is not None:
-                    found.setdefault(function.name, []).append((side, function))
+                    for name in {function.name, PurePosixPath(side.path).stem}:
+                        found.setdefault(name, []).append((side, function))
         return found
 
-    def list_reached(
-        self, words: frozenset[str], language: str, deepest: int = DEEPEST
-    ) -> Iterator[list[tuple[Side, Function]]]:
+    def list_reached(self, aim: Aim, deepest: int) -> Iterator[list[tuple[Side, Function]]]:
         """Functions by how far they are from these names: those that they name, those that these
         call, and so on."""
-        seen, wanted = set[str](), set(words)
+        seen, wanted = set[str](), set(aim.words)
         for _ in range(deepest):
             names = [name for name in wanted if name not in seen and name in self._by_name]
+            pairs = dict.fromkeys(pair for name in names for pair in self._by_name[name])
             level = [
                 pair
-                for name in names
-                for pair in self._by_name[name]
-                if pair[0].language and _is_related(pair[0].language.name, language)
+                for pair in pairs
+                if pair[0].language and _is_related(pair[0].language.name, aim.language)
             ]
             if level:
                 yield level
@@ -65,7 +105,7 @@ class ProductCode:
 
     def list_all(self) -> list[tuple[Side, Function]]:
         """All functions that are no classes."""
-        pairs = chain.from_iterable(self._by_name.values())
+        pairs = dict.fromkeys(chain.from_iterable(self._by_name.values()))
         return [pair for pair in pairs if not pair[1].is_class]
 
 
@@ -78,16 +118,30 @@ def _is_related(one: str, other: str) -> bool:
 
 
 def choose_near_faults(
-    code: ProductCode,
-    words: frozenset[str],
-    language: str,
-    rng: random.Random,
-    most: int,
-    deepest: int = DEEPEST,
+    code: ProductCode, aim: Aim, rng: random.Random, most: int, deepest: int = DEEPEST
 ) -> list[Fault]:
-    """Faults in functions that these names lead to, from near and far in turn, at most ``most``."""
-    rows = [_choose_of_level(level, rng) for level in code.list_reached(words, language, deepest)]
-    return list(_take_in_turn(rows))[:most]
+    """Faults in functions that the aim's names lead to, at most ``most``: by turns those whose line
+    has the most of these names, the rare ones above all, and any."""
+    found: list[Fault] = []
+    for level in code.list_reached(aim, deepest):
+        pairs = [pair for pair in level if not pair[1].is_class]
+        rng.shuffle(pairs)
+        for pair in pairs[:MOST_FUNCTIONS]:
+            found += list_faults(pair[0], [pair[1]])
+    rng.shuffle(found)
+    best = sorted(found, key=lambda fault: (-aim.score(code, fault), not fault.by_value))
+    aimed, rest = best[: len(best) // 2], best[len(best) // 2 :]
+    rng.shuffle(rest)
+    return _spread_over_lines(list(_take_in_turn([aimed[0::2], aimed[1::2], rest])))[:most]
+
+
+def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
+    """At most so many faults of each line."""
+    lines: dict[tuple[str, int], list[Fault]] = {}
+    for fault in dict.fromkeys(faults):
+        lines.setdefault((fault.path, fault.line), []).append(fault)
+    few = {fault for line in lines.values() for fault in line[:MOST_OF_LINE]}
+    return [fault for fault in dict.fromkeys(faults) if fault in few]
 
 
 def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[Fault]:
@@ -107,22 +161,11 @@ def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[
     return chosen
 
 
-def _choose_of_level(level: Sequence[tuple[Side, Function]], rng: random.Random) -> list[Fault]:
-    pairs = [pair for pair in level if not pair[1].is_class]
-    rng.shuffle(pairs)
-    each = [_choose_of_function(pair, rng)[:PER_FUNCTION] for pair in pairs[:MOST_FUNCTIONS]]
-    return list(_take_in_turn(each))
-
-
 def _choose_of_function(pair: tuple[Side, Function], rng: random.Random) -> list[Fault]:
-    """Those first that are likely to fail an assertion; on different lines."""
+    """Those first that are likely to fail an assertion."""
     faults = list_faults(pair[0], [pair[1]])
     rng.shuffle(faults)
-    faults.sort(key=lambda fault: not fault.by_value)
-    lines: dict[int, Fault] = {}
-    for fault in faults:
-        lines.setdefault(fault.line, fault)
-    return list(lines.values())
+    return sorted(faults, key=lambda fault: not fault.by_value)
 
 
 def _take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:

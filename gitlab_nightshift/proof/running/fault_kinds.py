@@ -154,7 +154,11 @@ def _is_whole_condition(node: Node) -> bool:
 
 
 def _is_fixed(condition: Node) -> bool:
-    return "let" in condition.type or "assignment" in condition.type or condition.type == "match_pattern"
+    return (
+        "let" in condition.type
+        or "assignment" in condition.type
+        or condition.type == "match_pattern"
+    )
 
 
 def _is_by_value(condition: Node) -> bool:
@@ -213,15 +217,22 @@ def _find_result(place: Place, rules: dict[str, Any]) -> Node | None:
     )
     if body is None or not rules.get("tails"):
         return None
-    last = list_children(body)[-1:] if body.type in BLOCKS or body.type == "function_body" else [body]
+    last = (
+        list_children(body)[-1:] if body.type in BLOCKS or body.type == "function_body" else [body]
+    )
     inside = node.parent == body or node == body
     return node if inside and last == [node] and _is_expression(node) else None
 
 
 def _is_expression(node: Node) -> bool:
-    return node.type not in BLOCKS and not node.type.endswith(
-        ("statement", "declaration", "definition", "item", "assignment", "clause", "body")
-    ) and node.type not in (*_RETURNS, "if", "unless", "case", "while", "begin", "rescue", "ensure")
+    return (
+        node.type not in BLOCKS
+        and not node.type.endswith(
+            ("statement", "declaration", "definition", "item", "assignment", "clause", "body")
+        )
+        and node.type
+        not in (*_RETURNS, "if", "unless", "case", "while", "begin", "rescue", "ensure")
+    )
 
 
 def _read_result_type(owner: Node) -> str:
@@ -329,7 +340,9 @@ def _list_omissions(place: Place, rules: dict[str, Any], function: Function) -> 
             return
         changing = _CHANGING.search(names[-1]) is not None
         template = str(rules["call"])
-        yield _change(_find_span(node, inner, template), "left out", template, rules, by_value=changing)
+        yield _change(
+            _find_span(node, inner, template), "left out", template, rules, by_value=changing
+        )
     elif inner.type in _ASSIGNMENTS and "assignment" in rules and _is_augmented(inner):
         template = str(rules["assignment"])
         yield _change(_find_span(node, inner, template), "left out", template, rules)
@@ -337,14 +350,23 @@ def _list_omissions(place: Place, rules: dict[str, Any], function: Function) -> 
 
 def _find_span(statement: Node, inner: Node, template: str) -> Node:
     """The expression alone where it stays one, otherwise the statement with its semicolon."""
-    return statement if "if" in template.split("{kept}")[0].split() or "{ if" in template else inner
+    return (
+        statement
+        if "if" in template.split("{kept}", maxsplit=1)[0].split() or "{ if" in template
+        else inner
+    )
 
 
 def _is_statement(node: Node, rules: dict[str, Any]) -> bool:
     parent = node.parent
     if parent is None:
         return False
-    if node.type in ("inc_statement", "dec_statement", "assignment_statement", "expression_statement"):
+    if node.type in (
+        "inc_statement",
+        "dec_statement",
+        "assignment_statement",
+        "expression_statement",
+    ):
         alone = "if not" not in str(rules.get("assignment")) or _is_alone(node)
         return parent.type in BLOCKS and alone
     if parent.type not in BLOCKS or "expression_statement" in rules:
@@ -359,7 +381,11 @@ def _is_alone(node: Node) -> bool:
     return (
         (before is None or before.end_point[0] < node.start_point[0])
         and (after is None or after.start_point[0] > node.end_point[0])
-        and (above is None or above.parent is None or above.start_point[0] > above.parent.start_point[0])
+        and (
+            above is None
+            or above.parent is None
+            or above.start_point[0] > above.parent.start_point[0]
+        )
     )
 
 

@@ -110,7 +110,7 @@ def is_told(node: Node) -> bool:
         return False
     names = [link.name.rstrip("!") for link in read_chain(node)]
     return any(_TOLD.search(name) for name in names) or bool(
-        names and _ERRORS.search(names[-1]) or names[:1] == ["errors"]
+        (names and _ERRORS.search(names[-1])) or names[:1] == ["errors"]
     )
 
 
@@ -137,7 +137,9 @@ def _list_entered(node: Node) -> list[Node]:
 
 
 def _is_for_people(node: Node) -> bool:
-    name = find_field(node, "name", "key", "left", "pattern") or next(iter(list_children(node)), None)
+    name = find_field(node, "name", "key", "left", "pattern") or next(
+        iter(list_children(node)), None
+    )
     return _TOLD_NAMES.search(read_text(name).strip("\"'`: ")) is not None
 
 

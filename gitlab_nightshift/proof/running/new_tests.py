@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.proof.running.fault_choice import ProductCode, choose_near_faults
+from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.run_outcome import RunOutcome
@@ -127,10 +127,10 @@ def _tell_before(before: RunOutcome | None) -> Evidence:
 
 def _run_against_faults(subject: EvidenceSubject, trial: Trial, tests: Sequence[Test]) -> Evidence:
     files = TreeFiles(trial.lab.checkout.repository, subject.tree)
-    words = frozenset(name for test in tests for name in list_names(test.node))
+    words = {name for test in tests for name in list_names(test.node)}
     rng = random.Random(secrets.token_bytes(16))  # noqa: S311 - nobody profits from guessing it
-    language = tests[0].language.name
-    faults = choose_near_faults(ProductCode(files), words, language, rng, MOST_PLANTED, deepest=1)
+    aim = build_aim(tests, words, files.tests)
+    faults = choose_near_faults(ProductCode(files), aim, rng, MOST_PLANTED, deepest=1)
     ways = [lambda _planted: trial.find_run(list_focused(trial, tests))]
     planted = plant(trial, subject.tree, faults, files.read, ways) if faults else None
     if planted is None:
@@ -143,8 +143,10 @@ def _run_against_faults(subject: EvidenceSubject, trial: Trial, tests: Sequence[
             break
         env = build_environment(planted, [fault])
         outcome = trial.run(planted.run.commands, env, planted.run.duration_s)
-        noticed += outcome.red
-        survived += [] if outcome.red else [fault]
+        own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
+        found = outcome.red and (own or not outcome.failed)
+        noticed += found
+        survived += [] if found else [fault]
     return _judge_faults(subject, tests, noticed, survived)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.run_outcome import RunOutcome
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
@@ -23,6 +24,13 @@ from gitlab_nightshift.verdict.evidence.selected_tests import (
 from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.single_test import Test
 
+MOST_CANARIES = 10
+FEWEST_TRIES, MOST_TRIES = 8, 20
+SHARE, SHORT_S = 1.5, 10.0
+"""The part of the suite's time that looking for canaries may take, and what it may where that is
+less, in seconds."""
+IN_JOB = {"CI": "1"}
+"""As in the job of a merge request: a test that is skipped there protects nobody."""
 MOST_TESTS = 40
 """Named on a command line; of more, whole files are run."""
 
@@ -54,24 +62,29 @@ def find_canaries(
     tests: Sequence[Test],
     faults: Sequence[Fault],
     read: TreeFiles,
-    most: int,
-    time_s: float,
+    usual_s: float,
 ) -> list[Canary]:
-    """At most ``most`` of these faults that these tests notice on the base, one run each; the runs
-    end after about ``time_s`` seconds."""
+    """Those of these faults that these tests notice on the base, one run each. Of more than are
+    used, those that the fewest tests notice: the others do not stand in for them. ``usual_s`` are
+    the seconds of the whole suite."""
     planted = plant(trial, subject.base, faults, read.read, _list_ways(trial, tests))
+    if planted is None:
+        return []
     found: list[Canary] = []
-    spent = 0.0
-    for fault in planted.numbers if planted else ():
-        if len(found) >= most or (spent > time_s and len(found) >= most // 3):
-            break
+    for fault in list(planted.numbers)[: _count_tries(planted.run.duration_s, usual_s)]:
         if trial.lab.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
-        spent += outcome.duration_s
-        if outcome.noticed:
+        own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
+        if outcome.noticed and (own or not planted.run.reports):
             found.append(Canary(fault, outcome.failed))
-    return found
+    return sorted(found, key=lambda canary: len(canary.found_by))[:MOST_CANARIES]
+
+
+def _count_tries(narrow_s: float, usual_s: float) -> int:
+    """How many faults are tried: fewer where each run takes long."""
+    wanted = max(usual_s * SHARE, SHORT_S) / max(narrow_s, 0.01)
+    return min(max(int(wanted), FEWEST_TRIES), MOST_TRIES)
 
 
 def judge_canaries(
@@ -139,7 +152,9 @@ def _try_old_product(
     lost = [each for each in judged if each.kept is False]
     if not product or not lost:
         return list(judged)
-    back = {f.raw_path: None for f in subject.change.files if f.raw_path in product}
+    back: dict[str, bytes | None] = {
+        f.raw_path: None for f in subject.change.files if f.raw_path in product
+    }
     back |= {f.raw_old_path: f.old for f in subject.change.files if f.raw_path in product}
     tree = trial.lab.build_variant(subject.tree, back)
     files = TreeFiles(trial.lab.checkout.repository, tree)
@@ -152,7 +167,8 @@ def _try_old_product(
 
 
 def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> RunOutcome:
-    return trial.run(run.commands, build_environment(planted, [fault]), run.duration_s)
+    env = {**build_environment(planted, [fault]), **IN_JOB}
+    return trial.run(run.commands, env, run.duration_s)
 
 
 def _list_ways(

@@ -30,11 +30,12 @@ ReadFile = Callable[[str], bytes | None]
 @dataclass(frozen=True)
 class TestRun:
     """Commands that run tests and passed on a tree, and the seconds that they took. ``narrow``:
-    they run chosen tests alone."""
+    they run chosen tests alone; ``reports``: their runners say which."""
 
     commands: tuple[str, ...]
     duration_s: float
     narrow: bool
+    reports: bool = False
 
 
 NOTHING = TestRun((), 0.0, narrow=False)
@@ -105,7 +106,7 @@ class Trial:
             outcome = self.run([command], {})
             said = self.read_output()
             if not outcome.red and outcome.ended and (outcome.ran or each.count(said)):
-                return TestRun((command,), outcome.duration_s, narrow=True), ""
+                return TestRun((command,), outcome.duration_s, True, bool(outcome.ran)), ""
             printed.append(said)
         return None, "\n".join(printed)
 
@@ -114,7 +115,7 @@ class Trial:
         outcome = self.run(self.lab.commands, {})
         if outcome.red or not self.lab.commands:
             return None, self.read_output() if self.runs else ""
-        return TestRun(self.lab.commands, outcome.duration_s, narrow=False), ""
+        return TestRun(self.lab.commands, outcome.duration_s, False, bool(outcome.ran)), ""
 
 
 def plant(

@@ -19,6 +19,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     read_last_line_number,
     read_line_number,
     read_text,
+    walk,
 )
 from gitlab_nightshift.verdict.syntax.single_test import Group, Test
 
@@ -43,15 +44,16 @@ _DEEPEST = 40
 
 def list_called_tests(root: Node, language: Language, path: str) -> Iterator[Test]:
     """Tests that are calls: ``it("adds", () => …)``, ``test("adds") { … }``, ``"x" in { … }``."""
-    stack: list[tuple[Node, tuple[Group, ...]]] = [(root, ())]
+    stack: list[tuple[Node, tuple[Group, ...], frozenset[str]]] = [(root, (), _OWNERS)]
     aliases = _find_aliases(root, language)
     mentions = Counter(re.findall(rb"\w+", root.text or b""))
     while stack:
-        node, groups = stack.pop()
+        node, groups, owners = stack.pop()
         here = groups
-        if node.type in CALLS and (kind := _classify_call(node, language, aliases)):
+        if node.type in CALLS and (kind := _classify_call(node, language, aliases, owners)):
             is_group, name, marks, body = kind
-            if not is_group:
+            owners |= _read_parameters(body)
+            if not is_group and not _holds_tests(body, language, aliases, owners):
                 full = " ".join([*(group.name for group in groups), name])
                 yield Test(
                     name,
@@ -68,7 +70,32 @@ def list_called_tests(root: Node, language: Language, path: str) -> Iterator[Tes
                 continue
             here = (*groups, Group(name, marks, read_line_number(node)))
         if len(here) < _DEEPEST and not _is_never_called(node, mentions):
-            stack.extend((child, here) for child in reversed(node.named_children))
+            stack.extend((child, here, owners) for child in reversed(node.named_children))
+
+
+def _read_parameters(body: Node | None) -> frozenset[str]:
+    """Of ``(t) => …``, which may be what the tests inside are called on: ``t.test("adds", …)``."""
+    given = find_field(body, "parameters", "parameter") if body is not None else None
+    return frozenset(re.findall(r"\w+", read_text(given))) if given is not None else frozenset()
+
+
+def _holds_tests(
+    body: Node | None,
+    language: Language,
+    aliases: dict[str, tuple[str, str]],
+    owners: frozenset[str],
+) -> bool:
+    """Where a test holds others it is a group of them."""
+    if body is None:
+        return False
+    calls = (node for node in walk(body) if node.type in CALLS)
+    return any(
+        (links := read_chain(node))
+        and links[0].name in owners
+        and (kind := _classify_call(node, language, aliases, owners))
+        and kind[3] is not None
+        for node in calls
+    )
 
 
 def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
@@ -104,7 +131,10 @@ _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
 
 
 def _classify_call(
-    node: Node, language: Language, aliases: dict[str, tuple[str, str]]
+    node: Node,
+    language: Language,
+    aliases: dict[str, tuple[str, str]],
+    owners: frozenset[str],
 ) -> "_Kind | None":
     """Group or case, name, marks and body of a call that makes a test."""
     if node.type == "infix_expression":
@@ -113,7 +143,7 @@ def _classify_call(
     if not links or len(links) > 6:
         return None
     first = links[0].name
-    if first in _OWNERS and len(links) > 1 and links[1].name in GROUPS | CASES | {"module"}:
+    if first in owners and len(links) > 1 and links[1].name in GROUPS | CASES | {"module"}:
         links = links[1:]
     first = "describe" if links[0].name == "module" else links[0].name
     if first in aliases:
