@@ -18,6 +18,7 @@ from gitlab_nightshift.proof.running.fault_places import (
     BRANCHES,
     PARENTHESES,
     TABLE,
+    TEXTS,
     Place,
     find_condition,
     is_told,
@@ -42,7 +43,6 @@ _CONNECTING = TABLE.get_words("connecting")
 _NEGATIONS = TABLE.get_words("negations")
 _RETURNS = TABLE.get_words("returns")
 _NUMBERS = TABLE.get_words("numbers")
-_TEXTS = TABLE.get_words("texts")
 _ASSIGNMENTS = TABLE.get_words("assignments")
 _WRAPPERS = TABLE.get_words("wrappers")
 _SUBSCRIPTS = TABLE.get_words("subscripts")
@@ -51,7 +51,7 @@ _ASSIGNING = TABLE.get_pattern("assigning")
 _WAITING = TABLE.get_pattern("waiting")
 _CHANGING = TABLE.get_pattern("changing")
 _LOOKUPS = TABLE.get_pattern("lookups")
-_BOOLEANS = frozenset(("true", "false", "True", "False", "TRUE", "FALSE"))
+_BOOLEANS = TABLE.get_words("booleans")
 _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 _LONGEST_SHOWN = 60
 
@@ -116,7 +116,7 @@ def _list_decisions(place: Place, rules: dict[str, Any]) -> Iterator[Change]:
 
 def _is_decision(node: Node, rules: dict[str, Any]) -> bool:
     """True for a value that is true or false by its form."""
-    if read_text(node) in _BOOLEANS and not list_children(node):
+    if node.type in _BOOLEANS and read_text(node).lower() in ("true", "false"):
         return node.parent is None or node.parent.type not in ("expression_statement", *BLOCKS)
     if node.type in _NEGATIONS:
         return node.type == "not_operator" or read_text(node)[:1] == "!"
@@ -188,7 +188,7 @@ def _list_results(place: Place, rules: dict[str, Any]) -> Iterator[Change]:
     if value is None or _is_decision(unwrap_parentheses(value), rules):
         return
     inner = unwrap_parentheses(value)
-    if inner.type in _NUMBERS | (_TEXTS if "text" in rules else frozenset()):
+    if inner.type in _NUMBERS | (TEXTS if "text" in rules else frozenset()):
         return
     if found := _find_typed_result(_read_result_type(place.owner), rules):
         yield _change(value, "returned as another value", found, rules)
@@ -283,14 +283,14 @@ def _list_literals(place: Place, rules: dict[str, Any]) -> Iterator[Change]:
     if node.type in _NUMBERS and "number" in rules and _NUMBER.fullmatch(text):
         if not place.looping and not _is_argument_of(node, _WAITING):
             yield _change(node, "off by one", str(rules["number"]), rules, by_value=by_value)
-    elif node.type in _TEXTS and "text" in rules and _computes(node):
+    elif node.type in TEXTS and "text" in rules and _computes(node):
         yield _change(node, 'with "~" at its end', str(rules["text"]), rules, by_value=by_value)
 
 
 def _computes(text: Node) -> bool:
     """True for a text that code goes on with: no docstring, directive, name or part of one."""
     parent = text.parent
-    if parent is None or parent.type in {*_TEXTS, *BLOCKS, "expression_statement"}:
+    if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:
         return False
     if read_text(text)[:2].lower() in ("b'", 'b"', "br", "rb") or _is_argument_of(text, _LOOKUPS):
         return False

@@ -26,6 +26,8 @@ TABLE = RuleTable(__file__, "faults.toml")
 BLOCKS = TABLE.get_words("blocks")
 BRANCHES = TABLE.get_words("branches")
 PARENTHESES = TABLE.get_words("parentheses")
+TEXTS = TABLE.get_words("texts")
+_INTERPOLATIONS = TABLE.get_words("interpolations")
 _SKIPPED = TABLE.get_words("skipped")
 _LOOPS = TABLE.get_words("loops")
 _ENDS = TABLE.get_words("ends")
@@ -39,6 +41,7 @@ _CREATED = frozenset(("new_expression", "object_creation_expression", "instance_
 _NAMED = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
+_OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
 
@@ -75,7 +78,7 @@ def list_places(function: Function) -> Iterator[Place]:
     """The nodes of a function's body in the order of the text."""
     if function.body is None:
         return
-    owner = function.body if function.body.type in LAMBDAS else function.node
+    owner = function.body if function.body.type in _OWNERS else function.node
     stack = [Place(function.body, False, owner)]
     while stack:
         place = stack.pop()
@@ -83,7 +86,7 @@ def list_places(function: Function) -> Iterator[Place]:
         yield place
         looping = place.looping or (is_loop(node) and not _counts(node))
         stack.extend(
-            Place(child, looping, child if child.type in LAMBDAS | FUNCTIONS else place.owner)
+            Place(child, looping, child if child.type in _OWNERS else place.owner)
             for child in reversed(_list_entered(node))
         )
 
@@ -123,6 +126,8 @@ def _list_entered(node: Node) -> list[Node]:
         if _CONSTANT_WORDS & {*words.split()}:
             return []
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
+    if node.type in TEXTS:
+        return [each for each in children if each.type in TEXTS or each.type in _INTERPOLATIONS]
     if is_loop(node):
         body = find_field(node, "body") or (children[-1] if children else None)
         return [body] if body else []
