@@ -106,7 +106,8 @@ def _list_decisions(place: Place, rules: dict[str, Any]) -> Iterator[Change]:
     template = str(rules["condition"])
     if node.type in BRANCHES and (condition := find_condition(node)):
         if not _is_fixed(condition) and not (place.looping and _leaves_loop(node)):
-            yield _change(condition, "negated", template, rules, by_value=_is_by_value(condition))
+            by_value = _is_by_value(condition) and not _only_raises(node)
+            yield _change(condition, "negated", template, rules, by_value=by_value)
     elif _is_decision(node, rules) and not (place.looping and _leaves_loop(_find_branch(node))):
         if not _is_in_condition(node):
             template = str(rules.get("comparison", template))
@@ -119,6 +120,8 @@ def _is_decision(node: Node, rules: dict[str, Any]) -> bool:
     if node.type in _BOOLEANS and read_text(node).lower() in ("true", "false"):
         return node.parent is None or node.parent.type not in ("expression_statement", *BLOCKS)
     if node.type in _NEGATIONS:
+        if node.parent is not None and node.parent.type == "navigation_expression":
+            return False  # Kotlin's grammar takes `!a.b` for `(!a).b`
         return node.type == "not_operator" or read_text(node)[:1] == "!"
     operator = _read_operator(node)
     connects = bool(rules.get("connectives")) and operator in _CONNECTING
@@ -160,6 +163,15 @@ def _is_fixed(condition: Node) -> bool:
 def _is_by_value(condition: Node) -> bool:
     text = read_text(condition)
     return _GUARDS.search(text) is None or "err" in text
+
+
+def _only_raises(branch: Node) -> bool:
+    """True where the branch does nothing but raise: the other way, everything fails with that."""
+    body = find_field(branch, "consequence", "body")
+    first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
+    if first is not None and first.type == "statement_list":
+        first = next(iter(list_children(first)), None)
+    return first is not None and re.match(r"(raise|throw|panic)\b", read_text(first)) is not None
 
 
 def _find_branch(node: Node) -> Node | None:
@@ -281,10 +293,25 @@ def _list_literals(place: Place, rules: dict[str, Any]) -> Iterator[Change]:
     parent = node.parent
     by_value = parent is not None and parent.type not in _SUBSCRIPTS
     if node.type in _NUMBERS and "number" in rules and _NUMBER.fullmatch(text):
-        if not place.looping and not _is_argument_of(node, _WAITING):
-            yield _change(node, "off by one", str(rules["number"]), rules, by_value=by_value)
+        if not place.looping and not _is_argument_of(node, _WAITING) and _may_grow(node, rules):
+            template = str(rules["number"]).replace("{one}", "1.0" if "." in text else "1")
+            yield _change(node, "off by one", template, rules, by_value=by_value)
     elif node.type in TEXTS and "text" in rules and _computes(node):
         yield _change(node, 'with "~" at its end', str(rules["text"]), rules, by_value=by_value)
+
+
+def _may_grow(number: Node, rules: dict[str, Any]) -> bool:
+    """True where a number is a value, and of a type that the language's table can add to."""
+    parent = number.parent
+    if parent is None or "pattern" in parent.type or find_field(parent, "length") == number:
+        return False
+    if find_field(parent, "field", "key", "property") == number:
+        return False
+    if "number_beside" not in rules or parent.type in rules.get("number_in", "").split():
+        return True
+    return parent.type in _BINARY and any(
+        re.match(rules["number_beside"], read_text(each)) for each in list_children(parent)
+    )
 
 
 def _computes(text: Node) -> bool:
@@ -321,7 +348,9 @@ def _list_omissions(place: Place, rules: dict[str, Any], function: Function) -> 
     inner = node
     while inner.type in _WRAPPERS and len(children := list_children(inner)) == 1:
         inner = children[0]
-    if inner.type in CALLS and _read_operator(inner) == "":
+    if "call" in rules and _read_operator(inner) == "<<":
+        yield _change(inner, "left out", str(rules["call"]), rules)
+    elif inner.type in CALLS and _read_operator(inner) == "":
         names = [link.name for link in read_chain(inner)]
         if "call" not in rules or is_told(inner) or not names or _WAITING.search(names[-1]):
             return

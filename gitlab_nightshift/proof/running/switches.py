@@ -193,9 +193,9 @@ def _keep_readable(
     if len(faults) == 1:
         return []
     half = len(faults) // 2
-    parts = (_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:]))
-    kept = [fault for part in parts for fault in part]
-    return kept if _parses(side, _write(side.source, kept, numbers, switch)) else []
+    parts = [_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:])]
+    both = [*parts[0], *parts[1]]
+    return both if _parses(side, _write(side.source, both, numbers, switch)) else max(parts, key=len)
 
 
 def _parses(side: Side, source: bytes) -> bool:
