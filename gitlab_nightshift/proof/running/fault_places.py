@@ -109,40 +109,42 @@ def is_told(node: Node) -> bool:
     if node.type in _CREATED:
         made = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
         return _ERRORS.search(read_text(made)) is not None
-    if node.type not in CALLS:
-        return False
-    names = [link.name.rstrip("!") for link in read_chain(node)]
-    return any(_TOLD.search(name) for name in names) or bool(
-        names and _ERRORS.search(names[-1]) or names[:1] == ["errors"]
+    names = [link.name.rstrip("!") for link in read_chain(node)] if node.type in CALLS else []
+    return (
+        any(_TOLD.search(name) for name in names)
+        or names[:1] == ["errors"]
+        or _ERRORS.search("".join(names[-1:])) is not None
     )
 
 
 def _list_entered(node: Node) -> list[Node]:
     """The children that faults may go into."""
-    if is_told(node) or (node.type in _KEYED | _NAMED and _is_for_people(node)):
-        return []
-    if node.type in ("local_variable_declaration", "local_declaration_statement"):
-        words = " ".join(read_text(each) for each in node.children if "modifier" in each.type)
-        if _CONSTANT_WORDS & {*words.split()}:
-            return []
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
+    if is_told(node) or _is_constant(node) or _is_for_people(node):
+        return []
     if node.type in TEXTS:
         return [each for each in children if each.type in TEXTS or each.type in _INTERPOLATIONS]
     if is_loop(node):
-        body = find_field(node, "body") or (children[-1] if children else None)
-        return [body] if body else []
+        return [find_field(node, "body") or children[-1]] if children else []
     if node.type in _KEYED:
         return children[1:]
-    if node.type in BRANCHES and (condition := find_condition(node)):
-        if _NEVER.search(read_text(condition)):
-            return [each for each in children if each == find_field(node, "alternative")]
-    if node.type in BLOCKS:
-        return _drop_dead(children)
-    return children
+    if node.type in BRANCHES and _NEVER.search(read_text(find_condition(node))):
+        return [each for each in children if each == find_field(node, "alternative")]
+    return _drop_dead(children) if node.type in BLOCKS else children
+
+
+def _is_constant(node: Node) -> bool:
+    if node.type not in ("local_variable_declaration", "local_declaration_statement"):
+        return False
+    words = " ".join(read_text(each) for each in node.children if "modifier" in each.type)
+    return bool(_CONSTANT_WORDS & {*words.split()})
 
 
 def _is_for_people(node: Node) -> bool:
-    name = find_field(node, "name", "key", "left", "pattern") or next(iter(list_children(node)), None)
+    """True where a value gets a name that says that people read it."""
+    if node.type not in _KEYED | _NAMED:
+        return False
+    name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)
     return _TOLD_NAMES.search(read_text(name).strip("\"'`: ")) is not None
 
 

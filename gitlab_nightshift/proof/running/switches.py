@@ -14,7 +14,7 @@ from typing import Any
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_kinds import KEPT, SWITCH, TEXT
+from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH, TEXT
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side
@@ -195,7 +195,9 @@ def _keep_readable(
     half = len(faults) // 2
     parts = [_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:])]
     both = [*parts[0], *parts[1]]
-    return both if _parses(side, _write(side.source, both, numbers, switch)) else max(parts, key=len)
+    return (
+        both if _parses(side, _write(side.source, both, numbers, switch)) else max(parts, key=len)
+    )
 
 
 def _parses(side: Side, source: bytes) -> bool:

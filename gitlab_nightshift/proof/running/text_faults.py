@@ -40,7 +40,7 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
         if closed and begins and not _OPENS.search(code) and not line.startswith("#!"):
             found += (
                 _make_fault(path, number, at + len(line[:start].encode()), old, new)
-                for start, old, new in _list_changes(code)
+                for start, old, new in sorted(_list_changes(code))
             )
         closed = _ends_closed(code, closed)
         at += len(line.encode())
@@ -68,11 +68,13 @@ def _ends_closed(code: str, closed: bool) -> bool:
 
 def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
     """Where in a line, what stands there and what takes its place."""
-    changes = [(found.start(), found[0], _SWAPS[found[0]]) for found in _OPERATOR.finditer(code)
-               if found[0] in _SWAPS]  # fmt: skip
-    changes += [(found.start(), found[0], str(int(found[0]) + 1)) for found in _NUMBER.finditer(code)]
-    changes += [(found.start(), found[0], "") for found in _NEGATION.finditer(code)]
-    yield from sorted(changes)
+    for found in _OPERATOR.finditer(code):
+        if new := _SWAPS.get(found[0]):
+            yield found.start(), found[0], new
+    for found in _NUMBER.finditer(code):
+        yield found.start(), found[0], str(int(found[0]) + 1)
+    for found in _NEGATION.finditer(code):
+        yield found.start(), found[0], ""
 
 
 def _make_fault(path: str, line: int, start: int, old: str, new: str) -> Fault:
