@@ -12,6 +12,7 @@ from gitlab_nightshift.proof.running.fault_places import (
     TABLE,
     Place,
     find_condition,
+    is_never,
     unwrap_parentheses,
 )
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
@@ -30,7 +31,11 @@ def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
     node = place.node
     template = rules.condition
     if node.type in BRANCHES and (condition := find_condition(node)):
-        if not _is_fixed(condition) and not (place.looping and _leaves_loop(node)):
+        if (
+            not _is_fixed(condition)
+            and not is_never(node)
+            and not (place.looping and _leaves_loop(node))
+        ):
             by_value = _is_by_value(condition) and not _only_raises(node)
             yield make_change(condition, "negated", template, rules, by_value=by_value)
     elif is_decision(node, rules) and not (place.looping and _leaves_loop(_find_branch(node))):

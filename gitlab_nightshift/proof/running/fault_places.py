@@ -128,7 +128,7 @@ def _list_entered(node: Node) -> list[Node]:
         return [find_field(node, "body") or children[-1]] if children else []
     if node.type in _KEYED:
         return children[1:]
-    if node.type in BRANCHES and _NEVER.search(read_text(find_condition(node))):
+    if is_never(node):
         return [each for each in children if each == find_field(node, "alternative")]
     return _drop_dead(children) if node.type in BLOCKS else children
 
@@ -166,6 +166,11 @@ def find_condition(branch: Node) -> Node | None:
         at = 1 if branch.type == "conditional_expression" else 0
         found = children[at] if len(children) > at else None
     return unwrap_parentheses(found) if found else None
+
+
+def is_never(branch: Node) -> bool:
+    """True for a branch that tests do not take."""
+    return branch.type in BRANCHES and bool(_NEVER.search(read_text(find_condition(branch))))
 
 
 def unwrap_parentheses(node: Node) -> Node:

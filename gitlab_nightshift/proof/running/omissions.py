@@ -27,7 +27,7 @@ _CHANGING = TABLE.get_pattern("changing")
 def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
     """A statement that is not run; none in loops that would not end."""
     node = place.node
-    if place.looping or not _is_statement(node, rules):
+    if place.looping or not _is_statement(node):
         return
     inner = node
     while inner.type in _WRAPPERS and len(children := list_children(inner)) == 1:
@@ -47,6 +47,8 @@ def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
         )
     elif inner.type in _ASSIGNMENTS and rules.assignment and _is_augmented(inner):
         template = rules.assignment
+        if template[:6] == "if not" and not _is_alone(node):
+            return
         yield make_change(_find_span(node, inner, template), "left out", template, rules)
 
 
@@ -55,7 +57,7 @@ def _find_span(statement: Node, inner: Node, template: str) -> Node:
     return statement if re.search(r"\bif\b.*\{kept\}", template) else inner
 
 
-def _is_statement(node: Node, rules: Rules) -> bool:
+def _is_statement(node: Node) -> bool:
     parent = node.parent
     if parent is None:
         return False
@@ -65,8 +67,7 @@ def _is_statement(node: Node, rules: Rules) -> bool:
         "assignment_statement",
         "expression_statement",
     ):
-        alone = "if not" not in rules.assignment or _is_alone(node)
-        return parent.type in BLOCKS and alone
+        return parent.type in BLOCKS
     if parent.type not in BLOCKS:
         return False
     return list_children(parent)[-1:] != [node]

@@ -11,6 +11,7 @@ from gitlab_nightshift.proof.running.fault_places import (
     TABLE,
     TEXTS,
     Place,
+    is_told,
     unwrap_parentheses,
 )
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
@@ -18,6 +19,7 @@ from gitlab_nightshift.verdict.syntax.nodes import find_field, list_children, re
 
 _RETURNS = TABLE.get_words("returns")
 _NUMBERS = TABLE.get_words("numbers")
+_EMPTY = TABLE.get_pattern("empty", re.DOTALL)
 
 
 def list_results(place: Place, rules: Rules) -> Iterator[Change]:
@@ -27,10 +29,11 @@ def list_results(place: Place, rules: Rules) -> Iterator[Change]:
         yield from _list_zero_results(place, rules)
         return
     value = _find_result(place, rules)
-    if value is None or is_decision(unwrap_parentheses(value), rules):
+    if value is None or is_told(value) or is_decision(unwrap_parentheses(value), rules):
         return
     inner = unwrap_parentheses(value)
-    if inner.type in _NUMBERS | (TEXTS if rules.text else frozenset()):
+    literals = _NUMBERS | (TEXTS if rules.text else frozenset())
+    if inner.type in literals or _EMPTY.fullmatch(read_text(inner)):
         return
     if found := _find_typed_result(_read_result_type(place.owner), rules):
         yield make_change(value, "returned as another value", found, rules)
