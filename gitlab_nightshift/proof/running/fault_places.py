@@ -26,6 +26,8 @@ TABLE = RuleTable(__file__, "faults.toml")
 BLOCKS = TABLE.get_words("blocks")
 BRANCHES = TABLE.get_words("branches")
 PARENTHESES = TABLE.get_words("parentheses")
+TEXTS = TABLE.get_words("texts")
+_INTERPOLATIONS = TABLE.get_words("interpolations")
 _SKIPPED = TABLE.get_words("skipped")
 _LOOPS = TABLE.get_words("loops")
 _ENDS = TABLE.get_words("ends")
@@ -39,6 +41,7 @@ _CREATED = frozenset(("new_expression", "object_creation_expression", "instance_
 _NAMED = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
+_OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
 
@@ -75,7 +78,7 @@ def list_places(function: Function) -> Iterator[Place]:
     """The nodes of a function's body in the order of the text."""
     if function.body is None:
         return
-    owner = function.body if function.body.type in LAMBDAS else function.node
+    owner = function.body if function.body.type in _OWNERS else function.node
     stack = [Place(function.body, False, owner)]
     while stack:
         place = stack.pop()
@@ -83,7 +86,7 @@ def list_places(function: Function) -> Iterator[Place]:
         yield place
         looping = place.looping or (is_loop(node) and not _counts(node))
         stack.extend(
-            Place(child, looping, child if child.type in LAMBDAS | FUNCTIONS else place.owner)
+            Place(child, looping, child if child.type in _OWNERS else place.owner)
             for child in reversed(_list_entered(node))
         )
 
@@ -106,40 +109,42 @@ def is_told(node: Node) -> bool:
     if node.type in _CREATED:
         made = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
         return _ERRORS.search(read_text(made)) is not None
-    if node.type not in CALLS:
-        return False
-    names = [link.name.rstrip("!") for link in read_chain(node)]
-    return any(_TOLD.search(name) for name in names) or bool(
-        (names and _ERRORS.search(names[-1])) or names[:1] == ["errors"]
+    names = [link.name.rstrip("!") for link in read_chain(node)] if node.type in CALLS else []
+    return (
+        any(_TOLD.search(name) for name in names)
+        or names[:1] == ["errors"]
+        or _ERRORS.search("".join(names[-1:])) is not None
     )
 
 
 def _list_entered(node: Node) -> list[Node]:
     """The children that faults may go into."""
-    if is_told(node) or (node.type in _KEYED | _NAMED and _is_for_people(node)):
-        return []
-    if node.type in ("local_variable_declaration", "local_declaration_statement"):
-        words = " ".join(read_text(each) for each in node.children if "modifier" in each.type)
-        if _CONSTANT_WORDS & {*words.split()}:
-            return []
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
+    if is_told(node) or _is_constant(node) or _is_for_people(node):
+        return []
+    if node.type in TEXTS:
+        return [each for each in children if each.type in TEXTS or each.type in _INTERPOLATIONS]
     if is_loop(node):
-        body = find_field(node, "body") or (children[-1] if children else None)
-        return [body] if body else []
+        return [find_field(node, "body") or children[-1]] if children else []
     if node.type in _KEYED:
         return children[1:]
-    if node.type in BRANCHES and (condition := find_condition(node)):
-        if _NEVER.search(read_text(condition)):
-            return [each for each in children if each == find_field(node, "alternative")]
-    if node.type in BLOCKS:
-        return _drop_dead(children)
-    return children
+    if is_never(node):
+        return [each for each in children if each == find_field(node, "alternative")]
+    return _drop_dead(children) if node.type in BLOCKS else children
+
+
+def _is_constant(node: Node) -> bool:
+    if node.type not in ("local_variable_declaration", "local_declaration_statement"):
+        return False
+    words = " ".join(read_text(each) for each in node.children if "modifier" in each.type)
+    return bool(_CONSTANT_WORDS & {*words.split()})
 
 
 def _is_for_people(node: Node) -> bool:
-    name = find_field(node, "name", "key", "left", "pattern") or next(
-        iter(list_children(node)), None
-    )
+    """True where a value gets a name that says that people read it."""
+    if node.type not in _KEYED | _NAMED:
+        return False
+    name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)
     return _TOLD_NAMES.search(read_text(name).strip("\"'`: ")) is not None
 
 
@@ -161,6 +166,11 @@ def find_condition(branch: Node) -> Node | None:
         at = 1 if branch.type == "conditional_expression" else 0
         found = children[at] if len(children) > at else None
     return unwrap_parentheses(found) if found else None
+
+
+def is_never(branch: Node) -> bool:
+    """True for a branch that tests do not take."""
+    return branch.type in BRANCHES and bool(_NEVER.search(read_text(find_condition(branch))))
 
 
 def unwrap_parentheses(node: Node) -> Node:

@@ -6,10 +6,16 @@ What is planted stands in ``faults.toml``: adding a language is adding a table t
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gitlab_nightshift.proof.running.fault_kinds import Change, list_changes
+from gitlab_nightshift.proof.running.decisions import list_decisions
 from gitlab_nightshift.proof.running.fault_places import is_left_out, list_places
+from gitlab_nightshift.proof.running.fault_rules import SWITCH, Change, read_rules
+from gitlab_nightshift.proof.running.literals import list_literals
+from gitlab_nightshift.proof.running.omissions import list_omissions
+from gitlab_nightshift.proof.running.results import list_results
 from gitlab_nightshift.verdict.syntax.file_side import Side
 from gitlab_nightshift.verdict.syntax.functions import Function
+
+_KINDS = (list_decisions, list_results, list_literals, list_omissions)
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Fault:
     ``path`` is raw, ``line`` counts from 1, ``what`` is for people, ``function`` is the qualified
     name of the function around it. ``plain`` takes the place of the bytes ``start`` to ``end``
     where the fault is always on. ``switched`` does where a switch turns it on; it holds the markers
-    of ``fault_kinds.py``, and is "" where the language has no switch. ``by_value`` is true where a
+    of ``fault_rules.py``, and is "" where the language has no switch. ``by_value`` is true where a
     value or a decision is wrong, so that an assertion is likely to fail; otherwise an exception is.
     """
 
@@ -36,7 +42,8 @@ class Fault:
 
 def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
     """All faults of these functions, in the order of the text; none in tests."""
-    if side.language is None or not side.is_product:
+    rules = read_rules(side.language.name) if side.language and side.is_product else None
+    if rules is None:
         return []
     tests = {test.node.start_byte for test in side.tests}
     found: dict[tuple[int, int], Fault] = {}
@@ -44,14 +51,17 @@ def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
         if function.node.start_byte in tests or is_left_out(side, function):
             continue
         for place in list_places(function):
-            for change in list_changes(place, side.language.name, function):
-                fault = _make_fault(side, function, change)
-                found.setdefault((fault.start, fault.end), fault)
+            for change in (each for kind in _KINDS for each in kind(place, rules)):
+                if "\ufffd" not in change.plain:  # bytes that are not UTF-8 would be lost
+                    fault = _make_fault(side, function, change)
+                    found.setdefault((fault.start, fault.end), fault)
     return sorted(found.values(), key=lambda fault: (fault.start, fault.end))
 
 
 def _make_fault(side: Side, function: Function, change: Change) -> Fault:
     node = change.node
+    modules = sum(each.node.type == "mod_item" for each in function.outer)
+    switched = change.switched.replace(SWITCH, "super::" * modules + SWITCH)
     return Fault(
         side.path,
         node.start_point[0] + 1,
@@ -60,7 +70,7 @@ def _make_fault(side: Side, function: Function, change: Change) -> Fault:
         node.start_byte,
         node.end_byte,
         change.plain,
-        change.switched,
+        switched,
         change.by_value,
     )
 

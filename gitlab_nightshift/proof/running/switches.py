@@ -6,7 +6,7 @@ in front of a line that is there, at the end of the file or in a file of its own
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from posixpath import basename, dirname, join
@@ -14,13 +14,14 @@ from typing import Any
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_kinds import KEPT, SWITCH, TEXT
+from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH, TEXT
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side
 from gitlab_nightshift.verdict.syntax.nodes import list_children
 
 _TABLE = RuleTable(__file__)
+_COLORS = re.compile(r"\x1b\[[\d;]*m")
 _LONGEST_FAULT = 40
 """Lines of the code that a fault takes the place of: a compiler may name any of them."""
 
@@ -40,7 +41,6 @@ class _Switch:
 
     call: str
     text: str
-    first: str
     before: str
     after: str
     helper: tuple[str, str] | None
@@ -90,25 +90,25 @@ def find_refused_faults(faults: Sequence[Fault], output: str) -> tuple[Fault, ..
     """Those on lines that a compiler's output names, as ``x.go:12:3``, ``X.java:[12,5]`` or
     ``x.ts(12,5)``; where none begins on such a line, those on the nearest line above."""
     refused: list[Fault] = []
-    for path in dict.fromkeys(fault.path for fault in faults):
+    output = _COLORS.sub("", output)
+    paths = dict.fromkeys(fault.path for fault in faults)
+    for path in paths:
         here = [fault for fault in faults if fault.path == path]
-        for line in _list_named_lines(path, output):
+        for line in _list_named_lines(path, output, paths.keys() - {path}):
             above = [fault.line for fault in here if line - _LONGEST_FAULT < fault.line <= line]
             refused += [fault for fault in here if above and fault.line == max(above)]
     return tuple(dict.fromkeys(refused))
 
 
-def _list_named_lines(path: str, output: str) -> list[int]:
-    named = re.compile(rf"([^\s:'\"(\[]*){re.escape(basename(path))}(?::\[?|\()(\d+)")
-    return [
-        int(found[2])
-        for found in named.finditer(output)
-        if _is_same_path(found[1] + basename(path), path)
-    ]
+def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
+    """The lines that an output names of a file, by its path or by the end of one or the other."""
+    pattern = re.compile(rf"([^\s:'\"(\[]*{re.escape(basename(path))})(?::\[?|\()(\d+)")
+    named = [(found[1].removeprefix("./"), int(found[2])) for found in pattern.finditer(output)]
+    return [line for name, line in named if name not in others and _is_same_path(name, path)]
 
 
 def _is_same_path(named: str, path: str) -> bool:
-    named, path = "/" + named.removeprefix("./").lstrip("/"), "/" + path
+    named, path = "/" + named.lstrip("/"), "/" + path
     return named.endswith(path) or path.endswith(named)
 
 
@@ -138,12 +138,11 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
         words["package"] = package[1]
         helper = (join(dirname(side.path), _fill(rules["file"], words)), "")
         helper = (helper[0], _fill(rules["helper"].lstrip(), words))
-    at = _find_first_statement(side, rules.get("simple", ""))
+    at = _find_place(side, rules)
     alone = "before" in rules and at is None
     return _Switch(
         _fill(rules["alone" if alone else "switch"], words),
         _fill(rules.get("text", ""), words),
-        _fill(rules.get("first", ""), words),
         "" if alone else _fill(rules.get("before", ""), words),
         _fill(rules.get("after", ""), words),
         helper,
@@ -157,17 +156,18 @@ def _fill(template: str, words: Mapping[str, str]) -> str:
     return template
 
 
-def _find_first_statement(side: Side, simple: str) -> int | None:
-    """Where a statement can be put in front of another one, after the docstring and what has to
-    come first; None where no such statement stands outside blocks before any function."""
-    kinds = simple.split()
+def _find_place(side: Side, rules: Mapping[str, str]) -> int | None:
+    """Where `before` goes; None where no statement of such a kind stands before any other code."""
+    place = 0 if "behind" in rules else None
     for node in list_children(side.root) if side.root else ():
-        if node.type not in kinds:
-            return None
         first = node.named_children[0] if node.named_children else node
-        if node.type != "future_import_statement" and "string" not in first.type:
+        if node.type in rules.get("behind", "").split():
+            place = node.end_byte
+        elif node.type not in rules.get("simple", "").split():
+            return place
+        elif node.type != "future_import_statement" and first.type != "string":
             return node.start_byte
-    return None
+    return place
 
 
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
@@ -193,9 +193,11 @@ def _keep_readable(
     if len(faults) == 1:
         return []
     half = len(faults) // 2
-    parts = (_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:]))
-    kept = [fault for part in parts for fault in part]
-    return kept if _parses(side, _write(side.source, kept, numbers, switch)) else []
+    parts = [_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:])]
+    both = [*parts[0], *parts[1]]
+    return (
+        both if _parses(side, _write(side.source, both, numbers, switch)) else max(parts, key=len)
+    )
 
 
 def _parses(side: Side, source: bytes) -> bool:
@@ -221,9 +223,11 @@ def _write(
     """The file with all these faults behind their switches."""
     ordered = sorted(faults, key=lambda fault: (fault.start, -fault.end, numbers[fault]))
     place = switch.at if switch.before else 0
-    pieces = [switch.first.encode(), source[:place], switch.before.encode()]
+    pieces = [source[:place], switch.before.encode()]
     pieces.append(_render(source, place, len(source), ordered, numbers, switch))
-    return b"".join(pieces) + switch.after.encode()
+    if switch.after:
+        pieces += [b"" if source.endswith(b"\n") else b"\n", switch.after.encode()]
+    return b"".join(pieces)
 
 
 def _render(

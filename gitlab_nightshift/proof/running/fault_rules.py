@@ -1,0 +1,82 @@
+"""What a fault puts into code, in the words of a language: the templates of ``faults.toml``.
+
+A ``switched`` text holds markers that no source has: ``KEPT`` stands once for the code that it
+replaces, so that faults nest; ``SWITCH`` for what is true where the fault is on; ``TEXT`` for "~"
+where it is on, and "" where it is not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tree_sitter import Node
+
+from gitlab_nightshift.proof.running.fault_places import TABLE
+from gitlab_nightshift.verdict.syntax.nodes import read_text
+
+KEPT = "\0kept\0"
+SWITCH = "\0switch\0"
+TEXT = "\0text\0"
+_LONGEST_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Change:
+    """A node and what takes its place; the fields are those of ``Fault``."""
+
+    node: Node
+    what: str
+    plain: str
+    switched: str
+    by_value: bool
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The words of a language, as ``faults.toml`` explains them; "" is a kind that it has not."""
+
+    on: str
+    condition: str
+    comparison: str = ""
+    number: str = ""
+    number_beside: str = ""
+    number_in: str = ""
+    text: str = ""
+    text_on: str = '"~"'
+    call: str = ""
+    assignment: str = ""
+    nothing: str = ""
+    types: Sequence[tuple[str, str]] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    primitive: str = "-"
+    zero: str = ""
+    zeros: str = ""
+    certain: str = ""
+    results: str = ""
+    tails: bool = False
+    connectives: bool = False
+
+
+@cache
+def read_rules(language: str) -> Rules | None:
+    """The rules of a language by its name; None where it has no table."""
+    rules: dict[str, Any] = TABLE.entries["languages"].get(language, {})
+    if "like" in rules:
+        return read_rules(rules["like"])
+    return Rules(**rules) if rules else None
+
+
+def make_change(
+    node: Node, what: str, template: str, rules: Rules, *, by_value: bool = True
+) -> Change:
+    """A node with a template around or instead of it; ``what`` says it after the node's code."""
+    plain = template.replace("{switch}", rules.on).replace("{text}", rules.text_on)
+    switched = template.replace("{switch}", SWITCH).replace("{text}", TEXT).replace("{kept}", KEPT)
+    code = read_text(node)
+    return Change(node, _name(what, node), plain.replace("{kept}", code), switched, by_value)
+
+
+def _name(what: str, node: Node) -> str:
+    shown = " ".join(read_text(node).split())
+    return f"`{shown[:_LONGEST_SHOWN]}{'…' * (len(shown) > _LONGEST_SHOWN)}` {what}"

@@ -1,0 +1,82 @@
+"""Faults in the text of a language that this program knows nothing about.
+
+Comparisons, numbers and negations in lines that are no comment, as far as a line tells.
+"""
+
+import re
+from collections.abc import Iterator
+
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.verdict.rule_tables import RuleTable
+
+_TABLE = RuleTable(__file__)
+_SKIPPED = _TABLE.get_pattern("skipped", re.IGNORECASE)
+_TOLD = _TABLE.get_pattern("told")
+_COMMENT = _TABLE.get_pattern("comment")
+_STRING = _TABLE.get_pattern("string")
+_OPENS = _TABLE.get_pattern("opens")
+_CLOSES = _TABLE.get_pattern("closes")
+_NUMBER = _TABLE.get_pattern("number")
+_OPERATOR = _TABLE.get_pattern("operator")
+_NEGATION = _TABLE.get_pattern("negation")
+_SWAPS: dict[str, str] = _TABLE.entries["swaps"]
+_LONGEST_LINE = 400
+"""Characters: longer lines are data or made by a program."""
+
+
+def list_text_faults(path: str, source: bytes) -> list[Fault]:
+    """Faults in the order of the text, each to be written with ``write_faulty_file``; ``path`` is
+    raw. None in what is not UTF-8."""
+    try:
+        lines = re.findall(r"[^\n]*\n|[^\n]+", source.decode("utf-8"))
+    except UnicodeDecodeError:
+        return []
+    found: list[Fault] = []
+    at = 0
+    closed = True
+    for number, line in enumerate(lines, 1):
+        code = _blank(line)
+        begins = not _SKIPPED.search(line) and not _TOLD.search(code) and len(line) < _LONGEST_LINE
+        if closed and begins and not _OPENS.search(code) and not line.startswith("#!"):
+            found += (
+                _make_fault(path, number, at + len(line[:start].encode()), old, new)
+                for start, old, new in sorted(_list_changes(code))
+            )
+        closed = _ends_closed(code, closed)
+        at += len(line.encode())
+    return found
+
+
+def _blank(line: str) -> str:
+    """The line with as many blanks for what is a text or a comment."""
+    code = _STRING.sub(lambda text: text[0][:1] + " " * (len(text[0]) - 2) + text[0][-1:], line)
+    return _COMMENT.sub(lambda comment: comment[0] if _OPENS.match(comment[0]) else "", code)
+
+
+def _ends_closed(code: str, closed: bool) -> bool:
+    """True where no comment of many lines is open after a line."""
+    marks = sorted(
+        [(found.start(), False) for found in _OPENS.finditer(code)]
+        + [(found.start(), True) for found in _CLOSES.finditer(code)]
+    )
+    both = [start for start, _ in marks if (start, True) in marks and (start, False) in marks]
+    for start, closes in marks:
+        if start not in both:
+            closed = closes
+    return closed != (len(both) % 4 == 2)
+
+
+def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
+    """Where in a line, what stands there and what takes its place."""
+    for found in _OPERATOR.finditer(code):
+        if new := _SWAPS.get(found[0]):
+            yield found.start(), found[0], new
+    for found in _NUMBER.finditer(code):
+        yield found.start(), found[0], str(int(found[0]) + 1)
+    for found in _NEGATION.finditer(code):
+        yield found.start(), found[0], ""
+
+
+def _make_fault(path: str, line: int, start: int, old: str, new: str) -> Fault:
+    what = f"`{old}` as `{new}`" if new else f"`{old.strip()}` left out"
+    return Fault(path, line, what, "", start, start + len(old.encode()), new, "", by_value=True)
