@@ -88,7 +88,7 @@ def _holds_tests(
     """Where a test holds others it is a group of them."""
     if body is None:
         return False
-    calls = (node for node in walk(body) if node.type in CALLS)
+    calls = (node for node in walk(body) if node != body and node.type in CALLS)
     return any(
         (links := read_chain(node))
         and links[0].name in owners
