@@ -30,7 +30,7 @@ def found(
     **settings: object,
 ) -> tuple[str, ...]:
     change = change_of(*paths, lines=lines)
-    return find_violations(change, build_settings(settings), recent, ci_config)
+    return find_violations(change, {}, build_settings(settings), recent, ci_config)
 
 
 def test_an_ordinary_change_breaks_nothing() -> None:

@@ -193,7 +193,7 @@ def _prove_change(
     _emit_step_end(proof, implemented, _describe_size(captured))
     proof.began(implemented.attempt)
     name = f"{implemented.category}-{implemented.attempt}"
-    result = prove(checkout, proof, captured, subject, name, looked.held)
+    result = prove(checkout, proof, captured, subject, name)
     if result.why:
         return FailedAttempt(result.why)
     checkout.apply_change(captured)

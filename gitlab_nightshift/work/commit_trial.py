@@ -36,8 +36,7 @@ from gitlab_nightshift.work.sandboxed_checkout import (
 class TrialResult:
     """What was run on the commit, what was found, and the boundary that it ran in.
 
-    ``incomplete`` is why nothing could be run, "" where something was; ``answered`` is that of the
-    evidence.
+    ``incomplete`` is why nothing could be run, "" where something was.
     """
 
     commands: tuple[CommandResult, ...]
@@ -45,7 +44,6 @@ class TrialResult:
     findings: tuple[Finding, ...]
     isolation: str
     incomplete: str = ""
-    answered: tuple[tuple[str, str], ...] = ()
 
 
 def try_commit(
@@ -72,9 +70,7 @@ def try_commit(
             )
             findings = (*failing, *find_flaky_commands(results, context), *evidence.findings)
             why = _describe_no_run(runner, runs)
-            return TrialResult(
-                results, evidence.checks, findings, str(boundary), why, evidence.answered
-            )
+            return TrialResult(results, evidence.checks, findings, str(boundary), why)
 
 
 def _run_commands(

@@ -34,15 +34,13 @@ class ProofContext:
 @dataclass(frozen=True)
 class ProofResult:
     """What was found about a change; with ``why`` it is refused, and the next attempt is told.
-    ``evidence`` is what Verify is told of it; ``held`` was read of settings that a tool may know
-    better, which running decides."""
+    ``evidence`` is what Verify is told of it."""
 
     why: str = ""
     commands: tuple[CommandResult, ...] = ()
     notes: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
-    held: tuple[Finding, ...] = ()
     gates: tuple[GatedFile, ...] = ()
     symbols: tuple[str, ...] = ()
     digest: str = ""

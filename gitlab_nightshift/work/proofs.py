@@ -10,7 +10,6 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.changed_symbols import compute_digest, list_changed_symbols
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.evidence.asked_tools import is_decided_by_tool, settle_findings
 from gitlab_nightshift.verdict.evidence.collected_runs import TITLE as TESTS_THAT_RAN
 from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
 from gitlab_nightshift.verdict.evidence.evidence_flags import find_flaky_commands
@@ -18,6 +17,7 @@ from gitlab_nightshift.verdict.evidence.gathering import gather
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
 from gitlab_nightshift.verdict.executed_code import changes_code
 from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.flags.changed_settings import find_changed_settings
 from gitlab_nightshift.verdict.proof_commands import (
     CommandRun,
     format_failure,
@@ -54,10 +54,9 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     """Check what needs no run: the policy and the red flags."""
     change, settings, ci_files = captured.build_summary(), proof.work.settings, proof.ci_files
     config = proof.work.job.ci_config_path
-    denied = find_violations(change, settings, proof.recent_files, config, ci_files)
+    tools = find_changed_settings(subject.change)
+    denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)
     findings = judge(subject.change, subject.context)
-    held = tuple(filter(is_decided_by_tool, findings))
-    findings = tuple(finding for finding in findings if finding not in held)
     others = tuple(finding for finding in findings if finding.name not in ENFORCED)
     gates = list_gated_files(change, settings, config, ci_files)
     symbols = list_changed_symbols(subject.change)
@@ -66,9 +65,7 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     repeated = find_repeated_change(category, change.files, symbols, digest, proof.known)
     again = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
     why = "\n".join((*again, *denied, *_list_failing(others)))
-    return ProofResult(
-        why, findings=findings, held=held, gates=gates, symbols=symbols, digest=digest
-    )
+    return ProofResult(why, findings=findings, gates=gates, symbols=symbols, digest=digest)
 
 
 def prove(
@@ -77,14 +74,13 @@ def prove(
     captured: CapturedChange,
     subject: EvidenceSubject,
     name: str,
-    held: tuple[Finding, ...] = (),
 ) -> ProofResult:
     """Run the commands in the restored checkout with only the change applied; then the evidence.
 
-    ``name`` is the last part of the names of steps and logs, ``held`` what ``look`` left open.
+    ``name`` is the last part of the names of steps and logs.
     """
     try:
-        return _run_proof(checkout, proof, captured, subject, name, held)
+        return _run_proof(checkout, proof, captured, subject, name)
     finally:
         proof.runner.renew()
 
@@ -95,7 +91,6 @@ def _run_proof(
     captured: CapturedChange,
     subject: EvidenceSubject,
     name: str,
-    held: tuple[Finding, ...],
 ) -> ProofResult:
     unrestored = checkout.apply_change(captured)
     runs = _run_commands(checkout, proof, captured, f"checks-{name}")
@@ -103,7 +98,7 @@ def _run_proof(
     failed = format_failure(proof.runner, commands, f"checks-{name}")
     if failed and not proof.baseline.red:
         return ProofResult(failed, commands)
-    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", held)
+    evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}")
     notes = _format_notes(unrestored)
     for note in notes:
         proof.work.emit(Note(note, warning=True))
@@ -164,7 +159,6 @@ def _gather_evidence(
     subject: EvidenceSubject,
     runs: tuple[CommandRun, ...],
     name: str,
-    held: tuple[Finding, ...],
 ) -> Evidence:
     """The tests that ran, new tests before the change and against mutants; more by category."""
     proof.work.emit(StepStarted(name, "What running the tests shows"))
@@ -172,7 +166,6 @@ def _gather_evidence(
     evidence = compare_collections(subject, proof.baseline.collections, runs)
     passing = tuple(run.result.command for run in runs if run.result.ok)
     evidence += gather(subject, Lab(checkout, proof.runner, passing, name, end))
-    evidence += Evidence(findings=settle_findings(held, evidence.answered))
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)

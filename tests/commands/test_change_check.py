@@ -359,8 +359,9 @@ def test_a_level_of_the_settings(shop: Path) -> None:
 
 def test_variables_come_before_the_file(shop: Path) -> None:
     write(shop, "README.md", "# Cart\n" + "more\n" * 30)
-    found = checked(shop, {"NIGHTSHIFT_MAX_DIFF_LINES": "20"})
-    assert names(found) == [("diff-too-large", "README.md")]
+    assert names(checked(shop)) == []
+    found = checked(shop, {"NIGHTSHIFT_POLICY__FLAGS": '{"outdated-docs": "off"}'})
+    assert found.context.settings.policy.flags == {"outdated-docs": "off"}
 
 
 def test_an_unknown_flag_in_the_settings(shop: Path) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from gitlab_nightshift.verdict.evidence.asked_tools import ask_tools
 from gitlab_nightshift.verdict.evidence.benchmark import run_benchmark
 from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
@@ -17,7 +16,7 @@ def _compare_complexity(subject: EvidenceSubject, _lab: Lab) -> Evidence:
     return compare_complexity(subject)
 
 
-ALWAYS: tuple[Gather, ...] = (ask_tools, evaluate_new_tests, compare_strength)
+ALWAYS: tuple[Gather, ...] = (evaluate_new_tests, compare_strength)
 BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
     "refactoring": (_compare_complexity, run_old_tests),
     "performance": (run_old_tests, run_benchmark),

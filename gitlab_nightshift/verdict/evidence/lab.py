@@ -30,19 +30,13 @@ class EvidenceSubject:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What running showed, and the red flags that only running raises. ``answered`` are tools that
-    were asked for their settings, and why one gave no answer, "" where it did."""
+    """What running showed, and the red flags that only running raises."""
 
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
-    answered: tuple[tuple[str, str], ...] = ()
 
     def __add__(self, other: "Evidence") -> "Evidence":
-        return Evidence(
-            (*self.checks, *other.checks),
-            (*self.findings, *other.findings),
-            (*self.answered, *other.answered),
-        )
+        return Evidence((*self.checks, *other.checks), (*self.findings, *other.findings))
 
 
 @dataclass(frozen=True)
