@@ -158,6 +158,10 @@ CHANGED = [
     ("Makefile", MAKE, "-q", "-q || true", "test: build"),
     ("Makefile", MAKE, "-Wall", "-w", "CFLAGS = -w"),
     ("sub/rules.mk", MAKE, "build:", "MAKEFLAGS += -i\nbuild:", "MAKEFLAGS += -i"),
+    ("Makefile", MAKE, "test: build", "# a \\\ntest: build", "test: build"),
+    ("Makefile", MAKE, "test: build", "ifdef NEVER\ntest: build", "ifdef NEVER"),
+    ("Makefile", MAKE, "\tpytest", "\t//bin/rm -r tests\n\tpytest", "test: build"),
+    ("Makefile", MAKE, "build:", f"{'x' * 501}: test\nbuild:", "xxx"),
     ("justfile", JUST, "ruff", "-ruff", "lint:"),
     ("Taskfile.yml", "tasks:\n  test:\n    cmds: [pytest]\n", "pytest", "true", "tasks.test.cmds"),
     ("Rakefile", RAKE, "*_test", "a_test", "Rake::TestTask.new do |t|"),
@@ -257,13 +261,22 @@ def test_a_shared_file_without_settings_may_come_and_go() -> None:
 @each(
     "text",
     [
-        *(mark * 100_000 for mark in ("/*", '"\\', "'\\", " ", "(", ", ", "test:\n", "a: ", "#\n")),
-        "".join(f"test{n}:\n\ta\n" for n in range(40_000)),
+        *(mark * 30_000 for mark in ("/*", '"\\', "'\\", " ", "(", ", ", "a: ", "#\n", "test")),
+        "test:\n" * 30_000,
+        f"<a id='{'plugin:' * 30_000}'/>",
+        "".join(f"test{n}:\n\ta\n" for n in range(20_000)),
     ],
 )
 def test_a_file_made_to_take_long_does_not(text: str) -> None:
     """Each of these takes hours where something is looked for from every beginning anew."""
-    for path in ("build.gradle", "Makefile", "package.json", "setup.cfg", "gradle.properties"):
+    for path in (
+        "a.gradle",
+        "Makefile",
+        "package.json",
+        "setup.cfg",
+        "gradle.properties",
+        "pom.xml",
+    ):
         describe(path, text, text + "\ntest: x\n")
 
 

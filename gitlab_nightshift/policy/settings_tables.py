@@ -12,9 +12,12 @@ UNREADABLE = "which cannot be read"
 EVERYTHING = ("*",)
 # What is never closed ends with the line, or the file: nothing is looked at twice.
 _STRINGS = r"""("(?:\\[^\n]|[^"\n])*(?:"|$)|'(?:\\[^\n]|[^'\n])*(?:'|$))"""
-_BLOCK_COMMENT = compile_lazily(rf"{_STRINGS}|/\*.*?(?:\*/|\Z)", re.DOTALL | re.MULTILINE)
-_REMARK = compile_lazily(r"^(#(?!!)|//|\*|--)")
+_COMMENT = compile_lazily(rf"{_STRINGS}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL | re.MULTILINE)
+_REMARK = compile_lazily(r"#(?!!)")
 _STRING = compile_lazily(_STRINGS, re.MULTILINE)
+_LONGEST = 500
+"""Characters of a key or a line. What is longer is made to hide something, or to take long: it
+counts, whatever it says."""
 
 Table = tuple[str, object]
 
@@ -39,7 +42,7 @@ def _pick_tables(path: str, data: bytes | None, tables: tuple[str, ...]) -> Iter
         raise ValueError("no settings")
     found: dict[str, list[object]] = {}
     for key, value in list_leaves(parsed):
-        if _compile_tables(tables).match(key):
+        if len(key) > _LONGEST or _compile_tables(tables).match(key):
             # As text: True is not 1, and a value that is no number equals itself.
             found.setdefault(key, []).append(repr(value))
     yield from found.items()
@@ -56,7 +59,7 @@ def list_changed_blocks(
 ) -> list[str]:
     """The heads of statements of a build script that differ: a line that ``heads`` matches, with
     the lines below it that are deeper or within its brackets. White space and comments do not
-    count. ``remarks`` is true where ``/* */`` is a comment."""
+    count. ``remarks`` is true where these are as in C, else they begin with ``#``."""
     if max(len(old or b""), len(new or b"")) > LARGEST:
         return [UNREADABLE]
     before, after = (list(_list_blocks(side or b"", heads, remarks)) for side in (old, new))
@@ -68,21 +71,22 @@ def list_changed_blocks(
 
 
 def _list_blocks(data: bytes, heads: re.Pattern[str], remarks: bool) -> Iterator[tuple[str, ...]]:
-    text = data.decode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
     if remarks:
-        text = _BLOCK_COMMENT.sub(lambda match: match[1] or "", text)
-    lines = [line for line in text.expandtabs().splitlines() if not _is_silent(line)]
+        text = _COMMENT.sub(lambda match: match[1] or "", text)
+    lines = [line for line in text.expandtabs().splitlines() if not _is_silent(line, remarks)]
     at = 0
     while at < len(lines):
         end = at + 1
-        if heads.search(lines[at]):
+        if len(lines[at]) > _LONGEST or heads.search(lines[at]):
             end = _find_end(lines, at)
             yield tuple(" ".join(line.split()) for line in lines[at:end])
         at = end
 
 
-def _is_silent(line: str) -> bool:
-    return not line.strip() or _REMARK.match(line.strip()) is not None
+def _is_silent(line: str, remarks: bool) -> bool:
+    said = line.strip()
+    return not said or (not remarks and _REMARK.match(said) is not None)
 
 
 def _find_end(lines: list[str], at: int) -> int:

@@ -176,3 +176,5 @@ def test_a_quiet_bundle_and_an_honest_one(night: Night, monkeypatch: pytest.Monk
     assert night.publish().outcome is Outcome.MR_CREATED
     night.make(add_a_test, outcome=Outcome.NO_IMPROVEMENT)
     assert night.publish().outcome is Outcome.NO_IMPROVEMENT
+    night.make(lambda top: (top / "Makefile").write_text("test:\n\ttrue\n"))
+    assert "Makefile holds settings of tools (test:)" in failure(night, Code.POLICY_DENY)
