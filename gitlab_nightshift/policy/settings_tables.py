@@ -57,9 +57,9 @@ def _compile_tables(tables: tuple[str, ...]) -> re.Pattern[str]:
 def list_changed_blocks(
     old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, remarks: bool = False
 ) -> list[str]:
-    """The heads of statements of a build script that differ: a line that ``heads`` matches, with
-    the lines below it that are deeper or within its brackets. White space and comments do not
-    count. ``remarks`` is true where these are as in C, else they begin with ``#``."""
+    """What ``heads`` finds in the first lines of the statements of a build script that differ: such
+    a line, with those below it that are deeper or within its brackets. White space and comments do
+    not count. ``remarks`` is true where these are as in C, else they begin with ``#``."""
     if max(len(old or b""), len(new or b"")) > LARGEST:
         return [UNREADABLE]
     before, after = (list(_list_blocks(side or b"", heads, remarks)) for side in (old, new))
@@ -77,10 +77,12 @@ def _list_blocks(data: bytes, heads: re.Pattern[str], remarks: bool) -> Iterator
     lines = [line for line in text.expandtabs().splitlines() if not _is_silent(line, remarks)]
     at = 0
     while at < len(lines):
-        end = at + 1
-        if len(lines[at]) > _LONGEST or heads.search(lines[at]):
+        end, long = at + 1, len(lines[at]) > _LONGEST
+        if head := None if long else heads.search(lines[at]):
             end = _find_end(lines, at)
-            yield tuple(" ".join(line.split()) for line in lines[at:end])
+        if head or long:
+            name = head[0].strip() if head else "a long line"
+            yield (name, *(" ".join(line.split()) for line in lines[at:end]))
         at = end
 
 

@@ -35,7 +35,7 @@ class SharedFiles:
     remarks: bool = False
 
     def list_changed(self, path: str, old: bytes | None, new: bytes | None) -> list[str]:
-        """The keys, or first lines, that differ."""
+        """The keys that differ, or how the statements that do begin."""
         if self.blocks is None:
             return list_changed_tables(path, old, new, self.tables)
         return list_changed_blocks(old, new, self.blocks, remarks=self.remarks)
