@@ -448,10 +448,10 @@ def test_json_for_programs(bad: Path) -> None:
 
 
 def test_no_secret_of_the_job_is_printed(shop: Path) -> None:
-    write(shop, "Makefile", "TEST_OPTIONS = --password s3cr3t-Value-of-ci\n")
+    write(shop, "pyproject.toml", "[tool.ruff]\ns3cr3t-Value-of-ci = 1\n")
     assert "s3cr3t" in as_json(checked(shop))
     found = checked(shop, {"GITLAB_TOKEN": "s3cr3t-Value-of-ci"})
-    assert names(found) == [("tool-settings", "Makefile")]
+    assert names(found) == [("tool-settings", "pyproject.toml")]
     assert "s3cr3t" not in as_json(found)
 
 

@@ -169,6 +169,10 @@ def test_nothing_of_it_stays(night: Night) -> None:
     wait_for(lambda: list_own_children() <= before, "all children to end")
 
 
+def skip_tests(top: Path) -> None:
+    (top / "Makefile").write_text("test:\n\ttrue\n")
+
+
 def test_a_quiet_bundle_and_an_honest_one(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real process, as the program starts it."""
     monkeypatch.undo()
@@ -176,5 +180,5 @@ def test_a_quiet_bundle_and_an_honest_one(night: Night, monkeypatch: pytest.Monk
     assert night.publish().outcome is Outcome.MR_CREATED
     night.make(add_a_test, outcome=Outcome.NO_IMPROVEMENT)
     assert night.publish().outcome is Outcome.NO_IMPROVEMENT
-    night.make(lambda top: (top / "Makefile").write_text("test:\n\ttrue\n"))
+    night.make(skip_tests)
     assert "Makefile holds settings of tools (test:)" in failure(night, Code.POLICY_DENY)
