@@ -62,7 +62,8 @@ def find_settings_files(paths: Iterable[str]) -> list[str]:
 
 def list_changed_settings(sides: Iterable[Side]) -> dict[str, str]:
     """The files with other settings of tools than before, each with what differs there."""
-    found = ((path, _describe_change(path, old, new)) for path, old, new in sides)
+    known = ((path, old, new) for path, old, new in sides if find_settings_files((path,)))
+    found = ((path, _describe_change(path, old, new)) for path, old, new in known)
     return {path: what for path, what in found if what}
 
 
