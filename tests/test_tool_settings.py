@@ -243,7 +243,7 @@ def test_what_else_stands_in_a_shared_file_is_none(
 def test_a_shared_file_that_cannot_be_read_is_a_change(
     path: str, old: str, new: str | bytes
 ) -> None:
-    assert describe(path, old, new) == "which cannot be read"
+    assert describe(path, old, new) == "the file cannot be read"
 
 
 @each("path", ["mypy.ini", ".rspec", "pyproject.toml"])

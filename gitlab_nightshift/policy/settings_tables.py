@@ -8,7 +8,7 @@ from functools import cache
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.policy.settings_parser import LARGEST, list_leaves, parse_data
 
-UNREADABLE = "which cannot be read"
+UNREADABLE = "the file cannot be read"
 EVERYTHING = ("*",)
 # What is never closed ends with the line, or the file: nothing is looked at twice.
 _STRINGS = r"""("(?:\\[^\n]|[^"\n])*(?:"|$)|'(?:\\[^\n]|[^'\n])*(?:'|$))"""
