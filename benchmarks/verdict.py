@@ -30,7 +30,7 @@ from verdict_corpus import (
     read_source,
 )
 
-from gitlab_nightshift.proof.running.canaries import BaseCanaries
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout

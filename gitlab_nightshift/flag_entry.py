@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Level = Literal["fail", "warn", "off"]
+Level = Literal["fail", "warn", "note", "off"]
+"""A note is told, and counts for nothing."""
 
 
 @dataclass(frozen=True)
@@ -12,17 +13,17 @@ class FlagEntry:
     """``level`` is that of its findings where the settings name none, ``why`` is for a reviewer,
     ``what`` says what raises it, as docs/checks.md does,
     ``rule`` where its function is (module:function below ``verdict/flags``), "" for one that only
-    running raises; ``levels`` are levels that differ for a category. ``asked`` is true where a
-    reviewer of a person's change would ask and not block."""
+    running raises; ``levels`` are levels that differ for a category, ``by_people`` is that of a
+    change that no agent made where it differs."""
 
     level: Level
     why: str
     rule: str = ""
     what: str = field(kw_only=True)
     levels: Mapping[str, Level] = field(default_factory=dict)
-    asked: bool = False
+    by_people: Level | None = None
 
     @property
     def people(self) -> Level:
         """The level in a change that no agent made."""
-        return "warn" if self.asked else self.level
+        return self.by_people or self.level

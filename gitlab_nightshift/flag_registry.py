@@ -18,16 +18,13 @@ FLAGS: dict[str, FlagEntry] = {
     "test-skipped": FlagEntry(
         "fail",
         "A test that is not run finds nothing.",
-        "loosened_settings:find_skipped",
-        what=(
-            "A test is skipped, ignored, disabled, focused away, left early, commented out, or "
-            "left out by the runner's settings."
-        ),
+        "skipped_tests:find_skipped_tests",
+        what=("A test is skipped, ignored, disabled, focused away, left early, or commented out."),
     ),
     "test-loosened": FlagEntry(
         "fail",
         "Mistakes that the test found pass from now on.",
-        "loosened_settings:find_loosened",
+        "weaker_tests:find_loosened_tests",
         what=(
             "An assertion demands less, a table has fewer cases, an expected value comes from the"
             " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep,"
@@ -68,7 +65,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The tool's complaint is still true; nobody hears it.",
         "suppressions:find_added_suppressions",
-        asked=True,
+        by_people="warn",
         what=(
             "A comment or annotation silences a tool (`noqa`, `type: ignore`, `eslint-disable`, "
             "`@SuppressWarnings`, …)."
@@ -94,38 +91,21 @@ FLAGS: dict[str, FlagEntry] = {
         _STRICT,
         what="Callers of a public function break.",
     ),
-    "linter-loosened": FlagEntry(
+    "tool-settings": FlagEntry(
         "fail",
-        "What a linter no longer says, nobody will see.",
-        "loosened_settings:find_loosened_linters",
-        what="A linter's or formatter's rule is off, ignored, excluded, or its limit raised.",
-    ),
-    "types-loosened": FlagEntry(
-        "fail",
-        "Mistakes that the type checker found pass from now on.",
-        "loosened_settings:find_loosened_types",
-        what="A type checker's settings demand less.",
-    ),
-    "coverage-loosened": FlagEntry(
-        "fail",
-        "Untested code no longer fails the pipeline.",
-        "loosened_settings:find_loosened_coverage",
-        what="A threshold of coverage is lower, or more is left out.",
-    ),
-    "ci-loosened": FlagEntry(
-        "fail",
-        "A green pipeline means less than before.",
-        "loosened_settings:find_loosened_ci",
+        "Whoever sets what is measured decides what is found.",
+        "changed_settings:find_changed_tool_settings",
+        by_people="note",
         what=(
-            "CI, or a recipe that it calls, checks less: a job or step is gone, may fail, runs "
-            "less often or on less."
+            "Settings of a linter, formatter, type checker, coverage or test runner differ, in a "
+            "file of their own or in a table of a shared one."
         ),
     ),
     "dependency-file": FlagEntry(
         "fail",
         "Other code is installed: a decision for people, with its review.",
         "dependency_files:find_dependency_files",
-        asked=True,
+        by_people="off",
         what=(
             "A manifest or lock file names other dependencies. Other settings in "
             "`pyproject.toml`, `package.json` and the like do not count; a night may not touch "
@@ -136,14 +116,14 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The next run of the generator undoes what was changed by hand.",
         "touched_files:find_generated_files",
-        asked=True,
+        by_people="warn",
         what="A generated file is changed by hand; `warn` where its source changed as well.",
     ),
     "vendored-file": FlagEntry(
         "fail",
         "A local change of somebody else's code is lost with its update.",
         "touched_files:find_vendored_files",
-        asked=True,
+        by_people="warn",
         what=(
             "Somebody else's code in the repository (`vendor/`, `node_modules/`, a submodule, "
             "`linguist-vendored`)."
@@ -153,7 +133,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Nobody can read it in a review.",
         "touched_files:find_binary_files",
-        asked=True,
+        by_people="warn",
         what="A binary file is new or changed, also one of Git LFS.",
     ),
     "recent-file": FlagEntry(
@@ -166,13 +146,14 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A reviewer has two minutes.",
         "touched_files:find_too_large_diff",
-        asked=True,
+        by_people="off",
         what="More changed lines than `max_diff_lines`; a file that a night moves counts twice.",
     ),
     "whitespace-only": FlagEntry(
         "warn",
         "Noise hides what changed, and makes conflicts for others.",
         "whitespace:find_whitespace_changes",
+        by_people="off",
         what="Lines differ only in white space or line ends; `fail` where a night did no more.",
     ),
     "outside-selection": FlagEntry(
@@ -245,17 +226,12 @@ FLAGS: dict[str, FlagEntry] = {
             " by none with the change; `warn` where another test notices it, or nothing is known."
         ),
     ),
-    "test-passes-before": FlagEntry(
-        "fail",
-        "A test that catches the fault fails on the code that has it.",
-        what="Only by running: a new test that claims to catch a bug passes without the fix.",
-    ),
     "mutants-survive": FlagEntry(
         "fail",
         "A test that does not notice faults in what it calls protects nothing.",
         what=(
-            "Only by running: new tests notice fewer than a quarter of the mistakes (three or "
-            "more) put into what they cover; `warn` where fewer than half."
+            "Only by running, where new tests have not failed on the old code: they notice none of"
+            " three or more faults planted in what they call; `warn` under 40%."
         ),
     ),
     "test-reads-source": FlagEntry(
@@ -283,14 +259,6 @@ FLAGS: dict[str, FlagEntry] = {
         what=(
             "Only by running: a command ends with 0 though its tests' report has failures, or it "
             "reported its tests before the change and does not now."
-        ),
-    ),
-    "runner-settings-changed": FlagEntry(
-        "warn",
-        "Who writes the results decides what they say.",
-        what=(
-            "Only by running: a file that decides which tests run and what is reported of them "
-            "(`conftest.py`, `jest.config.js`, `build.gradle`, …)."
         ),
     ),
     "complexity-raised": FlagEntry(

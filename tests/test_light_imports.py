@@ -40,7 +40,7 @@ def test_a_finding_loads_no_other_records() -> None:
     assert_light("from gitlab_nightshift.records.verdicts import Finding", *others)
 
 
-def test_a_change_of_product_code_loads_no_rules_about_tests_and_tools() -> None:
+def test_a_change_of_product_code_loads_no_rules_about_tests() -> None:
     """They are half of what judging a line takes."""
     assert_light(
         "from gitlab_nightshift.settings.model import Settings\n"
@@ -52,8 +52,6 @@ def test_a_change_of_product_code_loads_no_rules_about_tests_and_tools() -> None
         "judge(Changeset((file,)), Context(Settings()))",
         "verdict.flags.matched_tests",
         "verdict.syntax.assertions",
-        "verdict.tooling.looser_settings",
-        "verdict.tooling.ci_checks",
     )
 
 

@@ -11,6 +11,7 @@ from gitlab_nightshift.policy.change_rules import find_violations
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES, DEPENDENCY_GROUPS
 from gitlab_nightshift.policy.path_patterns import find_matching, matches, within
 from gitlab_nightshift.policy.sensitive_files import HARMLESS, PIPELINE, SENSITIVE
+from gitlab_nightshift.policy.tool_settings import TOOL_GROUPS
 from gitlab_nightshift.policy.write_gate import list_gated_files, to_approve
 from gitlab_nightshift.records.products import ChangeSummary
 from gitlab_nightshift.settings.load import build_settings
@@ -30,7 +31,7 @@ def found(
     **settings: object,
 ) -> tuple[str, ...]:
     change = change_of(*paths, lines=lines)
-    return find_violations(change, build_settings(settings), recent, ci_config)
+    return find_violations(change, {}, build_settings(settings), recent, ci_config)
 
 
 def test_an_ordinary_change_breaks_nothing() -> None:
@@ -56,7 +57,7 @@ def test_every_violation_is_told_in_a_sentence() -> None:
 
 def test_each_pattern_with_a_wildcard_has_its_example() -> None:
     sensitive = [group for kind in (PIPELINE, *SENSITIVE) for group in kind.groups]
-    for group in (*DEPENDENCY_GROUPS, *sensitive):
+    for group in (*DEPENDENCY_GROUPS, *TOOL_GROUPS, *sensitive):
         patterns = [pattern for pattern in group.patterns if "*" in pattern.replace("**/", "")]
         assert group.name and group.patterns and len(patterns) == len(group.examples), group
         for pattern, example in zip(patterns, group.examples, strict=True):

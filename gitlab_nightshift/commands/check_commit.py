@@ -18,7 +18,6 @@ from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
-from gitlab_nightshift.verdict.evidence.asked_tools import settle_findings
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
 from gitlab_nightshift.work.commit_trial import try_commit
 from gitlab_nightshift.work.proof_choice import Commands
@@ -65,11 +64,11 @@ def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Em
     hosts = build_gateway_config(settings, (), asked.env, 0.0, 0)
     with open_gateway(hosts, asked.env, emit) as gateway:
         sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
-        tried = try_commit(sandbox_context, judgement.base, commit, judgement.context)
-    settled = settle_findings(judgement.findings, map_texts(tried.answered, redact))
+        read = judgement.findings
+        tried = try_commit(sandbox_context, judgement.base, commit, judgement.context, read)
     return dataclasses.replace(
         judgement,
-        findings=(*settled, *map_texts(tried.findings, redact)),
+        findings=map_texts(tried.findings, redact),
         ran=True,
         commands=map_texts(tried.commands, redact),
         checks=map_texts(tried.checks, redact),

@@ -15,12 +15,12 @@ from gitlab_nightshift.flag_registry import FLAGS
 from gitlab_nightshift.records.verdicts import Finding
 
 FORMATS = ("text", "json", "codequality", "sarif")
-_SEVERITIES = {"fail": "major", "warn": "minor"}
-_SARIF_LEVELS = {"fail": "error", "warn": "warning"}
+_SEVERITIES = {"fail": "major", "warn": "minor", "note": "info"}
+_SARIF_LEVELS = {"fail": "error", "warn": "warning", "note": "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-_COLOURS = {"fail": "31", "warn": "33"}
+_COLOURS = {"fail": "31", "warn": "33", "note": "36"}
 
 
 def as_json(judgement: Judgement) -> str:
@@ -75,8 +75,9 @@ def _format_row(finding: Finding, colour: bool) -> str:
 
 
 def _format_counts(judgement: Judgement) -> str:
-    counts = {level: _count(judgement.findings, level) for level in ("fail", "warn")}
-    return f"{counts['fail']} fail, {counts['warn']} warn ({_describe_comparison(judgement)})."
+    counts = {level: _count(judgement.findings, level) for level in ("fail", "warn", "note")}
+    told = ", ".join(f"{n} {level}" for level, n in counts.items() if n or level != "note")
+    return f"{told} ({_describe_comparison(judgement)})."
 
 
 def _count(findings: Sequence[Finding], level: str) -> int:

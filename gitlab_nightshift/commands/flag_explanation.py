@@ -11,6 +11,7 @@ from gitlab_nightshift.verdict.asked_flags import EXPLANATIONS
 _MEANINGS = {
     "fail": "fail: a reviewer would block this",
     "warn": "warn: a reviewer would ask about this",
+    "note": "note: told, and counts for nothing",
     "off": "off: not looked for",
 }
 

@@ -1,21 +1,23 @@
 """What no change of a night may do: pure functions of a change and the settings."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import find_matching, within
+from gitlab_nightshift.policy.tool_settings import TOOL_FILES, WHOLE, describe_denial
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.products import ChangeSummary
 from gitlab_nightshift.settings.model import Settings
 
-ENFORCED = ("diff-too-large", "dependency-file", "recent-file", "outside-paths")
+ENFORCED = ("diff-too-large", "dependency-file", "tool-settings", "recent-file", "outside-paths")
 """The flags that are rules of a night as well, checked in work and again in publish; not where the
 settings say ``warn`` or ``off``."""
 
 
 def find_violations(
     change: ChangeSummary,
+    tool_settings: Mapping[str, str],
     settings: Settings,
     recent_files: Collection[str],
     ci_config: str,
@@ -23,6 +25,8 @@ def find_violations(
 ) -> tuple[str, ...]:
     """Every rule that a change breaks, each as a sentence that helps the next attempt.
 
+    ``tool_settings`` is what :func:`gitlab_nightshift.policy.tool_settings.list_changed_settings`
+    found in it; a file that holds nothing else is known by its name as well.
     They include what the write gate denies; what it only asks about is in
     :func:`gitlab_nightshift.policy.write_gate.list_gated_files`.
     """
@@ -30,9 +34,12 @@ def find_violations(
     recent = [path for path in change.files if path in recent_files]
     outside = [path for path in change.files if not within(path, settings)]
     dependencies = find_matching(change.files, DEPENDENCY_FILES)
+    named = dict.fromkeys(find_matching(change.files, TOOL_FILES), WHOLE)
+    tools = {**named, **tool_settings}.items()
     rules = (
         ("diff-too-large", _describe_excess(change, settings)),
         ("dependency-file", _describe_paths("is a dependency manifest or lock file", dependencies)),
+        ("tool-settings", [describe_denial(path, what) for path, what in tools]),
         (
             "recent-file",
             _describe_paths("was changed by a recent commit and is left alone", recent),

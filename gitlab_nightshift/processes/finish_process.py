@@ -149,12 +149,20 @@ def _package(
     assert bundle.proposal and known.base
     known.bundle = bundle
     patch = (results / "bundle/change.patch").read_bytes()
-    made, ci_files = remake(context, source, known.base, patch, local=local)
+    made, reported = remake(context, source, known.base, patch, local=local)
     if not local and made.captured.tree_id != bundle.proposal.change.tree_id:
         raise NightshiftError(Code.APPLY_FAILED, "the change, made again, is another one")
     settings, config = unpack_settings(inputs["settings"]), context.job.ci_config_path
     captured = known.captured = made.captured
-    gates = judge(captured.tree_id, captured.files, settings, frozenset(), config, ci_files)
+    gates = judge(
+        captured.tree_id,
+        captured.files,
+        reported.tool_settings,
+        settings,
+        frozenset(),
+        config,
+        reported.ci_files,
+    )
     change = captured.build_summary()
     known.bundle = dataclasses.replace(
         bundle,

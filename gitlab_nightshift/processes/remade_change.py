@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.pipeline_files import CiFiles
 from gitlab_nightshift.publish.rebuilt_bundle import (
     LARGEST_LINE,
+    RebuiltBundle,
     make_change,
     read_answer,
     run_task,
@@ -32,8 +32,8 @@ from gitlab_nightshift.work.delegation.packaged_change import RebasedChange
 
 def remake(
     context: DelegationContext, source: DelegationSource, base: str, patch: bytes, *, local: bool
-) -> tuple[RebasedChange, CiFiles]:
-    """The change as a tree on ``base``, and what GitLab reads as pipeline configuration there.
+) -> tuple[RebasedChange, RebuiltBundle]:
+    """The change as a tree on ``base``, and what the other process reported of it.
 
     ``local``: it was made on changes that are not committed. Raises NightshiftError
     ``E_APPLY_FAILED``, ``E_PUBLISH`` where the other process breaks the rules.
@@ -65,7 +65,7 @@ def remake(
     make_change(repository, inputs, base)
     trees = (repository, base, inputs.tree)
     captured = CapturedChange(inputs.tree, list_diff_files(*trees), build_diff_patch(*trees))
-    return RebasedChange(repository, base, captured), inputs.ci_files
+    return RebasedChange(repository, base, captured), inputs
 
 
 def _build_bundle(context: DelegationContext, base: str) -> bytes:

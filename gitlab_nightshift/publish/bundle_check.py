@@ -9,7 +9,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -132,6 +132,7 @@ def compare(proposal: Proposal, tree: str, files: Collection[DiffFile]) -> None:
 def judge(
     tree: str,
     files: Collection[DiffFile],
+    tool_settings: Mapping[str, str],
     settings: Settings,
     recent_files: Collection[str],
     ci_config: str,
@@ -147,7 +148,7 @@ def judge(
         if each.mode not in MODES
     ]
     change = summarize_change(tree, files)
-    found += find_violations(change, settings, recent_files, ci_config, ci_files)
+    found += find_violations(change, tool_settings, settings, recent_files, ci_config, ci_files)
     if found:
         raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(found))
     return list_gated_files(change, settings, ci_config, ci_files)

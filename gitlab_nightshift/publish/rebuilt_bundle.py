@@ -7,7 +7,7 @@ made again here from names, modes and bytes. This process parses nothing of the 
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.events import Note
 from gitlab_nightshift.pipeline_files import CiFiles
+from gitlab_nightshift.printable_text import make_printable
 from gitlab_nightshift.publish.bundle_check import (
     BundleFiles,
     build_publish_error,
@@ -63,16 +64,19 @@ RawPath = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$"), MaxLen(8192)]
 Mode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
 Id = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
 Count = Annotated[int, Ge(0)]
+Words = Annotated[str, MaxLen(500)]
 Row = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, Id, Count, Count]
 
 
 @dataclass(frozen=True)
 class ReportedChange:
-    """A change as the other process reports it: rows of path (hex), status, mode, blob, lines."""
+    """A change as the other process reports it: rows of path (hex), status, mode, blob, lines;
+    ``settings`` are files with other settings of tools, each with what differs there."""
 
     tree: Id
     files: Annotated[tuple[Row, ...], MaxLen(10_000)]
     sizes: Annotated[tuple[Count, ...], MaxLen(10_000)]
+    settings: Annotated[tuple[tuple[RawPath, Words], ...], MaxLen(10_000)]
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,8 @@ class BaseReport:
 class RebuiltBundle:
     """A bundle that could be read, and its change; ``refused`` is why there is none.
 
-    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle.
+    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle;
+    ``tool_settings`` is what was read of its files: what decides by names alone is asked besides.
     """
 
     bundle: Bundle
@@ -96,6 +101,7 @@ class RebuiltBundle:
     files: tuple[DiffFile, ...] = ()
     ids: tuple[str, ...] = ()
     blobs: tuple[bytes, ...] = field(default=(), repr=False)
+    tool_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def examine(files: BundleFiles, context: PublishContext) -> RebuiltBundle:
@@ -150,6 +156,7 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: PublishContext) 
     gates = judge(
         rebuilt.tree,
         rebuilt.files,
+        rebuilt.tool_settings,
         context.session.settings,
         context.recent_files,
         config,
@@ -263,15 +270,22 @@ def _with_change(known: RebuiltBundle, reported: ReportedChange, data: bytes) ->
         files=tuple(_parse_file(row) for row in reported.files),
         ids=tuple(row[3] for row in reported.files),
         blobs=tuple(blobs),
+        tool_settings={
+            format_path(_parse_path(path)): make_printable(what) for path, what in reported.settings
+        },
     )
 
 
 def _parse_file(row: Row) -> DiffFile:
     path, status, mode, _, added, deleted = row
+    return DiffFile(_parse_path(path), status, mode, added, deleted)
+
+
+def _parse_path(path: RawPath) -> str:
     raw = bytes.fromhex(path)
     if b"\0" in raw:
         raise _build_reader_error("a path is invalid")
-    return DiffFile(os.fsdecode(raw), status, mode, added, deleted)
+    return os.fsdecode(raw)
 
 
 def _build_reader_error(why: str) -> NightshiftError:

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.repository.blobs import read_blobs
+from gitlab_nightshift.policy.tool_settings import find_settings_files, list_changed_settings
+from gitlab_nightshift.repository.blobs import read_blobs, read_tree_file
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.repository.private_repository import (
@@ -143,7 +144,14 @@ def rebuild_change(
         (os.fsencode(file.path).hex(), file.status, file.mode, blob, file.added, file.deleted)
         for file, blob in entries
     ]
-    return {"tree": tree, "files": files, "sizes": [len(blob) for blob in blobs]}, blobs
+    paths = find_settings_files(file.path for file, _ in entries)
+    sides = (
+        (p, read_tree_file(repository, before, p), read_tree_file(repository, tree, p))
+        for p in paths
+    )
+    settings = [(os.fsencode(p).hex(), what) for p, what in list_changed_settings(sides).items()]
+    answer = {"tree": tree, "files": files, "settings": settings}
+    return {**answer, "sizes": [len(blob) for blob in blobs]}, blobs
 
 
 def _find_base_tree(repository: Repository, task: RebuildTask) -> str:

@@ -196,6 +196,9 @@ class Settings(Part):
     """Seconds a bead may be silent."""
     run_timeout: Seconds | None = None
     """Seconds the work may take. Default: what is left of the job, minus what publish needs."""
+    proof_time: Seconds | None = None
+    """Seconds that the proof of a change may take besides `verify_commands`. Default: the larger of
+    10 minutes and three times the baseline."""
     max_implement_retries: Annotated[int, check_bounds(ge=0, le=10)] = MAX_IMPLEMENT_RETRIES
     """Further attempts after a failed one."""
     max_output: Bytes = 2 * 10**9

@@ -12,9 +12,6 @@ class Explanation:
     said: str
 
 
-_MOVED = Explanation(
-    "explanations:may_move_settings", "code, dependencies or other settings change as well"
-)
 EXPLANATIONS = {
     **dict.fromkeys(
         ("test-deleted", "assertion-removed", "test-without-assertion"),
@@ -30,13 +27,7 @@ EXPLANATIONS = {
             "product code, dependencies or more test code change as well",
         ),
     ),
-    "test-skipped": Explanation(
-        _MOVED.rule,
-        "the test is new, a condition decides, or settings leave it out and others change",
-    ),
-    **dict.fromkeys(
-        ("linter-loosened", "types-loosened", "coverage-loosened", "ci-loosened"), _MOVED
-    ),
+    "test-skipped": Explanation("", "the test is new, or a condition decides"),
     "test-cannot-fail": Explanation("", "the assertion comes beside others that stay"),
     "dangerous-call": Explanation(
         "", "it depends on its use: a weak hash, a number that can be guessed, `unsafe`"

@@ -1,19 +1,18 @@
 """A commit that is checked out, tried without a night or an agent: what only running can show."""
 
 import functools
-import time
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import StepEnded, StepStarted
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
+from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.private_repository import resolve_tree
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
 from gitlab_nightshift.verdict.diagnosis import describe_missing
-from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
 from gitlab_nightshift.verdict.evidence.evidence_flags import find_flaky_commands, raise_flag
-from gitlab_nightshift.verdict.evidence.gathering import gather
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
 from gitlab_nightshift.verdict.executed_code import changes_code
 from gitlab_nightshift.verdict.proof_commands import (
@@ -36,8 +35,7 @@ from gitlab_nightshift.work.sandboxed_checkout import (
 class TrialResult:
     """What was run on the commit, what was found, and the boundary that it ran in.
 
-    ``incomplete`` is why nothing could be run, "" where something was; ``answered`` is that of the
-    evidence.
+    ``incomplete`` is why nothing could be run, "" where something was.
     """
 
     commands: tuple[CommandResult, ...]
@@ -45,7 +43,6 @@ class TrialResult:
     findings: tuple[Finding, ...]
     isolation: str
     incomplete: str = ""
-    answered: tuple[tuple[str, str], ...] = ()
 
 
 def try_commit(
@@ -53,10 +50,11 @@ def try_commit(
     base: str,
     commit: str,
     context: Context,
+    read: tuple[Finding, ...],
 ) -> TrialResult:
     """Run the commands that prove a change on the commit, then gather evidence against ``base``, in
     the checkout of ``sandbox_context``, which is put back. The code of the change runs inside the
-    boundary, as in a night.
+    boundary, as in a night. ``read`` is what reading found: what ran may refute it.
 
     Raises NightshiftError E_CONFIG where another commit is checked out, E_WORKSPACE_DIRTY.
     """
@@ -68,13 +66,13 @@ def try_commit(
             runs, failing = _run_commands(sandboxed, runner, base, context, commands)
             results = tuple(run.result for run in runs)
             evidence = (
-                Evidence() if failing else _gather_evidence(sandboxed, runner, base, context, runs)
+                Evidence(findings=read)
+                if failing
+                else _gather_evidence(sandboxed, runner, base, context, runs, read)
             )
             findings = (*failing, *find_flaky_commands(results, context), *evidence.findings)
             why = _describe_no_run(runner, runs)
-            return TrialResult(
-                results, evidence.checks, findings, str(boundary), why, evidence.answered
-            )
+            return TrialResult(results, evidence.checks, findings, str(boundary), why)
 
 
 def _run_commands(
@@ -122,29 +120,34 @@ def _gather_evidence(
     base: str,
     context: Context,
     runs: tuple[CommandRun, ...],
+    read: tuple[Finding, ...],
 ) -> Evidence:
     repository = sandboxed.checkout.repository
     old, new = resolve_tree(repository, base), resolve_tree(repository, sandboxed.checkout.base_sha)
     subject = EvidenceSubject(old, new, read_change(repository, old, new), context)
-    end = (
-        compute_deadline(sandboxed.sandbox_context.left_s())
-        if sandboxed.sandbox_context.left_s()
-        else time.monotonic() + 300
-    )
+    before = _run_on_base(sandboxed, runner, subject, runs)
+    usual_s = sum(run.result.duration_s for run in runs)
+    left_s = sandboxed.sandbox_context.left_s()
+    end = compute_deadline(context.settings.proof_time, usual_s, left_s)
     commands = tuple(run.result.command for run in runs)
     lab = Lab(sandboxed.checkout, runner, commands, "evidence", end)
-    return _compare_with_base(subject, lab, runs) + gather(subject, lab)
+    red = any(not run.result.ok for run in before)
+    canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
+    collections = [run.collection for run in before]
+    return gather_evidence(subject, lab, collections, runs, canaries, read)
 
 
-def _compare_with_base(
-    subject: EvidenceSubject, lab: Lab, runs: tuple[CommandRun, ...]
-) -> Evidence:
-    """The tests that ran, against those of the same commands on the base."""
+def _run_on_base(
+    sandboxed: SandboxedCheckout,
+    runner: Runner,
+    subject: EvidenceSubject,
+    runs: tuple[CommandRun, ...],
+) -> tuple[CommandRun, ...]:
+    """The same commands, for the tests that ran; none where the change has no code."""
     if not runs or not changes_code(subject.change):
-        return Evidence()
-    repository = lab.checkout.repository
-    back = functools.partial(lab.checkout.apply_tree, subject.base)
+        return ()
+    back = functools.partial(sandboxed.checkout.apply_tree, subject.base)
     back()
-    read = build_text_reader(repository, subject.base)
-    before = run_and_collect(lab.runner, lab.commands, "before", back, read)
-    return compare_collections(subject, [run.collection for run in before], runs)
+    read = build_text_reader(sandboxed.checkout.repository, subject.base)
+    commands = [run.result.command for run in runs]
+    return run_and_collect(runner, commands, "before", back, read)

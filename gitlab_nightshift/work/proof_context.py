@@ -2,9 +2,10 @@
 change."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gitlab_nightshift.pipeline_files import NO_INCLUDES, CiFiles
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.products import KnownMergeRequest
 from gitlab_nightshift.records.verdicts import Check, Finding, GatedFile
@@ -19,7 +20,8 @@ class ProofContext:
 
     Where the baseline was red already, failing commands are reported and prove nothing. ``known``
     are merge requests whose ideas are not to be repeated. ``began`` is called with the
-    attempt's number before anything runs.
+    attempt's number before anything runs. ``canaries`` keeps what the base's tests noticed for all
+    attempts.
     """
 
     work: WorkContext
@@ -29,13 +31,13 @@ class ProofContext:
     ci_files: CiFiles = NO_INCLUDES
     known: tuple[KnownMergeRequest, ...] = ()
     began: Callable[[int], None] = lambda _attempt: None
+    canaries: BaseCanaries = field(default_factory=BaseCanaries)
 
 
 @dataclass(frozen=True)
 class ProofResult:
     """What was found about a change; with ``why`` it is refused, and the next attempt is told.
-    ``evidence`` is what Verify is told of it; ``held`` was read of settings that a tool may know
-    better, which running decides."""
+    ``evidence`` is what Verify is told of it; ``held`` was read of tests, and running decides."""
 
     why: str = ""
     commands: tuple[CommandResult, ...] = ()

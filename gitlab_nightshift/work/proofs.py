@@ -4,20 +4,20 @@ from gitlab_nightshift.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
 from gitlab_nightshift.policy.write_gate import list_gated_files
+from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.proof.running.settlement import is_refutable
 from gitlab_nightshift.records.handoffs import AnalysisResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.verdict.changed_symbols import compute_digest, list_changed_symbols
 from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
-from gitlab_nightshift.verdict.evidence.asked_tools import is_decided_by_tool, settle_findings
 from gitlab_nightshift.verdict.evidence.collected_runs import TITLE as TESTS_THAT_RAN
-from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
 from gitlab_nightshift.verdict.evidence.evidence_flags import find_flaky_commands
-from gitlab_nightshift.verdict.evidence.gathering import gather
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab, compute_deadline
 from gitlab_nightshift.verdict.executed_code import changes_code
 from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.flags.changed_settings import find_changed_settings
 from gitlab_nightshift.verdict.proof_commands import (
     CommandRun,
     format_failure,
@@ -54,9 +54,10 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     """Check what needs no run: the policy and the red flags."""
     change, settings, ci_files = captured.build_summary(), proof.work.settings, proof.ci_files
     config = proof.work.job.ci_config_path
-    denied = find_violations(change, settings, proof.recent_files, config, ci_files)
+    tools = find_changed_settings(subject.change)
+    denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)
     findings = judge(subject.change, subject.context)
-    held = tuple(filter(is_decided_by_tool, findings))
+    held = tuple(filter(is_refutable, findings)) if can_run(proof) else ()
     findings = tuple(finding for finding in findings if finding not in held)
     others = tuple(finding for finding in findings if finding.name not in ENFORCED)
     gates = list_gated_files(change, settings, config, ci_files)
@@ -69,6 +70,11 @@ def look(proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
     return ProofResult(
         why, findings=findings, held=held, gates=gates, symbols=symbols, digest=digest
     )
+
+
+def can_run(proof: ProofContext) -> bool:
+    """Whether running may refute what was read."""
+    return bool(proof.baseline.commands) and not proof.baseline.red
 
 
 def prove(
@@ -166,13 +172,15 @@ def _gather_evidence(
     name: str,
     held: tuple[Finding, ...],
 ) -> Evidence:
-    """The tests that ran, new tests before the change and against mutants; more by category."""
+    """Canaries, the tests that ran, new tests without the change; more by category."""
     proof.work.emit(StepStarted(name, "What running the tests shows"))
-    end = compute_deadline(proof.runner.limits().timeout_s)
-    evidence = compare_collections(subject, proof.baseline.collections, runs)
+    usual_s = sum(result.duration_s for result in proof.baseline.results)
+    wanted = proof.work.settings.proof_time
+    end = compute_deadline(wanted, usual_s, proof.runner.limits().timeout_s)
     passing = tuple(run.result.command for run in runs if run.result.ok)
-    evidence += gather(subject, Lab(checkout, proof.runner, passing, name, end))
-    evidence += Evidence(findings=settle_findings(held, evidence.answered))
+    lab = Lab(checkout, proof.runner, passing, name, end)
+    before = proof.baseline.collections
+    evidence = gather_evidence(subject, lab, before, runs, proof.canaries, held)
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)

@@ -8,6 +8,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
@@ -228,6 +229,7 @@ def _build_proof_context(
         baseline=before,
         ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
         known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
+        canaries=BaseCanaries(unable="the commands fail on the base" if before.red else ""),
     )
 
 

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from tests.support import kept, warm
-from tests.support.world import FEW_MUTANTS
+from tests.support.world import FEW_FAULTS
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "ci/templates/.gitlab-ci.yml"
@@ -471,7 +471,7 @@ def real_nightshift(programs: Path) -> Iterator[list[Recorded]]:
             call = json.loads(self.rfile.readline())
             calls.append(Recorded(call["argv"], call["env"], []))
             argv, cwd, env = call["argv"], Path(call["cwd"]), call["env"]
-            with warm.start(argv, cwd=cwd, env=env, before=FEW_MUTANTS) as started:
+            with warm.start(argv, cwd=cwd, env=env, before=FEW_FAULTS) as started:
                 out, err = started.communicate()
             end = {"status": started.returncode, "out": out.decode(), "err": err.decode()}
             self.wfile.write(json.dumps(end).encode())

@@ -49,6 +49,9 @@ def environment(root: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(root.parent)}
 
 
+Ran = Callable[..., tuple[int, str, str]]
+
+
 def checked(root: Path, env: Mapping[str, str] | None = None, **asked: Any) -> Judgement:
     """The judgement; the checkout with its repository is the same afterwards."""
     before = whole_tree(root)
@@ -359,7 +362,9 @@ def test_a_level_of_the_settings(shop: Path) -> None:
 
 def test_variables_come_before_the_file(shop: Path) -> None:
     write(shop, "README.md", "# Cart\n" + "more\n" * 30)
-    found = checked(shop, {"NIGHTSHIFT_MAX_DIFF_LINES": "20"})
+    assert names(checked(shop)) == []
+    level = {"NIGHTSHIFT_POLICY__FLAGS": '{"diff-too-large": "warn"}'}
+    found = checked(shop, {**level, "NIGHTSHIFT_MAX_DIFF_LINES": "20"})
     assert names(found) == [("diff-too-large", "README.md")]
 
 
@@ -414,6 +419,20 @@ def test_people_see_place_level_flag_reason_and_counts(bad: Path) -> None:
     assert "\033[31mfail\033[0m" in as_text(checked(bad), colour=True)
 
 
+def test_a_note_is_told_once_a_file_and_counts_for_nothing(bad: Path, ran: Ran) -> None:
+    git(bad, "checkout", "-q", "--", ".")
+    (bad / "logo.png").unlink()
+    write(bad, "pyproject.toml", "[tool.ruff]\nline-length = 90\n\n[tool.mypy]\nstrict = true\n")
+    status, out, err = ran()
+    assert (status, err) == (0, "")
+    told = "Settings of tools differ: tool.ruff.line-length, tool.mypy.strict."
+    assert f"pyproject.toml:1  note  tool-settings  {told}\n" in out
+    assert out.rstrip().endswith(
+        f"0 fail, 0 warn, 1 note (the working tree against {head(bad)[:12]})."
+    )
+    assert ran("--category", "tests")[0] == 8, "a night does not touch them"
+
+
 def test_nothing_found_is_one_line(shop: Path) -> None:
     text = as_text(checked(shop, commit="HEAD"), colour=False)
     assert text == f"No red flags ({head(shop)[:12]} against {head(shop, 'HEAD^')[:12]})."
@@ -429,19 +448,11 @@ def test_json_for_programs(bad: Path) -> None:
 
 
 def test_no_secret_of_the_job_is_printed(shop: Path) -> None:
-    write(shop, ".gitlab-ci.yml", "test:\n  script:\n    - pytest --password s3cr3t-Value-of-ci\n")
-    commit(shop)
-    write(
-        shop,
-        ".gitlab-ci.yml",
-        "test:\n  script:\n    - pytest --password s3cr3t-Value-of-ci || true\n",
-    )
+    write(shop, "pyproject.toml", "[tool.ruff]\ns3cr3t-Value-of-ci = 1\n")
+    assert "s3cr3t" in as_json(checked(shop))
     found = checked(shop, {"GITLAB_TOKEN": "s3cr3t-Value-of-ci"})
-    assert names(found) == [("ci-loosened", ".gitlab-ci.yml")]
+    assert names(found) == [("tool-settings", "pyproject.toml")]
     assert "s3cr3t" not in as_json(found)
-
-
-Ran = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ BAD = "\n    def test_half(self):\n        self.assertIsNotNone(str(total([10, 2
 
 
 def checked(
-    root: Path, *args: str, tools: str = "", env: Mapping[str, str] = MappingProxyType({})
+    root: Path, *args: str, env: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, Any, str]:
-    path = f"{sys.base_prefix}/bin:{os.environ['PATH']}{tools}"  # no version manager's shims
+    path = f"{sys.base_prefix}/bin:{os.environ['PATH']}"  # no version manager's shims
     whole = {"PATH": path, "HOME": "/", "NIGHTSHIFT_ISOLATION": "none", **env}
     with warm.start(["check", "--run", "--json", *args], cwd=root, env=whole) as started:
         out, err = started.communicate()
@@ -110,16 +110,6 @@ def test_where_nothing_can_be_run(shop: Path) -> None:
     status, found, _ = checked(shop)
     assert (status, found["commands"]) == (13, [])
     assert found["incomplete"].startswith("found no command that tests this project")
-
-
-def test_settings_are_those_that_the_tool_resolves(shop: Path) -> None:
-    """Rules that moved to another file were read as lost."""
-    rules = 'lint.select = ["E", "F"]\n'
-    changed(shop, {"ruff.toml": rules})
-    changed(shop, {"ruff.toml": "extend = 'ci.toml'\n", "ci.toml": rules})
-    status, found, _ = checked(shop, tools=f":{Path(sys.executable).parent}")
-    assert (status, found["flags"]) == (0, [])
-    assert "ruff demands no less than before" in [check["detail"] for check in found["checks"]]
 
 
 def test_what_is_not_committed_is_not_run(shop: Path) -> None:

@@ -21,12 +21,13 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.tables import each
 
-FAIL, WARN = "test-skipped", "broken-link"
+FAIL, WARN, NOTE = "test-skipped", "broken-link", "tool-settings"
 FINDINGS = (
     Finding(FAIL, "fail", "src/a b.py", 3, "A test is skipped."),
     Finding(FAIL, "fail", "src/a b.py", 9, "A test is skipped."),
     Finding(WARN, "warn", "docs/ü#1.md", 0, "No file `x`."),
     Finding(WARN, "warn", "", 0, "The whole change."),
+    Finding(NOTE, "note", "tox.ini", 2, "Settings of tools differ: testenv."),
 )
 # https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 CODE_QUALITY = {
@@ -73,14 +74,16 @@ def test_code_quality_has_what_gitlab_reads() -> None:
         (FAIL, "major"),
         (WARN, "minor"),
         (WARN, "minor"),
+        (NOTE, "info"),
     ]
     assert [each["location"] for each in found] == [
         {"path": "src/a b.py", "lines": {"begin": 3}},
         {"path": "src/a b.py", "lines": {"begin": 9}},
         {"path": "docs/ü#1.md", "lines": {"begin": 1}},
         {"path": ".", "lines": {"begin": 1}},
+        {"path": "tox.ini", "lines": {"begin": 2}},
     ]
-    assert len({each["fingerprint"] for each in found}) == 4
+    assert len({each["fingerprint"] for each in found}) == 5
     assert issues() == []
 
 
@@ -97,10 +100,11 @@ def test_sarif_has_rules_levels_and_places() -> None:
     rules = {
         rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]
     }
-    assert rules == {name: FLAGS[name].why for name in (FAIL, WARN)}
-    assert [result["level"] for result in run["results"]] == ["error", "error", *["warning"] * 2]
+    assert rules == {name: FLAGS[name].why for name in (FAIL, WARN, NOTE)}
+    levels = [result["level"] for result in run["results"]]
+    assert levels == ["error", "error", "warning", "warning", "note"]
     places = [result.get("locations") for result in run["results"]]
-    first, _second, third, fourth = places
+    first, _second, third, fourth, _fifth = places
     assert first == [
         {
             "physicalLocation": {
@@ -117,7 +121,7 @@ def test_files_are_written_beside_what_is_printed(tmp_path: Path) -> None:
     formats = parse_formats(["codequality=found.json", "sarif=found.sarif"])
     printed = write_formats(judgement(*FINDINGS), formats, tmp_path, colour=True)
     assert "\033[31mfail\033[0m" in printed
-    assert len(json.loads((tmp_path / "found.json").read_text())) == 4
+    assert len(json.loads((tmp_path / "found.json").read_text())) == 5
     assert json.loads((tmp_path / "found.sarif").read_text())["version"] == "2.1.0"
     text = write_formats(judgement(), parse_formats(["text=x", "json"]), tmp_path, colour=True)
     assert json.loads(text)["flags"] == []

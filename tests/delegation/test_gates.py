@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.products import ChangeSummary
+from gitlab_nightshift.work import proofs
 from tests.support.agent import append, plays, write
 from tests.support.delegation import DEVELOPMENT, POLICY, Delegations, delegations
 from tests.support.shop import GOOD
@@ -113,6 +116,23 @@ def test_sensitive_files_of_a_development(tmp_path: Path) -> None:
         assert done.result["ok"] is True, done
         told = [e["event"] for e in context.events if e.get("gate") == "write"]
         assert told == ["gate_approved"]
+
+
+def test_settings_of_tools_change_as_dependency_files_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the process that ran the agent has seen of them."""
+    config = NETWORK.replace("GATE", "auto_allow").replace('"*.py"', '"**"')
+    script = plays(GOOD, {"implement": [append("Makefile", "lint:\n\tpython3 -m shop\n")]})
+    with delegations(tmp_path, script, config=config + "profile: development\n") as context:
+        done = context.ask()
+        done.failed("E_POLICY_DENY", 3, "Makefile holds settings of tools (lint:)")
+        context.assert_untouched()
+        done = context.ask(execution={"dependency_policy": "allow_install"})
+        assert done.result["ok"] is True, done
+        monkeypatch.setattr(proofs, "find_changed_settings", lambda _change: {})
+        done = context.ask()
+        done.failed("E_POLICY_DENY", 3, "not published: Makefile holds settings of tools (lint:)")
 
 
 def test_a_gate_that_denies_writing_and_a_folder_that_is_not_named(tmp_path: Path) -> None:

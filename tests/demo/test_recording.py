@@ -17,7 +17,7 @@ from tests.demo.record_night import unpaced
 from tests.support import warm
 from tests.support.standin import open_full_demo
 from tests.support.standin_records import as_full
-from tests.support.world import FEW_MUTANTS, Done, ended
+from tests.support.world import FEW_FAULTS, Done, ended
 
 LIMIT = "if subtotal >= FREE_FROM"
 MUTANTS = {
@@ -159,7 +159,7 @@ def test_a_recorded_night_can_be_recorded_again(tmp_path: Path) -> None:
 def _run(env: Mapping[str, str], checkout: Path) -> Done:
     """All that its tests are worth is shown in ``test_demo_night.py``."""
     env = {**env, "no_proxy": "127.0.0.1"}
-    return ended(warm.start(["run"], cwd=checkout, env=env, before=FEW_MUTANTS))
+    return ended(warm.start(["run"], cwd=checkout, env=env, before=FEW_FAULTS))
 
 
 def _recorded(folder: Path) -> dict[str, Any]:

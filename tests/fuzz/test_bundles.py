@@ -109,7 +109,14 @@ class Real:
             if told.refused:
                 raise build_publish_error(told.refused)
             compare(proposal, told.tree, told.files)
-            judge(told.tree, told.files, SETTINGS, (), read_job({}).ci_config_path)
+            judge(
+                told.tree,
+                told.files,
+                told.tool_settings,
+                SETTINGS,
+                (),
+                read_job({}).ci_config_path,
+            )
             make_change(self.repository, told, self.base)
         except NightshiftError as error:
             assert error.code in REFUSED and "\n" not in error.message, error.message

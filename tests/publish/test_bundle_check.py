@@ -18,6 +18,7 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
+from gitlab_nightshift.repository import bundle_reader
 from gitlab_nightshift.system import stage_process
 from tests.support.stages import real_start
 from tests.support.trees import whole_tree
@@ -339,7 +340,7 @@ def test_too_many_lines(night: Night) -> None:
     refused(night, Code.POLICY_DENY, "at most 2")
 
 
-@pytest.mark.parametrize("path", ["package-lock.json", "sub/pom.xml"])
+@pytest.mark.parametrize("path", ["package-lock.json", "sub/pom.xml", "sub/ruff.toml"])
 def test_files_that_no_night_changes(night: Night, path: str) -> None:
     def add(top: Path) -> None:
         (top / path).parent.mkdir(exist_ok=True)
@@ -347,6 +348,23 @@ def test_files_that_no_night_changes(night: Night, path: str) -> None:
 
     night.make(add)
     refused(night, Code.POLICY_DENY, path)
+
+
+def skip_tests(top: Path) -> None:
+    (top / "Makefile").write_text("test:\n\ttrue\n")
+
+
+def test_settings_of_tools_in_a_shared_file(
+    shop: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = Night(shop, tmp_path)
+    night.make(skip_tests)
+    refused(night, Code.POLICY_DENY, "Makefile holds settings of tools (test:)")
+    night.settings["policy"] = {"flags": {"tool-settings": "warn"}}
+    assert night.publish().commit_sha
+    night.settings["policy"] = {}
+    monkeypatch.setattr(bundle_reader, "list_changed_settings", lambda _sides: {})
+    assert night.publish().commit_sha, "without the look at its tables it gets through"
 
 
 def link(top: Path, target: str = "test_shop.py") -> None:

@@ -65,6 +65,7 @@ def test_names_and_modes_are_judged_here(night: Night) -> None:
         ("a/../../b", "100644", Code.PUBLISH, "git cannot make a tree of these files"),
         ("link", "120000", Code.POLICY_DENY, "is a symbolic link or a submodule"),
         ("package-lock.json", "100644", Code.POLICY_DENY, "package-lock.json"),
+        ("ruff.toml", "100644", Code.POLICY_DENY, "ruff.toml holds settings of tools"),
         ("other.py", "100644", Code.PUBLISH, "its files give a different tree"),
     ):
         agree(night, path)
@@ -108,7 +109,7 @@ def build_file(top: Path) -> None:
 
 def test_bytes_that_are_no_answer(night: Night) -> None:
     blob = "1" * 40
-    change = {"tree": blob, "files": [], "sizes": []}
+    change = {"tree": blob, "files": [], "sizes": [], "settings": []}
     for answer in (
         b"",
         b"{}\n",
@@ -120,6 +121,9 @@ def test_bytes_that_are_no_answer(night: Night) -> None:
         line(bundle=night_bundle(night), change={**change, "tree": "HEAD"}),
         line(bundle=night_bundle(night), change={**change, "sizes": [10**20]}),
         line(bundle=night_bundle(night), change={**change, "sizes": [-1]}),
+        line(bundle=night_bundle(night), change={**change, "settings": [["61", "x" * 501]]}),
+        line(bundle=night_bundle(night), change={**change, "settings": [["00", "x"]]}),
+        line(bundle=night_bundle(night), change={**change, "settings": {}}),
         line(bundle=night_bundle(night), change={**change, "files": [["00", "A", "100644"]]}),
         line(bundle=night_bundle(night), change={**change, "files": [row("a\0b", "100644", blob)]}),
         line(bundle=night_bundle(night), change={**change, "files": [row("a", "100644", "-x")]}),
@@ -165,6 +169,10 @@ def test_nothing_of_it_stays(night: Night) -> None:
     wait_for(lambda: list_own_children() <= before, "all children to end")
 
 
+def skip_tests(top: Path) -> None:
+    (top / "Makefile").write_text("test:\n\ttrue\n")
+
+
 def test_a_quiet_bundle_and_an_honest_one(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real process, as the program starts it."""
     monkeypatch.undo()
@@ -172,3 +180,5 @@ def test_a_quiet_bundle_and_an_honest_one(night: Night, monkeypatch: pytest.Monk
     assert night.publish().outcome is Outcome.MR_CREATED
     night.make(add_a_test, outcome=Outcome.NO_IMPROVEMENT)
     assert night.publish().outcome is Outcome.NO_IMPROVEMENT
+    night.make(skip_tests)
+    assert "Makefile holds settings of tools (test:)" in failure(night, Code.POLICY_DENY)

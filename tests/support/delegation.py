@@ -30,7 +30,7 @@ from tests.support.shop import GOOD
 from tests.support.trees import Tree, assert_same, processes_in, whole_tree
 from tests.support.world import (
     CLAUDE,
-    FEW_MUTANTS,
+    FEW_FAULTS,
     FILES,
     MODEL_KEY,
     PATH,
@@ -140,7 +140,7 @@ class Delegations:
                 cwd=self.context,
                 env=whole,
                 stdin=stdin.fileno(),
-                before=FEW_MUTANTS + before,
+                before=FEW_FAULTS + before,
             )
 
     def start_sealed(self, raw: bytes | None = None, *args: str) -> "subprocess.Popen[bytes]":

@@ -383,7 +383,7 @@ def _compile_patterns() -> None:
         holds_secret(b"a text", values)
     gitlab.Gitlab("http://127.0.0.1")
     change = ChangeSummary("", ("test_a.py",), 1, 0)
-    find_violations(change, Settings(), frozenset(), "")
+    find_violations(change, {}, Settings(), frozenset(), "")
     list_gated_files(change, Settings(), "")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -43,12 +43,15 @@ OUTPUT = "nightshift"
 PATH = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 """The interpreter itself comes first: the script of a version manager costs more than a bead."""
 
-FEW_MUTANTS = """
+FEW_FAULTS = """
 import importlib
-mutant_runs = importlib.import_module("gitlab_nightshift.verdict.evidence.mutant_runs")
-mutant_runs.MOST_MUTANTS = 1
+running = "gitlab_nightshift.proof.running"
+importlib.import_module(f"{running}.new_tests").MOST_FAULTS = 1
+importlib.import_module(f"{running}.combined_canaries").MOST_FAULTS = 1
+singles = importlib.import_module(f"{running}.single_canaries")
+singles.FEWEST_TRIES = singles.MOST_TRIES = 1
 """
-"""Run before the patch of every world: most tests are not about how many mutants are tried."""
+"""Run before the patch of every world: most tests are not about how many faults are planted."""
 
 Files = Mapping[str, str | bytes]
 Process = subprocess.Popen[bytes] | warm.Started
@@ -131,7 +134,7 @@ class World:
 
     def _start(self, args: Sequence[str], whole: Mapping[str, str]) -> Process:
         if self.python is None:
-            return warm.start(args, cwd=self.checkout, env=whole, before=FEW_MUTANTS + self.patch)
+            return warm.start(args, cwd=self.checkout, env=whole, before=FEW_FAULTS + self.patch)
         return subprocess.Popen(
             [self.python, "-P", "-m", "gitlab_nightshift", *args],
             cwd=self.checkout,

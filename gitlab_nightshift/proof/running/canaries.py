@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.combined_canaries import (
-    CombinedRun,
     run_again_on_base,
     run_on_base,
     run_on_change,
@@ -24,12 +24,12 @@ from gitlab_nightshift.proof.running.fault_choice import (
 )
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.proof.running.run_outcome import RunOutcome
 from gitlab_nightshift.proof.running.single_canaries import (
     JudgedCanary,
     find_canaries,
     judge_canaries,
 )
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
@@ -47,15 +47,6 @@ MOST_PLANTED = 48
 """In one build: many of them no test notices."""
 MOST_NAMED = 5
 FEWEST_SILENT = 3
-
-
-@dataclass
-class BaseCanaries:
-    """What the untouched suite noticed, kept for all attempts at a night's change. ``asked`` is
-    true once it was tried."""
-
-    combined: CombinedRun | None = None
-    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +73,8 @@ def try_canaries(
     """
     if not lab.commands or not changes_code(subject.change):
         return Evidence()
+    if base.unable:
+        return _tell_unknown(base.unable)
     setting = _build_setting(subject, lab, runs)
     found = _try_combined(setting, base)
     for touched in find_touched_tests(subject.change, setting.before, setting.after):
@@ -122,7 +115,7 @@ def _try_combined(setting: _Setting, base: BaseCanaries) -> Evidence:
     faults = tuple(fault for fault in base.combined.faults if fault in moved)
     old = base.combined.outcome
     if len(faults) < len(base.combined.faults):
-        old = run_again_on_base(trial, base.combined, faults) if faults else RunOutcome(red=False)
+        old = run_again_on_base(trial, base.combined, faults) if faults else SuiteOutcome(red=False)
     if not old.noticed:
         return _tell_unknown("the change edits all functions that a fault was planted in")
     new = run_on_change(trial, subject.tree, moved, faults, setting.after, setting.usual)
@@ -133,8 +126,8 @@ def _judge_combined(
     setting: _Setting,
     faults: tuple[Fault, ...],
     moved: Mapping[Fault, Fault],
-    old: RunOutcome,
-    new: RunOutcome | None,
+    old: SuiteOutcome,
+    new: SuiteOutcome | None,
 ) -> Evidence:
     number = f"{len(faults)} faults planted at once"
     if new is None or not new.ended:
@@ -143,7 +136,8 @@ def _judge_combined(
         text = f"With {number} {len(new.failed)} tests fail, and the command ends with 0."
         return _refuse(setting, "unreliable-report", "", text)
     if not new.red:
-        text = f"With {number} the suite passes; before the change {_name(old.failed)} noticed."
+        before = f"before the change {_format_tests(old.failed)} noticed"
+        text = f"With {number} the suite passes; {before}."
         return _refuse(setting, FLAG, "", text)
     if old.failed and not new.failed:
         text = f"With {number} the command fails, and no test is reported to."
@@ -166,12 +160,12 @@ def _look_at_silent(
     old, new = (_find_tests(files, silent) for files in (setting.before, setting.after))
     if not old or not new:
         return _warn(
-            setting, f"{_name(silent)} noticed planted faults, and notice none of them now"
+            setting, f"{_format_tests(silent)} noticed planted faults, and notice none of them now"
         )
     trial, subject = setting.trial, setting.subject
     usual_s = setting.usual.duration_s
-    canaries = find_canaries(trial, subject, old, faults, setting.before, usual_s)
-    judged = judge_canaries(trial, subject, new, canaries, moved, setting.after)
+    found = find_canaries(trial, subject, old, faults, setting.before, usual_s)
+    judged = judge_canaries(trial, subject, new, found, moved, setting.after)
     return _judge_singles(setting, judged)
 
 
@@ -193,12 +187,11 @@ def _try_near(setting: _Setting, touched: TouchedTests) -> Evidence:
     chosen = choose_near_faults(setting.code, aim, setting.rng, MOST_PLANTED)
     moved = keep_unchanged(subject.change, setting.code, chosen)
     usual_s = setting.usual.duration_s
-    canaries = find_canaries(trial, subject, touched.old, list(moved), setting.before, usual_s)
-    if not canaries:
+    found = find_canaries(trial, subject, touched.old, list(moved), setting.before, usual_s)
+    if not found.canaries:
         return _tell_unknown(f"none that the touched {touched.language} tests notice was found")
-    judged = judge_canaries(
-        trial, subject, touched.new or touched.old, canaries, moved, setting.after
-    )
+    tests = touched.new or touched.old
+    judged = judge_canaries(trial, subject, tests, found, moved, setting.after)
     return _judge_singles(setting, judged)
 
 
@@ -225,10 +218,10 @@ def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
     silent = frozenset(name for each in judged for name in each.silent)
     if any(_is_hollow(each) for each in judged):
         return _refuse(
-            setting, FLAG, "", f"{text[0].upper()}{text[1:]}, but not by {_name(silent)}."
+            setting, FLAG, "", f"{text[0].upper()}{text[1:]}, but not by {_format_tests(silent)}."
         )
     if silent:
-        return _warn(setting, f"{text}, but not by {_name(silent)}")
+        return _warn(setting, f"{text}, but not by {_format_tests(silent)}")
     return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
 
 
@@ -243,14 +236,18 @@ def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:
     )
     tests = frozenset(name for each in lost for name in each.canary.found_by)
     text = f"{len(lost)} of {number} faults planted into functions that the change leaves alone"
-    by = f", which {_name(tests)} noticed before" if tests else ", which the tests noticed before"
+    by = (
+        f", which {_format_tests(tests)} noticed before"
+        if tests
+        else ", which the tests noticed before"
+    )
     return f"{text}{by}, are noticed by no test now: in {', '.join(list(where)[:MOST_NAMED])}."
 
 
 # --- what is said ------------------------------------------------------------------------------
 
 
-def _name(tests: frozenset[str]) -> str:
+def _format_tests(tests: frozenset[str]) -> str:
     names = sorted(tests)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (", ".join(names[:MOST_NAMED]) or "the tests") + more

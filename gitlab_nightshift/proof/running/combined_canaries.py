@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, choose_far_faults
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.run_outcome import RunOutcome
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
 from gitlab_nightshift.proof.running.switches import find_refused_faults
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
@@ -32,7 +32,7 @@ class CombinedRun:
 
     faults: tuple[Fault, ...]
     planted: PlantedTree
-    outcome: RunOutcome
+    outcome: SuiteOutcome
 
 
 def run_on_base(
@@ -57,12 +57,12 @@ def run_on_base(
     return None
 
 
-def _is_telling(outcome: RunOutcome, usual_tests: int) -> bool:
+def _is_telling(outcome: SuiteOutcome, usual_tests: int) -> bool:
     """Whether tests noticed something, and the run was not cut short by it."""
     return outcome.noticed and len(outcome.ran) >= usual_tests * CUT_SHORT
 
 
-def run_again_on_base(trial: Trial, before: CombinedRun, faults: Sequence[Fault]) -> RunOutcome:
+def run_again_on_base(trial: Trial, before: CombinedRun, faults: Sequence[Fault]) -> SuiteOutcome:
     """The same run with fewer faults, where a change edits the functions of the others."""
     trial.hold(before.planted.tree)
     run = before.planted.run
@@ -76,7 +76,7 @@ def run_on_change(
     faults: Sequence[Fault],
     read: TreeFiles,
     usual: TestRun,
-) -> RunOutcome | None:
+) -> SuiteOutcome | None:
     """The suite with the change and these faults; None where they cannot be planted there."""
     seen = _run_combined(trial, tree, [moved[fault] for fault in faults], read, usual)
     return seen.outcome if seen is not None and len(seen.faults) == len(faults) else None
@@ -87,7 +87,7 @@ def _run_combined(
 ) -> CombinedRun | None:
     """A red run of which no test is reported may be a compiler's: then again without what it
     refused. Without the faults the suite was run before."""
-    seen: list[RunOutcome] = []
+    seen: list[SuiteOutcome] = []
 
     def run_all(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted, tuple(planted.numbers))
@@ -104,7 +104,7 @@ def _run_combined(
     return CombinedRun(tuple(planted.numbers), planted, seen[-1])
 
 
-def _is_red_without(trial: Trial, outcome: RunOutcome, usual: TestRun) -> bool:
+def _is_red_without(trial: Trial, outcome: SuiteOutcome, usual: TestRun) -> bool:
     """Where only the status tells: whether it is red with all faults off, too."""
     only_status = outcome.red and bool(outcome.unknown)
     return only_status and trial.run(usual.commands, IN_JOB, usual.duration_s).red

@@ -104,7 +104,7 @@ def _counts(loop: Node) -> bool:
     return find_field(header, "increment", "update") is not None
 
 
-def is_told(node: Node) -> bool:
+def is_message(node: Node) -> bool:
     """True for a call that tells people something, or makes an error."""
     if node.type in _CREATED:
         made = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
@@ -120,7 +120,7 @@ def is_told(node: Node) -> bool:
 def _list_entered(node: Node) -> list[Node]:
     """The children that faults may go into."""
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
-    if is_told(node) or _is_constant(node) or _is_for_people(node):
+    if is_message(node) or _is_constant(node) or _is_for_people(node):
         return []
     if node.type in TEXTS:
         return [each for each in children if each.type in TEXTS or each.type in _INTERPOLATIONS]

@@ -74,9 +74,9 @@ def make_change(
     plain = template.replace("{switch}", rules.on).replace("{text}", rules.text_on)
     switched = template.replace("{switch}", SWITCH).replace("{text}", TEXT).replace("{kept}", KEPT)
     code = read_text(node)
-    return Change(node, _name(what, node), plain.replace("{kept}", code), switched, by_value)
+    return Change(node, _format_name(what, node), plain.replace("{kept}", code), switched, by_value)
 
 
-def _name(what: str, node: Node) -> str:
+def _format_name(what: str, node: Node) -> str:
     shown = " ".join(read_text(node).split())
     return f"`{shown[:_LONGEST_SHOWN]}{'…' * (len(shown) > _LONGEST_SHOWN)}` {what}"

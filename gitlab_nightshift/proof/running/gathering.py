@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from gitlab_nightshift.proof.running.canaries import BaseCanaries, try_canaries
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
+from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.new_tests import evaluate_new_tests
 from gitlab_nightshift.proof.running.settlement import list_excused, settle_findings
 from gitlab_nightshift.proof.running.trial import Trial
@@ -49,4 +50,4 @@ def gather_evidence(
     for each in BY_CATEGORY.get(subject.context.category, ()):
         found += each(subject, lab)
     kept, refuted = settle_findings(subject, read, found)
-    return Evidence((*found.checks, *refuted), (*kept, *found.findings), found.answered)
+    return Evidence((*found.checks, *refuted), (*kept, *found.findings))

@@ -33,7 +33,7 @@ def list_literals(place: Place, rules: Rules) -> Iterator[Change]:
         if not place.looping and not _is_argument_of(node, _WAITING) and _may_grow(node, rules):
             template = rules.number.replace("{one}", "1.0" if "." in text else "1")
             yield make_change(node, "off by one", template, rules, by_value=by_value)
-    elif node.type in TEXTS and rules.text and _computes(node):
+    elif node.type in TEXTS and rules.text and _is_computed_with(node):
         yield make_change(node, 'with "~" at its end', rules.text, rules, by_value=by_value)
 
 
@@ -51,7 +51,7 @@ def _may_grow(number: Node, rules: Rules) -> bool:
     )
 
 
-def _computes(text: Node) -> bool:
+def _is_computed_with(text: Node) -> bool:
     """True for a text that code goes on with: no docstring, directive, name or part of one."""
     parent = text.parent
     if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:

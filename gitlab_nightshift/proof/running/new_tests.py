@@ -10,12 +10,14 @@ from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.proof.running.run_outcome import RunOutcome
 from gitlab_nightshift.proof.running.single_canaries import list_focused
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
+    PlantedTree,
     TestRun,
     Trial,
+    Way,
     build_environment,
     plant,
 )
@@ -82,10 +84,10 @@ def _evaluate(subject: EvidenceSubject, trial: Trial, tests: list[Test]) -> Evid
         text = "they fail without the change, and pass with it"
         proven = tuple(_list_proven(tests, before))
         return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),), proven=proven)
-    return _tell_before(before) + _run_against_faults(subject, trial, tests)
+    return _tell_before(before) + _run_against_faults(subject, trial, tests, run)
 
 
-def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> RunOutcome | None:
+def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
     """The new tests with the product code as it was; None where only tests changed."""
     files = [f for f in subject.change.files if is_only_product(f)]
     if not files:
@@ -103,17 +105,17 @@ def is_only_product(file: ChangedFile) -> bool:
     return product and not before.tests and not after.tests
 
 
-def _is_proof(trial: Trial, before: RunOutcome) -> bool:
+def _is_proof(trial: Trial, before: SuiteOutcome) -> bool:
     return before.red and before.ended and not NO_PROOF.search(trial.read_output())
 
 
-def _list_proven(tests: Sequence[Test], before: RunOutcome) -> Iterator[tuple[str, str]]:
+def _list_proven(tests: Sequence[Test], before: SuiteOutcome) -> Iterator[tuple[str, str]]:
     for test in tests:
         if len(tests) == 1 or any(is_reported_as(name, test) for name in before.failed):
             yield test.path, test.qualified
 
 
-def _tell_before(before: RunOutcome | None) -> Evidence:
+def _tell_before(before: SuiteOutcome | None) -> Evidence:
     if before is None:
         return Evidence()
     if not before.ended:
@@ -125,17 +127,18 @@ def _tell_before(before: RunOutcome | None) -> Evidence:
 # --- faults -----------------------------------------------------------------------------------
 
 
-def _run_against_faults(subject: EvidenceSubject, trial: Trial, tests: Sequence[Test]) -> Evidence:
+def _run_against_faults(
+    subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
+) -> Evidence:
     files = TreeFiles(trial.lab.checkout.repository, subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
     rng = random.Random(secrets.token_bytes(16))  # noqa: S311 - nobody profits from guessing it
     aim = build_aim(tests, words, files.tests)
     faults = choose_near_faults(ProductCode(files), aim, rng, MOST_PLANTED, deepest=1)
-    ways = [lambda _planted: trial.find_run(list_focused(trial, tests))]
-    planted = plant(trial, subject.tree, faults, files.read, ways) if faults else None
+    seen: list[SuiteOutcome] = []
+    planted = plant(trial, subject.tree, faults, files.read, [_build_way(trial, run, seen)])
     if planted is None:
-        text = "no function that they name takes a fault"
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+        return _judge_unplanted(subject, trial, tests, seen)
     survived: list[Fault] = []
     noticed = 0
     for fault in list(planted.numbers)[:MOST_FAULTS]:
@@ -148,6 +151,30 @@ def _run_against_faults(subject: EvidenceSubject, trial: Trial, tests: Sequence[
         noticed += found
         survived += [] if found else [fault]
     return _judge_faults(subject, tests, noticed, survived)
+
+
+def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
+    """The tests on code that does the same and is written otherwise: all switches are off."""
+
+    def look(_planted: PlantedTree) -> tuple[TestRun | None, str]:
+        seen.append(trial.run(run.commands, {}, run.duration_s))
+        return (None if seen[-1].red else run), trial.read_output()
+
+    return look
+
+
+def _judge_unplanted(
+    subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], seen: Sequence[SuiteOutcome]
+) -> Evidence:
+    """Tests that fail, twice, on code that does the same look at its text."""
+    failed = seen[-1].failed if seen else frozenset()
+    if not any(is_reported_as(name, test) for name in failed for test in tests):
+        text = "no function that they name takes a fault"
+        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+    text = "they fail on code that does the same, but is written otherwise"
+    detail = f"The tests look at the text of the code, not at what it does: {text}."
+    found = raise_flag("test-reads-source", subject.context, tests[0].path, 0, detail)
+    return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)
 
 
 def _judge_faults(

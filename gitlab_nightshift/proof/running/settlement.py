@@ -17,6 +17,11 @@ WEAKER = frozenset(("test-deleted", "test-renamed-away", "test-skipped", "test-l
 ENOUGH = 3
 
 
+def is_refutable(finding: Finding) -> bool:
+    """Whether what runs may show that a finding of reading does not hold."""
+    return finding.name in CANNOT_FAIL | WEAKER
+
+
 def list_excused(seen: Evidence) -> frozenset[str]:
     """Reported names of tests whose canaries are all noticed still, three or more."""
     names = {name for name, _ in seen.canaries}

@@ -136,21 +136,21 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
         if package is None or re.search(rules["not_built"], side.code):
             return None
         words["package"] = package[1]
-        helper = (join(dirname(side.path), _fill(rules["file"], words)), "")
-        helper = (helper[0], _fill(rules["helper"].lstrip(), words))
+        helper = (join(dirname(side.path), _fill_in(rules["file"], words)), "")
+        helper = (helper[0], _fill_in(rules["helper"].lstrip(), words))
     at = _find_place(side, rules)
     alone = "before" in rules and at is None
     return _Switch(
-        _fill(rules["alone" if alone else "switch"], words),
-        _fill(rules.get("text", ""), words),
-        "" if alone else _fill(rules.get("before", ""), words),
-        _fill(rules.get("after", ""), words),
+        _fill_in(rules["alone" if alone else "switch"], words),
+        _fill_in(rules.get("text", ""), words),
+        "" if alone else _fill_in(rules.get("before", ""), words),
+        _fill_in(rules.get("after", ""), words),
         helper,
         at or 0,
     )
 
 
-def _fill(template: str, words: Mapping[str, str]) -> str:
+def _fill_in(template: str, words: Mapping[str, str]) -> str:
     for name, word in words.items():
         template = template.replace("{" + name + "}", word)
     return template
@@ -173,12 +173,12 @@ def _find_place(side: Side, rules: Mapping[str, str]) -> int | None:
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
     kept: list[Fault] = []
     for fault in faults:
-        if fault.switched and not any(_cross(fault, other) for other in kept):
+        if fault.switched and not any(_overlaps(fault, other) for other in kept):
             kept.append(fault)
     return kept
 
 
-def _cross(one: Fault, other: Fault) -> bool:
+def _overlaps(one: Fault, other: Fault) -> bool:
     """True where two spans overlap and neither is inside the other."""
     first, second = sorted((one, other), key=lambda fault: (fault.start, -fault.end))
     return first.start < second.start < first.end < second.end
@@ -188,7 +188,7 @@ def _keep_readable(
     side: Side, faults: list[Fault], numbers: Mapping[Fault, int], switch: _Switch
 ) -> list[Fault]:
     """The faults with which the file still parses, found by halving."""
-    if not faults or _parses(side, _write(side.source, faults, numbers, switch)):
+    if not faults or _is_parsed(side, _write(side.source, faults, numbers, switch)):
         return faults
     if len(faults) == 1:
         return []
@@ -196,11 +196,13 @@ def _keep_readable(
     parts = [_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:])]
     both = [*parts[0], *parts[1]]
     return (
-        both if _parses(side, _write(side.source, both, numbers, switch)) else max(parts, key=len)
+        both
+        if _is_parsed(side, _write(side.source, both, numbers, switch))
+        else max(parts, key=len)
     )
 
 
-def _parses(side: Side, source: bytes) -> bool:
+def _is_parsed(side: Side, source: bytes) -> bool:
     root = Side(side.path, source).root
     before = _count_errors(side.root) if side.root else 0
     return root is not None and _count_errors(root) <= before
@@ -251,8 +253,8 @@ def _render(
         kept = _render(source, fault.start, fault.end, rest[:inside], numbers, switch)
         rest = rest[inside:]
         number = {"number": str(numbers[fault])}
-        text = fault.switched.replace(SWITCH, _fill(switch.call, number))
-        text = text.replace(TEXT, _fill(switch.text, number))
+        text = fault.switched.replace(SWITCH, _fill_in(switch.call, number))
+        text = text.replace(TEXT, _fill_in(switch.text, number))
         pieces += [source[at : fault.start], text.encode().replace(KEPT.encode(), kept)]
         at = fault.end
     return b"".join([*pieces, source[at:end]])

@@ -42,7 +42,7 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
                 _make_fault(path, number, at + len(line[:start].encode()), old, new)
                 for start, old, new in sorted(_list_changes(code))
             )
-        closed = _ends_closed(code, closed)
+        closed = _is_closed(code, closed)
         at += len(line.encode())
     return found
 
@@ -53,7 +53,7 @@ def _blank(line: str) -> str:
     return _COMMENT.sub(lambda comment: comment[0] if _OPENS.match(comment[0]) else "", code)
 
 
-def _ends_closed(code: str, closed: bool) -> bool:
+def _is_closed(code: str, closed: bool) -> bool:
     """True where no comment of many lines is open after a line."""
     marks = sorted(
         [(found.start(), False) for found in _OPENS.finditer(code)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.run_outcome import RunOutcome, read_outcome
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, read_outcome
 from gitlab_nightshift.proof.running.switches import (
     find_refused_faults,
     turn_on,
@@ -52,6 +52,10 @@ class PlantedTree:
     run: TestRun = NOTHING
 
 
+Way = Callable[[PlantedTree], tuple[TestRun | None, str]]
+"""Runs tests on a planted tree: the run that passed, or what was printed."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """A lab, whose ``runs`` are counted, and the base's files at the root, which say what commands
@@ -68,7 +72,7 @@ class Trial:
 
     def run(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
-    ) -> RunOutcome:
+    ) -> SuiteOutcome:
         """Run commands one after the other until one fails, in what the checkout holds."""
         return read_outcome(list(self._run_each(commands, env, usual_s)))
 
@@ -81,12 +85,12 @@ class Trial:
         for command in commands:
             left = max(self.lab.compute_left_s(), 1.0)
             most = left if usual_s is None else min(left, usual_s * 3 + SPARE_S)
-            runs.append(run_once(runner, command, self._name_log(), self.read, most))
+            runs.append(run_once(runner, command, self._build_log_name(), self.read, most))
             if not runs[-1].result.ok:
                 break
         return runs
 
-    def _name_log(self) -> str:
+    def _build_log_name(self) -> str:
         self.runs.append(f"{self.lab.name}-{self.name}-{len(self.runs) + 1}")
         return self.runs[-1]
 
@@ -123,7 +127,7 @@ def plant(
     tree: str,
     faults: Sequence[Fault],
     read: ReadFile,
-    ways: Sequence[Callable[[PlantedTree], tuple[TestRun | None, str]]],
+    ways: Sequence[Way],
 ) -> PlantedTree | None:
     """Put faults into a tree, each behind a switch, and hold it in the checkout.
 

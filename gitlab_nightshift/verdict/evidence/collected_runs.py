@@ -1,13 +1,11 @@
 """Which tests ran before a change and with it, by the runners' own reports."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gitlab_nightshift.flag_entry import Level
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
@@ -19,16 +17,6 @@ from gitlab_nightshift.verdict.syntax.languages import is_test_file
 
 TITLE = "The tests that ran"
 MOST_NAMES = 5
-_RUNNER_SETTINGS = compile_lazily(
-    r"""(?:^|/)(
-        (?P<python>conftest\.py|\.?pytest\.ini|tox\.ini|sitecustomize\.py)   # tests/conftest.py
-      | (?P<node>(jest|vitest|vite)\.config\.\w+|\.mocharc\.\w+)             # jest.config.ts
-      | (?P<java>build\.gradle(\.kts)?|pom\.xml|build\.sbt)                  # build.gradle.kts
-      | (?P<ruby>\.rspec|spec_helper\.rb)                                    # spec/spec_helper.rb
-      | (?P<other>phpunit\.xml(\.dist)?|nextest\.toml|CMakeLists\.txt)       # phpunit.xml.dist
-    )$""",
-    re.VERBOSE,
-)
 
 
 @dataclass(frozen=True)
@@ -87,7 +75,7 @@ def compare_collections(
     What is not known is a check that says so, never a silent pass.
     """
     known = {collection.command: collection for collection in before}
-    found = Evidence(findings=_find_runner_settings(subject))
+    found = Evidence()
     for run in runs:
         if old := known.get(run.collection.command):
             found += _compare_command(subject, old, run, excused)
@@ -218,15 +206,6 @@ def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> 
         return Evidence()
     text = f"no command ran {_format_names(new)}"
     return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, text),))
-
-
-def _find_runner_settings(subject: EvidenceSubject) -> tuple[Finding, ...]:
-    found: list[Finding] = []
-    for file in subject.change.files:
-        if _RUNNER_SETTINGS.search(file.path) or _RUNNER_SETTINGS.search(file.old_path):
-            text = "This decides which tests run and what is reported of them: please look at it."
-            found += raise_flag("runner-settings-changed", subject.context, file.path, 0, text)
-    return tuple(found)
 
 
 def _find_file(subject: EvidenceSubject, names: Sequence[str]) -> str:

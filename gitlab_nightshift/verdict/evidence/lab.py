@@ -12,9 +12,8 @@ from gitlab_nightshift.repository.tree_variants import write_modified_tree
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context
 
-SHARE = 0.15
-"""The part of the time left that may go into evidence, besides the commands themselves."""
-LONGEST_S = 300.0
+LEAST_S = 600.0
+"""What the proof may take besides the commands themselves, where these take less."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,12 @@ class EvidenceSubject:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What running showed, and the red flags that only running raises. ``answered`` are tools that
-    were asked for their settings, and why one gave no answer, "" where it did. ``proven`` are new
-    tests (path, qualified name) that fail on the old code; ``canaries`` are faults by the reported
-    name of each test that noticed them before, and whether any does still."""
+    """What running showed, and the red flags that only running raises. ``proven`` are new tests
+    (path, qualified name) that fail on the old code; ``canaries`` are planted faults by the
+    reported name of each test that noticed them before, and whether any does still."""
 
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
-    answered: tuple[tuple[str, str], ...] = ()
     proven: tuple[tuple[str, str], ...] = ()
     canaries: tuple[tuple[str, bool | None], ...] = ()
 
@@ -45,7 +42,6 @@ class Evidence:
         return Evidence(
             (*self.checks, *other.checks),
             (*self.findings, *other.findings),
-            (*self.answered, *other.answered),
             (*self.proven, *other.proven),
             (*self.canaries, *other.canaries),
         )
@@ -89,7 +85,9 @@ class Lab:
         return self.runner.read_tail(f"{self.name}-{log}")
 
 
-def compute_deadline(left_s: float | None) -> float:
-    """When evidence has to be there: a share of what is left of the run, at most five minutes."""
-    share = LONGEST_S if left_s is None else min(left_s * SHARE, LONGEST_S)
-    return time.monotonic() + share
+def compute_deadline(wanted_s: float | None, usual_s: float, left_s: float | None) -> float:
+    """When the proof has to be done: after ``wanted_s`` seconds, else after the larger of ten
+    minutes and three times the ``usual_s`` of the commands; half of what is left of the run at
+    most, as a Verify and an MR bead follow."""
+    time_s = wanted_s or max(LEAST_S, usual_s * 3)
+    return time.monotonic() + (time_s if left_s is None else min(time_s, left_s / 2))

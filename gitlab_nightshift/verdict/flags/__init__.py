@@ -12,7 +12,7 @@ from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, Rule, 
 
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
-    """Every finding of every flag that is not off, those that fail first."""
+    """Every finding of every flag that is not off, those that fail first, notes last."""
     found = [
         finding
         for name, flag in FLAGS.items()
@@ -20,7 +20,7 @@ def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
         for finding in _apply_flag(name, flag, change, context)
     ]
     return tuple(
-        sorted(found, key=lambda finding: (finding.level != "fail", finding.file, finding.line))
+        sorted(found, key=lambda f: (f.level != "fail", f.level == "note", f.file, f.line))
     )
 
 
@@ -34,7 +34,7 @@ def _apply_flag(
     """
     fixed = context.settings.policy.flags.get(name)
     usual = flag.people if context.by_people else flag.levels.get(context.category, flag.level)
-    if fixed == "off":
+    if (fixed or usual) == "off":
         return
     try:
         if flag.rule.partition(":")[0] in ABOUT_TESTS and not touches_tests(change):

@@ -8,18 +8,11 @@ from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 
 ABOUT_TESTS = frozenset(
-    "deleted_tests renamed_tests weaker_tests empty_tests certain_assertions".split()
+    "deleted_tests renamed_tests weaker_tests skipped_tests empty_tests certain_assertions".split()
 )
 """Modules whose rules have nothing to say of a change that touches no tests."""
 _OF_TESTS = ("test", "spec", "snap", "approv")
 """Parts of a path that a rule about tests may look for."""
-_OF_TOOLS = (
-    *("eslint", "jest", "vite", "wdio", "playwright", "cypress", "mocha", "karma", "golangci"),
-    *("noxfile", "tasks", "_helper.", ".kts"),
-)
-"""Parts of the path of a program that is a tool's settings, or a recipe of CI."""
-_REMARKS = (b"pyright", b"typed:", b"strict_types", b"@ts-check", b"@flow")
-"""What a source file says to a tool about itself."""
 
 
 def touches_tests(change: Changeset) -> bool:
@@ -35,22 +28,8 @@ def _is_product_alone(file: ChangedFile) -> bool:
     )
 
 
-def touches_tools(change: Changeset) -> bool:
-    """False for source files that are no settings of a tool, no recipe, and say nothing to one."""
-    return not all(map(_is_source_alone, change.files))
-
-
-def _is_source_alone(file: ChangedFile) -> bool:
-    named = all(
-        _is_known_source(path) and not _has_any(path.lower(), _OF_TOOLS)
-        for path in _list_paths(file)
-    )
-    sides = (file.old or b"", file.new or b"")
-    return named and not any(remark in side for side in sides for remark in _REMARKS)
-
-
 def _list_paths(file: ChangedFile) -> set[str]:
-    """Where it is and where it was: a tool's settings that move away are gone."""
+    """Where it is and where it was."""
     return {file.path, file.old_path, file.raw_path, file.raw_old_path}
 
 

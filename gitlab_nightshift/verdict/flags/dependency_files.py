@@ -5,18 +5,19 @@ judged too, a manifest that holds other settings counts by the parts that decide
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import matches
+from gitlab_nightshift.policy.settings_tables import UNREADABLE, list_changed_tables
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.tooling.settings_parser import parse_data
 
 _TABLE = RuleTable(__file__)
 _COMMENTED = _TABLE.get_pattern("commented")
+_MOST_NAMED = 3
 
 
 def find_dependency_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -36,37 +37,31 @@ def describe_dependencies(file: ChangedFile) -> str:
     name = file.path.rpartition("/")[2].lower()
     if not file.deleted and not file.added and file.status == "M" and not file.binary:
         return ""
-    if parts := _find_row(name, "parts"):
-        return _compare_parts(file, parts["names"].split())
     if lines := _find_row(name, "lines"):
         return _compare_lines(file, _TABLE.compile(lines["matter"], re.IGNORECASE).search)
     if _COMMENTED.search(file.path.rpartition("/")[2]):
         return _compare_lines(file, lambda text: not re.match(r"\s*(#|//|$)", text))
-    return "the file" if file.status != "R" or file.added or file.deleted else ""
+    return _compare_parts(file, name)
 
 
 def _find_row(name: str, kind: str) -> Any:
     rows = _TABLE.entries[kind]
-    return next((row for row in rows if re.search(row["file"], name)), None)
+    return next((row for row in rows if re.search(row["file"], name)), {})
 
 
-def _compare_parts(file: ChangedFile, parts: list[str]) -> str:
-    old, new = (
-        {} if side is None else parse_data(file.path, side) for side in (file.old, file.new)
-    )
-    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return "the file cannot be read"
-    differing = [part for part in parts if _read_value(old, part) != _read_value(new, part)]
-    return ", ".join(differing)
-
-
-def _read_value(data: Any, path: str) -> Any:
-    head, _, rest = path.partition(".")
-    if not isinstance(data, Mapping):
-        return None
-    if path in data:  # INI sections are called "options.extras_require"
-        return data[path] or None
-    return _read_value(data.get(head), rest) if rest else data.get(head) or None
+def _compare_parts(file: ChangedFile, name: str) -> str:
+    """The parts that differ: all that a lock file says but the project's own version."""
+    own, parts = _find_row(name, "own"), _find_row(name, "parts")
+    text = re.compile(own.get("text", "(?!)").encode(), re.MULTILINE)
+    old, new = (side and text.sub(b"", side) for side in (file.old, file.new))
+    if old == new and not file.binary:
+        return ""
+    changed = list_changed_tables(file.path, old, new, tuple(parts.get("names", "*").split()))
+    if UNREADABLE in changed:
+        return "the file"
+    changed = [key for key in changed if not re.search(own.get("keys", "(?!)"), key)]
+    more = ["…"] if len(changed) > _MOST_NAMED else []
+    return ", ".join([*changed[:_MOST_NAMED], *more])
 
 
 def _compare_lines(file: ChangedFile, matters: Callable[[str], object]) -> str:

@@ -239,7 +239,7 @@ def _extract_typed_input(text: str) -> str:
 
 
 def _check_json(text: str) -> None:
-    from gitlab_nightshift.verdict.tooling.settings_parser import from_json
+    from gitlab_nightshift.policy.settings_parser import from_json
 
     from_json(text)
 

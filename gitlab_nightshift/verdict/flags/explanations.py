@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from gitlab_nightshift.repository.difference import ChangedFile, Line
-from gitlab_nightshift.verdict.executed_code import is_document
 from gitlab_nightshift.verdict.flags.dependency_files import describe_dependencies
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -18,7 +17,7 @@ from gitlab_nightshift.verdict.syntax.languages import is_code, is_named_test, i
 _TABLE = RuleTable(__file__)
 _SILENT = _TABLE.get_pattern("silent")
 _LINES_OF_ONE = 2
-"""Lines that a weaker assertion or setting may take, or come with."""
+"""Lines that a weaker assertion may take, or come with."""
 
 Violations = Sequence[RuleViolation]
 _Lines = Sequence[Line]
@@ -34,14 +33,6 @@ def may_rewrite_tests(change: Changeset, found: Violations) -> bool:
     """The same for assertions that became weaker, which come as lines themselves."""
     lines = _count_lines(change, _list_test_lines)
     return _changes_behaviour(change.files) or lines > _LINES_OF_ONE * len(found)
-
-
-def may_move_settings(change: Changeset, found: Violations) -> bool:
-    """Code or dependencies change, or more comes than what was found."""
-    named = {each.file for each in found}
-    others = (file for file in change.files if file.path not in named)
-    lines = _count_lines(change, lambda file: () if is_document(file.path) else file.added)
-    return _changes_behaviour(others) or lines > _LINES_OF_ONE * len(found)
 
 
 def may_handle_otherwise(change: Changeset, found: Violations) -> bool:

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.policy.settings_parser import parse_data
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.tooling.settings_parser import parse_data
 
 _TABLE = RuleTable(__file__)
 
@@ -21,7 +21,7 @@ def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[Rul
     else. People format code on purpose."""
     noise = [(file, *_find_noise(file)) for file in change.files]
     real = any(others or not hunks for _, hunks, others in noise)
-    level: Level = "fail" if context.category and not real else "warn"
+    level: Level | None = "fail" if context.category and not real else None
     for file, hunks, _ in noise:
         if hunks:
             lines = "1 place differs" if len(hunks) == 1 else f"{len(hunks)} places differ"

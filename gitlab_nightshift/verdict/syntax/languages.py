@@ -33,8 +33,7 @@ class Language:
     that a test runner collects. ``calls`` is true where tests are calls with a function
     (``it("adds", () => …)``), ``named`` matches the name of a function that is a test by its name
     alone, ``marked`` the annotation or attribute that makes a function a test, and ``demanding``
-    what makes one demand something without an assertion. ``idle`` is a statement that does nothing
-    and may begin a function, "" where compilers would refuse it.
+    what makes one demand something without an assertion.
     ``public`` says what of a file others may use (``flags/public_names.py``). A file without any
     of ``error_words`` holds no error back; there are none where any code may.
     """
@@ -48,7 +47,6 @@ class Language:
     named: re.Pattern[str] | None
     marked: re.Pattern[str] | None
     demanding: re.Pattern[str] | None
-    idle: str
     public: Mapping[str, str] = field(hash=False, compare=False)
     error_words: tuple[str, ...]
 
@@ -78,7 +76,6 @@ def _read_language(name: str) -> Language:
         named,
         marked,
         demanding,
-        row.get("idle", ""),
         row.get("public", {}),
         tuple(row.get("error_words", "").split()),
     )

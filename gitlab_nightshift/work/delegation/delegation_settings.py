@@ -64,7 +64,7 @@ def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settin
     """The settings with what the payload asks for: less is always possible, more is not."""
     execution, policy = payload.execution, settings.policy
     hosts = policy.egress_hosts if execution.network == "on" else []
-    flags = {**policy.flags, **(ENFORCED if subdir else {}), **_build_dependency_flags(payload)}
+    flags = {**policy.flags, **(ENFORCED if subdir else {}), **_build_set_up_flags(payload)}
     words = build_test_command(payload, policy.test_commands)
     made: dict[str, object] = {
         "policy": policy.with_values(egress_hosts=hosts, flags=flags),
@@ -76,10 +76,11 @@ def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settin
     return settings.with_values(**made)
 
 
-def _build_dependency_flags(payload: Payload) -> dict[str, str]:
-    """Manifests and lock files change with ``allow_install`` alone, whatever the flag says."""
+def _build_set_up_flags(payload: Payload) -> dict[str, str]:
+    """Manifests, lock files and settings of tools change with ``allow_install`` alone, whatever the
+    flag says."""
     level = "off" if payload.execution.dependency_policy == "allow_install" else "fail"
-    return {"dependency-file": level}
+    return {"dependency-file": level, "tool-settings": level}
 
 
 def _restrict_paths(settings: Settings, subdir: str) -> dict[str, object]:

@@ -55,7 +55,9 @@ def test_the_others() -> None:
     [tagged] = argvs("go", go, "go test -race -tags db -run X -v ./...")
     assert tagged == "go test -race -tags db -count=1 -v -run ^(TestA|TestB)$ ./a ./b"
     rust = "cargo test --lib --all-features --offline -- --nocapture"
-    assert argvs("rust", TEN, rust) == ["cargo test --offline --tests --all-features -- test_x test_y"]
+    assert argvs("rust", TEN, rust) == [
+        "cargo test --offline --tests --all-features -- test_x test_y"
+    ]
     assert argvs("scala", java, "sbt test") == ["sbt testOnly *CartTest"]
     assert argvs("rust", TEN) == ["cargo test --offline --tests -- test_x test_y"]
     nextest = "cargo nextest run --profile ci --retries=2 -E 'not test(slow)'"

@@ -354,13 +354,6 @@ pytestmark = pytest.mark.skip
 
 def test_one():
     assert parse("1") == 1
-=== test-skipped pyproject.toml | py: deselected by the runner's settings
---- pyproject.toml
-[tool.pytest.ini_options]
-addopts = "-q"
-+++ pyproject.toml
-[tool.pytest.ini_options]
-addopts = "-q --ignore=tests/test_money.py"
 === test-skipped tests/conftest.py | py: collect_ignore
 *** tests/test_slow.py
 def test_one():
@@ -594,16 +587,6 @@ it("lowers", () => {
 it("lowers", () => {
   expect(slug("Hello")).toBe("hello");
 });
-=== test-skipped jest.config.js | js: left out by the settings
---- jest.config.js
-module.exports = {
-  testEnvironment: "node",
-};
-+++ jest.config.js
-module.exports = {
-  testEnvironment: "node",
-  testPathIgnorePatterns: ["<rootDir>/src/cart.test.ts"],
-};
 === test-skipped src/cart.test.ts | ts: commented out
 --- src/cart.test.ts
 describe("cart", () => {

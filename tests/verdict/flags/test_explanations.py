@@ -3,7 +3,6 @@
 from tests.support.judging import Files, Judge
 from tests.support.tables import each
 
-BASELINE = "parameters:\n\tignoreErrors:\n\t\t- '#a#'\n"
 CART = "def total(items):\n    return sum(item.price for item in items)\n"
 TESTS = (
     "from cart import total\n\n\ndef test_none():\n    assert total([]) == 0\n\n\n"
@@ -11,28 +10,17 @@ TESTS = (
     "    assert total([item, item]) > item.price\n"
 )
 BEFORE = {
-    "phpstan-baseline.neon": BASELINE,
     "cart.py": CART,
     "tests/test_cart.py": TESTS,
-    "ruff.toml": '[lint]\nselect = ["E", "F"]\n',
     "requirements.txt": "pytest==8.1\n",
-    ".github/workflows/ci.yml": (
-        "on: [push]\njobs:\n  test:\n    runs-on: x\n    steps:\n      - run: pytest\n"
-        "      - run: ruff check .\n      - run: upload codecov\n"
-    ),
 }
 DELETED = TESTS.partition("\n\n\ndef test_one")[0] + "\n"
 REMOVED = TESTS.replace("    assert total([item, item]) > item.price\n", "")
 LOOSER = TESTS.replace("assert total([]) == 0", "assert total([]) >= 0")
 OTHER_CODE = {"cart.py": CART.replace("item.price", "item.price * item.count")}
 COMMENTED = {"cart.py": "# All prices are in cents.\n" + CART}
-WORKFLOW = BEFORE[".github/workflows/ci.yml"]
 LIST = "TEST(List, Empty) {\n  EXPECT_EQ(0, size());\n}\n"
 SHOP = "def load():\n    try:\n        read()\n    except Exception:\n        raise\n"
-TOX = "[tox]\nenv_list = py\n\n[flake8]\nselect = E, W\n"
-LINT = (
-    "on:\n  push:\n    branches: [1.x, 2.x]\njobs:\n  lint:\n    steps:\n      - run: ruff check\n"
-)
 KEPT = "    assert total([2]) == 2\n    assert total([4]) == 4\n"
 SKIPPED = "\n\n@pytest.mark.skip\ndef test_skipped():\n    assert total([3, 4, 5]) == 12\n"
 BRANCHED = (
@@ -41,7 +29,6 @@ BRANCHED = (
     + SKIPPED
 )
 UNBRANCHED = "def test_sum():\n" + KEPT + SKIPPED
-CI = ".github/workflows/ci.yml"
 
 CERTAIN: list[tuple[str, Files]] = [
     ("test-deleted", {"tests/test_cart.py": DELETED}),
@@ -55,9 +42,6 @@ CERTAIN: list[tuple[str, Files]] = [
     ),
     ("dangerous-call", {"shop.py": SHOP + "\n\ndef run(text):\n    return eval(text)\n"}),
     ("test-loosened", {"tests/test_cart.py": LOOSER}),
-    ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n'}),
-    ("ci-loosened", {CI: WORKFLOW.replace("      - run: ruff check .\n", "")}),
-    ("ci-loosened", {CI: WORKFLOW.replace("pytest", "pytest || true"), **OTHER_CODE}),
     (
         "test-skipped",
         {
@@ -116,26 +100,10 @@ ASKED: list[tuple[str, Files]] = [
             + "\n\n@pytest.mark.skip\ndef test_large(shop):\n    assert shop.sum() == 7\n"
         },
     ),
-    ("linter-loosened", {"ruff.toml": '[lint]\nselect = ["E"]\n', **OTHER_CODE}),
-    (
-        "types-loosened",
-        {"phpstan-baseline.neon": BASELINE + "\t\t- '#b#'\n"},
-    ),
-    ("linter-loosened", {"tox.ini": "[tox]\nenv_list = py\n"}),
-    ("ci-loosened", {".github/workflows/lint.yml": LINT.replace("1.x, 2.x", "2.x")}),
     ("test-cannot-fail", {"tests/test_cart.py": TESTS + "    assert item <= item\n"}),
     (
         "dangerous-call",
         {"shop.py": SHOP + "\n\ndef name(password):\n    return hashlib.md5(password)\n"},
-    ),
-    (
-        "ci-loosened",
-        {
-            CI: WORKFLOW.replace(
-                "      - run: ruff check .\n",
-                "  lint:\n    steps:\n      - run: prek\n        shell: bash\n",
-            )
-        },
     ),
     (
         "test-skipped",
@@ -156,7 +124,6 @@ def test_a_reviewer_asks_where_something_may_explain_it(
     raised: Judge, flag: str, after: Files
 ) -> None:
     before = {**BEFORE, "shop.py": SHOP, "test/list.cc": LIST, "tests/test_old.py": BRANCHED}
-    before |= {"tox.ini": TOX, ".github/workflows/lint.yml": LINT}
     found = raised(before, after, flag, by_people=True)
     assert [each.level for each in found] == ["warn"]
     assert [each.level for each in raised(before, after, flag)] == ["fail"]

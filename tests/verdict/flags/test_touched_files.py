@@ -115,11 +115,22 @@ def test_a_file_that_a_night_moves_counts_whole(raised: Judge) -> None:
     assert raised(before, after, "diff-too-large", settings="max_diff_lines: 22") == []
     [found] = raised(before, after, "diff-too-large", settings="max_diff_lines: 21")
     assert found.detail.startswith("22 added and deleted lines; at most 21")
-    few = "max_diff_lines: 1"
+    few = "max_diff_lines: 1\npolicy: {flags: {diff-too-large: warn}}"
     assert raised(before, after, "diff-too-large", settings=few, by_people=True) == []
     edited = {"a.txt": None, "b.txt": f"{lines}more\nlines\n"}
     [found] = raised(before, edited, "diff-too-large", settings=few, by_people=True)
     assert (found.level, found.detail[:2]) == ("warn", "2 ")
+
+
+@each("flag", ["dependency-file", "diff-too-large", "whitespace-only"])
+def test_what_only_a_night_is_held_to_is_no_finding_for_people(raised: Judge, flag: str) -> None:
+    before = {"a.js": "a()\n", "requirements.txt": "b==1\n"}
+    after = {"a.js": "a( )\n", "requirements.txt": "b==2\n", "long.txt": "x\n" * 500}
+    assert [found.level for found in raised(before, after, flag)] != []
+    assert raised(before, after, flag, by_people=True) == []
+    settings = f"policy: {{flags: {{{flag}: warn}}}}"
+    [found] = raised(before, after, flag, by_people=True, settings=settings)
+    assert found.level == "warn"
 
 
 def test_outside_paths(raised: Judge) -> None:

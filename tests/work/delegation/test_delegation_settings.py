@@ -37,9 +37,10 @@ def test_a_folder_is_enforced_whatever_the_flag_says() -> None:
     loose = Settings(policy=Policy(flags={"outside-paths": "off", "dependency-file": "off"}))
     payload = Payload("x", workspace=WorkspaceOptions(workspace_subdir="lib"))
     flags = narrow_settings(loose, payload, "lib").policy.flags
-    assert flags == {"outside-paths": "fail", "dependency-file": "fail"}
+    held = {"dependency-file": "fail", "tool-settings": "fail"}
+    assert flags == {"outside-paths": "fail", **held}
     installing = Payload("x", execution=Execution(dependency_policy="allow_install"))
-    assert narrow_settings(Settings(), installing, "").policy.flags == {"dependency-file": "off"}
+    assert narrow_settings(Settings(), installing, "").policy.flags == dict.fromkeys(held, "off")
 
 
 def test_hosts_are_closed_unless_they_are_asked_for() -> None:

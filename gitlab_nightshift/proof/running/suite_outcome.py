@@ -8,7 +8,7 @@ from gitlab_nightshift.verdict.proof_commands import CommandRun
 
 
 @dataclass(frozen=True)
-class RunOutcome:
+class SuiteOutcome:
     """``red`` is the exit status, ``ended`` False where this program ended the run; ``failed`` and
     ``ran`` are the tests that the runners report, ``unknown`` is why they report none. ``failed``
     is all that is known of a red run whose runner names only those."""
@@ -31,7 +31,7 @@ class RunOutcome:
         return self.ended and bool(self.failed) and not self.red
 
 
-def read_outcome(runs: Sequence[CommandRun]) -> RunOutcome:
+def read_outcome(runs: Sequence[CommandRun]) -> SuiteOutcome:
     """The outcome of commands that ran one after the other."""
     failed: set[str] = set()
     ran: set[str] = set()
@@ -42,7 +42,7 @@ def read_outcome(runs: Sequence[CommandRun]) -> RunOutcome:
             if times[CaseOutcome.FAILED] or times[CaseOutcome.PASSED]:
                 ran.add(name)
     why = "; ".join(run.collection.unknown for run in runs if run.collection.unknown)
-    return RunOutcome(
+    return SuiteOutcome(
         red=any(not run.result.ok for run in runs),
         ended=not any(run.result.error for run in runs),
         failed=frozenset(failed),

@@ -1,0 +1,95 @@
+"""Settings of linters, type checkers, formatters, coverage and test runners: they measure a change,
+so no night changes them. The table is ``tool_settings.toml``."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.policy.path_patterns import find_matching, matches, read_groups
+from gitlab_nightshift.policy.settings_tables import (
+    EVERYTHING,
+    UNREADABLE,
+    list_changed_blocks,
+    list_changed_tables,
+)
+from gitlab_nightshift.printable_text import format_excerpt
+
+MOST_NAMED = 4
+WHOLE = "the whole file"
+Side = tuple[str, bytes | None, bytes | None]
+"""A path, and its bytes before and after; None where it is not there."""
+
+
+@dataclass(frozen=True)
+class SharedFiles:
+    """Files that hold such settings beside others: below ``tables``, or in ``blocks`` of scripts
+    (``settings_tables.py``)."""
+
+    patterns: tuple[str, ...]
+    tables: tuple[str, ...] = ()
+    blocks: re.Pattern[str] | None = None
+    remarks: bool = False
+
+    def list_changed(self, path: str, old: bytes | None, new: bytes | None) -> list[str]:
+        """The keys that differ, or how the statements that do begin."""
+        if self.blocks is None:
+            return list_changed_tables(path, old, new, self.tables)
+        return list_changed_blocks(old, new, self.blocks, remarks=self.remarks)
+
+
+def _read_shared(row: Mapping[str, Any]) -> SharedFiles:
+    blocks = compile_lazily(row["blocks"]) if "blocks" in row else None
+    tables = tuple(row.get("tables", "").split())
+    return SharedFiles(tuple(row["files"].split()), tables, blocks, row.get("remarks", False))
+
+
+_DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+TOOL_GROUPS = read_groups(_DATA["files"])
+TOOL_FILES = tuple(pattern for group in TOOL_GROUPS for pattern in group.patterns)
+"""Files that hold nothing else."""
+SHARED = tuple(map(_read_shared, _DATA["shared"]))
+_ANY = (*TOOL_FILES, *(pattern for shared in SHARED for pattern in shared.patterns))
+
+
+def find_settings_files(paths: Iterable[str]) -> list[str]:
+    """Those that hold settings of tools, with others or without."""
+    return find_matching(paths, _ANY)
+
+
+def list_changed_settings(sides: Iterable[Side]) -> dict[str, str]:
+    """The files with other settings of tools than before, each with what differs there."""
+    known = ((path, old, new) for path, old, new in sides if find_settings_files((path,)))
+    found = ((path, _describe_change(path, old, new)) for path, old, new in known)
+    return {path: what for path, what in found if what}
+
+
+def _describe_change(path: str, old: bytes | None, new: bytes | None) -> str:
+    if old == new:
+        return ""
+    if matches(path, TOOL_FILES):
+        names = _list_keys(path, old, new) or [WHOLE]
+    else:
+        shared = (each for each in SHARED if matches(path, each.patterns))
+        names = [name for each in shared for name in each.list_changed(path, old, new)]
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    return ", ".join([*map(format_excerpt, names[:MOST_NAMED]), *more])
+
+
+def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
+    """For people: any other byte of such a file counts, whatever its keys."""
+    if old is None or new is None:
+        return []
+    names = list_changed_tables(path, old, new, EVERYTHING)
+    return [] if UNREADABLE in names else names
+
+
+def describe_denial(path: str, what: str) -> str:
+    """Why such a change is refused, and what to do, in one line."""
+    return (
+        f"{path} holds settings of tools ({what}), which measure this change: put them back, and"
+        " meet them in the code."
+    )

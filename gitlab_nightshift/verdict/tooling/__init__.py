@@ -1,1 +1,0 @@
-"""The settings of tools as this program understands them: linters, type checkers, coverage, CI."""
