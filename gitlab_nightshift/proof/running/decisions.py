@@ -41,6 +41,8 @@ def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
     elif is_decision(node, rules) and not (place.looping and _leaves_loop(_find_branch(node))):
         if not _is_in_condition(node):
             template = rules.comparison or template
+        if rules.boolean and _is_surely_boolean(node):
+            template = rules.boolean
         if not _is_whole_condition(node):
             yield make_change(node, "negated", template, rules, by_value=_is_by_value(node))
 
@@ -56,6 +58,12 @@ def is_decision(node: Node, rules: Rules) -> bool:
     operator = read_operator(node)
     connects = rules.connectives and operator in _CONNECTING
     return operator in _COMPARING or (connects and not _is_in_condition(node))
+
+
+def _is_surely_boolean(node: Node) -> bool:
+    """True where no class can give another value than true or false."""
+    sure = read_operator(node).split()[:1]
+    return node.type in _BOOLEANS or node.type in _NEGATIONS or sure in (["in"], ["is"], ["not"])
 
 
 def read_operator(node: Node) -> str:

@@ -27,7 +27,7 @@ BLOCKS = TABLE.get_words("blocks")
 BRANCHES = TABLE.get_words("branches")
 PARENTHESES = TABLE.get_words("parentheses")
 TEXTS = TABLE.get_words("texts")
-_INTERPOLATIONS = TABLE.get_words("interpolations")
+INTERPOLATIONS = TABLE.get_words("interpolations")
 _SKIPPED = TABLE.get_words("skipped")
 _LOOPS = TABLE.get_words("loops")
 _ENDS = TABLE.get_words("ends")
@@ -123,7 +123,7 @@ def _list_entered(node: Node) -> list[Node]:
     if is_told(node) or _is_constant(node) or _is_for_people(node):
         return []
     if node.type in TEXTS:
-        return [each for each in children if each.type in TEXTS or each.type in _INTERPOLATIONS]
+        return [each for each in children if each.type in TEXTS or each.type in INTERPOLATIONS]
     if is_loop(node):
         return [find_field(node, "body") or children[-1]] if children else []
     if node.type in _KEYED:

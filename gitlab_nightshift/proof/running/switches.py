@@ -223,7 +223,9 @@ def _write(
     """The file with all these faults behind their switches."""
     ordered = sorted(faults, key=lambda fault: (fault.start, -fault.end, numbers[fault]))
     place = switch.at if switch.before else 0
-    pieces = [source[:place], switch.before.encode()]
+    here = [numbers[fault] for fault in ordered]
+    low, high = (str(number) for number in (min(here, default=0), max(here, default=0) + 1))
+    pieces = [source[:place], _fill(switch.before, {"low": low, "high": high}).encode()]
     pieces.append(_render(source, place, len(source), ordered, numbers, switch))
     if switch.after:
         pieces += [b"" if source.endswith(b"\n") else b"\n", switch.after.encode()]
