@@ -44,7 +44,7 @@ class _Switch:
     before: str
     after: str
     helper: tuple[str, str] | None
-    at: int
+    place: tuple[int, str, str] | None
 
 
 def write_switched_files(
@@ -138,15 +138,15 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
         words["package"] = package[1]
         helper = (join(dirname(side.path), _fill(rules["file"], words)), "")
         helper = (helper[0], _fill(rules["helper"].lstrip(), words))
-    at = _find_place(side, rules)
-    alone = "before" in rules and at is None
+    place = _find_place(side, rules)
+    alone = "before" in rules and place is None
     return _Switch(
         _fill(rules["alone" if alone else "switch"], words),
         _fill(rules.get("text", ""), words),
-        "" if alone else _fill(rules.get("before", ""), words),
+        _fill(rules.get("before", ""), words),
         _fill(rules.get("after", ""), words),
         helper,
-        at or 0,
+        place,
     )
 
 
@@ -156,18 +156,35 @@ def _fill(template: str, words: Mapping[str, str]) -> str:
     return template
 
 
-def _find_place(side: Side, rules: Mapping[str, str]) -> int | None:
-    """Where `before` goes; None where no statement of such a kind stands before any other code."""
-    place = 0 if "behind" in rules else None
+def _find_place(side: Side, rules: Mapping[str, str]) -> tuple[int, str, str] | None:
+    """Where `before` goes, with what joins it to the code in front of it and behind it.
+
+    That is behind what has to come first (docstrings, ``__future__``, inner attributes), in front
+    of a simple statement, or in a line that is empty or a comment; None where there is none of it.
+    """
+    joint = rules.get("joint", "")
+    place = (0, "", joint) if "always" in rules else None
     for node in list_children(side.root) if side.root else ():
-        first = node.named_children[0] if node.named_children else node
-        if node.type in rules.get("behind", "").split():
-            place = node.end_byte
-        elif node.type not in rules.get("simple", "").split():
-            return place
-        elif node.type != "future_import_statement" and first.type != "string":
-            return node.start_byte
+        inner = node.named_children[0].type if node.named_children else ""
+        if node.type in rules.get("first", "").split() or (
+            node.type == "expression_statement" and inner == "string"
+        ):
+            place = (node.end_byte, joint, "")
+        elif place is None and node.type in rules.get("simple", "").split():
+            return (node.start_byte, "", joint)
+        else:
+            return place or _find_idle_line(side.source[: node.start_byte])
     return place
+
+
+def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
+    """The last line without code, but not the first two, which may say how the file is read."""
+    lines = head.splitlines(keepends=True)
+    for at in range(len(lines) - 1, -1, -1):
+        line = lines[at].strip()
+        if (not line and lines[at].endswith(b"\n")) or (at > 1 and line.startswith(b"#")):
+            return (sum(map(len, lines[:at])), "", "  ")
+    return None
 
 
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
@@ -222,11 +239,12 @@ def _write(
 ) -> bytes:
     """The file with all these faults behind their switches."""
     ordered = sorted(faults, key=lambda fault: (fault.start, -fault.end, numbers[fault]))
-    place = switch.at if switch.before else 0
     here = [numbers[fault] for fault in ordered]
     low, high = (str(number) for number in (min(here, default=0), max(here, default=0) + 1))
-    pieces = [source[:place], _fill(switch.before, {"low": low, "high": high}).encode()]
-    pieces.append(_render(source, place, len(source), ordered, numbers, switch))
+    at, before, behind = switch.place or (0, "", "")
+    asking = _fill(switch.before, {"low": low, "high": high}) if switch.place else ""
+    pieces = [source[:at], f"{before}{asking}{behind}".encode()]
+    pieces.append(_render(source, at, len(source), ordered, numbers, switch))
     if switch.after:
         pieces += [b"" if source.endswith(b"\n") else b"\n", switch.after.encode()]
     return b"".join(pieces)

@@ -179,6 +179,10 @@ def _list_python_faults(source: bytes) -> list[Fault]:
         b'"""Doc."""\nfrom __future__ import annotations\n',
         b"#!/usr/bin/env python\nimport os\n",
         b"if True:\n    import os\n",
+        b"# coding: utf-8\n# Copyright\n# Text\n",
+        b"#!/usr/bin/env python\n# coding: utf-8\n",
+        b"#!/usr/bin/env python\n# coding: utf-8\n\n",
+        b'"""Doc."""  # and more\n',
     ],
 )
 def test_a_python_file_asks_however_it_begins(begin: bytes) -> None:
