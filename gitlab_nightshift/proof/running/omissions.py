@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.running.decisions import read_operator
-from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, Place, is_told
+from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, Place, is_loop, is_told
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
@@ -14,8 +14,10 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     list_children,
     read_chain,
     read_text,
+    walk,
 )
 
+_CONTAINERS = TABLE.get_words("containers")
 _ASSIGNMENTS = TABLE.get_words("assignments")
 _STATEMENTS = TABLE.get_words("statements")
 _WRAPPERS = TABLE.get_words("wrappers")
@@ -47,7 +49,7 @@ def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
         )
     elif inner.type in _ASSIGNMENTS and rules.assignment and _is_augmented(inner):
         template = rules.assignment
-        if template[:6] == "if not" and not _is_alone(node):
+        if _steers_loop(inner) or (template[:6] == "if not" and not _is_alone(node)):
             return
         yield make_change(_find_span(node, inner, template), "left out", template, rules)
 
@@ -61,16 +63,8 @@ def _is_statement(node: Node) -> bool:
     parent = node.parent
     if parent is None:
         return False
-    if node.type in (
-        "inc_statement",
-        "dec_statement",
-        "assignment_statement",
-        "expression_statement",
-    ):
-        return parent.type in BLOCKS
-    if parent.type not in BLOCKS:
-        return False
-    return list_children(parent)[-1:] != [node]
+    named = node.type in _STATEMENTS
+    return parent.type in BLOCKS and (named or list_children(parent)[-1:] != [node])
 
 
 def _is_alone(node: Node) -> bool:
@@ -82,6 +76,18 @@ def _is_alone(node: Node) -> bool:
         and (after is None or after.start_point[0] > node.end_point[0])
         and (block is None or outer is None or block.start_point[0] > outer.start_point[0])
     )
+
+
+def _steers_loop(assignment: Node) -> bool:
+    """True where a loop of the same function ends by what the assignment counts."""
+    target = find_field(assignment, "left", "argument") or assignment.named_child(0)
+    names = re.findall(r"\w+", read_text(target))
+    top: Node | None = assignment
+    while top is not None and top.parent is not None and top.parent.type not in _CONTAINERS:
+        top = top.parent
+    loops = (each for each in walk(top) if is_loop(each)) if top else ()
+    headers = [read_text(each).partition("{")[0].split("\n")[0] for each in loops]
+    return any(re.search(rf"\b{name}\b", header) for name in names[-1:] for header in headers)
 
 
 def _is_augmented(node: Node) -> bool:

@@ -45,6 +45,7 @@ class _Switch:
     after: str
     helper: tuple[str, str] | None
     place: tuple[int, str, str] | None
+    unchecked: str
 
 
 def write_switched_files(
@@ -69,7 +70,7 @@ def write_switched_files(
             continue
         kept = _keep_readable(side, _keep_nested(found), numbered, switch)
         if kept:
-            files[path] = _write(side.source, kept, numbered, switch)
+            files[path] = _uncheck(_write(side.source, kept, numbered, switch), switch.unchecked)
             numbers |= {fault: numbered[fault] for fault in kept}
             if switch.helper:
                 files[switch.helper[0]] = switch.helper[1].encode()
@@ -147,6 +148,7 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
         _fill(rules.get("after", ""), words),
         helper,
         place,
+        rules.get("unchecked", ""),
     )
 
 
@@ -248,6 +250,23 @@ def _write(
     if switch.after:
         pieces += [b"" if source.endswith(b"\n") else b"\n", switch.after.encode()]
     return b"".join(pieces)
+
+
+def _uncheck(source: bytes, mark: str) -> bytes:
+    """The file with a comment as its first line that turns off the check of types, which a switch
+    defeats (a decision no longer narrows a type). The line that was there joins the second one;
+    where it cannot, the file stays as it is."""
+    first, newline, rest = source.partition(b"\n")
+    first = first.strip()
+    if not mark or not newline or first.startswith(b"#!"):
+        return source
+    if first.startswith(b"//") or not first:
+        return mark.encode() + b" " + first.lstrip(b"/") + newline + rest
+    opens = first.endswith((b"{", b",", b"(")) or (first.startswith(b"/*") and b"*/" not in first)
+    if opens or (first.startswith(b"import") and first.endswith((b";", b'"', b"'"))):
+        joint = b" " if opens or first.endswith(b";") else b"; "
+        return mark.encode() + newline + first + joint + rest
+    return source
 
 
 def _render(
