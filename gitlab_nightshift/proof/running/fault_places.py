@@ -32,10 +32,10 @@ _SKIPPED = TABLE.get_words("skipped")
 _LOOPS = TABLE.get_words("loops")
 _ENDS = TABLE.get_words("ends")
 _KEYED = TABLE.get_words("keyed")
-_TOLD = TABLE.get_pattern("told")
+_MESSAGES = TABLE.get_pattern("messages")
 _ERRORS = TABLE.get_pattern("errors")
-_TOLD_NAMES = TABLE.get_pattern("told_names")
-_TOLD_FUNCTIONS = TABLE.get_pattern("told_functions")
+_MESSAGE_NAMES = TABLE.get_pattern("message_names")
+_MESSAGE_FUNCTIONS = TABLE.get_pattern("message_functions")
 _NEVER = TABLE.get_pattern("never")
 _CREATED = frozenset(("new_expression", "object_creation_expression", "instance_expression"))
 _NAMED = frozenset(
@@ -67,7 +67,7 @@ def is_left_out(side: Side, function: Function) -> bool:
         or tests
         or "cfg(test)" in marks
         or bool(marked and any(marked.search(mark) for mark in function.marks))
-        or _TOLD_FUNCTIONS.search(function.name) is not None
+        or _MESSAGE_FUNCTIONS.search(function.name) is not None
         or any(each.name.split()[-1] in ("Debug", "Display") for each in function.outer)
         or (function.node.type == "function_item" and "const" in " ".join(words).split())
         or (function.node.type == "function_item" and "unsafe" in " ".join(words).split())
@@ -104,14 +104,14 @@ def _counts(loop: Node) -> bool:
     return find_field(header, "increment", "update") is not None
 
 
-def is_told(node: Node) -> bool:
+def is_message(node: Node) -> bool:
     """True for a call that tells people something, or makes an error."""
     if node.type in _CREATED:
         made = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
         return _ERRORS.search(read_text(made)) is not None
     names = [link.name.rstrip("!") for link in read_chain(node)] if node.type in CALLS else []
     return (
-        any(_TOLD.search(name) for name in names)
+        any(_MESSAGES.search(name) for name in names)
         or names[:1] == ["errors"]
         or _ERRORS.search("".join(names[-1:])) is not None
     )
@@ -120,7 +120,7 @@ def is_told(node: Node) -> bool:
 def _list_entered(node: Node) -> list[Node]:
     """The children that faults may go into."""
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
-    if is_told(node) or _is_constant(node) or _is_for_people(node):
+    if is_message(node) or _is_constant(node) or _is_for_people(node):
         return []
     if node.type in TEXTS:
         return [each for each in children if each.type in TEXTS or each.type in INTERPOLATIONS]
@@ -145,7 +145,7 @@ def _is_for_people(node: Node) -> bool:
     if node.type not in _KEYED | _NAMED:
         return False
     name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)
-    return _TOLD_NAMES.search(read_text(name).strip("\"'`: ")) is not None
+    return _MESSAGE_NAMES.search(read_text(name).strip("\"'`: ")) is not None
 
 
 def _drop_dead(statements: list[Node]) -> list[Node]:

@@ -82,9 +82,9 @@ def make_change(
         _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
         for words in (on, asked)
     )
-    return Change(node, _name(what, node), plain, switched, by_value)
+    return Change(node, _describe(what, node), plain, switched, by_value)
 
 
-def _name(what: str, node: Node) -> str:
+def _describe(what: str, node: Node) -> str:
     shown = " ".join(read_text(node).split())
     return f"`{shown[:_LONGEST_SHOWN]}{'…' * (len(shown) > _LONGEST_SHOWN)}` {what}"

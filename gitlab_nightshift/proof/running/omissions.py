@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.running.decisions import read_operator
-from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, Place, is_loop, is_told
+from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, Place, is_loop, is_message
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
@@ -38,7 +38,7 @@ def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
         yield make_change(inner, "left out", rules.call, rules)
     elif inner.type in CALLS and read_operator(inner) == "":
         names = [link.name for link in read_chain(inner)]
-        if not rules.call or is_told(inner) or not names or _WAITING.search(names[-1]):
+        if not rules.call or is_message(inner) or not names or _WAITING.search(names[-1]):
             return
         if "super" in names or names == ["this"]:
             return

@@ -11,7 +11,7 @@ from gitlab_nightshift.proof.running.fault_places import (
     TABLE,
     TEXTS,
     Place,
-    is_told,
+    is_message,
     unwrap_parentheses,
 )
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
@@ -29,7 +29,7 @@ def list_results(place: Place, rules: Rules) -> Iterator[Change]:
         yield from _list_zero_results(place, rules)
         return
     value = _find_result(place, rules)
-    if value is None or is_told(value) or is_decision(unwrap_parentheses(value), rules):
+    if value is None or is_message(value) or is_decision(unwrap_parentheses(value), rules):
         return
     inner = unwrap_parentheses(value)
     literals = _NUMBERS | (TEXTS if rules.text else frozenset())

@@ -70,7 +70,9 @@ def write_switched_files(
             continue
         kept = _keep_readable(side, _keep_nested(found), numbered, switch)
         if kept:
-            files[path] = _uncheck(_write(side.source, kept, numbered, switch), switch.unchecked)
+            files[path] = _disable_type_check(
+                _write(side.source, kept, numbered, switch), switch.unchecked
+            )
             numbers |= {fault: numbered[fault] for fault in kept}
             if switch.helper:
                 files[switch.helper[0]] = switch.helper[1].encode()
@@ -137,22 +139,22 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
         if package is None or re.search(rules["not_built"], side.code):
             return None
         words["package"] = package[1]
-        helper = (join(dirname(side.path), _fill(rules["file"], words)), "")
-        helper = (helper[0], _fill(rules["helper"].lstrip(), words))
+        helper = (join(dirname(side.path), _expand(rules["file"], words)), "")
+        helper = (helper[0], _expand(rules["helper"].lstrip(), words))
     place = _find_place(side, rules)
     alone = "before" in rules and place is None
     return _Switch(
-        _fill(rules["alone" if alone else "switch"], words),
-        _fill(rules.get("text", ""), words),
-        _fill(rules.get("before", ""), words),
-        _fill(rules.get("after", ""), words),
+        _expand(rules["alone" if alone else "switch"], words),
+        _expand(rules.get("text", ""), words),
+        _expand(rules.get("before", ""), words),
+        _expand(rules.get("after", ""), words),
         helper,
         place,
         rules.get("unchecked", ""),
     )
 
 
-def _fill(template: str, words: Mapping[str, str]) -> str:
+def _expand(template: str, words: Mapping[str, str]) -> str:
     for name, word in words.items():
         template = template.replace("{" + name + "}", word)
     return template
@@ -192,12 +194,12 @@ def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
     kept: list[Fault] = []
     for fault in faults:
-        if fault.switched and not any(_cross(fault, other) for other in kept):
+        if fault.switched and not any(_is_crossing(fault, other) for other in kept):
             kept.append(fault)
     return kept
 
 
-def _cross(one: Fault, other: Fault) -> bool:
+def _is_crossing(one: Fault, other: Fault) -> bool:
     """True where two spans overlap and neither is inside the other."""
     first, second = sorted((one, other), key=lambda fault: (fault.start, -fault.end))
     return first.start < second.start < first.end < second.end
@@ -244,7 +246,7 @@ def _write(
     here = [numbers[fault] for fault in ordered]
     low, high = (str(number) for number in (min(here, default=0), max(here, default=0) + 1))
     at, before, behind = switch.place or (0, "", "")
-    asking = _fill(switch.before, {"low": low, "high": high}) if switch.place else ""
+    asking = _expand(switch.before, {"low": low, "high": high}) if switch.place else ""
     pieces = [source[:at], f"{before}{asking}{behind}".encode()]
     pieces.append(_render(source, at, len(source), ordered, numbers, switch))
     if switch.after:
@@ -252,7 +254,7 @@ def _write(
     return b"".join(pieces)
 
 
-def _uncheck(source: bytes, mark: str) -> bytes:
+def _disable_type_check(source: bytes, mark: str) -> bytes:
     """The file with a comment as its first line that turns off the check of types, which a switch
     defeats (a decision no longer narrows a type). The line that was there joins the second one;
     where it cannot, the file stays as it is."""
@@ -290,8 +292,8 @@ def _render(
         kept = _render(source, fault.start, fault.end, rest[:inside], numbers, switch)
         rest = rest[inside:]
         number = {"number": str(numbers[fault])}
-        text = fault.switched.replace(SWITCH, _fill(switch.call, number))
-        text = text.replace(TEXT, _fill(switch.text, number))
+        text = fault.switched.replace(SWITCH, _expand(switch.call, number))
+        text = text.replace(TEXT, _expand(switch.text, number))
         pieces += [source[at : fault.start], text.encode().replace(KEPT.encode(), kept)]
         at = fault.end
     return b"".join([*pieces, source[at:end]])
