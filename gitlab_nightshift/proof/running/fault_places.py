@@ -4,8 +4,9 @@ Left out is what only people read, what is declared or imported, what never runs
 of loops, which would not end.
 """
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
@@ -20,6 +21,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     list_children,
     read_chain,
     read_text,
+    walk,
 )
 
 TABLE = RuleTable(__file__, "faults.toml")
@@ -42,17 +44,22 @@ _NAMED = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
 _OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
+_DEEPEST = 150
+"""Levels of nodes: a chain of thousands of operators would take minutes."""
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
 
 @dataclass(frozen=True)
 class Place:
     """A node that a fault may change. ``looping`` is true inside a loop that ends by a condition;
-    ``owner`` is the nearest function, lambda or method around it."""
+    ``owner`` is the nearest function, lambda or method around it, ``depth`` how many nodes of the
+    function are. ``counted`` are the names that loops of the function end by."""
 
     node: Node
     looping: bool
     owner: Node
+    depth: int
+    counted: frozenset[str]
 
 
 def is_left_out(side: Side, function: Function) -> bool:
@@ -79,16 +86,29 @@ def list_places(function: Function) -> Iterator[Place]:
     if function.body is None:
         return
     owner = function.body if function.body.type in _OWNERS else function.node
-    stack = [Place(function.body, False, owner)]
+    stack = [Place(function.body, False, owner, 0, _list_counted_names(function.body))]
     while stack:
         place = stack.pop()
         node = place.node
         yield place
-        looping = place.looping or (is_loop(node) and not _counts(node))
-        stack.extend(
-            Place(child, looping, child if child.type in _OWNERS else place.owner)
-            for child in reversed(_list_entered(node))
-        )
+        if place.depth < _DEEPEST:
+            looping = place.looping or (is_loop(node) and not _counts(node))
+            stack.extend(
+                replace(
+                    place,
+                    node=child,
+                    looping=looping,
+                    owner=child if child.type in _OWNERS else place.owner,
+                    depth=place.depth + 1,
+                )
+                for child in reversed(_list_entered(node))
+            )
+
+
+def _list_counted_names(body: Node) -> frozenset[str]:
+    loops = (each for each in walk(body) if is_loop(each))
+    headers = (read_text(each).split("\n")[0].split("{")[0] for each in loops)
+    return frozenset(name for header in headers for name in re.findall(r"\w+", header))
 
 
 def is_loop(node: Node) -> bool:

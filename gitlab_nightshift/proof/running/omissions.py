@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.running.decisions import read_operator
-from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, Place, is_loop, is_message
+from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, Place, is_message
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
@@ -14,10 +14,8 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     list_children,
     read_chain,
     read_text,
-    walk,
 )
 
-_CONTAINERS = TABLE.get_words("containers")
 _ASSIGNMENTS = TABLE.get_words("assignments")
 _STATEMENTS = TABLE.get_words("statements")
 _WRAPPERS = TABLE.get_words("wrappers")
@@ -49,7 +47,7 @@ def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
         )
     elif inner.type in _ASSIGNMENTS and rules.assignment and _is_augmented(inner):
         template = rules.assignment
-        if _steers_loop(inner) or (template[:6] == "if not" and not _is_alone(node)):
+        if _steers_loop(inner, place.counted) or (template[:6] == "if not" and not _is_alone(node)):
             return
         yield make_change(_find_span(node, inner, template), "left out", template, rules)
 
@@ -78,16 +76,10 @@ def _is_alone(node: Node) -> bool:
     )
 
 
-def _steers_loop(assignment: Node) -> bool:
+def _steers_loop(assignment: Node, counted: frozenset[str]) -> bool:
     """True where a loop of the same function ends by what the assignment counts."""
     target = find_field(assignment, "left", "argument") or assignment.named_child(0)
-    names = re.findall(r"\w+", read_text(target))
-    top: Node | None = assignment
-    while top is not None and top.parent is not None and top.parent.type not in _CONTAINERS:
-        top = top.parent
-    loops = (each for each in walk(top) if is_loop(each)) if top else ()
-    headers = [read_text(each).partition("{")[0].split("\n")[0] for each in loops]
-    return any(re.search(rf"\b{name}\b", header) for name in names[-1:] for header in headers)
+    return not counted.isdisjoint(re.findall(r"\w+", read_text(target))[-1:])
 
 
 def _is_augmented(node: Node) -> bool:

@@ -192,11 +192,26 @@ def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
 
 
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
+    """Those with a switch, without the later ones of any that overlap without one being inside."""
+    switched = [fault for fault in faults if fault.switched]
+    if not _has_crossing(switched):
+        return switched
     kept: list[Fault] = []
-    for fault in faults:
-        if fault.switched and not any(_is_crossing(fault, other) for other in kept):
+    for fault in switched:
+        if not any(_is_crossing(fault, other) for other in kept):
             kept.append(fault)
     return kept
+
+
+def _has_crossing(faults: Sequence[Fault]) -> bool:
+    around: list[int] = []
+    for fault in sorted(faults, key=lambda fault: (fault.start, -fault.end)):
+        while around and around[-1] <= fault.start:
+            around.pop()
+        if around and around[-1] < fault.end:
+            return True
+        around.append(fault.end)
+    return False
 
 
 def _is_crossing(one: Fault, other: Fault) -> bool:

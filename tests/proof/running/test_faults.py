@@ -1,7 +1,7 @@
 import pytest
 
 from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
-from gitlab_nightshift.proof.running.switches import write_faulty_file
+from gitlab_nightshift.proof.running.switches import write_faulty_file, write_switched_files
 from gitlab_nightshift.verdict.syntax.file_side import Side
 
 
@@ -235,3 +235,16 @@ def test_of_overloads_the_one_with_the_same_text_keeps_the_fault() -> None:
     faults = list_faults(before, before.functions)
     moved = [move_fault(fault, before, after) for fault in faults]
     assert moved == list_faults(after, after.functions)[::-1]
+
+
+def test_a_chain_of_sixty_thousand_operators_costs_a_moment() -> None:
+    side = Side("a.js", b"function f() { return " + b"a && " * 60_000 + b"b }")
+    assert side.root is not None
+    assert len(list_faults(side, side.functions)) < 1000
+
+
+def test_thousands_of_statements_are_listed_and_switched() -> None:
+    code = "def f(x):\n    while y:\n        g()\n" + "    x += y\n" * 5_000
+    side = Side("a.py", code.encode())
+    faults = list_faults(side, side.functions)
+    assert len(write_switched_files(faults, lambda _path: side.source, "V").numbers) == 5_000
