@@ -51,7 +51,7 @@ VERBS = frozenset(
     reserve resolve respond restore restrict retry revoke rewrite run save scan score search select
     send serve set settle share shorten show shut sign signal silence sleep sort split stage
     start stop store stream strip style suggest summarize supervise take tell tick tidy tighten
-    tolerate touch track transfer try tunnel undo unescape unlink unmask unpack unquote unwrap
+    tolerate touch track transfer try tunnel turn undo unescape unlink unmask unpack unquote unwrap
     update use validate verify wait wake walk warn watch weaken work wrap write
     """.split()
 )

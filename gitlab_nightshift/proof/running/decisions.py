@@ -34,13 +34,15 @@ def list_decisions(place: Place, rules: Rules) -> Iterator[Change]:
         if (
             not _is_fixed(condition)
             and not is_never(node)
-            and not (place.looping and _is_leaving_loop(node))
+            and not (place.looping and _leaves_loop(node))
         ):
-            by_value = _is_by_value(condition) and not _is_raising_only(node)
+            by_value = _is_by_value(condition) and not _only_raises(node)
             yield make_change(condition, "negated", template, rules, by_value=by_value)
-    elif is_decision(node, rules) and not (place.looping and _is_leaving_loop(_find_branch(node))):
+    elif is_decision(node, rules) and not (place.looping and _leaves_loop(_find_branch(node))):
         if not _is_in_condition(node):
             template = rules.comparison or template
+        if rules.boolean and _is_surely_boolean(node):
+            template = rules.boolean
         if not _is_whole_condition(node):
             yield make_change(node, "negated", template, rules, by_value=_is_by_value(node))
 
@@ -56,6 +58,12 @@ def is_decision(node: Node, rules: Rules) -> bool:
     operator = read_operator(node)
     connects = rules.connectives and operator in _CONNECTING
     return operator in _COMPARING or (connects and not _is_in_condition(node))
+
+
+def _is_surely_boolean(node: Node) -> bool:
+    """True where no class can give another value than true or false."""
+    sure = read_operator(node).split()[:1]
+    return node.type in _BOOLEANS or node.type in _NEGATIONS or sure in (["in"], ["is"], ["not"])
 
 
 def read_operator(node: Node) -> str:
@@ -100,7 +108,7 @@ def _is_by_value(condition: Node) -> bool:
     return _GUARDS.search(text) is None or "err" in text
 
 
-def _is_raising_only(branch: Node) -> bool:
+def _only_raises(branch: Node) -> bool:
     """True where the branch does nothing but raise: the other way, everything fails with that."""
     body = find_field(branch, "consequence", "body")
     first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
@@ -116,7 +124,7 @@ def _find_branch(node: Node) -> Node | None:
     return parent if parent is not None and parent.type in BRANCHES else None
 
 
-def _is_leaving_loop(branch: Node | None) -> bool:
+def _leaves_loop(branch: Node | None) -> bool:
     """True where the way out of a loop may depend on a branch: the other way, it might not end."""
     return branch is not None and any(
         each.type.startswith(("break", "return", "continue")) for each in walk(branch)

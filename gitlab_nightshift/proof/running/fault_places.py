@@ -4,8 +4,9 @@ Left out is what only people read, what is declared or imported, what never runs
 of loops, which would not end.
 """
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
@@ -20,6 +21,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     list_children,
     read_chain,
     read_text,
+    walk,
 )
 
 TABLE = RuleTable(__file__, "faults.toml")
@@ -27,32 +29,37 @@ BLOCKS = TABLE.get_words("blocks")
 BRANCHES = TABLE.get_words("branches")
 PARENTHESES = TABLE.get_words("parentheses")
 TEXTS = TABLE.get_words("texts")
-_INTERPOLATIONS = TABLE.get_words("interpolations")
+INTERPOLATIONS = TABLE.get_words("interpolations")
 _SKIPPED = TABLE.get_words("skipped")
 _LOOPS = TABLE.get_words("loops")
 _ENDS = TABLE.get_words("ends")
 _KEYED = TABLE.get_words("keyed")
-_TOLD = TABLE.get_pattern("told")
+_MESSAGES = TABLE.get_pattern("messages")
 _ERRORS = TABLE.get_pattern("errors")
-_TOLD_NAMES = TABLE.get_pattern("told_names")
-_TOLD_FUNCTIONS = TABLE.get_pattern("told_functions")
+_MESSAGE_NAMES = TABLE.get_pattern("message_names")
+_MESSAGE_FUNCTIONS = TABLE.get_pattern("message_functions")
 _NEVER = TABLE.get_pattern("never")
 _CREATED = frozenset(("new_expression", "object_creation_expression", "instance_expression"))
 _NAMED = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
 _OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
+_DEEPEST = 150
+"""Levels of nodes: a chain of thousands of operators would take minutes."""
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
 
 @dataclass(frozen=True)
 class Place:
     """A node that a fault may change. ``looping`` is true inside a loop that ends by a condition;
-    ``owner`` is the nearest function, lambda or method around it."""
+    ``owner`` is the nearest function, lambda or method around it, ``depth`` how many nodes of the
+    function are. ``counted`` are the names that loops of the function end by."""
 
     node: Node
     looping: bool
     owner: Node
+    depth: int
+    counted: frozenset[str]
 
 
 def is_left_out(side: Side, function: Function) -> bool:
@@ -67,7 +74,7 @@ def is_left_out(side: Side, function: Function) -> bool:
         or tests
         or "cfg(test)" in marks
         or bool(marked and any(marked.search(mark) for mark in function.marks))
-        or _TOLD_FUNCTIONS.search(function.name) is not None
+        or _MESSAGE_FUNCTIONS.search(function.name) is not None
         or any(each.name.split()[-1] in ("Debug", "Display") for each in function.outer)
         or (function.node.type == "function_item" and "const" in " ".join(words).split())
         or (function.node.type == "function_item" and "unsafe" in " ".join(words).split())
@@ -79,16 +86,29 @@ def list_places(function: Function) -> Iterator[Place]:
     if function.body is None:
         return
     owner = function.body if function.body.type in _OWNERS else function.node
-    stack = [Place(function.body, False, owner)]
+    stack = [Place(function.body, False, owner, 0, _list_counted_names(function.body))]
     while stack:
         place = stack.pop()
         node = place.node
         yield place
-        looping = place.looping or (is_loop(node) and not _counts(node))
-        stack.extend(
-            Place(child, looping, child if child.type in _OWNERS else place.owner)
-            for child in reversed(_list_entered(node))
-        )
+        if place.depth < _DEEPEST:
+            looping = place.looping or (is_loop(node) and not _counts(node))
+            stack.extend(
+                replace(
+                    place,
+                    node=child,
+                    looping=looping,
+                    owner=child if child.type in _OWNERS else place.owner,
+                    depth=place.depth + 1,
+                )
+                for child in reversed(_list_entered(node))
+            )
+
+
+def _list_counted_names(body: Node) -> frozenset[str]:
+    loops = (each for each in walk(body) if is_loop(each))
+    headers = (read_text(each).split("\n")[0].split("{")[0] for each in loops)
+    return frozenset(name for header in headers for name in re.findall(r"\w+", header))
 
 
 def is_loop(node: Node) -> bool:
@@ -111,7 +131,7 @@ def is_message(node: Node) -> bool:
         return _ERRORS.search(read_text(made)) is not None
     names = [link.name.rstrip("!") for link in read_chain(node)] if node.type in CALLS else []
     return (
-        any(_TOLD.search(name) for name in names)
+        any(_MESSAGES.search(name) for name in names)
         or names[:1] == ["errors"]
         or _ERRORS.search("".join(names[-1:])) is not None
     )
@@ -123,7 +143,7 @@ def _list_entered(node: Node) -> list[Node]:
     if is_message(node) or _is_constant(node) or _is_for_people(node):
         return []
     if node.type in TEXTS:
-        return [each for each in children if each.type in TEXTS or each.type in _INTERPOLATIONS]
+        return [each for each in children if each.type in TEXTS or each.type in INTERPOLATIONS]
     if is_loop(node):
         return [find_field(node, "body") or children[-1]] if children else []
     if node.type in _KEYED:
@@ -145,7 +165,7 @@ def _is_for_people(node: Node) -> bool:
     if node.type not in _KEYED | _NAMED:
         return False
     name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)
-    return _TOLD_NAMES.search(read_text(name).strip("\"'`: ")) is not None
+    return _MESSAGE_NAMES.search(read_text(name).strip("\"'`: ")) is not None
 
 
 def _drop_dead(statements: list[Node]) -> list[Node]:

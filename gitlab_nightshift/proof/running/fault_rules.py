@@ -5,6 +5,7 @@ replaces, so that faults nest; ``SWITCH`` for what is true where the fault is on
 where it is on, and "" where it is not.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +20,7 @@ KEPT = "\0kept\0"
 SWITCH = "\0switch\0"
 TEXT = "\0text\0"
 _LONGEST_SHOWN = 60
+_WORD = re.compile(r"\{(switch|text|kept|next)\}")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Rules:
     on: str
     condition: str
     comparison: str = ""
+    boolean: str = ""
+    literal: str = ""
     number: str = ""
     number_beside: str = ""
     number_in: str = ""
@@ -68,15 +72,19 @@ def read_rules(language: str) -> Rules | None:
 
 
 def make_change(
-    node: Node, what: str, template: str, rules: Rules, *, by_value: bool = True
+    node: Node, what: str, template: str, rules: Rules, *, by_value: bool = True, other: str = ""
 ) -> Change:
-    """A node with a template around or instead of it; ``what`` says it after the node's code."""
-    plain = template.replace("{switch}", rules.on).replace("{text}", rules.text_on)
-    switched = template.replace("{switch}", SWITCH).replace("{text}", TEXT).replace("{kept}", KEPT)
-    code = read_text(node)
-    return Change(node, _format_name(what, node), plain.replace("{kept}", code), switched, by_value)
+    """A node with a template around or instead of it; ``what`` says it after the node's code, and
+    ``other`` is the text for ``{next}``."""
+    on = {"switch": rules.on, "text": rules.text_on, "kept": read_text(node), "next": other}
+    asked = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
+    plain, switched = (
+        _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
+        for words in (on, asked)
+    )
+    return Change(node, _describe(what, node), plain, switched, by_value)
 
 
-def _format_name(what: str, node: Node) -> str:
+def _describe(what: str, node: Node) -> str:
     shown = " ".join(read_text(node).split())
     return f"`{shown[:_LONGEST_SHOWN]}{'…' * (len(shown) > _LONGEST_SHOWN)}` {what}"

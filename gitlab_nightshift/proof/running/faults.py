@@ -3,11 +3,12 @@
 What is planted stands in ``faults.toml``: adding a language is adding a table there.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gitlab_nightshift.proof.running.decisions import list_decisions
-from gitlab_nightshift.proof.running.fault_places import is_left_out, list_places
+from gitlab_nightshift.proof.running.fault_places import TABLE, is_left_out, list_places
 from gitlab_nightshift.proof.running.fault_rules import SWITCH, Change, read_rules
 from gitlab_nightshift.proof.running.literals import list_literals
 from gitlab_nightshift.proof.running.omissions import list_omissions
@@ -15,6 +16,7 @@ from gitlab_nightshift.proof.running.results import list_results
 from gitlab_nightshift.verdict.syntax.file_side import Side
 from gitlab_nightshift.verdict.syntax.functions import Function
 
+_NOT_PRODUCT = TABLE.get_pattern("not_product", re.IGNORECASE)
 _KINDS = (list_decisions, list_results, list_literals, list_omissions)
 
 
@@ -43,7 +45,7 @@ class Fault:
 def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
     """All faults of these functions, in the order of the text; none in tests."""
     rules = read_rules(side.language.name) if side.language and side.is_product else None
-    if rules is None:
+    if rules is None or _NOT_PRODUCT.search(side.path):
         return []
     tests = {test.node.start_byte for test in side.tests}
     found: dict[tuple[int, int], Fault] = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, TEXTS, Place
+from gitlab_nightshift.proof.running.fault_places import BLOCKS, INTERPOLATIONS, TABLE, TEXTS, Place
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
@@ -13,6 +13,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     list_children,
     read_chain,
     read_text,
+    walk,
 )
 
 _BINARY = TABLE.get_words("binary")
@@ -27,14 +28,21 @@ def list_literals(place: Place, rules: Rules) -> Iterator[Change]:
     """A number or a text that is another one."""
     node = place.node
     text = read_text(node)
-    parent = node.parent
-    by_value = parent is not None and parent.type not in _SUBSCRIPTS
-    if node.type in _NUMBERS and rules.number and _NUMBER.fullmatch(text):
-        if not place.looping and not _is_argument_of(node, _WAITING) and _may_grow(node, rules):
-            template = rules.number.replace("{one}", "1.0" if "." in text else "1")
-            yield make_change(node, "off by one", template, rules, by_value=by_value)
-    elif node.type in TEXTS and rules.text and _is_computed_with(node):
-        yield make_change(node, 'with "~" at its end', rules.text, rules, by_value=by_value)
+    by_value = node.parent is not None and node.parent.type not in _SUBSCRIPTS
+    if node.type in _NUMBERS and _NUMBER.fullmatch(text) and not place.looping:
+        template = rules.literal or rules.number
+        if template and _may_grow(node, rules) and not _is_argument_of(node, _WAITING):
+            whole, dot, rest = text.partition(".")
+            other = f"{int(whole) + 1}{dot}{rest}"
+            yield make_change(node, "off by one", template, rules, by_value=by_value, other=other)
+    elif node.type in TEXTS and rules.text and _computes(node):
+        plain = not any(each.type in INTERPOLATIONS for each in walk(node))
+        template = rules.literal if rules.literal and plain else rules.text
+        last = max(text.rfind(quote) for quote in "\"'`")
+        if text.endswith(('"""', "'''")):
+            last -= 2
+        other, what = f"{text[:last]}~{text[last:]}", 'with "~" at its end'
+        yield make_change(node, what, template, rules, by_value=by_value, other=other)
 
 
 def _may_grow(number: Node, rules: Rules) -> bool:
@@ -51,7 +59,7 @@ def _may_grow(number: Node, rules: Rules) -> bool:
     )
 
 
-def _is_computed_with(text: Node) -> bool:
+def _computes(text: Node) -> bool:
     """True for a text that code goes on with: no docstring, directive, name or part of one."""
     parent = text.parent
     if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:

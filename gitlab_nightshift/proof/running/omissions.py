@@ -47,7 +47,7 @@ def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
         )
     elif inner.type in _ASSIGNMENTS and rules.assignment and _is_augmented(inner):
         template = rules.assignment
-        if template[:6] == "if not" and not _is_alone(node):
+        if _steers_loop(inner, place.counted) or (template[:6] == "if not" and not _is_alone(node)):
             return
         yield make_change(_find_span(node, inner, template), "left out", template, rules)
 
@@ -61,16 +61,8 @@ def _is_statement(node: Node) -> bool:
     parent = node.parent
     if parent is None:
         return False
-    if node.type in (
-        "inc_statement",
-        "dec_statement",
-        "assignment_statement",
-        "expression_statement",
-    ):
-        return parent.type in BLOCKS
-    if parent.type not in BLOCKS:
-        return False
-    return list_children(parent)[-1:] != [node]
+    named = node.type in _STATEMENTS
+    return parent.type in BLOCKS and (named or list_children(parent)[-1:] != [node])
 
 
 def _is_alone(node: Node) -> bool:
@@ -82,6 +74,12 @@ def _is_alone(node: Node) -> bool:
         and (after is None or after.start_point[0] > node.end_point[0])
         and (block is None or outer is None or block.start_point[0] > outer.start_point[0])
     )
+
+
+def _steers_loop(assignment: Node, counted: frozenset[str]) -> bool:
+    """True where a loop of the same function ends by what the assignment counts."""
+    target = find_field(assignment, "left", "argument") or assignment.named_child(0)
+    return not counted.isdisjoint(re.findall(r"\w+", read_text(target))[-1:])
 
 
 def _is_augmented(node: Node) -> bool:

@@ -44,7 +44,8 @@ class _Switch:
     before: str
     after: str
     helper: tuple[str, str] | None
-    at: int
+    place: tuple[int, str, str] | None
+    unchecked: str
 
 
 def write_switched_files(
@@ -69,7 +70,9 @@ def write_switched_files(
             continue
         kept = _keep_readable(side, _keep_nested(found), numbered, switch)
         if kept:
-            files[path] = _write(side.source, kept, numbered, switch)
+            files[path] = _disable_type_check(
+                _write(side.source, kept, numbered, switch), switch.unchecked
+            )
             numbers |= {fault: numbered[fault] for fault in kept}
             if switch.helper:
                 files[switch.helper[0]] = switch.helper[1].encode()
@@ -136,49 +139,82 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
         if package is None or re.search(rules["not_built"], side.code):
             return None
         words["package"] = package[1]
-        helper = (join(dirname(side.path), _fill_in(rules["file"], words)), "")
-        helper = (helper[0], _fill_in(rules["helper"].lstrip(), words))
-    at = _find_place(side, rules)
-    alone = "before" in rules and at is None
+        helper = (join(dirname(side.path), _expand(rules["file"], words)), "")
+        helper = (helper[0], _expand(rules["helper"].lstrip(), words))
+    place = _find_place(side, rules)
+    alone = "before" in rules and place is None
     return _Switch(
-        _fill_in(rules["alone" if alone else "switch"], words),
-        _fill_in(rules.get("text", ""), words),
-        "" if alone else _fill_in(rules.get("before", ""), words),
-        _fill_in(rules.get("after", ""), words),
+        _expand(rules["alone" if alone else "switch"], words),
+        _expand(rules.get("text", ""), words),
+        _expand(rules.get("before", ""), words),
+        _expand(rules.get("after", ""), words),
         helper,
-        at or 0,
+        place,
+        rules.get("unchecked", ""),
     )
 
 
-def _fill_in(template: str, words: Mapping[str, str]) -> str:
+def _expand(template: str, words: Mapping[str, str]) -> str:
     for name, word in words.items():
         template = template.replace("{" + name + "}", word)
     return template
 
 
-def _find_place(side: Side, rules: Mapping[str, str]) -> int | None:
-    """Where `before` goes; None where no statement of such a kind stands before any other code."""
-    place = 0 if "behind" in rules else None
+def _find_place(side: Side, rules: Mapping[str, str]) -> tuple[int, str, str] | None:
+    """Where `before` goes, with what joins it to the code in front of it and behind it.
+
+    That is behind what has to come first (docstrings, ``__future__``, inner attributes), in front
+    of a simple statement, or in a line that is empty or a comment; None where there is none of it.
+    """
+    joint = rules.get("joint", "")
+    place = (0, "", joint) if "always" in rules else None
     for node in list_children(side.root) if side.root else ():
-        first = node.named_children[0] if node.named_children else node
-        if node.type in rules.get("behind", "").split():
-            place = node.end_byte
-        elif node.type not in rules.get("simple", "").split():
-            return place
-        elif node.type != "future_import_statement" and first.type != "string":
-            return node.start_byte
+        inner = node.named_children[0].type if node.named_children else ""
+        if node.type in rules.get("first", "").split() or (
+            node.type == "expression_statement" and inner == "string"
+        ):
+            place = (node.end_byte, joint, "")
+        elif place is None and node.type in rules.get("simple", "").split():
+            return (node.start_byte, "", joint)
+        else:
+            return place or _find_idle_line(side.source[: node.start_byte])
     return place
 
 
+def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
+    """The last line without code, but not the first two, which may say how the file is read."""
+    lines = head.splitlines(keepends=True)
+    for at in range(len(lines) - 1, -1, -1):
+        line = lines[at].strip()
+        if (not line and lines[at].endswith(b"\n")) or (at > 1 and line.startswith(b"#")):
+            return (sum(map(len, lines[:at])), "", "  ")
+    return None
+
+
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
+    """Those with a switch, without the later ones of any that overlap without one being inside."""
+    switched = [fault for fault in faults if fault.switched]
+    if not _has_crossing(switched):
+        return switched
     kept: list[Fault] = []
-    for fault in faults:
-        if fault.switched and not any(_overlaps(fault, other) for other in kept):
+    for fault in switched:
+        if not any(_is_crossing(fault, other) for other in kept):
             kept.append(fault)
     return kept
 
 
-def _overlaps(one: Fault, other: Fault) -> bool:
+def _has_crossing(faults: Sequence[Fault]) -> bool:
+    around: list[int] = []
+    for fault in sorted(faults, key=lambda fault: (fault.start, -fault.end)):
+        while around and around[-1] <= fault.start:
+            around.pop()
+        if around and around[-1] < fault.end:
+            return True
+        around.append(fault.end)
+    return False
+
+
+def _is_crossing(one: Fault, other: Fault) -> bool:
     """True where two spans overlap and neither is inside the other."""
     first, second = sorted((one, other), key=lambda fault: (fault.start, -fault.end))
     return first.start < second.start < first.end < second.end
@@ -188,7 +224,7 @@ def _keep_readable(
     side: Side, faults: list[Fault], numbers: Mapping[Fault, int], switch: _Switch
 ) -> list[Fault]:
     """The faults with which the file still parses, found by halving."""
-    if not faults or _is_parsed(side, _write(side.source, faults, numbers, switch)):
+    if not faults or _parses(side, _write(side.source, faults, numbers, switch)):
         return faults
     if len(faults) == 1:
         return []
@@ -196,13 +232,11 @@ def _keep_readable(
     parts = [_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:])]
     both = [*parts[0], *parts[1]]
     return (
-        both
-        if _is_parsed(side, _write(side.source, both, numbers, switch))
-        else max(parts, key=len)
+        both if _parses(side, _write(side.source, both, numbers, switch)) else max(parts, key=len)
     )
 
 
-def _is_parsed(side: Side, source: bytes) -> bool:
+def _parses(side: Side, source: bytes) -> bool:
     root = Side(side.path, source).root
     before = _count_errors(side.root) if side.root else 0
     return root is not None and _count_errors(root) <= before
@@ -224,12 +258,32 @@ def _write(
 ) -> bytes:
     """The file with all these faults behind their switches."""
     ordered = sorted(faults, key=lambda fault: (fault.start, -fault.end, numbers[fault]))
-    place = switch.at if switch.before else 0
-    pieces = [source[:place], switch.before.encode()]
-    pieces.append(_render(source, place, len(source), ordered, numbers, switch))
+    here = [numbers[fault] for fault in ordered]
+    low, high = (str(number) for number in (min(here, default=0), max(here, default=0) + 1))
+    at, before, behind = switch.place or (0, "", "")
+    asking = _expand(switch.before, {"low": low, "high": high}) if switch.place else ""
+    pieces = [source[:at], f"{before}{asking}{behind}".encode()]
+    pieces.append(_render(source, at, len(source), ordered, numbers, switch))
     if switch.after:
         pieces += [b"" if source.endswith(b"\n") else b"\n", switch.after.encode()]
     return b"".join(pieces)
+
+
+def _disable_type_check(source: bytes, mark: str) -> bytes:
+    """The file with a comment as its first line that turns off the check of types, which a switch
+    defeats (a decision no longer narrows a type). The line that was there joins the second one;
+    where it cannot, the file stays as it is."""
+    first, newline, rest = source.partition(b"\n")
+    first = first.strip()
+    if not mark or not newline or first.startswith(b"#!"):
+        return source
+    if first.startswith(b"//") or not first:
+        return mark.encode() + b" " + first.lstrip(b"/") + newline + rest
+    opens = first.endswith((b"{", b",", b"(")) or (first.startswith(b"/*") and b"*/" not in first)
+    if opens or (first.startswith(b"import") and first.endswith((b";", b'"', b"'"))):
+        joint = b" " if opens or first.endswith(b";") else b"; "
+        return mark.encode() + newline + first + joint + rest
+    return source
 
 
 def _render(
@@ -253,8 +307,8 @@ def _render(
         kept = _render(source, fault.start, fault.end, rest[:inside], numbers, switch)
         rest = rest[inside:]
         number = {"number": str(numbers[fault])}
-        text = fault.switched.replace(SWITCH, _fill_in(switch.call, number))
-        text = text.replace(TEXT, _fill_in(switch.text, number))
+        text = fault.switched.replace(SWITCH, _expand(switch.call, number))
+        text = text.replace(TEXT, _expand(switch.text, number))
         pieces += [source[at : fault.start], text.encode().replace(KEPT.encode(), kept)]
         at = fault.end
     return b"".join([*pieces, source[at:end]])

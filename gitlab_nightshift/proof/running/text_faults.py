@@ -11,7 +11,7 @@ from gitlab_nightshift.verdict.rule_tables import RuleTable
 
 _TABLE = RuleTable(__file__)
 _SKIPPED = _TABLE.get_pattern("skipped", re.IGNORECASE)
-_TOLD = _TABLE.get_pattern("told")
+_MESSAGES = _TABLE.get_pattern("messages")
 _COMMENT = _TABLE.get_pattern("comment")
 _STRING = _TABLE.get_pattern("string")
 _OPENS = _TABLE.get_pattern("opens")
@@ -35,25 +35,27 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
     at = 0
     closed = True
     for number, line in enumerate(lines, 1):
-        code = _blank(line)
-        begins = not _SKIPPED.search(line) and not _TOLD.search(code) and len(line) < _LONGEST_LINE
+        code = _remove_texts(line)
+        begins = (
+            not _SKIPPED.search(line) and not _MESSAGES.search(code) and len(line) < _LONGEST_LINE
+        )
         if closed and begins and not _OPENS.search(code) and not line.startswith("#!"):
             found += (
                 _make_fault(path, number, at + len(line[:start].encode()), old, new)
                 for start, old, new in sorted(_list_changes(code))
             )
-        closed = _is_closed(code, closed)
+        closed = _ends_closed(code, closed)
         at += len(line.encode())
     return found
 
 
-def _blank(line: str) -> str:
+def _remove_texts(line: str) -> str:
     """The line with as many blanks for what is a text or a comment."""
     code = _STRING.sub(lambda text: text[0][:1] + " " * (len(text[0]) - 2) + text[0][-1:], line)
     return _COMMENT.sub(lambda comment: comment[0] if _OPENS.match(comment[0]) else "", code)
 
 
-def _is_closed(code: str, closed: bool) -> bool:
+def _ends_closed(code: str, closed: bool) -> bool:
     """True where no comment of many lines is open after a line."""
     marks = sorted(
         [(found.start(), False) for found in _OPENS.finditer(code)]

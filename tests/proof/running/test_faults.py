@@ -1,7 +1,7 @@
 import pytest
 
 from gitlab_nightshift.proof.running.faults import Fault, list_faults, move_fault
-from gitlab_nightshift.proof.running.switches import write_faulty_file
+from gitlab_nightshift.proof.running.switches import write_faulty_file, write_switched_files
 from gitlab_nightshift.verdict.syntax.file_side import Side
 
 
@@ -89,11 +89,11 @@ def test_python_has_all_kinds() -> None:
     )
     assert _list_lines("a.py", code) == {
         "`x > 3` negated": "if ((not (x > 3)) is (True)):",
-        "`3` off by one": "if x > (3+(True)):",
+        "`3` off by one": "if x > (4 if (True) else 3):",
         "`total += 2` left out": "if not (True): total += 2",
-        "`2` off by one": "total += (2+(True))",
+        "`2` off by one": "total += (3 if (True) else 2)",
         '`names.append("a")` left out': 'None if (True) else (names.append("a"))',
-        '`"a"` with "~" at its end': 'names.append(("a"+"~"*(True)))',
+        '`"a"` with "~" at its end': 'names.append(("a~" if (True) else "a"))',
         "`g(x)` returned as another value": "return [] if (True) else (g(x))",
     }
 
@@ -155,6 +155,27 @@ def test_what_is_likely_to_end_in_an_exception_is_told(
     assert [fault.by_value for fault in _list(path, code)] == [by_value]
 
 
+def test_code_that_looks_like_a_template_is_kept() -> None:
+    code = 'def f(next, switch):\n    return f"{next} {kept}" + g("{switch}")\n'
+    lines = [write_faulty_file(each, code.encode()).decode() for each in _list("a.py", code)]
+    assert [line.count("{next} {kept}") for line in lines] == [1, 1, 1]
+    assert [line.count("{switch}") for line in lines] == [1, 1, 2]  # once as another text
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("setup.py", "def f(x): return x > 3"),
+        ("a/noxfile.py", "def f(x): return x > 3"),
+        ("vite.config.ts", "function f(x) { return x > 3 }"),
+        ("build.rs", "fn main() { let x = y > 3; }"),
+    ],
+)
+def test_files_that_build_or_set_up_have_no_faults(path: str, code: str) -> None:
+    assert _list(path, code) == []
+    assert _list("lib/a." + path.rsplit(".", 1)[1], code)
+
+
 def test_a_loop_that_ends_by_a_condition_keeps_its_steps() -> None:
     code = "def f(x):\n    while x:\n        x -= 1\n        y = 3\n        if x > z: break\n"
     assert _list("a.py", code) == []
@@ -214,3 +235,16 @@ def test_of_overloads_the_one_with_the_same_text_keeps_the_fault() -> None:
     faults = list_faults(before, before.functions)
     moved = [move_fault(fault, before, after) for fault in faults]
     assert moved == list_faults(after, after.functions)[::-1]
+
+
+def test_a_chain_of_sixty_thousand_operators_costs_a_moment() -> None:
+    side = Side("a.js", b"function f() { return " + b"a && " * 60_000 + b"b }")
+    assert side.root is not None
+    assert len(list_faults(side, side.functions)) < 1000
+
+
+def test_thousands_of_statements_are_listed_and_switched() -> None:
+    code = "def f(x):\n    while y:\n        g()\n" + "    x += y\n" * 5_000
+    side = Side("a.py", code.encode())
+    faults = list_faults(side, side.functions)
+    assert len(write_switched_files(faults, lambda _path: side.source, "V").numbers) == 5_000

@@ -17,6 +17,22 @@ from gitlab_nightshift.verdict.syntax.file_side import Side
 from tests.proof.running.projects import ASSERTED, PROJECTS, VARIABLE, Project
 
 _SAMPLES = {
+    "typescript": (
+        "src/shop.ts",
+        b"""import { round } from "./round"
+
+export class Basket {
+  constructor(private items: string[]) {}
+  price(count: number, member: boolean): string {
+    let total: number = round(1);
+    total += 2;
+    if (total > 10 && !member) { this.items.push("a"); return "low" }
+    return `m${total}`;
+  }
+  names(): string[] { return this.items.filter((each) => each.length > 1) }
+}
+""",
+    ),
     "kotlin": (
         "src/Shop.kt",
         b"""package shop
@@ -179,6 +195,10 @@ def _list_python_faults(source: bytes) -> list[Fault]:
         b'"""Doc."""\nfrom __future__ import annotations\n',
         b"#!/usr/bin/env python\nimport os\n",
         b"if True:\n    import os\n",
+        b"# coding: utf-8\n# Copyright\n# Text\n",
+        b"#!/usr/bin/env python\n# coding: utf-8\n",
+        b"#!/usr/bin/env python\n# coding: utf-8\n\n",
+        b'"""Doc."""  # and more\n',
     ],
 )
 def test_a_python_file_asks_however_it_begins(begin: bytes) -> None:
@@ -217,6 +237,29 @@ def test_a_file_that_is_gone_or_unknown_gets_no_switch() -> None:
     faults = [fault, replace(_list_python_faults(b"def f(x): return x > 3")[0], path="gone.py")]
     read = {"a.lua": b"1 == 2"}.get
     assert not write_switched_files(faults, read, VARIABLE).files
+
+
+@pytest.mark.parametrize(
+    ("first", "lines"),
+    [
+        ("", "// @ts-nocheck \n"),
+        ("// Prices", "// @ts-nocheck  Prices\n"),
+        ("import a from 'a'", "// @ts-nocheck\nimport a from 'a'; "),
+        ('import a from "a";', '// @ts-nocheck\nimport a from "a"; '),
+        ("import {", "// @ts-nocheck\nimport { "),
+        ("/* Prices", "// @ts-nocheck\n/* Prices "),
+        ("const a =", "const a =\n"),
+        ("#!/usr/bin/env node", "#!/usr/bin/env node\n"),
+    ],
+)
+def test_types_are_not_checked_where_a_line_can_say_so(first: str, lines: str) -> None:
+    second = {"import {": "a } from 'a';", "/* Prices": "*/", "const a =": "3;"}.get(first, "g();")
+    source = f"{first}\n{second}\nfunction f(x: number) {{ return x > y }}\n".encode()
+    side = Side("shop.ts", source)
+    faults = list_faults(side, side.functions)
+    data = write_switched_files(faults, lambda _path: source, VARIABLE).files["shop.ts"].decode()
+    assert data.startswith(f"{lines}{second}\n")
+    assert data.split("\n")[2].startswith("function f(x: number) { return ((x > y)")
 
 
 def test_go_asks_anew_for_each_fault_though_go_test_keeps_results(tmp_path: Path) -> None:
