@@ -158,13 +158,11 @@ def _look_at_silent(
 ) -> Evidence:
     """Tests that passed with the faults on though they run still: each fault by itself."""
     old, new = (_find_tests(files, silent) for files in (setting.before, setting.after))
-    if not old or not new:
-        return _warn(
-            setting, f"{_format_tests(silent)} noticed planted faults, and notice none of them now"
-        )
     trial, subject = setting.trial, setting.subject
     usual_s = setting.usual.duration_s
     found = find_canaries(trial, subject, old, faults, setting.before, usual_s)
+    if not found.canaries:
+        return _warn(setting, f"{_format_tests(silent)} noticed planted faults, and notice none now")
     judged = judge_canaries(trial, subject, new, found, moved, setting.after)
     return _judge_singles(setting, judged)
 

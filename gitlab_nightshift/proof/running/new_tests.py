@@ -141,7 +141,7 @@ def _run_against_faults(
         return _judge_unplanted(subject, trial, tests, seen)
     survived: list[Fault] = []
     noticed = 0
-    for fault in list(planted.numbers)[:MOST_FAULTS]:
+    for fault in planted.list_reached()[:MOST_FAULTS]:
         if trial.lab.compute_left_s() <= 0:
             break
         env = build_environment(planted, [fault])

@@ -26,7 +26,7 @@ from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.single_test import Test
 
 MOST_CANARIES = 10
-FEWEST_TRIES, MOST_TRIES = 8, 20
+FEWEST_TRIES, MOST_TRIES = 10, 20
 SHARE, SHORT_S = 1.5, 10.0
 """The part of the suite's time that looking for canaries may take, and what it may where that is
 less, in seconds."""
@@ -80,7 +80,7 @@ def find_canaries(
     if planted is None:
         return FoundCanaries(None, ())
     found: list[Canary] = []
-    for fault in list(planted.numbers)[: _count_tries(planted.run.duration_s, usual_s)]:
+    for fault in planted.list_reached()[: _count_tries(planted.run.duration_s, usual_s)]:
         if trial.lab.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)

@@ -84,6 +84,11 @@ def write_faulty_file(fault: Fault, source: bytes) -> bytes:
     return source[: fault.start] + fault.plain.encode() + source[fault.end :]
 
 
+def name_reached(variable: str) -> str:
+    """The variable that names the file where code notes which faults it comes by."""
+    return f"{variable}_REACHED"
+
+
 def turn_on(variable: str, numbers: Iterable[int]) -> dict[str, str]:
     """The environment in which the faults with these numbers are on."""
     return {variable: f",{','.join(map(str, numbers))},"}
@@ -131,6 +136,7 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
     shared = bool(rules.get("shared"))
     words = {
         "variable": variable,
+        "reached": name_reached(variable),
         "name": f"zz_{variable}" + ("" if shared else f"_{zlib.crc32(side.path.encode()):x}"),
     }
     helper = None

@@ -5,14 +5,17 @@ import secrets
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, read_outcome
 from gitlab_nightshift.proof.running.switches import (
     find_refused_faults,
+    name_reached,
     turn_on,
     write_switched_files,
 )
+from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.verdict.collection.command_expansion import ReadText
 from gitlab_nightshift.verdict.evidence.lab import Lab
 from gitlab_nightshift.verdict.evidence.selected_tests import FocusedCommand
@@ -44,12 +47,19 @@ NOTHING = TestRun((), 0.0, narrow=False)
 @dataclass(frozen=True)
 class PlantedTree:
     """A tree whose faults are each behind a switch, and the run that passes with all of them off.
-    ``tree`` is what the checkout has to hold."""
+    ``tree`` is what the checkout has to hold; ``reached`` are faults that the run came by, None
+    where code cannot note it."""
 
     tree: str
     variable: str
     numbers: Mapping[Fault, int]
     run: TestRun = NOTHING
+    reached: frozenset[Fault] | None = None
+
+    def list_reached(self) -> list[Fault]:
+        """The faults that the run came by, in the order in which they were given; all of them where
+        that is not known."""
+        return [f for f in self.numbers if self.reached is None or f in self.reached]
 
 
 Way = Callable[[PlantedTree], tuple[TestRun | None, str]]
@@ -65,6 +75,7 @@ class Trial:
     read: ReadText
     name: str
     runs: list[str] = field(default_factory=list)
+    noting: dict[str, str] = field(default_factory=dict)
 
     def hold(self, tree: str) -> None:
         """Put the checkout back, with that tree in it, for the runs that follow."""
@@ -80,7 +91,7 @@ class Trial:
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None
     ) -> list[CommandRun]:
         runner = self.lab.runner
-        runner = dataclasses.replace(runner, env={**runner.env, **env})
+        runner = dataclasses.replace(runner, env={**runner.env, **self.noting, **env})
         runs: list[CommandRun] = []
         for command in commands:
             left = max(self.lab.compute_left_s(), 1.0)
@@ -101,6 +112,21 @@ class Trial:
             logs.read_tail(f"{self.runs[-1]}.{kind}", LONGEST_OUTPUT) for kind in ("out", "err")
         )
         return "\n".join(end.decode("utf-8", "replace") for end in ends)
+
+    def note(self, variable: str) -> None:
+        """From now on each run is asked to note which faults it comes by, until that is read."""
+        place = self.lab.runner.scratch / "tmp" / variable.lower()
+        self.noting.clear()
+        self.noting[name_reached(variable)] = str(place)
+
+    def read_reached(self, planted: PlantedTree) -> frozenset[Fault] | None:
+        """The faults that runs came by; None where no code noted any."""
+        place = Path(self.noting.pop(name_reached(planted.variable)))
+        try:
+            seen = set(read_regular(place.parent, place.name, LONGEST_OUTPUT).split())
+        except RefusedFileError:
+            return None
+        return frozenset(f for f, number in planted.numbers.items() if b"%d" % number in seen)
 
     def find_run(self, focused: Sequence[FocusedCommand]) -> tuple[TestRun | None, str]:
         """The first of these commands that passes here and runs a test, else what they printed."""
@@ -144,11 +170,12 @@ def plant(
         changed = trial.lab.build_variant(tree, switched.files)
         planted = PlantedTree(changed, variable, switched.numbers)
         trial.hold(changed)
+        trial.note(variable)
         refused: set[Fault] = set()
         for way in ways:
             run, printed = way(planted)
             if run is not None:
-                return dataclasses.replace(planted, run=run)
+                return dataclasses.replace(planted, run=run, reached=trial.read_reached(planted))
             if refused := set(find_refused_faults(left, printed)):
                 break
         if not refused:

@@ -88,7 +88,7 @@ def test_python_has_all_kinds() -> None:
         "    return g(x)\n"
     )
     assert _list_lines("a.py", code) == {
-        "`x > 3` negated": "if ((not (x > 3)) is (True)):",
+        "`x > 3` negated": "if ((not (x > 3)) is (not not (True))):",
         "`3` off by one": "if x > (4 if (True) else 3):",
         "`total += 2` left out": "if not (True): total += 2",
         "`2` off by one": "total += (3 if (True) else 2)",
