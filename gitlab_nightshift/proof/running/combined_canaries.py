@@ -1,11 +1,9 @@
 """Many faults on at once, and the whole suite: what rewrites reports, exit statuses or settings,
 or takes tests away from the runner, shows here."""
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.running.fault_choice import ProductCode, choose_far_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
@@ -38,22 +36,22 @@ class CombinedRun:
 def run_on_base(
     trial: Trial,
     tree: str,
-    code: ProductCode,
+    choose: Callable[[int], Sequence[Fault]],
     read: TreeFiles,
-    rng: random.Random,
     usual: TestRun,
     usual_tests: int,
 ) -> CombinedRun | None:
-    """The suite with faults spread over the product code. ``usual`` is its run without them, of
-    ``usual_tests``. None where no such run tells anything: fewer faults are tried, then others."""
-    faults: Sequence[Fault] = choose_far_faults(code, rng, MOST_FAULTS)
+    """The suite with faults of which ``choose`` gives so many. ``usual`` is its run without them,
+    ``usual_tests`` are how many the base has. None where no such run tells anything: others are
+    tried, or fewer."""
+    faults = choose(MOST_FAULTS)
     for _ in range(MOST_TRIES):
         seen = _run_combined(trial, tree, faults, read, usual)
         if seen is not None and _is_telling(seen.outcome, usual_tests):
             return seen
         green = seen is not None and seen.outcome.ended and not seen.outcome.red
-        half = len(faults) // 2
-        faults = choose_far_faults(code, rng, MOST_FAULTS) if green else faults[:half]
+        others = green and len(faults) == MOST_FAULTS  # of fewer, one may hide another
+        faults = choose(MOST_FAULTS if others else max(len(faults) // 2, 1))
     return None
 
 
