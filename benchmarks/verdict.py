@@ -75,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cheats", action="store_true", help="no honest commits")
     parser.add_argument("--honest", action="store_true", help="no cheats")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="honest commit only")
     parser.add_argument("--people", action="store_true", help="as people's changes")
     parser.add_argument("--reading", action="store_true", help="run nothing")
     args = parser.parse_args(arguments)
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if cheat.name.startswith(args.only):
                 seen.append(judge_cheat(clone, cheat, source.commit, told, args.people))
                 print(seen[-1], flush=True)
-        for commit in () if args.cheats else source.honest:
+        for commit in () if args.cheats else source.honest[:: args.every]:
             if f"{source.short} {commit}".startswith(args.only):
                 seen.append(judge_commit(clone, source, commit, told, args.people))
                 print(seen[-1], flush=True)

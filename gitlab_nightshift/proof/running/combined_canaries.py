@@ -1,11 +1,9 @@
 """Many faults on at once, and the whole suite: what rewrites reports, exit statuses or settings,
 or takes tests away from the runner, shows here."""
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.running.fault_choice import ProductCode, choose_far_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
@@ -38,28 +36,31 @@ class CombinedRun:
 def run_on_base(
     trial: Trial,
     tree: str,
-    code: ProductCode,
+    choose: Callable[[int], Sequence[Fault]],
     read: TreeFiles,
-    rng: random.Random,
     usual: TestRun,
     usual_tests: int,
 ) -> CombinedRun | None:
-    """The suite with faults spread over the product code. ``usual`` is its run without them, of
-    ``usual_tests``. None where no such run tells anything: fewer faults are tried, then others."""
-    faults: Sequence[Fault] = choose_far_faults(code, rng, MOST_FAULTS)
+    """The suite with faults of which ``choose`` gives so many. ``usual`` is its run without them,
+    ``usual_tests`` are how many the base has. None where no such run tells anything: others are
+    tried, or fewer."""
+    faults = choose(MOST_FAULTS)
     for _ in range(MOST_TRIES):
         seen = _run_combined(trial, tree, faults, read, usual)
         if seen is not None and _is_telling(seen.outcome, usual_tests):
             return seen
         green = seen is not None and seen.outcome.ended and not seen.outcome.red
-        half = len(faults) // 2
-        faults = choose_far_faults(code, rng, MOST_FAULTS) if green else faults[:half]
+        others = green and len(faults) == MOST_FAULTS  # of fewer, one may hide another
+        faults = choose(MOST_FAULTS if others else max(len(faults) // 2, 1))
     return None
 
 
 def _is_telling(outcome: SuiteOutcome, usual_tests: int) -> bool:
-    """Whether tests noticed something, and the run was not cut short by it."""
-    return outcome.noticed and len(outcome.ran) >= usual_tests * CUT_SHORT
+    """Whether tests noticed something, and the run was not cut short by it, as far as its runner
+    names more than what failed."""
+    named = outcome.ran - outcome.failed
+    whole = not named or len(outcome.ran) >= usual_tests * CUT_SHORT
+    return outcome.noticed and whole and bool(outcome.failed or not usual_tests)
 
 
 def run_again_on_base(trial: Trial, before: CombinedRun, faults: Sequence[Fault]) -> SuiteOutcome:

@@ -43,7 +43,7 @@ def gather_evidence(
     """Everything that can be seen of a change within the lab's time. ``read`` are the findings of
     reading; those of the result are what is left of these, and what only running raises. The
     checkout is left as the last run left it. Raises GitError, OSError."""
-    seen = try_canaries(subject, lab, runs, base)
+    seen = try_canaries(subject, lab, before, runs, base)
     found = compare_collections(subject, before, runs, list_excused(seen)) + seen
     text = build_text_reader(lab.checkout.repository, subject.base)
     found += evaluate_new_tests(subject, Trial(lab, text, "new"))

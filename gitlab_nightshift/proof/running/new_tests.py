@@ -22,7 +22,6 @@ from gitlab_nightshift.proof.running.trial import (
     plant,
 )
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
 from gitlab_nightshift.verdict.syntax.file_side import read_sides
@@ -89,20 +88,11 @@ def _evaluate(subject: EvidenceSubject, trial: Trial, tests: list[Test]) -> Evid
 
 def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
     """The new tests with the product code as it was; None where only tests changed."""
-    files = [f for f in subject.change.files if is_only_product(f)]
-    if not files:
+    tree = trial.build_old_product(subject)
+    if tree is None:
         return None
-    back: dict[str, bytes | None] = {f.raw_path: None for f in files}
-    back |= {f.raw_old_path: f.old for f in files}
-    trial.hold(trial.lab.build_variant(subject.tree, back))
+    trial.hold(tree)
     return trial.run(run.commands, {}, run.duration_s)
-
-
-def is_only_product(file: ChangedFile) -> bool:
-    """Whether a changed file holds product code and no test, before and after."""
-    before, after = read_sides(file)
-    product = before.is_product or after.is_product
-    return product and not before.tests and not after.tests
 
 
 def _is_proof(trial: Trial, before: SuiteOutcome) -> bool:

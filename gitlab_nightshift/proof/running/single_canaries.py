@@ -22,7 +22,6 @@ from gitlab_nightshift.verdict.evidence.selected_tests import (
     Surroundings,
     build_focused_commands,
 )
-from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.single_test import Test
 
 MOST_CANARIES = 10
@@ -179,15 +178,10 @@ def _try_old_product(
     trial: Trial, subject: EvidenceSubject, tests: Sequence[Test], judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
     """What the new tests still notice in the product code as it was, the change does not hide."""
-    product = {f.raw_path for f in subject.change.files if read_sides(f)[1].is_product}
     lost = [each for each in judged if each.kept is False]
-    if not product or not lost:
+    tree = trial.build_old_product(subject) if lost else None
+    if tree is None:
         return list(judged)
-    back: dict[str, bytes | None] = {
-        f.raw_path: None for f in subject.change.files if f.raw_path in product
-    }
-    back |= {f.raw_old_path: f.old for f in subject.change.files if f.raw_path in product}
-    tree = trial.lab.build_variant(subject.tree, back)
     files = TreeFiles(trial.lab.checkout.repository, tree)
     faults = [each.canary.fault for each in lost]
     planted = plant(trial, tree, faults, files.read, _list_ways(trial, tests))

@@ -15,11 +15,13 @@ from gitlab_nightshift.proof.running.switches import (
     turn_on,
     write_switched_files,
 )
+from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.verdict.collection.command_expansion import ReadText
-from gitlab_nightshift.verdict.evidence.lab import Lab
+from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
 from gitlab_nightshift.verdict.evidence.selected_tests import FocusedCommand
 from gitlab_nightshift.verdict.proof_commands import CommandRun, run_once
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
 
 MOST_BUILDS = 4
 """Of a tree with switches: after each, what a compiler refused is left out."""
@@ -80,6 +82,13 @@ class Trial:
     def hold(self, tree: str) -> None:
         """Put the checkout back, with that tree in it, for the runs that follow."""
         self.lab.checkout.apply_tree(tree)
+
+    def build_old_product(self, subject: EvidenceSubject) -> str | None:
+        """The change's tree with its product code as it was; None where it changes none."""
+        files = [file for file in subject.change.files if _is_only_product(file)]
+        back: dict[str, bytes | None] = {file.raw_path: None for file in files}
+        back |= {file.raw_old_path: file.old for file in files}
+        return self.lab.build_variant(subject.tree, back) if back else None
 
     def run(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
@@ -146,6 +155,13 @@ class Trial:
         if outcome.red or not self.lab.commands:
             return None, self.read_output() if self.runs else ""
         return TestRun(self.lab.commands, outcome.duration_s, False, bool(outcome.ran)), ""
+
+
+def _is_only_product(file: ChangedFile) -> bool:
+    """Whether a file holds product code and no test, before and after."""
+    before, after = read_sides(file)
+    product = before.is_product or after.is_product
+    return product and not before.tests and not after.tests
 
 
 def plant(

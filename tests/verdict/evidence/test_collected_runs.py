@@ -10,7 +10,7 @@ from gitlab_nightshift.verdict.evidence.collected_runs import compare_collection
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
 from gitlab_nightshift.verdict.proof_commands import CommandRun, run_and_collect
 from tests.support.tables import each
-from tests.verdict.evidence.conftest import Tried
+from tests.support.tried import Tried
 
 PYTEST, UNITTEST = f"{sys.executable} -m pytest -q", f"{sys.executable} -m unittest"
 TWO = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 2 + 2 == 4\n"

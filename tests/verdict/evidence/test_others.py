@@ -18,7 +18,7 @@ from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.pairs import change_of
 from tests.support.tables import each
-from tests.verdict.evidence.conftest import Tried
+from tests.support.tried import Tried
 
 FLAT = "def size(n):\n    return n\n"
 NESTED = "def size(n):\n" + "".join(

@@ -1,0 +1,20 @@
+"""The fixture ``tried``, and fewer faults than in a night."""
+
+import importlib
+
+import pytest
+
+from tests.support.tried import tried
+
+__all__ = ["few_faults", "tried"]
+
+
+@pytest.fixture(autouse=True)
+def few_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small suites notice what is planted by a few."""
+    numbers = {"combined_canaries.MOST_FAULTS": 4, "single_canaries.MOST_TRIES": 6}
+    numbers |= {"single_canaries.FEWEST_TRIES": 6, "single_canaries.MOST_CANARIES": 3}
+    for name, number in numbers.items():
+        module, _, constant = name.partition(".")
+        whole = importlib.import_module(f"gitlab_nightshift.proof.running.{module}")
+        monkeypatch.setattr(whole, constant, number)

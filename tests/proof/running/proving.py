@@ -1,0 +1,57 @@
+"""A change judged as in a night: read, run, and held against faults."""
+
+import functools
+from dataclasses import dataclass
+
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
+from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.records.verdicts import CheckOutcome
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.flags import judge
+from gitlab_nightshift.verdict.proof_commands import CommandRun, run_and_collect
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What reading and running found. ``runs`` are the commands on the change."""
+
+    runs: tuple[CommandRun, ...]
+    evidence: Evidence
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The level of each flag."""
+        return {finding.name: finding.level for finding in self.evidence.findings}
+
+    @property
+    def failing(self) -> set[str]:
+        """Flags that refuse the change."""
+        return {finding.name for finding in self.evidence.findings if finding.level == "fail"}
+
+    def list_checks(self, title: str) -> list[tuple[CheckOutcome, str]]:
+        """Outcomes and details of the checks of that title."""
+        return [(c.outcome, c.detail) for c in self.evidence.checks if c.title == title]
+
+
+def run_commands_on(
+    subject: EvidenceSubject, lab: Lab, tree: str, name: str
+) -> tuple[CommandRun, ...]:
+    """The lab's commands on a tree, with the tests that ran."""
+    back = functools.partial(lab.checkout.apply_tree, tree)
+    back()
+    read = build_text_reader(lab.checkout.repository, subject.base)
+    return run_and_collect(lab.runner, lab.commands, name, back, read)
+
+
+def prove(
+    subject: EvidenceSubject, lab: Lab, base: BaseCanaries | None = None, *, reading: bool = True
+) -> Proof:
+    """All that a night does, ``reading`` included; the commands have to pass on both sides."""
+    before = run_commands_on(subject, lab, lab.build_variant(subject.base, {}), "before")
+    runs = run_commands_on(subject, lab, subject.tree, "after")
+    assert all(run.result.ok for run in (*before, *runs)), (before, runs)
+    read = judge(subject.change, subject.context) if reading else ()
+    collections = [run.collection for run in before]
+    seen = gather_evidence(subject, lab, collections, runs, base or BaseCanaries(), read)
+    return Proof(runs, seen)

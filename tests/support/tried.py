@@ -1,0 +1,74 @@
+"""A change in a real checkout, and a lab to try it in."""
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.repository.checkout import open_checkout
+from gitlab_nightshift.repository.tree_variants import write_modified_tree
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.system.process import ProcessLimits
+from gitlab_nightshift.system.raw_logs import build_logs
+from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.verdict.proof_commands import Runner
+from gitlab_nightshift.verdict.reviewed_change import Context, read_change
+from tests.repository.tools import remove_all, repository
+
+Files = Mapping[str, str]
+GO_CACHE = os.environ.get("GOCACHE") or str(Path.home() / ".cache/go-build")
+LIGHT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GOCACHE": GO_CACHE}
+"""Half of the time in which pytest starts here is that of plugins which no trial uses; Go would
+compile its own library anew in each home."""
+Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, Lab]]]
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Iterator[Tried]:
+    """``with tried(before, after) as (subject, lab)``: ``after`` are the files that change."""
+
+    numbers = itertools.count()
+
+    @contextlib.contextmanager
+    def opened(
+        before: Files,
+        after: Mapping[str, str | None],
+        *,
+        category: str = "tests",
+        selected: tuple[str, ...] = (),
+        claim: str = "",
+        commands: tuple[str, ...] = (),
+        **more_env: str,
+    ) -> Iterator[tuple[EvidenceSubject, Lab]]:
+        folder = tmp_path / str(next(numbers))
+        root = folder / "builds" / "shop"
+        base = repository(root, before)
+        private, scratch = (folder / name for name in ("private", "scratch"))
+        for folder in (private, scratch):
+            folder.mkdir(mode=0o700)
+        with open_checkout(
+            root,
+            output_dir="nightshift",
+            private=private,
+            search_path=os.environ["PATH"],
+            run_id="4711",
+            warn=print,
+        ) as checkout:
+            files = {path: None if text is None else text.encode() for path, text in after.items()}
+            tree = write_modified_tree(checkout.repository, base, files)
+            context = Context(Settings(), category, selected)
+            change = read_change(checkout.repository, base, tree)
+            env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **LIGHT, **more_env}
+            logs = build_logs(private, Redactor(()))
+            runner = Runner(root, env, scratch, logs, ProcessLimits, lambda _event: None)
+            runner.renew()
+            lab = Lab(checkout, runner, commands, "evidence", time.monotonic() + 3600)
+            yield EvidenceSubject(base, tree, change, context, claim), lab
+
+    yield opened
+    remove_all(tmp_path)
