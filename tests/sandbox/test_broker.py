@@ -40,6 +40,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from gitlab_nightshift.sandbox import broker as brokers, launch, self_confinement
+from gitlab_nightshift.sandbox.inside import seccomp
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement
 
@@ -47,6 +48,8 @@ inside, top = Path(data["inside"]), Path(data["top"])
 checkout, scratch, outside = top / "checkout", top / "scratch", top / "outside"
 sandbox = choose("landlock", scratch)
 own = self_confinement.confine(data["confined"], lambda: None)
+if data["heard"]:
+    other = seccomp.install(seccomp.build_attribute_filter(), listening=True)
 brokers.INSIDE = inside
 needs = self_confinement.WorkNeeds(sandbox.machine, (str(inside), str(outside)))
 broker = own.complete(replace(needs, keep_owners=True, monitored=data["monitored"]))
@@ -83,14 +86,18 @@ def top() -> Iterator[Path]:
         yield folder
 
 
-def work(top: Path, code: str, *, monitored: bool = True, inside: Path = INSIDE) -> Any:
-    """What a process prints that is confined as work is, and runs this code then."""
+def work(
+    top: Path, code: str, *, monitored: bool = True, heard: bool = False, inside: Path = INSIDE
+) -> Any:
+    """What a process prints that is confined as work is, and runs this code then; ``heard``: there
+    is another listener above it."""
     writable = tuple(str(top / name) for name in ("checkout", "scratch"))
     places = ConfinementPaths(writable, (), (), "", "", (), {}, search_path="/usr/bin")
     data = {
         "code": CONFINED + code,
         "confined": ConfinementChoice(ConfinementMode.LANDLOCK).to_data(places),
         "monitored": monitored,
+        "heard": heard,
         "inside": str(inside),
         "python": PYTHON,
         "top": str(top),
@@ -149,6 +156,20 @@ print(json.dumps(subprocess.run(command, stderr=subprocess.DEVNULL).returncode))
 def test_nor_does_what_it_starts_itself(top: Path) -> None:
     assert work(top, CHILD) != 0
     assert work(top, CHILD, monitored=False) == 0
+
+
+PROBES = """
+own.probes.update(dict.fromkeys(("read", "write", "same", "processes"), ()), socket="none")
+own.probes["change"] = [str(outside / "file")]
+found = self_confinement.try_places(own, broker)
+print(json.dumps([each.promised for each in found if each.name.startswith("change the mode of")]))
+"""
+
+
+def test_nothing_is_promised_where_the_kernel_gives_no_listener(top: Path) -> None:
+    assert work(top, PROBES) == [True]
+    assert work(top, PROBES, monitored=False) == [False]
+    assert work(top, f"assert broker is None; os.close(other){PROBES}", heard=True) == [False]
 
 
 AGENT = """
