@@ -32,9 +32,9 @@ FOR_FILES = (DAC_OVERRIDE, FSETID, KILL, SETPCAP)
 FOR_AGENTS = (*FOR_FILES, FOWNER, SETGID, SETUID)
 FOR_OWNERS = (*FOR_AGENTS, CHOWN)
 KEPT = (*FOR_OWNERS, SETFCAP)
-"""What root needs to write the checkout, to become agents' user, to end what is left of it and to
-remove its files, and to give a checkout to it; the last for a user namespace in which root stays
-root."""
+"""What root needs: to write the checkout; to become agents' user, to end what is left of it and to
+remove what it has put into a sticky folder; to give files to others; and a user namespace in which
+root stays root."""
 _KERNEL = "/proc/sys/kernel/core_pattern"
 
 

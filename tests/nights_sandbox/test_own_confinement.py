@@ -120,7 +120,10 @@ def test_work_that_is_killed_leaves_nothing(shop: World) -> None:
     shop.assert_restored()
 
 
-SPOILED = "chmod 700 shop.py; touch -d @1 test_shop.py; chmod 711 .; rm run.sh; mkdir -m 500 new"
+SPOILED = (
+    "chmod 700 shop.py; touch -d @1 test_shop.py; chmod 711 .; rm run.sh; mkdir -m 500 new;"
+    " mkdir -m 1777 shared; touch shared/own"
+)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ def test_what_an_attempt_did_to_modes_and_times_is_undone_before_the_next(
     """By work, whose broker does it for it."""
     as_in(shop, python, place)
     names = " ".join(sorted(path.name for path in shop.checkout.iterdir() if path.name != ".git"))
-    look = f"stat -c '%a %.9Y %n' {names}; stat -c %a ."
+    look = f"stat -c '%a %.9Y %n' {names}; stat -c %a .; ls"
     before = shop.checkout.parent / "before"
     before.write_bytes(subprocess.check_output(["/bin/sh", "-c", look], cwd=shop.checkout))
     found = before.read_text()
