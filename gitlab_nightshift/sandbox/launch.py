@@ -29,7 +29,7 @@ from gitlab_nightshift.sandbox.tiers import Confinement, Features, Guarantees, S
 from gitlab_nightshift.sandbox.visible_system import System
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.sandbox.broker import Broker
+    from gitlab_nightshift.sandbox.broker_client import Broker
 
 
 @dataclass(frozen=True)

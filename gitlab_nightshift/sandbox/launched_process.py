@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gitlab_nightshift.system.file_names import format_path
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.sandbox.broker import Broker
+    from gitlab_nightshift.sandbox.broker_client import Broker
 
 HELD_BACK = (signal.SIGINT, signal.SIGTERM)
 MOST_REPORTED = 64 * 1024

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.sandbox.broker import Broker, BrokerTerms, start_broker
+from gitlab_nightshift.sandbox.broker_client import Broker, BrokerTerms, start_broker
 from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, shared_filter
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH

@@ -136,7 +136,7 @@ def _launch(given: list[int], terms: LaunchTerms) -> int:
     data = read_all(told)
     if wrong := terms.judge(parse_json(data)):
         raise PermissionError(EPERM, wrong)
-    spec = _seal(data)
+    spec = _write_sealed(data)
     try:
         pid = make_syscall("clone", CLONE_PARENT | signals.SIGCHLD, 0, 0, 0, 0)
         if pid == 0:
@@ -146,7 +146,7 @@ def _launch(given: list[int], terms: LaunchTerms) -> int:
         os.close(spec)
 
 
-def _seal(data: bytes) -> int:
+def _write_sealed(data: bytes) -> int:
     """A file with these bytes for good: who can open its descriptor cannot write it."""
     spec = os.memfd_create("spec", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(spec, data)

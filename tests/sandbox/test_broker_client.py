@@ -39,7 +39,7 @@ CONFINED = """
 import json
 from dataclasses import replace
 from pathlib import Path
-from gitlab_nightshift.sandbox import broker as brokers, launch, self_confinement
+from gitlab_nightshift.sandbox import broker_client, launch, self_confinement
 from gitlab_nightshift.sandbox.inside import seccomp
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement
@@ -50,7 +50,7 @@ sandbox = choose("landlock", scratch)
 own = self_confinement.confine(data["confined"], lambda: None)
 if data["heard"]:
     other = seccomp.install(seccomp.build_attribute_filter(), listening=True)
-brokers.INSIDE = inside
+broker_client.INSIDE = inside
 needs = self_confinement.WorkNeeds(sandbox.machine, (str(inside), str(outside)))
 broker = own.complete(replace(needs, keep_owners=True, monitored=data["monitored"]))
 sandbox = replace(sandbox, broker=broker)
@@ -275,7 +275,7 @@ def test_what_is_no_spec_may_not(spec: Any) -> None:
 
 def test_a_judged_spec_stays_as_it_is() -> None:
     """Whoever can open the launcher's descriptors has another way to it."""
-    sealed = broker_service._seal(b"judged")
+    sealed = broker_service._write_sealed(b"judged")
     again = os.open(f"/proc/self/fd/{sealed}", os.O_RDWR)
     try:
         for change in (lambda: os.write(again, b"x"), lambda: os.truncate(again, 0)):
