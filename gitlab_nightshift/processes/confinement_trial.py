@@ -15,6 +15,6 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
     own = confine(inputs["confined"], forward_signals)
-    own.complete(WorkNeeds(look_at_system()))
-    found = [(each.name, each.open, each.promised, each.how) for each in try_places(own)]
+    broker = own.complete(WorkNeeds(look_at_system()))
+    found = [(each.name, each.open, each.promised, each.how) for each in try_places(own, broker)]
     return {"found": found}

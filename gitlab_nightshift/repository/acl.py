@@ -55,9 +55,12 @@ def give_lists(file: int | str, lists: Lists) -> None:
 
     A new file has one where its folder has a default.
     """
+    there: list[str] = []
+    with contextlib.suppress(OSError):  # the file system knows none
+        there = os.listxattr(file)
     for name in NAMES:
         if name in lists:
             _set(file, name, lists[name])
-        else:
-            with contextlib.suppress(OSError):  # there is none, or the file system knows none
+        elif name in there:
+            with contextlib.suppress(OSError):  # it is another user's
                 os.removexattr(file, name)

@@ -102,17 +102,24 @@ def build_throwaway(
 
 def copy_throwaway(template: Path, target: Path, user: Owner | None) -> Path:
     """A throw-away like ``template``, for ``user`` where one is named. Raises OSError."""
-    shutil.copytree(template, target, copy_function=_link_or_copy)
+    for folder, _, names in os.walk(template):
+        inner = target / Path(folder).relative_to(template)
+        inner.mkdir()
+        for name in names:
+            _link_or_copy(Path(folder, name), inner / name)
     if user:
         give(target, user)
     return target
 
 
-def _link_or_copy(source: str, target: str) -> None:
-    if os.stat(source).st_nlink > 1:  # noqa: PTH116
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Times count only for an index, to git: a broker may have to set each."""
+    if source.stat().st_nlink > 1:
         os.link(source, target)
-    else:
+    elif "index" in source.name:
         shutil.copy2(source, target)
+    else:
+        shutil.copyfile(source, target)
 
 
 def link_objects(source: Path, target: Path) -> None:

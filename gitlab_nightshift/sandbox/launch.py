@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.sandbox import bwrap, uid_tier
@@ -27,10 +28,14 @@ from gitlab_nightshift.sandbox.system_paths import (
 from gitlab_nightshift.sandbox.tiers import Confinement, Features, Guarantees, SandboxUser, Tier
 from gitlab_nightshift.sandbox.visible_system import System
 
+if TYPE_CHECKING:
+    from gitlab_nightshift.sandbox.broker_client import Broker
+
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A boundary that a trial has shown to work here. ``passed_over``: stronger tiers that fail."""
+    """A boundary that a trial has shown to work here. ``passed_over``: stronger tiers that fail;
+    ``broker`` starts its processes where this process may not."""
 
     tier: Tier
     guarantees: Guarantees
@@ -39,6 +44,7 @@ class Sandbox:
     identity: SandboxUser | None = None
     bwrap: str | None = None
     passed_over: tuple[tuple[Tier, str], ...] = ()
+    broker: "Broker | None" = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,13 @@ def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> La
         hidden = tuple(filter(os.path.lexists, sandbox.machine.private))
         command = [*bwrap.build_command(sandbox.bwrap, confinement, sandbox.machine), *command]
     return Launch(
-        command, {}, confinement.cwd, ours, hidden_paths=hidden, _theirs=[spec_fd, theirs]
+        command,
+        {},
+        confinement.cwd,
+        ours,
+        hidden_paths=hidden,
+        broker=sandbox.broker,
+        _theirs=[spec_fd, theirs],
     )
 
 

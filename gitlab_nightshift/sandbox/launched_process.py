@@ -7,8 +7,12 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.system.file_names import format_path
+
+if TYPE_CHECKING:
+    from gitlab_nightshift.sandbox.broker_client import Broker
 
 HELD_BACK = (signal.SIGINT, signal.SIGTERM)
 MOST_REPORTED = 64 * 1024
@@ -34,7 +38,8 @@ class LauncherReport:
 
 @dataclass
 class Launch:
-    """One process to be started, with the descriptors that go to its launcher."""
+    """One process to be started, with the descriptors that go to its launcher: by this process, or
+    by its ``broker``, which makes the launcher's command itself."""
 
     argv: list[str]
     env: dict[str, str]
@@ -42,6 +47,7 @@ class Launch:
     status: int | None = None
     confined: bool = True
     hidden_paths: tuple[str, ...] = ()
+    broker: "Broker | None" = None
     _theirs: list[int] = field(default_factory=list, repr=False)
     _text: bytearray = field(default_factory=bytearray, repr=False)
 
@@ -53,6 +59,8 @@ class Launch:
         # bwrap inherits the mask and the launcher lifts it: signals are for the program
         held = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK if self.confined else ())
         try:
+            if self.broker:
+                return self.broker.start(self.argv, *self._theirs)
             return subprocess.Popen(
                 self.argv,
                 cwd=self.cwd,

@@ -51,7 +51,7 @@ def renounce(rights: ProcessRights) -> None:
     if version:
         _limit_files(rights, version)
     if AUDIT_ARCH:
-        seccomp.install(_build_form(rights, version))
+        seccomp.install(seccomp.build_filter(_build_form(rights, version)), listening=False)
 
 
 def _find_kept(rights: ProcessRights) -> int:

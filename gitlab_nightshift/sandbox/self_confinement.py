@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.sandbox.broker_client import Broker, BrokerTerms, start_broker
 from gitlab_nightshift.sandbox.confinement import CAN_SCOPE, ConfinementMode
 from gitlab_nightshift.sandbox.inside import attacks, landlock, privileges, shared_filter
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
@@ -22,14 +23,18 @@ from gitlab_nightshift.sandbox.process_places import (
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
-from gitlab_nightshift.sandbox.tiers import Guarantee, Tier
+from gitlab_nightshift.sandbox.tiers import Guarantee, SandboxUser, Tier
 from gitlab_nightshift.sandbox.visible_system import System, open_around
 
 CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL = 0, 1, 3, 4, 5
 SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
-KEPT = (CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, SETFCAP)
-"""What root needs to give a checkout to agents' user, to become that, and to end what is left of
-it; the last for a user namespace in which root stays root."""
+FOR_FILES = (DAC_OVERRIDE, FSETID, KILL, SETPCAP)
+FOR_AGENTS = (*FOR_FILES, FOWNER, SETGID, SETUID)
+FOR_OWNERS = (*FOR_AGENTS, CHOWN)
+KEPT = (*FOR_OWNERS, SETFCAP)
+"""What root needs: to write the checkout; to become agents' user, to end what is left of it and to
+remove what it has put into a sticky folder; to give files to others; and a user namespace in which
+root stays root."""
 _KERNEL = "/proc/sys/kernel/core_pattern"
 
 
@@ -37,13 +42,15 @@ _KERNEL = "/proc/sys/kernel/core_pattern"
 class WorkNeeds:
     """What this process keeps where Landlock confines it. It may read the ``system`` and ``files``
     besides its own program: no more than agents may, as what it starts is confined as it is.
-    ``shared_memory``: agents may write there, in the folder of the machine. ``keep_owners``: root
-    has to give files to others, or to put back what others own."""
+    ``identity`` is agents' own user, who may write the machine's shared memory. ``keep_owners``:
+    root has to give files to others, or to put back what others own. ``monitored``: agents have a
+    monitor, so a broker can start them."""
 
     system: System
     files: tuple[str, ...] = ()
-    shared_memory: bool = False
+    identity: SandboxUser | None = None
     keep_owners: bool = True
+    monitored: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,15 +60,17 @@ class OwnConfinement:
     way: ConfinementMode
     why: str
     probes: Mapping[str, Any]
-    _complete: Callable[[WorkNeeds], None]
+    _complete: Callable[[WorkNeeds], Broker | None]
     _close_latch: Callable[[], object] = lambda: None
 
-    def complete(self, needs: WorkNeeds) -> None:
+    def complete(self, needs: WorkNeeds) -> Broker | None:
         """Give up the files, where that is left to do: before the first agent, but after the
         checkout is opened, whose real configuration may refer to files that are closed then. From
-        here on this process has no say in how it is confined."""
-        self._complete(needs)
+        here on this process has no say in how it is confined, and a broker that there is starts
+        what runs in the sandbox. Raises OSError."""
+        broker = self._complete(needs)
         self._close_latch()
+        return broker
 
 
 def confine(
@@ -85,16 +94,30 @@ def confine(
         then()
         return OwnConfinement(way, data["why"], data["tries"], lambda _: None, close_latch)
 
-    def complete(needs: WorkNeeds) -> None:
-        if not needs.keep_owners:
-            privileges.keep_capabilities(DAC_OVERRIDE, FSETID, KILL, SETPCAP)
-        shared = [SHARED_MEMORY] if needs.shared_memory and Path(SHARED_MEMORY).is_dir() else []
+    def complete(needs: WorkNeeds) -> Broker | None:
+        privileges.keep_capabilities(*(FOR_OWNERS if needs.keep_owners else FOR_FILES))
+        shared = [SHARED_MEMORY] if needs.identity and Path(SHARED_MEMORY).is_dir() else []
         own = (*list_installation(), *list_programs(data["path"]), *data["readable"])
         writable = [*data["writable"], *shared]
         _restrict(needs.system, (*needs.files, *own), data["hidden"], writable)
+        broker = _open_broker(needs, data["writable"], shared)
         then()
+        return broker
 
     return OwnConfinement(way, data["why"], data["tries"], complete, close_latch)
+
+
+def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Broker | None:
+    """Leave changes of attributes to a broker, where the kernel lets it judge them."""
+    if not (needs.monitored and AUDIT_ARCH):
+        return None
+    user = needs.identity
+    version = min(landlock.read_abi(), landlock.LATEST)
+    uid, gid = (user.uid, user.gid) if user else (None, None)
+    broker = start_broker(BrokerTerms(tuple(folders), tuple(shared), uid, gid, version))
+    if broker:
+        privileges.keep_capabilities(*(FOR_AGENTS if needs.keep_owners else FOR_FILES))
+    return broker
 
 
 def _restrict(
@@ -128,9 +151,10 @@ def weaken_sandbox(sandbox: Sandbox, own: OwnConfinement) -> Sandbox:
 # --- what is tried --------------------------------------------------------------------------------
 
 
-def try_places(own: OwnConfinement) -> Iterator[ProbeFinding]:
-    """Try to get at each place that this process is to be kept from, as an exploit of it would."""
-    closed = set(_list_closed_kinds(own))
+def try_places(own: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
+    """Try to get at each place that this process is to be kept from, as an exploit of it would;
+    ``broker`` is the one that changes attributes for it."""
+    closed = set(_list_closed_kinds(own, broker))
     for kind, name, verb, *arguments in _list_probes(own.probes):
         is_open, how = attacks.run_probe(verb, arguments)
         if verb == "write" and is_open:
@@ -140,8 +164,10 @@ def try_places(own: OwnConfinement) -> Iterator[ProbeFinding]:
         yield ProbeFinding(CONFINED, name, through, kind in closed, way)
 
 
-def _list_closed_kinds(own: OwnConfinement) -> Iterator[str]:
+def _list_closed_kinds(own: OwnConfinement, broker: Broker | None) -> Iterator[str]:
     """The kinds of attempts that the way closes."""
+    if own.way is ConfinementMode.NAMESPACES or broker:
+        yield "attributes"
     if own.way in (ConfinementMode.NAMESPACES, ConfinementMode.LANDLOCK):
         yield from ("files", "processes")
     if own.way is ConfinementMode.SCOPES:
@@ -162,6 +188,7 @@ def _list_probes(probes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
         yield "files", f"write into {folder}", "write", path
     for path in probes["change"]:
         yield "files", f"change {path}", "open_to_write", path
+        yield "attributes", f"change the mode of {path}", "set_mode", path
     for path, device, inode in probes["same"]:
         yield "files", "the real .git/config", "same", path, device, inode
     for pid, started in probes["processes"]:

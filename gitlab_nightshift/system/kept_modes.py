@@ -15,8 +15,9 @@ class KeptModes:
     modes: Mapping[Path, int]
 
     def restore(self) -> None:
-        """Give them back. Work may run as the same user, and Landlock does not see a change of
-        modes: one folder that nobody can enter would keep the real ``.git`` out of its place."""
+        """Give them back. Landlock does not see it where work changes one without a broker
+        (``sandbox/broker_client.py``), as the same user: one folder that nobody can enter would
+        keep the real ``.git`` out of its place."""
         for path, mode in self.modes.items():
             with contextlib.suppress(OSError):
                 if stat.S_IMODE(path.lstat().st_mode) != mode:

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitlab_nightshift.allowed_hosts import parse_egress_host
@@ -140,20 +140,21 @@ def open_boundary(
     """
     with (
         _open_scratch(search) as scratch,
-        _open_sandbox(search, scratch, opener) as (sandbox, checkout),
+        _open_sandbox(search, scratch, opener) as (chosen, checkout),
     ):
-        if search.work.own:
-            search.work.own.complete(_find_needs(search, sandbox, checkout))
+        own = search.work.own
+        broker = own.complete(_find_needs(search, chosen, checkout)) if own else None
+        sandbox = replace(chosen, broker=broker)
         yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
 
 
 def _find_needs(search: BoundarySearch, sandbox: Sandbox, checkout: Checkout) -> WorkNeeds:
-    gives = sandbox.identity is not None
     return WorkNeeds(
         sandbox.machine,
         tuple(map(str, (*search.places, *search.tools, *checkout.objects))),
-        shared_memory=gives,
-        keep_owners=gives or not checkout.is_own,
+        identity=sandbox.identity,
+        keep_owners=sandbox.identity is not None or not checkout.is_own,
+        monitored=sandbox.features.notify,
     )
 
 

@@ -54,7 +54,8 @@ def prove_boundary(
     )
     proof = prove(boundary.sandbox, confined.confinement, targets)
     if own:
-        proof = replace(proof, findings=(*proof.findings, *try_places(own)))
+        ours = try_places(own, boundary.sandbox.broker)
+        proof = replace(proof, findings=(*proof.findings, *ours))
     strengths = judge(boundary.sandbox.guarantees, proof.findings)
     emit(BoundaryProven(strengths, proof.rows))
     if proof.trouble:

@@ -4,8 +4,10 @@ What a confined process can access, with a control, is in ``sandbox/test_confine
 whole nights in ``separation/test_planted.py``: as root and as a plain user, each also as in Docker.
 """
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.sandbox.inside.process_tree import descends
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, open_to_all, python
 from tests.support.sandboxes import (
@@ -114,4 +117,60 @@ def test_work_that_is_killed_leaves_nothing(shop: World) -> None:
     [command] = Path(f"/proc/{night.pid}/task/{night.pid}/children").read_text().split()
     os.kill(int(command), signal.SIGKILL)
     ended(night)
+    shop.assert_restored()
+
+
+SPOILED = (
+    "chmod 700 shop.py; touch -d @1 test_shop.py; chmod 711 .; rm run.sh; mkdir -m 500 new;"
+    " mkdir -m 1777 shared; touch shared/own"
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "isolation"), [("root", "uid"), ("root", "landlock"), ("plain", "landlock")]
+)
+def test_what_an_attempt_did_to_modes_and_times_is_undone_before_the_next(
+    shop: World, python: Path, place: str, isolation: str
+) -> None:
+    """By work, whose broker does it for it."""
+    as_in(shop, python, place)
+    names = " ".join(sorted(path.name for path in shop.checkout.iterdir() if path.name != ".git"))
+    look = f"stat -c '%a %.9Y %n' {names}; stat -c %a .; ls"
+    before = shop.checkout.parent / "before"
+    before.write_bytes(subprocess.check_output(["/bin/sh", "-c", look], cwd=shop.checkout))
+    found = before.read_text()
+    before.unlink()
+    implement = (
+        f"case $HOME in *-1/home) {SPOILED}; exit 3 ;; esac;"
+        f" test \"$({look} 2>&1)\" = '{found.strip()}' || exit 4; printf '{MORE}' >> test_shop.py"
+    )
+    path = with_agent(shop, "scripted", scripted(implement))
+    done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
+    assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
+    assert read_row(shop, CONFINED)["how"].startswith("landlock")
+    assert [each["status"] for each in shop.result["beads"][1:3]] == ["crashed", "ok"]
+    shop.assert_restored()
+
+
+def find_broker(night: int) -> int:
+    """That of a night's work."""
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        pid = int(command.parent.name)
+        with contextlib.suppress(OSError):
+            if b"/broker.py\0" in command.read_bytes() and descends(pid, night):
+                return pid
+    raise AssertionError("no broker")
+
+
+def test_a_night_whose_broker_is_killed_puts_the_checkout_back(shop: World) -> None:
+    """What it no longer does nobody does: no other agent is started."""
+    implement = "rm shop.py; chmod 700 run.sh; touch planted; until test -e go; do sleep 0.05; done"
+    path = with_agent(shop, "scripted", scripted(implement))
+    night = shop.start("run", NIGHTSHIFT_ISOLATION="landlock", PATH=path)
+    wait_in(night, (shop.checkout / "planted").exists, "the agent at work")
+    os.kill(find_broker(night.pid), signal.SIGKILL)
+    (shop.checkout / "go").touch()
+    done = ended(night)
+    assert shop.result["outcome"] == "FAILED", done.log
+    assert shop.written == []
     shop.assert_restored()

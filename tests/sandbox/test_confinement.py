@@ -37,8 +37,8 @@ if data["confined"]:
 else:
     none = self_confinement.ConfinementMode.NONE
     own = self_confinement.OwnConfinement(none, "", data["tries"], lambda _: None)
-own.complete(self_confinement.WorkNeeds(look_at_system()))
-found = [dataclasses.asdict(each) for each in self_confinement.try_places(own)]
+broker = own.complete(self_confinement.WorkNeeds(look_at_system()))
+found = [dataclasses.asdict(each) for each in self_confinement.try_places(own, broker)]
 for folder in data["writes"]:
     Path(folder, "made").write_text("x")
 try:
@@ -179,9 +179,11 @@ def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) ->
 SHARED = """
 from pathlib import Path
 from gitlab_nightshift.sandbox import self_confinement
+from gitlab_nightshift.sandbox.tiers import SandboxUser
 from gitlab_nightshift.sandbox.visible_system import look_at_system
 own = self_confinement.confine(data["confined"], lambda: None)
-own.complete(self_confinement.WorkNeeds(look_at_system(), shared_memory=data["shared"]))
+user = SandboxUser(0, 0, -1) if data["shared"] else None
+own.complete(self_confinement.WorkNeeds(look_at_system(), identity=user))
 try:
     Path(data["file"]).write_text("x")
     print("written")

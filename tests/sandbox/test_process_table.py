@@ -26,6 +26,7 @@ STARTS = {
     "system/sealed_child.py": "the command, for a Python caller",
     "system/process.py": "programs: git, agents, commands",
     "sandbox/launched_process.py": "programs in the sandbox",
+    "sandbox/broker_client.py": "the broker, and through it programs in the sandbox",
     "sandbox/confinement.py": "trials of bwrap",
     "sandbox/probe_run.py": "the proof, in the sandbox",
     "sandbox/inside/": "in the sandbox",

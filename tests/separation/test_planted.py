@@ -61,7 +61,7 @@ IN_DOCKER = frozenset(
     (
         *WORKS - {"a user namespace"},
         *("a connection to GitLab", SOCKET),
-        *("priorities of our processes", *UNSEEN),
+        "priorities of our processes",
     )
 )
 """What is open where nothing mounts: whoever may pass a folder may connect to a socket in it."""
@@ -69,7 +69,7 @@ LEFT = {
     "root": WORKS | {UNLISTED},
     "user": WORKS | {UNLISTED},
     # Agents are another user, to whom files are given, and who writes there.
-    "docker root": IN_DOCKER | {"giving files away", "shared memory"},
+    "docker root": IN_DOCKER | {"shared memory"},
     "docker user": IN_DOCKER | {"priorities of the job's shell"},
 }
 OF_ROWS = {

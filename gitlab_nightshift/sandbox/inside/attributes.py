@@ -51,11 +51,12 @@ class FileArguments:
 
 
 class AttributeHandler:
-    """The files of one tree."""
+    """The files of one tree: those below ``folders``, which are paths without links. What becomes a
+    link is outside: nothing is looked up in them."""
 
     def __init__(self, folders: list[str], refuse: Callable[[str], None]) -> None:
         self._refuse = refuse
-        self._folders = [os.fsencode(os.path.realpath(folder)) for folder in folders]
+        self._folders = [os.fsencode(folder) for folder in folders]
 
     def build_handlers(self) -> dict[int, Callable[[SystemCall], None]]:
         """What is done for which call."""

@@ -5,12 +5,12 @@ It never goes on with less: a step that fails ends the process (:mod:`.launch_st
 
 from __future__ import annotations
 
-import _json
 import _socket
 import os
 
 from .descriptors import check_standard, close_all_but
 from .forwarder import start
+from .json_data import parse_json, read_all
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, PR_SET_SUBREAPER, call_prctl, signals
 from .landlock import LandlockPaths, restrict
 from .launch_steps import Steps
@@ -22,7 +22,7 @@ from .privileges import (
     join_own_keyring,
     lock_root_out,
 )
-from .seccomp import FilterOptions, install
+from .seccomp import FilterOptions, build_filter, install
 
 TYPE_CHECKING = False  # not imported: typing costs 6 ms
 if TYPE_CHECKING:
@@ -53,21 +53,11 @@ class LaunchSpec:
     gates: list[tuple[int, str]]
 
     def __init__(self, fd: int) -> None:
-        """Read JSON to the end of a descriptor; the json module costs 7 ms, its core nothing."""
-        parts = []
-        while part := os.read(fd, 1 << 20):
-            parts.append(part)
+        """Read JSON to the end of a descriptor, and close that."""
+        value = parse_json(read_all(fd))
         os.close(fd)
-        scan = _json.make_scanner(_ScannerOptions())  # type: ignore[arg-type]
-        value, _ = scan(b"".join(parts).decode(), 0)
         for name in self.__annotations__:
             setattr(self, name, value[name])
-
-
-class _ScannerOptions:
-    strict, memo = True, dict[str, str]()
-    object_hook = object_pairs_hook = parse_constant = None
-    parse_float, parse_int = float, int
 
 
 def main(spec_fd: int, status: int) -> NoReturn:
@@ -162,7 +152,7 @@ def _restrict(spec: LaunchSpec, steps: Steps, status: int, channel: _socket.sock
             guard_length=not spec.own_network and spec.landlock < CAN_TRUNCATE,
             judge_attributes=spec.notify and spec.uid is None,
         )
-        listener = install(form)
+        listener = install(build_filter(form), listening=form.notify)
         if listener is not None and channel is not None:
             rights = listener.to_bytes(4, "little")
             channel.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])

@@ -1,5 +1,5 @@
 """What a hostile agent would try with files: see :mod:`.attacks`."""
-# ruff: noqa: PTH101, PTH208
+# ruff: noqa: PTH101, PTH116, PTH208
 
 from __future__ import annotations
 
@@ -64,6 +64,12 @@ def _change_mode(path: str) -> Outcome:
     return True, f"{path}: its mode can be changed"
 
 
+def _set_mode(path: str) -> Outcome:
+    """To the same, so that nothing is changed where it may be."""
+    os.chmod(path, os.stat(path).st_mode & 0o7777)
+    return True, f"{path}: its mode can be set"
+
+
 def _change_mode_by_descriptor(path: str) -> Outcome:
     """By a descriptor without rights, for which Landlock asks nothing."""
     held = os.open(path, os.O_PATH)
@@ -96,6 +102,7 @@ VERBS: dict[str, Callable[..., Outcome]] = {
     "write": _write,
     "open_to_write": _open_to_write,
     "change_mode": _change_mode,
+    "set_mode": _set_mode,
     "change_mode_held": _change_mode_by_descriptor,
     "change_times": _change_times,
     "change_owner": _change_owner,

@@ -13,7 +13,7 @@ import select
 from .attributes import AttributeHandler
 from .egress_filter import EgressHandler
 from .kernel import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, call_prctl, signals
-from .notification import SystemCall
+from .notification import SystemCall, handle_next
 from .privileges import drop_capabilities
 from .process_tree import list_children
 from .signalling import SignalHandler
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-EPERM = 1
 REFUSALS = 40
 IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
 PARENT_DIED = signals.SIGUSR2
@@ -134,7 +133,7 @@ def _run_loop(
             if fd == waker:
                 os.read(waker, 512)
             elif event & select.POLLIN:
-                _handle(fd, handlers)
+                handle_next(fd, handlers)
             else:
                 poll.unregister(fd)
 
@@ -150,19 +149,6 @@ def _reap_ended(program: int) -> int | None:
             return status
         if pid == 0:
             return None
-
-
-def _handle(listener: int, handlers: dict[int, Callable[[SystemCall], None]]) -> None:
-    try:
-        call = SystemCall(listener)
-    except OSError:
-        return
-    try:
-        handlers[call.number](call)
-    except OSError as error:
-        call.answer(error.errno or EPERM)
-    except Exception:
-        call.answer(EPERM)
 
 
 def _end_all() -> None:

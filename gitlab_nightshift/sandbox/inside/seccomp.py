@@ -31,6 +31,7 @@ from .bpf import (
 from .denied_calls import (
     ATTRIBUTES,
     DENIED,
+    MOUNTING,
     NEW_PROCESSES,
     NEWER_ATTRIBUTES,
     OTHERS_SCHEDULING,
@@ -138,16 +139,36 @@ def build_filter(form: FilterOptions) -> bytes:
     return assemble([x for part in parts for x in part] + give(ALLOW))
 
 
-def install(form: FilterOptions) -> int | None:
-    """Put the filter on this process; the listener's descriptor where there is one.
+def build_attribute_filter() -> bytes:
+    """The filter's bytes of a process whose modes, owners, times and extended attributes a broker
+    changes (:mod:`.broker_service`): no path names another file for it than for the broker."""
+    form = FilterOptions(
+        notify=True,
+        own_network=False,
+        guard_signals=False,
+        guard_length=False,
+        judge_attributes=True,
+    )
+    parts = [
+        check_abi(),
+        branch_when_in(find_numbers(MOUNTING), fail(EPERM)),
+        _restrict_namespaces(form),
+        _restrict_requests(form),
+        _notify_attributes(form),
+    ]
+    return assemble([x for part in parts for x in part] + give(ALLOW))
+
+
+def install(data: bytes, *, listening: bool) -> int | None:
+    """Put a filter on this process; the listener's descriptor where there is one. Needs
+    no_new_privs.
 
     Raises OSError: EBUSY where another program is listening already, EINVAL where the kernel is
     too old. Without WAIT_KILLABLE (Linux 5.19) a signal repeats the call that is being handled.
     """
-    data = build_filter(form)
     filters = Buffer(data)
     pointer = struct.pack("=HxxxxxxQ", len(data) // 8, filters.address)
-    if not form.notify:
+    if not listening:
         make_syscall("seccomp", SET_MODE_FILTER, 0, pointer)
         return None
     try:
@@ -192,12 +213,18 @@ def _restrict_processes(form: FilterOptions) -> Program:
         *_branch_on_call(
             "prlimit64", own_limits
         ),  # another's limits decide whether it dies and dumps core
+        *_restrict_namespaces(form),
+        *_branch_on_call("personality", personality),
+    ]
+
+
+def _restrict_namespaces(form: FilterOptions) -> Program:
+    return [
         *_branch_on_call(
             "clone3", fail(ENOSYS)
         ),  # its flags cannot be seen; the C library falls back to clone
         *_branch_on_call("clone", _restrict_clone(form)),
         *_branch_on_call("unshare", _deny_bits(0, NEW_NAMESPACES)),
-        *_branch_on_call("personality", personality),
     ]
 
 

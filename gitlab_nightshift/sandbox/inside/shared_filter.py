@@ -1,12 +1,9 @@
 """The system call filter of what starts confined processes: it refuses only what none of them needs
 either, as they inherit it, and listens to nothing, as their monitor has to."""
 
-import struct
-
 from .bpf import ALLOW, assemble, branch_when_in, fail, give
 from .denied_calls import CLOSED
-from .kernel import Buffer, make_syscall
-from .seccomp import EPERM, SET_MODE_FILTER, check_abi, find_numbers
+from .seccomp import EPERM, check_abi, find_numbers, install
 
 
 def build_shared_filter() -> bytes:
@@ -17,7 +14,4 @@ def build_shared_filter() -> bytes:
 
 def install_shared_filter() -> None:
     """Put it on this process. Needs no_new_privs. Raises OSError."""
-    data = build_shared_filter()
-    filters = Buffer(data)
-    pointer = struct.pack("=HxxxxxxQ", len(data) // 8, filters.address)
-    make_syscall("seccomp", SET_MODE_FILTER, 0, pointer)
+    install(build_shared_filter(), listening=False)

@@ -1,0 +1,36 @@
+"""JSON through a descriptor: the json module costs 7 ms, its core nothing."""
+
+from __future__ import annotations
+
+import _json
+import os
+
+TYPE_CHECKING = False  # not imported: typing costs 6 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+EFBIG = 27
+LARGEST = 32 * 1024 * 1024
+"""Bytes."""
+
+
+class _ScannerOptions:
+    strict, memo = True, dict[str, str]()
+    object_hook = object_pairs_hook = parse_constant = None
+    parse_float, parse_int = float, int
+
+
+def read_all(fd: int) -> bytes:
+    """All bytes of a file, wherever others that have it open stand in it. Raises OSError."""
+    data = b""
+    while part := os.pread(fd, 1 << 20, len(data)):
+        data += part
+        if len(data) > LARGEST:
+            raise OSError(EFBIG, "too much JSON")
+    return data
+
+
+def parse_json(data: bytes) -> Any:
+    """What it stands for. Raises ValueError or StopIteration where it is none, RecursionError."""
+    scan = _json.make_scanner(_ScannerOptions())  # type: ignore[arg-type]
+    return scan(data.decode(), 0)[0]
