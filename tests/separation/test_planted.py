@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -210,7 +210,12 @@ def listening(address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def planted(
-    place: str, python: Path, *, open_: bool = False, **switches: bool
+    place: str,
+    python: Path,
+    *,
+    open_: bool = False,
+    only: Collection[str] = planting.WHERE,
+    **switches: bool,
 ) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
     name = f"{NAME}-{secrets.token_hex(8)}"
@@ -229,7 +234,7 @@ def planted(
         own, plant = python if "user" in place else Path(sys.executable), folder / "plant"
         plant.mkdir()
         shop.python = planting.prepare(
-            plant, own, places, place=PLACES[place], open_=open_, switches=switches
+            *(plant, own, places), place=PLACES[place], open_=open_, only=only, switches=switches
         )
         if "user" in place:
             give_away(shop, own, "builds", "home", "tmp", "agent")
@@ -322,7 +327,7 @@ def test_work_is_not_started_again_once_an_agent_has_run(python: Path, *, unlatc
 
 def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
     """The control for what is closed to the same user: there it gets all of it."""
-    with planted("user", python, open_=True, alone=True) as (shop, _):
+    with planted("user", python, open_=True, only=("work",)) as (shop, _):
         found = run(shop, "none", *QUIET)
         ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
         assert {f"{way} of our processes" for way in ways} <= found.keys()
