@@ -66,8 +66,8 @@ IN_DOCKER = frozenset(
 )
 """What is open where nothing mounts: whoever may pass a folder may connect to a socket in it."""
 LEFT = {
-    "root": WORKS | {UNLISTED},
-    "user": WORKS | {UNLISTED},
+    "root": WORKS,
+    "user": WORKS,
     # Agents are another user, to whom files are given, and who writes there.
     "docker root": IN_DOCKER | {"giving files away", "shared memory"},
     "docker user": IN_DOCKER | {"priorities of the job's shell"},
