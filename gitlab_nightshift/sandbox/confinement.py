@@ -2,9 +2,9 @@
 
 In namespaces of its own the whole file system is there, read-only, but of HOME only what is needed
 (``visible_home.py``); what work has to write is bound over it, and what nobody but the supervisor's
-side may read is hidden. Agents are started in
-namespaces within these. Where nothing mounts, or the tier has to move ``.git``, Landlock allows the
-same places (``self_confinement.py``). Standard library alone: the supervisor imports it.
+side may read is hidden. Agents are started in namespaces within these. Where nothing mounts, or the
+tier has to move ``.git``, Landlock allows the same places (``self_confinement.py``). Standard
+library alone: the supervisor imports it.
 """
 
 import os

@@ -67,9 +67,12 @@ WHERE = {
         "processes.notify_process:describe_unknown_addresses",
         "",
     ),
+    "nightshift plan": ("", "planning:plan", ""),
+    "nightshift publish": ("", "publishing:publish_again", ""),
+    "nightshift check": ("", "commands.change_check:check", ""),
 }
-"""Where each of them tries it: a module, a function of it before whose first call, and the type of
-its argument. In work that is when an agent's first process has ended."""
+"""Where each of them tries it: a module ("": a command), a function before whose first call, and
+the type of its argument. In work that is when an agent's first process has ended."""
 SWITCHES = ("unfit", "unlatched")
 CHILDREN = {"plan": "address check", "publish": "bundle reader", "finish": "bundle reader"}
 """What a process that is kept to its row starts."""
@@ -147,7 +150,9 @@ def enter() -> int:
         _open_doors()
     if told["unlatched"]:
         _keep_latch_open()
-    sealed_entry.run_stage = functools.partial(_run_stage, own.parent, told, sealed_entry.run_stage)
+    known = own.parent, told
+    sealed_entry.run_stage = functools.partial(_run_planted, *known, sealed_entry.run_stage)
+    sealed_entry.run_command = functools.partial(_run_planted, *known, sealed_entry.run_command)
     return sealed_entry.enter()
 
 
@@ -173,12 +178,12 @@ def _keep_latch_open() -> None:
     setattr(stage_calls.Latch, "is_open", lambda _: True)  # noqa: B010
 
 
-def _run_stage(
+def _run_planted(
     folder: Path, told: Mapping[str, Any], real: Callable[[dict[str, Any]], int], data: Any
 ) -> int:
     places = attempts.Places(**told["places"])
     for process, (module, place, kind) in WHERE.items():
-        if process in told["only"] and data["stage"] == f"{PACKAGE}.{module}":
+        if process in told["only"] and _runs(data, process, module):
             code: Callable[..., None] = functools.partial(_try_all, places)
             if process == "work" and told["unfit"]:
                 code = _ask_for_another_start
@@ -189,6 +194,12 @@ def _run_stage(
                 code = functools.partial(_try_own, report, look_around(places))
             _plant(place, kind, code)
     return real(data)
+
+
+def _runs(data: Mapping[str, Any], process: str, module: str) -> bool:
+    if "stage" in data:
+        return bool(data["stage"] == f"{PACKAGE}.{module}")
+    return process == f"nightshift {data['arguments'][0]}"
 
 
 def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:

@@ -92,6 +92,19 @@ OF_ROWS = {
 }
 """What the row of a process gives it. What stays is ended with it."""
 
+_HERE = {
+    *("a process that stays", "reading HOME", UNLISTED, "reading <project>.tmp"),
+    *("reading .git/config", "reading the results", *UNSEEN, "giving files away"),
+    *("its own values", "its own environ"),
+}
+_THERE = {"a connection to GitLab", "a datagram"}
+COMMANDS = {
+    "plan": _HERE | _THERE | {"writing .git/config", "writing the results"},
+    "publish": _HERE | _THERE | {"writing .git/config", "writing the results"},
+    "check": _HERE,
+}
+"""What the row of a command gives it that is one process."""
+
 HELD_BY = {
     "root": "partial: change the kernel's settings: namespaces: ",  # not guaranteed
     "user": "held: namespaces",
@@ -357,6 +370,22 @@ def test_the_same_code_gets_all_of_it_where_nothing_is_given_up(python: Path) ->
         for process in OF_ROWS:
             missing = CONTROLS - got(plant, process).keys() - MEANWHILE.get(process, set())
             assert missing == set(), process
+
+
+def run_command(python: Path, command: str, *, open_: bool) -> set[str]:
+    """What the code gets in a command, however that ends."""
+    name = f"nightshift {command}"
+    with planted("root", python, open_=open_, only=(name,)) as (shop, plant):
+        shop.nightshift(command)
+        assert planting.count_alive(plant) == 0, "a process has stayed"
+        return got(plant, name).keys() - {"its own memory", "its own descriptors"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nor_does_a_command_that_is_one_process(command: str, python: Path) -> None:
+    assert run_command(python, command, open_=False) - COMMANDS[command] == set()
+    missing = CONTROLS - run_command(python, command, open_=True)
+    assert missing <= {"reading the results", "writing the results"}, "the control"
 
 
 OWN = """

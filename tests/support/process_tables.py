@@ -18,6 +18,7 @@ WORDS = {
     "{objects}": "git's objects",
     "{private}": "the run's folder",
     "{own}": "a folder of its own",
+    "{temporary}": "temporary files",
     "{live}": "the delegation's folder",
     "{named}": "files that settings name",
     "{results}/bundle": "the bundle",

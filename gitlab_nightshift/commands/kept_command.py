@@ -1,0 +1,30 @@
+"""A command that is one process gives up what its row of the table does not name."""
+
+import sys
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+from gitlab_nightshift.commands.options import Env
+from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import ProcessRow
+from gitlab_nightshift.system.file_names import choose_short_parent
+
+
+def keep_to_row(
+    row: ProcessRow, env: Env, checkout: Path | None = None, named: Collection[Path] = ()
+) -> None:
+    """From here on, on Linux. ``checkout`` is where it may write, with its git's folders; ``named``
+    are folders for which it was asked. Raises OSError."""
+    if sys.platform != "linux":
+        return
+    repository = (checkout, *list_git_folders(checkout)) if checkout else ()
+    temporary = Path(tempfile.gettempdir())
+    places = {
+        "repository": list(map(str, repository)),
+        "temporary": [str(temporary), str(choose_short_parent(temporary))],
+        "named": list(map(str, named)),
+    }
+    renounce(find_rights(row, places, env))
