@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gitlab_nightshift.commands.options import Env
 from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.retry import write_notice
 from gitlab_nightshift.sandbox.privilege_drop import renounce
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import ProcessRow
@@ -17,7 +18,7 @@ def keep_to_row(
     row: ProcessRow, env: Env, checkout: Path | None = None, named: Collection[Path] = ()
 ) -> None:
     """From here on, on Linux. ``checkout`` is where it may write, with its git's folders; ``named``
-    are folders for which it was asked. Raises OSError."""
+    are folders for which it was asked. A kernel that knows none of this is told."""
     if sys.platform != "linux":
         return
     repository = (checkout, *list_git_folders(checkout)) if checkout else ()
@@ -27,4 +28,7 @@ def keep_to_row(
         "temporary": [str(temporary), str(choose_short_parent(temporary))],
         "named": list(map(str, named)),
     }
-    renounce(find_rights(row, places, env))
+    try:
+        renounce(find_rights(row, places, env))
+    except OSError as error:
+        write_notice(f"warning: this process is not confined: {error.strerror}")

@@ -1,5 +1,6 @@
 """``nightshift check`` on real repositories, none of which it may change."""
 
+import errno
 import json
 import os
 import shutil
@@ -467,6 +468,20 @@ def test_exit_status(bad: Path, ran: Ran) -> None:
     status, out, err = ran("--base", "nonsense")
     assert (status, out) == (2, "")
     assert err.startswith("nightshift: E_CONFIG: 'nonsense'")
+
+
+def test_a_kernel_that_confines_nothing_is_told(
+    bad: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_rights: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(kept_command, "renounce", refuse)
+    status, _, err = ran("HEAD")
+    assert (status, err) == (
+        0,
+        "nightshift: warning: this process is not confined: Invalid argument\n",
+    )
 
 
 def test_options_reach_the_judgement(bad: Path, ran: Ran) -> None:
