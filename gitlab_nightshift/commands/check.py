@@ -107,7 +107,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         judgement = _judge_by_running(request)
     else:
         written = [(Path.cwd() / file).parent for file in formats.values() if file]
-        keep_to_row(CHECK, env, named=written)
+        keep_to_row(CHECK, env, output=written)
         judgement = check(request)
     print(write_formats(judgement, formats, Path.cwd(), options.has_colour(env)))
     if judgement.failed:

@@ -15,10 +15,10 @@ from gitlab_nightshift.system.file_names import choose_short_parent
 
 
 def keep_to_row(
-    row: ProcessRow, env: Env, checkout: Path | None = None, named: Collection[Path] = ()
+    row: ProcessRow, env: Env, checkout: Path | None = None, output: Collection[Path] = ()
 ) -> None:
-    """From here on, on Linux. ``checkout`` is where it may write, with its git's folders; ``named``
-    are folders for which it was asked. A kernel that knows none of this is told."""
+    """From here on, on Linux. It may write into ``checkout`` and its git's folders, and into those
+    of files that were asked for (``output``). A kernel that knows none of this is told."""
     if sys.platform != "linux":
         return
     repository = (checkout, *list_git_folders(checkout)) if checkout else ()
@@ -26,7 +26,7 @@ def keep_to_row(
     places = {
         "repository": list(map(str, repository)),
         "temporary": [str(temporary), str(choose_short_parent(temporary))],
-        "named": list(map(str, named)),
+        "output": list(map(str, output)),
     }
     try:
         renounce(find_rights(row, places, env))

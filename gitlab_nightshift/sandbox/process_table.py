@@ -12,7 +12,7 @@ INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
 """This program with its Python and libraries; certificates and what looks up a name; the system's
 programs and git."""
 ALL_FILES = "/"
-_KEPT = "as strict records of bounded size"
+_KEPT = "as bounded records"
 
 
 class Confined(StrEnum):
@@ -254,7 +254,7 @@ CHECK = ProcessRow(
     secrets="every secret of the job",
     agent_bytes="a change",
     reads=(ALL_FILES,),
-    writes=("{temporary}", "{named}"),
+    writes=("{temporary}", "{output}"),
     children="git",
     attributes=True,
 )

@@ -15,8 +15,9 @@ from tests.separation import test_planted, test_planted_delegation
 from tests.support import process_tables
 
 PACKAGE = Path(gitlab_nightshift.__file__).parent
+SEVERAL = ("live", "objects", "named", "repository", "temporary", "output")
 PLACES = {name: f"/{name}" for name in ("private", "results", "own")} | {
-    name: (f"/{name}",) for name in ("live", "objects", "named", "repository", "temporary")
+    name: (f"/{name}",) for name in SEVERAL
 }
 STARTS = {
     "cli.py": "the command, sealed",
