@@ -12,6 +12,7 @@ INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
 """This program with its Python and libraries; certificates and what looks up a name; the system's
 programs and git."""
 ALL_FILES = "/"
+"""But the files in which HOME keeps credentials: of this program only who starts all reads them."""
 _KEPT = "as bounded records"
 
 

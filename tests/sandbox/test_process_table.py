@@ -77,6 +77,19 @@ def test_a_row_can_be_filled_in(row: ProcessRow) -> None:
         assert all(path.startswith("/") for path in (*rights.readable, *rights.writable))
 
 
+def test_all_files_are_not_those_in_which_home_keeps_credentials(tmp_path: Path) -> None:
+    """But their names, as HOME may be the checkout."""
+    for name in (".ssh/id", ".netrc", "shop/a.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    rights = find_rights(process_table.CHECK, PLACES, {"HOME": str(tmp_path)})
+    within = [path for path in rights.readable if path.startswith(str(tmp_path))]
+    assert within == [str(tmp_path / "shop")]
+    assert not {"/", str(tmp_path.parent), str(tmp_path)} & {*rights.readable}
+    assert {"/", "/usr"} <= {*rights.readable, *rights.listable}
+    assert "/" in find_rights(process_table.CHECK, PLACES, {"HOME": "/nowhere"}).readable
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_what_holds_no_secret_and_reads_an_agents_bytes_is_kept_to_its_row(row: ProcessRow) -> None:
     if row.agent_bytes and not row.secrets:

@@ -75,7 +75,7 @@ LEFT = {
 OF_ROWS = {
     "plan": {
         *("its own values", "a connection to GitLab", "a datagram", "a process that stays"),
-        *("reading HOME", UNLISTED, "reading <project>.tmp", "reading .git/config"),
+        *(UNLISTED, "reading <project>.tmp", "reading .git/config"),
         *("writing .git/config", "writing the results", "reading the results"),
         *(*UNSEEN, "giving files away"),
     },
@@ -93,7 +93,7 @@ OF_ROWS = {
 """What the row of a process gives it. What stays is ended with it."""
 
 _HERE = {
-    *("a process that stays", "reading HOME", UNLISTED, "reading <project>.tmp"),
+    *("a process that stays", UNLISTED, "reading <project>.tmp"),
     *("reading .git/config", "reading the results", *UNSEEN, "giving files away"),
     *("its own values", "its own environ"),
 }
@@ -357,7 +357,7 @@ def test_who_looks_for_addresses_reads_files_and_nothing_else(python: Path) -> N
     with planted("root", python) as (shop, plant):
         assert shop.nightshift("run", NIGHTSHIFT_MAX_DIFF_LINES="many").exit_status == 2
         assert got(plant, "addresses").keys() <= {
-            *("a process that stays", "reading HOME", "reading <project>.tmp", UNLISTED),
+            *("a process that stays", "reading <project>.tmp", UNLISTED),
             *("reading .git/config", "reading the results"),
         }
         assert planting.count_alive(plant) == 0, "a process has stayed"
