@@ -123,6 +123,7 @@ def watch(command: int, descriptor: int, answer: int | None) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     _, status = os.waitpid(command, 0)
     if not os.WIFSIGNALED(status):
+        end_left()
         return pass_on(answer, os.WEXITSTATUS(status))
     number = os.WTERMSIG(status)
     with contextlib.suppress(Exception):  # the next start does what is left undone
@@ -132,6 +133,15 @@ def watch(command: int, descriptor: int, answer: int | None) -> int:
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
+
+
+def end_left() -> None:
+    """End what the command has left running: a daemon, of code that was planted in it."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # which says so where there is nothing
+        from gitlab_nightshift.system.descendants import end_orphans, list_own_children
+
+        end_orphans(list_own_children)
 
 
 def pass_on(answer: int | None, status: int, stdout: int = 1) -> int:

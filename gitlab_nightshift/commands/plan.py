@@ -27,10 +27,13 @@ def register(commands: "options.Commands") -> None:
 def run(args: argparse.Namespace, env: Env) -> int:
     """Make the plan; with ``--prompts`` print what each bead would be told."""
     from gitlab_nightshift import planning
+    from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.processes.address_check import check_addresses
+    from gitlab_nightshift.sandbox.process_table import JOBS
     from gitlab_nightshift.session import open_run
 
     with open_run(options.build_invocation(args, env)) as session:
+        keep_to_row(JOBS, env, session.checkout)
         check_addresses(session, whole=False)
         made = planning.plan(session)
         prompts = planning.preview(session, made) if args.prompts else {}

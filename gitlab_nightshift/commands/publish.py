@@ -44,7 +44,9 @@ def register(commands: "options.Commands") -> None:
 def run(args: argparse.Namespace, env: Env) -> int:
     """Publish a bundle; the exit status is that of the run."""
     from gitlab_nightshift import publishing
+    from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.errors import NightshiftError, to_exit_status
+    from gitlab_nightshift.sandbox.process_table import JOBS
     from gitlab_nightshift.session import open_run
 
     call = options.build_invocation(args, env)
@@ -54,6 +56,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         except NightshiftError as error:
             _tell_mistake(call, error)
             raise
+        keep_to_row(JOBS, env, session.checkout)
         try:
             done = publishing.publish_again(
                 session, args.bundle, args.from_job, approved=args.approved

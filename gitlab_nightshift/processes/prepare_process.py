@@ -4,6 +4,7 @@ is any agent, and decides. It gets no model key, only the names of those that ar
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,15 @@ from gitlab_nightshift.processes.settings_data import pack_settings
 from gitlab_nightshift.processes.work_data import pack_work_place
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository.delegated_repository import pack_source
-from gitlab_nightshift.system.supervised_process import serve_stage
+from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import PREPARE
+from gitlab_nightshift.system.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.work.delegation.agent_choice import ProviderChoice
 from gitlab_nightshift.work.delegation.delegation_context import DelegationContext, catch_failure
 from gitlab_nightshift.work.delegation.delegation_environment import build_work_context
-from gitlab_nightshift.work.delegation.delegation_source import open_source
+from gitlab_nightshift.work.delegation.delegation_source import find_checkout, open_source
 from gitlab_nightshift.work.delegation.payload import read_payload
 from gitlab_nightshift.work.delegation.phases import Phase, Phases
 from gitlab_nightshift.work.delegation.preparation import (
@@ -36,7 +41,7 @@ from gitlab_nightshift.work.model_access import configure_gateway
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``system/supervised_process.py``)."""
-    return serve_stage(_prepare)
+    return serve_stage(_prepare, forwarding=False)
 
 
 def _prepare(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +50,16 @@ def _prepare(inputs: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     run_guarded(lambda: _run_prepare(inputs, answer), inputs["env"])
     return answer
+
+
+def _keep_to_row(top: Path | None, private: Path) -> None:
+    """Give up the rest, once the checkout ``top`` is as it was before a killed run. The network
+    stays for a repository by URL alone, whose ``top`` is None."""
+    repository = [str(path) for path in (top, *list_git_folders(top))] if top else []
+    places = {"repository": repository, "private": str(private)}
+    rights = find_rights(PREPARE, places, os.environ)
+    renounce(dataclasses.replace(rights, network=top is None))
+    forward_signals()
 
 
 def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
@@ -82,8 +97,11 @@ def _run_phases(
     context: DelegationContext, known: PreparationState, answer: dict[str, Any]
 ) -> None:
     context.phases.enter(Phase.PREPARE)
-    source = open_source(context.payload, context.folder, context.env, context.private, context.job)
-    answer["finish"] = {"source": pack_source(source, context.env.get("HOME", "/"))}
+    payload, env, private = context.payload, context.env, context.private
+    top = find_checkout(payload, context.folder, env, private, context.job)
+    _keep_to_row(top, private)
+    source = open_source(payload, top, context.folder, env, private)
+    answer["finish"] = {"source": pack_source(source, env.get("HOME", "/"))}
     prepared = prepare(context, known, source)
     context.phases.enter(Phase.PLAN)
     context.emit.send_record("plan.json", to_json(prepared.plan).encode())

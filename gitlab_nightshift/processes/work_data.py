@@ -12,6 +12,7 @@ from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.raw_logs import Logs
+from gitlab_nightshift.work.needed_paths import list_needed_paths
 from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.work_context import WorkContext
 
@@ -27,6 +28,7 @@ def pack_work_place(place: WorkContext) -> dict[str, Any]:
         "until_s": None if place.seconds is None else read_clock() + place.seconds,
         "named": list(map(str, place.named)),
         "secrets": list(map(str, place.secrets)),
+        "needed": list_needed_paths(place),
         "checkout": str(place.checkout),
         "config_folder": str(place.config_folder),
         "home": str(place.home),

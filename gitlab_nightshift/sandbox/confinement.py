@@ -1,14 +1,15 @@
 """What confines the process that reads agents' work: chosen by trial before it starts.
 
-In namespaces of its own the whole file system is there, read-only; what work has to write is bound
-over it, and what nobody but the supervisor's side may read is hidden. Agents are started in
-namespaces within these. Where nothing mounts, or the tier has to move ``.git``, Landlock allows the
-same places (``self_confinement.py``). Standard library alone: the supervisor imports it.
+In namespaces of its own the whole file system is there, read-only, but of HOME only what is needed
+(``visible_home.py``); what work has to write is bound over it, and what nobody but the supervisor's
+side may read is hidden. Agents are started in namespaces within these. Where nothing mounts, or the
+tier has to move ``.git``, Landlock allows the same places (``self_confinement.py``). Standard
+library alone: the supervisor imports it.
 """
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,8 @@ from gitlab_nightshift.sandbox import bwrap
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.sandbox.launched_process import STARTS, has_gone
 from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
+from gitlab_nightshift.sandbox.visible_home import select_below
+from gitlab_nightshift.system.file_names import within
 
 RUN = "/run"
 """Holds the machine's sockets and Kubernetes' token. Only its links stay: a system may find its
@@ -53,7 +56,8 @@ class ConfinementPaths:
     ``readable`` in it), and of what it sees another file (path → file). ``git`` is the real
     ``.git``. Where nothing mounts it is moved to ``state_folder`` ("": it stays); ``moved`` is what
     work may not read of it then. ``probes`` is what work is to try to get at
-    (``self_confinement.py``), ``search_path`` where its programs are."""
+    (``self_confinement.py``), ``search_path`` where its programs are. Where it mounts, it sees of
+    ``home`` ("": nothing is hidden) what is ``opened``, and what is named before."""
 
     writable: tuple[str, ...]
     hidden: tuple[str, ...]
@@ -64,6 +68,18 @@ class ConfinementPaths:
     probes: dict[str, Any]
     readable: tuple[str, ...] = ()
     search_path: str = ""
+    home: str = ""
+    opened: tuple[str, ...] = ()
+
+    def with_opened(self, *more: str) -> "ConfinementPaths":
+        """These paths with more of HOME."""
+        return replace(self, opened=(*self.opened, *more))
+
+    def find_closed(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """What of these is in the part of HOME that work does not see."""
+        shown = (*self.opened, *self.writable, *self.readable)
+        below = select_below(self.home, paths) if self.home else ()
+        return tuple(path for path in below if not any(within(path, top) for top in shown))
 
     def with_writable(self, *more: str) -> "ConfinementPaths":
         """These paths with more writable folders."""
@@ -191,7 +207,9 @@ def build_prefix(found: str, places: ConfinementPaths) -> tuple[str, ...]:
 def _build_binds(places: ConfinementPaths) -> Iterator[str]:
     """The outer ones first: an inner one has the last word."""
     binds: list[tuple[str, tuple[str, ...]]]
-    binds = [(path, ("--bind", path)) for path in places.writable]
+    binds = [(places.home, ("--tmpfs",))] if places.home else []
+    binds += [(path, ("--ro-bind-try", path)) for path in _list_opened(places)]
+    binds += [(path, ("--bind", path)) for path in places.writable]
     binds += [
         (path, _build_mask_options(path))
         for path in places.hidden
@@ -205,6 +223,16 @@ def _build_binds(places: ConfinementPaths) -> Iterator[str]:
             yield from ("--symlink", str(entry.readlink()), str(entry))
     for path, words in sorted(binds, key=lambda bind: bind[0].count("/")):
         yield from (*words, path)
+    if places.home:
+        yield from ("--remount-ro", places.home)
+
+
+def _list_opened(places: ConfinementPaths) -> Iterator[str]:
+    """What of HOME is bound over it: no part of what is writable or hidden as a whole."""
+    others = (*places.writable, *places.hidden)
+    for path in dict.fromkeys(places.opened):
+        if not any(within(path, other) for other in others):
+            yield path
 
 
 def _build_mask_options(path: str) -> tuple[str, ...]:

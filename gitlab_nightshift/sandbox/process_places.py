@@ -10,8 +10,15 @@ from gitlab_nightshift import sealed_start
 from gitlab_nightshift.sandbox.inside import landlock
 from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.privilege_drop import ProcessRights
-from gitlab_nightshift.sandbox.process_table import INSTALLATION, NETWORK, PROGRAMS, ProcessRow
-from gitlab_nightshift.sandbox.system_paths import STORES
+from gitlab_nightshift.sandbox.process_table import (
+    ALL_FILES,
+    INSTALLATION,
+    NETWORK,
+    PROGRAMS,
+    ProcessRow,
+)
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES, STORES
+from gitlab_nightshift.sandbox.visible_system import open_around
 
 PACKAGE = Path(__file__).parents[1]
 LIBRARIES = (
@@ -33,9 +40,16 @@ Places = Mapping[str, str | Sequence[str]]
 
 def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> ProcessRights:
     """What a process may keep that is started from this row, with this environment."""
+    readable = list(_expand(row.reads, places, env))
+    listable = [] if _is_shared() else [str(PACKAGE.parent)]
+    if ALL_FILES in readable and (credentials := _list_credentials(env)):
+        readable.remove(ALL_FILES)
+        for top in _list_top():
+            open_around(top, credentials, readable, listable)
+        listable.append(ALL_FILES)  # a name in HOME is no secret, and HOME may be the checkout
     return ProcessRights(
-        readable=tuple(_expand(row.reads, places, env)),
-        listable=() if _is_shared() else (str(PACKAGE.parent),),
+        readable=tuple(readable),
+        listable=tuple(listable),
         writable=tuple(_expand(row.writes, places, env)),
         network=bool(row.network),
         serves=row.serves,
@@ -58,6 +72,17 @@ def _expand(texts: Sequence[str], places: Places, env: Mapping[str, str]) -> Ite
             yield from named
         else:
             yield text.format(**places)
+
+
+def _list_credentials(env: Mapping[str, str]) -> list[str]:
+    home = os.path.realpath(env.get("HOME") or "/")
+    found = (os.path.realpath(f"{home}/{name}") for name in HOME_FILES)
+    return list(filter(os.path.lexists, found))
+
+
+def _list_top() -> list[str]:
+    with os.scandir(ALL_FILES) as entries:
+        return [entry.path for entry in entries if not entry.is_symlink()]
 
 
 def list_unheld() -> tuple[str, ...]:

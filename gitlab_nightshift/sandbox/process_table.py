@@ -12,7 +12,8 @@ INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
 """This program with its Python and libraries; certificates and what looks up a name; the system's
 programs and git."""
 ALL_FILES = "/"
-_KEPT = "as strict records of bounded size"
+"""But the files in which HOME keeps credentials: of this program only who starts all reads them."""
+_KEPT = "as bounded records"
 
 
 class Confined(StrEnum):
@@ -180,10 +181,11 @@ PREPARE = ProcessRow(
     "prepare",
     "gitlab_nightshift.processes.prepare_process",
     ("delegate",),
-    Confined.NOT,
+    Confined.WHEN_TOLD,
     secrets="every secret of the job but the model key",
-    reads=("the payload, the repository",),
-    writes=("the repository",),
+    reads=(ALL_FILES,),
+    writes=("{repository}", "{private}"),
+    network="the server of a repository by URL",
     children="git",
     attributes=True,
 )
@@ -232,14 +234,38 @@ SUPERVISOR = ProcessRow(
     children="all others; git",
     attributes=True,
 )
-COMMANDS = ProcessRow(
-    "one-process commands",
+JOBS = ProcessRow(
+    "plan, publish as commands",
     _OWN,
-    ("plan", "publish", "check --run", "patch", "doctor"),
+    ("plan", "publish"),
+    Confined.WHEN_TOLD,
+    secrets="every secret of the job",
+    agent_bytes="as the processes of these names",
+    reads=(ALL_FILES,),
+    writes=("{repository}", "{temporary}"),
+    network="GitLab",
+    children="the bundle reader, notify, the address check, git",
+    attributes=True,
+)
+CHECK = ProcessRow(
+    "check",
+    _OWN,
+    ("check",),
+    Confined.WHEN_TOLD,
+    secrets="every secret of the job",
+    agent_bytes="a change",
+    reads=(ALL_FILES,),
+    writes=("{temporary}", "{output}"),
+    children="git",
+    attributes=True,
+)
+COMMANDS = ProcessRow(
+    "other commands",
+    _OWN,
+    ("check --run", "patch", "doctor"),
     Confined.NOT,
     secrets="every secret of the job",
-    agent_bytes="`publish`: as the process of that name; `check --run`: a change, and what its"
-    " commands print",
+    agent_bytes="`check --run`: a change, and what its commands print; `patch`: a model's answers",
     reads=("the job's files",),
     writes=("the checkout", "the output folder"),
     network="GitLab",
@@ -259,5 +285,6 @@ CHAT = ProcessRow(
 )
 ROWS = (
     *(SUPERVISOR, REDACTOR, PLAN, GATEWAY, WORK, PUBLISH, BUNDLE_READER, REPORT, ADDRESSES),
-    *(NOTIFY, NOTIFY_CHECK, PREPARE, TASK, FINISH, WORK_TRIAL, COMMANDS, CHAT),
+    *(NOTIFY, NOTIFY_CHECK, PREPARE, TASK, FINISH, WORK_TRIAL, JOBS, CHECK),
+    *(COMMANDS, CHAT),
 )

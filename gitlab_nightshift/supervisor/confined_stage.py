@@ -19,10 +19,12 @@ LONGEST_WHY = 200
 
 @dataclass(frozen=True)
 class IsolationSettings:
-    """The settings that decide how work is confined."""
+    """The settings that decide how work is confined. ``opened`` is what they need of HOME that work
+    does not see anyway."""
 
     isolation: str
     record_dir: str | None
+    opened: tuple[str, ...] = ()
 
 
 def predict_isolation(env: Mapping[str, str], overrides: Mapping[str, str]) -> IsolationSettings:
@@ -34,9 +36,10 @@ def predict_isolation(env: Mapping[str, str], overrides: Mapping[str, str]) -> I
     return IsolationSettings(found["isolation"] or "auto", found["record_dir"])
 
 
-def read_isolation(settings: Mapping[str, Any]) -> IsolationSettings:
-    """The settings that the plan has."""
-    return IsolationSettings(settings["isolation"], settings["record_dir"])
+def read_isolation(place: Mapping[str, Any], places: ConfinementPaths) -> IsolationSettings:
+    """The settings that the plan has: those of the input of work."""
+    values, closed = place["settings"]["values"], places.find_closed(place["needed"])
+    return IsolationSettings(values["isolation"], values["record_dir"], closed)
 
 
 @dataclass
@@ -52,7 +55,7 @@ class ConfinedStage:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Have it do its work, and wait for its end and answer."""
-        wanted = read_isolation(inputs["place"]["settings"]["values"])
+        wanted = read_isolation(inputs["place"], self.places)
         if wanted != self.wanted:
             self.wanted = wanted
             self.start()
@@ -66,7 +69,7 @@ class ConfinedStage:
     def start(self, fallen: str = "") -> None:
         """Start the stage, in place of a running one. ``fallen``: why agents get no namespaces."""
         self.close()
-        places = self.places
+        places = self.places.with_opened(*self.wanted.opened)
         if folder := self.wanted.record_dir:
             with contextlib.suppress(OSError):  # work says what is wrong with it
                 if not Path(folder).resolve().is_relative_to(Path(places.git).parent):

@@ -14,6 +14,7 @@ from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.process_table import TASK
+from gitlab_nightshift.sandbox.visible_home import GIT_SETTINGS
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.supervisor.failure_records import build_killed_error
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
@@ -112,10 +113,12 @@ class DelegatedWork:
             if scratch:
                 writable = (scratch, *prepared.places)
                 readable = (source.top,) if source.fetched else ()
-                places = stack.enter_context(
-                    find_places(self.env, self.there, writable, readable=readable)
+                settings = [Path(self.env.get("HOME", "/"), name) for name in GIT_SETTINGS]
+                found = find_places(
+                    self.env, self.there, writable, readable=readable, opened=settings
                 )
-                wanted = read_isolation(agent["place"]["settings"]["values"])
+                places = stack.enter_context(found)
+                wanted = read_isolation(agent["place"], places)
                 confine = functools.partial(open_confined_stage, places, wanted)
             likely = bool(agent["gateway"])
             yield (

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.git_folders import list_git_folders
 from gitlab_nightshift.repository.shown_config import read_visible_config
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_SECRETS
+from gitlab_nightshift.sandbox.visible_home import find_hidden_home, list_home_needs
 from gitlab_nightshift.system.descendants import list_ancestors
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.file_names import is_there
+from gitlab_nightshift.system.file_names import is_there, within
 
 START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")
 SYSTEM_START_FILES = ("/etc/profile", "/etc/bash.bashrc", "/etc/environment", "/etc/zsh/zshenv")
@@ -31,9 +34,11 @@ def find_places(
     writable: Collection[Path],
     state_folder: Path | None = None,
     readable: Collection[Path] = (),
+    opened: Collection[Path] = (),
 ) -> Iterator[ConfinementPaths]:
-    """The paths of a run in a checkout, whose ``.git`` may be moved to ``state_folder``. A socket
-    that work tries to connect to is open until the end of the block."""
+    """The paths of a run in a checkout, whose ``.git`` may be moved to ``state_folder``. What is
+    ``opened`` work may read in HOME as well. A socket that work tries to connect to is open until
+    the end of the block."""
     checkout, home = there.checkout.resolve(), Path(env.get("HOME") or "/")
     git, beside = checkout / ".git", checkout.with_name(f"{checkout.name}.tmp")
     secret = [beside, *(home / name for name in HOME_FILES), *map(Path, SYSTEM_SECRETS)]
@@ -43,10 +48,17 @@ def find_places(
         hidden += [*(git / name for name in _GIT_FILES), *git.glob("modules/**/config")]
         shown = ((str(git / "config"), str(_write_shown_config(env, there))),)
     moved = [str((state_folder or git) / name) for name in ("config", *_GIT_FILES)]
+    search_path = build_search_path(env, checkout)
+    closed = find_hidden_home(env, map(str, writable))
+    folders = (git, *list_git_folders(checkout))
+    objects = [each for top in folders for each in list_object_folders(top / "objects")]
+    near = [checkout, *folders, *objects, there.private.parent, *opened]
+    near += [state_folder.parent] if state_folder else []
     with _open_probe_socket() as name:
         probes = _build_probes(secret, home, there, name)
         probes["same"] += _identify_file(git / "config")
         probes["read"] += moved[:1] if state_folder else []
+        probes["read"] += [each for each in probes["change"] if closed and within(each, closed)]
         probes["write"] += [str(checkout)] if checkout not in writable else []
         yield ConfinementPaths(
             writable=_resolve_existing(writable),
@@ -57,7 +69,9 @@ def find_places(
             moved=tuple(moved),
             probes=probes,
             readable=_resolve_existing(readable),
-            search_path=build_search_path(env, checkout),
+            search_path=search_path,
+            home=closed,
+            opened=list_home_needs(env, search_path, closed, checkout, near),
         )
 
 

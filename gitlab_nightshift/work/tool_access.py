@@ -14,6 +14,7 @@ from gitlab_nightshift.repository.adjacent_folders import list_places_beside
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
 from gitlab_nightshift.sandbox.tool_caches import find_tool_caches
+from gitlab_nightshift.sandbox.visible_home import find_installation
 from gitlab_nightshift.settings.model import Settings
 
 KERNEL = ("/proc", "/sys", "/dev")
@@ -120,6 +121,11 @@ class SandboxView:
         """True where a program inside may read ``path``."""
         return path.is_relative_to(self.job_folders.checkout) or self.readable(path)
 
+    def is_there(self, path: Path) -> bool:
+        """True for what may exist: of the home this process sees no more than it needs."""
+        home = self.job_folders.home
+        return os.path.lexists(path) or (home != Path("/") and path.is_relative_to(home))
+
 
 def check_tool_access(
     settings: Settings,
@@ -140,7 +146,7 @@ def check_tool_access(
         if hidden := _find_hidden_program(word, path, inside):
             text = (
                 f"{word} needs {hidden}, which the sandbox does not open: add"
-                f" {_find_installation(hidden, inside.job_folders.home)} to agent_paths"
+                f" {find_installation(hidden, inside.job_folders.home)} to agent_paths"
                 " (docs/recipes.md)"
             )
             if settings.verify_commands:
@@ -155,7 +161,7 @@ def find_hidden_variables(env: Mapping[str, str], inside: SandboxView) -> dict[s
     """Variables that name a file or folder which exists but cannot be read inside."""
     named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
     return {
-        n: p for n, p in named.items() if os.path.lexists(p) and not inside.can_read(p.resolve())
+        n: p for n, p in named.items() if inside.is_there(p) and not inside.can_read(p.resolve())
     }
 
 
@@ -181,7 +187,7 @@ def _find_interpreters(word: str, path: str, inside: SandboxView) -> Iterator[Pa
 def _find_program(word: str, path: str, inside: SandboxView) -> Path | None:
     if "/" in word:
         program = inside.job_folders.checkout / word
-        return program if program.is_file() else None
+        return program if program.is_file() or inside.is_there(program) else None
     found = word and (shutil.which(word, path=inside.path) or shutil.which(word, path=path))
     return Path(found) if found else None
 
@@ -197,10 +203,3 @@ def read_interpreter(program: Path) -> str:
     if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return words[0] if words else ""
-
-
-def _find_installation(program: Path, home: Path) -> Path:
-    """The installation that a program belongs to, or only its folder where that is shared."""
-    folder = program.parent
-    top = folder.parent
-    return folder if folder.name != "bin" or top == home or top.name.startswith(".") else top

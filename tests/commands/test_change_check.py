@@ -1,5 +1,6 @@
 """``nightshift check`` on real repositories, none of which it may change."""
 
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.cli import run
+from gitlab_nightshift.commands import kept_command
 from gitlab_nightshift.commands.change_check import CheckRequest, Judgement, check
 from gitlab_nightshift.commands.check_formats import as_json, as_text
 from gitlab_nightshift.errors import NightshiftError
@@ -459,6 +461,7 @@ def test_no_secret_of_the_job_is_printed(shop: Path) -> None:
 def ran(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
     for name in [name for name in os.environ if name.startswith(("CI_", "NIGHTSHIFT_"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setattr(kept_command, "renounce", lambda _rights: None)  # it would be for good
 
     def called(*args: str) -> tuple[int, str, str]:
         status = run(["check", *args], os.environ)
@@ -476,6 +479,20 @@ def test_exit_status(bad: Path, ran: Ran) -> None:
     status, out, err = ran("--base", "nonsense")
     assert (status, out) == (2, "")
     assert err.startswith("nightshift: E_CONFIG: 'nonsense'")
+
+
+def test_a_kernel_that_confines_nothing_is_told(
+    bad: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_rights: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(kept_command, "renounce", refuse)
+    status, _, err = ran("HEAD")
+    assert (status, err) == (
+        0,
+        "nightshift: warning: this process is not confined: Invalid argument\n",
+    )
 
 
 def test_options_reach_the_judgement(bad: Path, ran: Ran) -> None:

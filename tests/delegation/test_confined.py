@@ -28,13 +28,14 @@ stages.start_by_forks = start_work_really
 """
 
 
-def rows(context: Delegations, isolation: str, **workspace: Any) -> list[Any]:
+def rows(context: Delegations, isolation: str, home: str = "", **workspace: Any) -> list[Any]:
     """The rows about it, where the process that works is started as it is for users."""
     agent = context.folder / "scripted"
     agent.mkdir()
     (agent / "claude").write_text(scripted(ADDED))
     (agent / "claude").chmod(0o755)
     env = {"PATH": f"{agent}:{context.env['PATH']}", "NIGHTSHIFT_ISOLATION": isolation}
+    env |= {"HOME": home} if home else {}
     payload = context.payload(**({"workspace": workspace} if workspace else {}))
     done = ended(context.start(payload, before=CONFINING, **env))
     assert (done.result["ok"], done.result["files_changed"]) == (True, ["shop.py"]), done.log
@@ -58,6 +59,14 @@ def test_it_is_confined(isolation: str, way: str) -> None:
         assert row["state"] == ("partial" if partial else "held")
         assert f"{way}" in row["how"]
         assert context.working_tree() == before
+
+
+def test_it_is_confined_in_a_home_that_holds_everything() -> None:
+    tier_or_skip("namespaces")
+    with open_folder() as folder, delegations(Path(folder)) as context:
+        (context.folder / ".gitconfig").write_text("[user]\n\tname = A\n\temail = a@b.example\n")
+        [row] = rows(context, "auto", str(context.folder))
+        assert "namespaces" in row["how"]
 
 
 def test_what_works_in_the_callers_own_checkout_is_not() -> None:

@@ -149,6 +149,29 @@ def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> 
     assert (folder / "private/work/made").exists()
 
 
+@NAMESPACES
+@pytest.mark.parametrize("hidden", [True, False])
+def test_of_home_only_what_is_opened_is_there(
+    site: tuple[ConfinementPaths, Path], *, hidden: bool
+) -> None:
+    """Where HOME is not hidden (the control), all of it is read; never written."""
+    places, folder = site
+    home = folder / "home"
+    for name in ("diary", "tools/compiler", "tools/.netrc"):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text("a word")
+    tried_too = [str(home / name) for name in ("diary", ".bashrc", "tools/compiler")]
+    places.probes["read"] += [*tried_too, str(home / "tools/.netrc")]
+    closed = (*places.hidden, str(home / "tools/.netrc"))
+    shown = {"home": str(home), "opened": (str(home / "tools"),)} if hidden else {}
+    places = replace(places, hidden=closed, **shown)  # type: ignore[arg-type]
+    found, *_ = tried(real_choose("auto", places), places)
+    read = {path for path in tried_too if f"read {path}" in opened(found)}
+    assert read == ({tried_too[-1]} if hidden else {*tried_too})
+    assert f"read {home}/tools/.netrc" not in opened(found)
+    assert f"write into {home}" not in opened(found)
+
+
 @LANDLOCK
 def test_around_what_cannot_be_in_a_file_nothing_is_listed(
     site: tuple[ConfinementPaths, Path],

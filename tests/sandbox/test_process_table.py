@@ -15,8 +15,9 @@ from tests.separation import test_planted, test_planted_delegation
 from tests.support import process_tables
 
 PACKAGE = Path(gitlab_nightshift.__file__).parent
+SEVERAL = ("live", "objects", "named", "repository", "temporary", "output")
 PLACES = {name: f"/{name}" for name in ("private", "results", "own")} | {
-    name: (f"/{name}",) for name in ("live", "objects", "named", "repository")
+    name: (f"/{name}",) for name in SEVERAL
 }
 STARTS = {
     "cli.py": "the command, sealed",
@@ -77,6 +78,19 @@ def test_a_row_can_be_filled_in(row: ProcessRow) -> None:
         assert all(path.startswith("/") for path in (*rights.readable, *rights.writable))
 
 
+def test_all_files_are_not_those_in_which_home_keeps_credentials(tmp_path: Path) -> None:
+    """But their names, as HOME may be the checkout."""
+    for name in (".ssh/id", ".netrc", "shop/a.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    rights = find_rights(process_table.CHECK, PLACES, {"HOME": str(tmp_path)})
+    within = [path for path in rights.readable if path.startswith(str(tmp_path))]
+    assert within == [str(tmp_path / "shop")]
+    assert not {"/", str(tmp_path.parent), str(tmp_path)} & {*rights.readable}
+    assert {"/", "/usr"} <= {*rights.readable, *rights.listable}
+    assert "/" in find_rights(process_table.CHECK, PLACES, {"HOME": "/nowhere"}).readable
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_what_holds_no_secret_and_reads_an_agents_bytes_is_kept_to_its_row(row: ProcessRow) -> None:
     if row.agent_bytes and not row.secrets:
@@ -84,9 +98,10 @@ def test_what_holds_no_secret_and_reads_an_agents_bytes_is_kept_to_its_row(row: 
 
 
 def test_code_is_planted_in_each_that_is_kept_to_its_row() -> None:
-    kept = {row.name for row in ROWS if row.confined in (Confined.AT_START, Confined.WHEN_TOLD)}
+    kept = [row for row in ROWS if row.confined in (Confined.AT_START, Confined.WHEN_TOLD)]
     planted = {*test_planted.OF_ROWS, *test_planted_delegation.OF_ROWS, ADDRESSES.name, CHAT.name}
-    assert kept - planted == set()
+    commands = {command for row in kept if row.name not in planted for command in row.commands}
+    assert commands == test_planted.COMMANDS.keys()
 
 
 def test_the_pages_show_the_table() -> None:

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -60,16 +60,20 @@ WHERE = {
     "report": ("processes.report_process", "processes.report_process:build_run_result", ""),
     "notify": ("processes.notify_process", "processes.notify_process:build_notification", ""),
     "addresses": ("processes.addresses_process", "processes.addresses_process:_read_config", ""),
+    "prepare": ("processes.prepare_process", "processes.prepare_process:open_source", ""),
     "finish": ("processes.finish_process", "processes.finish_process:_package", ""),
     "address check": (
         "processes.notify_process",
         "processes.notify_process:describe_unknown_addresses",
         "",
     ),
+    "nightshift plan": ("", "planning:plan", ""),
+    "nightshift publish": ("", "publishing:publish_again", ""),
+    "nightshift check": ("", "commands.change_check:check", ""),
 }
-"""Where each of them tries it: a module, a function of it before whose first call, and the type of
-its argument. In work that is when an agent's first process has ended."""
-SWITCHES = ("unfit", "unlatched", "alone")
+"""Where each of them tries it: a module ("": a command), a function before whose first call, and
+the type of its argument. In work that is when an agent's first process has ended."""
+SWITCHES = ("unfit", "unlatched")
 CHILDREN = {"plan": "address check", "publish": "bundle reader", "finish": "bundle reader"}
 """What a process that is kept to its row starts."""
 LAST = "output.channel:OutputChannel.send_record", ""
@@ -84,19 +88,21 @@ def prepare(
     *,
     place: str = "",
     open_: bool = False,
+    only: Collection[str] = WHERE,
     switches: Mapping[str, bool] | None = None,
 ) -> Path:
     """A program in an empty folder that stands for ``python``; ``place`` starts it there.
 
-    ``open_``: nothing keeps others of the same user out of our processes (the control).
-    ``switches``: ``unfit``, work asks to be started again once agents have run, instead of trying
-    anything; ``unlatched``, and that is heard (the control); ``alone``, only work tries anything.
+    ``open_``: nothing keeps others of the same user out of our processes (the control). ``only``
+    these processes try anything. ``switches``: ``unfit``, work asks to be started again once agents
+    have run, instead of trying anything; ``unlatched``, and that is heard (the control).
     """
     made, start, wrapper = folder / "entry.py", folder / "start.py", folder / "python"
     made.write_text(ENTRY.format(root=str(ROOT)))
     start.write_text(START.format(root=str(ROOT), entry=str(made)))
     told = {**asdict(places), "entry": str(made)}
-    whole = {"places": told, "open": open_, **dict.fromkeys(SWITCHES, False), **(switches or {})}
+    known = {"places": told, "open": open_, "only": [*only]}
+    whole = {**known, **dict.fromkeys(SWITCHES, False), **(switches or {})}
     (folder / "plant.json").write_text(json.dumps(whole))
     wrapper.write_text(WRAPPER.format(place=place, python=python, start=start))
     wrapper.chmod(0o755)
@@ -144,7 +150,9 @@ def enter() -> int:
         _open_doors()
     if told["unlatched"]:
         _keep_latch_open()
-    sealed_entry.run_stage = functools.partial(_run_stage, own.parent, told, sealed_entry.run_stage)
+    known = own.parent, told
+    sealed_entry.run_stage = functools.partial(_run_planted, *known, sealed_entry.run_stage)
+    sealed_entry.run_command = functools.partial(_run_planted, *known, sealed_entry.run_command)
     return sealed_entry.enter()
 
 
@@ -170,14 +178,12 @@ def _keep_latch_open() -> None:
     setattr(stage_calls.Latch, "is_open", lambda _: True)  # noqa: B010
 
 
-def _run_stage(
+def _run_planted(
     folder: Path, told: Mapping[str, Any], real: Callable[[dict[str, Any]], int], data: Any
 ) -> int:
     places = attempts.Places(**told["places"])
     for process, (module, place, kind) in WHERE.items():
-        if told["alone"] and process != "work":
-            continue
-        if data["stage"] == f"{PACKAGE}.{module}":
+        if process in told["only"] and _runs(data, process, module):
             code: Callable[..., None] = functools.partial(_try_all, places)
             if process == "work" and told["unfit"]:
                 code = _ask_for_another_start
@@ -188,6 +194,12 @@ def _run_stage(
                 code = functools.partial(_try_own, report, look_around(places))
             _plant(place, kind, code)
     return real(data)
+
+
+def _runs(data: Mapping[str, Any], process: str, module: str) -> bool:
+    if "stage" in data:
+        return bool(data["stage"] == f"{PACKAGE}.{module}")
+    return process == f"nightshift {data['arguments'][0]}"
 
 
 def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:

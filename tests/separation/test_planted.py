@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,8 +66,8 @@ IN_DOCKER = frozenset(
 )
 """What is open where nothing mounts: whoever may pass a folder may connect to a socket in it."""
 LEFT = {
-    "root": WORKS | {UNLISTED},
-    "user": WORKS | {UNLISTED},
+    "root": WORKS,
+    "user": WORKS,
     # Agents are another user, to whom files are given, and who writes there.
     "docker root": IN_DOCKER | {"shared memory"},
     "docker user": IN_DOCKER | {"priorities of the job's shell"},
@@ -75,7 +75,7 @@ LEFT = {
 OF_ROWS = {
     "plan": {
         *("its own values", "a connection to GitLab", "a datagram", "a process that stays"),
-        *("reading HOME", UNLISTED, "reading <project>.tmp", "reading .git/config"),
+        *(UNLISTED, "reading <project>.tmp", "reading .git/config"),
         *("writing .git/config", "writing the results", "reading the results"),
         *(*UNSEEN, "giving files away"),
     },
@@ -91,6 +91,19 @@ OF_ROWS = {
     "address check": set[str](),
 }
 """What the row of a process gives it. What stays is ended with it."""
+
+_HERE = {
+    *("a process that stays", UNLISTED, "reading <project>.tmp"),
+    *("reading .git/config", "reading the results", *UNSEEN, "giving files away"),
+    *("its own values", "its own environ"),
+}
+_THERE = {"a connection to GitLab", "a datagram"}
+COMMANDS = {
+    "plan": _HERE | _THERE | {"writing .git/config", "writing the results"},
+    "publish": _HERE | _THERE | {"writing .git/config", "writing the results"},
+    "check": _HERE,
+}
+"""What the row of a command gives it that is one process."""
 
 HELD_BY = {
     "root": "partial: change the kernel's settings: namespaces: ",  # not guaranteed
@@ -210,7 +223,12 @@ def listening(address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def planted(
-    place: str, python: Path, *, open_: bool = False, **switches: bool
+    place: str,
+    python: Path,
+    *,
+    open_: bool = False,
+    only: Collection[str] = planting.WHERE,
+    **switches: bool,
 ) -> Iterator[tuple[World, Path]]:
     """A night to come in a place, with the code in it and all that it may look for."""
     name = f"{NAME}-{secrets.token_hex(8)}"
@@ -229,7 +247,7 @@ def planted(
         own, plant = python if "user" in place else Path(sys.executable), folder / "plant"
         plant.mkdir()
         shop.python = planting.prepare(
-            plant, own, places, place=PLACES[place], open_=open_, switches=switches
+            *(plant, own, places), place=PLACES[place], open_=open_, only=only, switches=switches
         )
         if "user" in place:
             give_away(shop, own, "builds", "home", "tmp", "agent")
@@ -322,7 +340,7 @@ def test_work_is_not_started_again_once_an_agent_has_run(python: Path, *, unlatc
 
 def test_what_hides_nothing_is_read_by_any_user(python: Path) -> None:
     """The control for what is closed to the same user: there it gets all of it."""
-    with planted("user", python, open_=True, alone=True) as (shop, _):
+    with planted("user", python, open_=True, only=("work",)) as (shop, _):
         found = run(shop, "none", *QUIET)
         ways = ("memory", "memory by a call", "descriptors", "a descriptor", "tracing")
         assert {f"{way} of our processes" for way in ways} <= found.keys()
@@ -339,7 +357,7 @@ def test_who_looks_for_addresses_reads_files_and_nothing_else(python: Path) -> N
     with planted("root", python) as (shop, plant):
         assert shop.nightshift("run", NIGHTSHIFT_MAX_DIFF_LINES="many").exit_status == 2
         assert got(plant, "addresses").keys() <= {
-            *("a process that stays", "reading HOME", "reading <project>.tmp", UNLISTED),
+            *("a process that stays", "reading <project>.tmp", UNLISTED),
             *("reading .git/config", "reading the results"),
         }
         assert planting.count_alive(plant) == 0, "a process has stayed"
@@ -352,6 +370,22 @@ def test_the_same_code_gets_all_of_it_where_nothing_is_given_up(python: Path) ->
         for process in OF_ROWS:
             missing = CONTROLS - got(plant, process).keys() - MEANWHILE.get(process, set())
             assert missing == set(), process
+
+
+def run_command(python: Path, command: str, *, open_: bool) -> set[str]:
+    """What the code gets in a command, however that ends."""
+    name = f"nightshift {command}"
+    with planted("root", python, open_=open_, only=(name,)) as (shop, plant):
+        shop.nightshift(command)
+        assert planting.count_alive(plant) == 0, "a process has stayed"
+        return got(plant, name).keys() - {"its own memory", "its own descriptors"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nor_does_a_command_that_is_one_process(command: str, python: Path) -> None:
+    assert run_command(python, command, open_=False) - COMMANDS[command] == set()
+    missing = CONTROLS - run_command(python, command, open_=True)
+    assert missing <= {"reading the results", "writing the results"}, "the control"
 
 
 OWN = """

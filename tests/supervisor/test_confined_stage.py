@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,14 @@ def worked(
     *,
     untouched: bool = True,
 ) -> list[Any]:
-    place = {"settings": {"values": vars(after)}}
+    place = {"settings": {"values": vars(after)}, "needed": after.opened}
     with open_confined_stage(recorder.places, before, recorder.start, lambda: untouched) as stage:
         stage.run({"place": place})
     return recorder.done
 
 
 AUTO = IsolationSettings("auto", None)
+NOWHERE = ConfinementPaths((), (), (), "", "", (), {})
 
 
 def test_the_process_that_has_loaded_is_used(tmp_path: Path) -> None:
@@ -121,12 +123,23 @@ def test_the_folder_of_a_recording_may_be_written(tmp_path: Path) -> None:
     assert not inside.exists()
 
 
+def test_what_settings_need_of_home_starts_another(tmp_path: Path) -> None:
+    """Unless it was seen anyway; the folder of what is opened is not."""
+    for name in ("home/tools/bin", "home/data"):
+        (tmp_path / name).mkdir(parents=True)
+    recorder, home = StageRecorder(tmp_path, [{}] * 3), str(tmp_path / "home")
+    recorder.places = replace(recorder.places, home=home, opened=(f"{home}/tools",))
+    once: list[Any] = [("start", ("bwrap",)), ("namespaces", "", []), "end"]
+    for needed, starts in ((f"{home}/tools/bin", 1), (f"{home}/data", 2), ("/usr", 1)):
+        recorder.done.clear()
+        done = worked(recorder, AUTO, IsolationSettings("auto", None, (needed,)))
+        assert done == [*[("start", ("bwrap",)), "end"] * (starts - 1), *once]
+
+
 def test_variables_tell_what_the_plan_will_say() -> None:
-    assert (
-        predict_isolation({}, {})
-        == AUTO
-        == read_isolation({"isolation": "auto", "record_dir": None})
-    )
+    values = {"isolation": "auto", "record_dir": None}
+    said = read_isolation({"settings": {"values": values}, "needed": []}, NOWHERE)
+    assert predict_isolation({}, {}) == AUTO == said
     env = {"NIGHTSHIFT_ISOLATION": "uid", "NIGHTSHIFT_RECORD_DIR": "/a"}
     assert predict_isolation(env, {}) == IsolationSettings("uid", "/a")
     assert predict_isolation(env, {"isolation": "none"}) == IsolationSettings("none", "/a")

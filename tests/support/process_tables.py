@@ -10,24 +10,27 @@ ROOT = Path(__file__).parents[2]
 SECURITY, ARCHITECTURE = ROOT / "SECURITY.md", ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- processes: made by `make docs` -->", "<!-- /processes -->"
 WORDS = {
-    "/": "all files",
+    "/": "files other than credentials in HOME",
     "{repository}": "the repository",
-    "{installation}": "its installation",
-    "{network}": "certificates",
-    "{programs}": "programs, git",
     "{objects}": "git's objects",
     "{private}": "the run's folder",
     "{own}": "a folder of its own",
+    "{temporary}": "temporary files",
+    "{output}": "the folders of `--format`",
     "{live}": "the delegation's folder",
     "{named}": "files that settings name",
     "{results}/bundle": "the bundle",
     "{results}/result.json": "the result",
 }
+_OTHERS = ("published.json", "upkeep/bundle", "upkeep/published.json")
+_BUNDLES = (f"{{results}}/{name}" for name in _OTHERS)
+UNSAID = ("{installation}", "{network}", "{programs}", *_BUNDLES)
+"""What goes without saying: what a process consists of, and other files of the bundle's kind."""
 KEPT = {
-    Confined.AT_START: "from its start",
-    Confined.WHEN_TOLD: "from its task on",
-    Confined.AS_WORK: "[as work](#the-reader)",
-    Confined.NOT: "no",
+    Confined.AT_START: "start",
+    Confined.WHEN_TOLD: "task",
+    Confined.AS_WORK: "[agents](#the-reader)",
+    Confined.NOT: "–",
 }
 
 
@@ -37,7 +40,8 @@ def render_security() -> str:
         (row.name, row.secrets, row.agent_bytes, _list_access(row), KEPT[row.confined])
         for row in ROWS
     )
-    return _render(("process", "secrets", "bytes of an agent", "may access", "kept to it"), rows)
+    head = "process", "secrets", "bytes of an agent", "may access", "kept to it from"
+    return _render(head, rows)
 
 
 def render_architecture() -> str:
@@ -57,15 +61,13 @@ def complete(text: str, table: str) -> str:
 
 
 def _list_access(row: ProcessRow) -> str:
-    reads = dict.fromkeys(WORDS.get(text, text) for text in row.reads if "{results}/p" not in text)
-    reads = dict.fromkeys(text for text in reads if "{results}/upkeep" not in text)
+    reads = dict.fromkeys(WORDS.get(text, text) for text in row.reads if text not in UNSAID)
     parts = [f"reads {', '.join(reads)}"] if reads else []
     parts += [f"writes {', '.join(WORDS.get(text, text) for text in row.writes)}"] * bool(
         row.writes
     )
     parts += [f"network: {row.network}"] * bool(row.network)
-    parts += [f"starts {row.children}"] * bool(row.children)
-    parts += ["changes modes, owners, times and attributes"] * row.attributes
+    parts += ["changes attributes"] * row.attributes
     return "; ".join(parts)
 
 

@@ -31,16 +31,16 @@ _NO_URL = "repo.value: expected https://host/path and nothing else"
 _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def open_source(
+def find_checkout(
     payload: Payload, folder: Path, env: Mapping[str, str], private: Path, job: JobFacts
-) -> DelegationSource:
-    """The repository that the payload names.
+) -> Path | None:
+    """The checkout on this machine that the payload names; None where it names a URL.
 
-    What a killed run left there is undone first. Raises NightshiftError: ``E_CONFIG``,
+    What a killed run left there is undone. Raises NightshiftError: ``E_CONFIG``,
     ``E_WORKSPACE_DIRTY`` where another run works there.
     """
     if payload.repo.type == "git_url":
-        return _fetch_source(payload, env, build_network_env(env, folder, private), private)
+        return None
     top = _find_local_checkout(payload.repo, folder, env)
     _check_owner(top, job)
     refuse_installation_in(top)
@@ -51,6 +51,16 @@ def open_source(
         only_reads = payload.workspace.checkout_mode != "in_place"
         if not only_reads or not is_shared(top, private.parent):
             raise
+    return top
+
+
+def open_source(
+    payload: Payload, top: Path | None, folder: Path, env: Mapping[str, str], private: Path
+) -> DelegationSource:
+    """The repository of a checkout that was found, or of the payload's URL. Raises NightshiftError
+    ``E_CONFIG``."""
+    if top is None:
+        return _fetch_source(payload, env, build_network_env(env, folder, private), private)
     return build_source(top, build_search_path(env, top), _read_home(env), private)
 
 

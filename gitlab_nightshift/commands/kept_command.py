@@ -1,0 +1,34 @@
+"""A command that is one process gives up what its row of the table does not name."""
+
+import sys
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+from gitlab_nightshift.commands.options import Env
+from gitlab_nightshift.repository.git_folders import list_git_folders
+from gitlab_nightshift.retry import write_notice
+from gitlab_nightshift.sandbox.privilege_drop import renounce
+from gitlab_nightshift.sandbox.process_places import find_rights
+from gitlab_nightshift.sandbox.process_table import ProcessRow
+from gitlab_nightshift.system.file_names import choose_short_parent
+
+
+def keep_to_row(
+    row: ProcessRow, env: Env, checkout: Path | None = None, output: Collection[Path] = ()
+) -> None:
+    """From here on, on Linux. It may write into ``checkout`` and its git's folders, and into those
+    of files that were asked for (``output``). A kernel that knows none of this is told."""
+    if sys.platform != "linux":
+        return
+    repository = (checkout, *list_git_folders(checkout)) if checkout else ()
+    temporary = Path(tempfile.gettempdir())
+    places = {
+        "repository": list(map(str, repository)),
+        "temporary": [str(temporary), str(choose_short_parent(temporary))],
+        "output": list(map(str, output)),
+    }
+    try:
+        renounce(find_rights(row, places, env))
+    except OSError as error:
+        write_notice(f"warning: this process is not confined: {error.strerror}")
