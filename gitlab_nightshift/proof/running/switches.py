@@ -84,7 +84,7 @@ def write_faulty_file(fault: Fault, source: bytes) -> bytes:
     return source[: fault.start] + fault.plain.encode() + source[fault.end :]
 
 
-def name_reached(variable: str) -> str:
+def build_reached_name(variable: str) -> str:
     """The variable that names the file where code notes which faults it comes by."""
     return f"{variable}_REACHED"
 
@@ -136,7 +136,7 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
     shared = bool(rules.get("shared"))
     words = {
         "variable": variable,
-        "reached": name_reached(variable),
+        "reached": build_reached_name(variable),
         "name": f"zz_{variable}" + ("" if shared else f"_{zlib.crc32(side.path.encode()):x}"),
     }
     helper = None

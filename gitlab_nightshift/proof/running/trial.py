@@ -10,8 +10,8 @@ from pathlib import Path
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome, read_outcome
 from gitlab_nightshift.proof.running.switches import (
+    build_reached_name,
     find_refused_faults,
-    name_reached,
     turn_on,
     write_switched_files,
 )
@@ -126,11 +126,11 @@ class Trial:
         """From now on each run is asked to note which faults it comes by, until that is read."""
         place = self.lab.runner.scratch / "tmp" / variable.lower()
         self.noting.clear()
-        self.noting[name_reached(variable)] = str(place)
+        self.noting[build_reached_name(variable)] = str(place)
 
     def read_reached(self, planted: PlantedTree) -> frozenset[Fault] | None:
         """The faults that runs came by; None where no code noted any."""
-        place = Path(self.noting.pop(name_reached(planted.variable)))
+        place = Path(self.noting.pop(build_reached_name(planted.variable)))
         try:
             seen = set(read_regular(place.parent, place.name, LONGEST_OUTPUT).split())
         except RefusedFileError:
