@@ -7,6 +7,7 @@ that swallow, equality that is always true, forced exit statuses, hooks that rew
 import functools
 import random
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,8 +48,8 @@ from gitlab_nightshift.verdict.syntax.single_test import Test
 
 TITLE = "Planted faults (canaries)"
 FLAG = "suite-weakened"
-MOST_PLANTED = 48
-"""In one build: many of them no test notices."""
+MOST_PLANTED = 300
+"""In one build: most of them no test comes by."""
 MANY = 8
 """Times as many functions as are wanted, of which some are not changed."""
 MOST_NAMED = 5
@@ -267,7 +268,7 @@ def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
         return _fail_unknown(setting, f"{number} were noticed before; now it cannot be told")
     text = f"{len(judged) - len(unknown)} of {number} that tests noticed before are noticed still"
     silent = frozenset(name for each in judged for name in each.silent)
-    if any(_is_hollow(each) for each in judged):
+    if any(_is_hollow(each) for each in judged) or _list_blind(judged):
         return _refuse(
             setting, FLAG, "", f"{text[0].upper()}{text[1:]}, but not by {_format_tests(silent)}."
         )
@@ -279,6 +280,13 @@ def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
 def _is_hollow(each: JudgedCanary) -> bool:
     """Where most of the tests that noticed run still, and pass: what they share does not look."""
     return len(each.silent) >= FEWEST_SILENT and len(each.silent) * 2 > len(each.canary.found_by)
+
+
+def _list_blind(judged: Sequence[JudgedCanary]) -> list[str]:
+    """Tests that run still and notice nothing of all that they noticed, three faults or more."""
+    found = Counter(name for each in judged for name in each.canary.found_by)
+    silent = Counter(name for each in judged for name in each.silent)
+    return [name for name, times in silent.items() if times == found[name] >= FEWEST_SILENT]
 
 
 def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:

@@ -25,33 +25,45 @@ MOST_FUNCTIONS = 60
 """Of one distance from the tests."""
 MOST_OF_LINE = 3
 _WORD = compile_lazily(r"\w{2,}")
+_SENTENCE = compile_lazily(r"\"[^\"\n]* [^\"\n]*\"|'[^'\n]* [^'\n]*'|`[^`\n]* [^`\n]*`")
+FEW_TESTS = 8
+"""The words of more tests tell little of where faults are to go: what they call does."""
+COMMON = 0.1
+"""A name that ten other tests have as well tells nothing."""
 
 
 @dataclass(frozen=True)
 class Aim:
     """What faults are to be near to: the names in tests of one language, and how much each tells,
-    1 for one that a single test has."""
+    1 for one that a single test has. ``few``: of so few tests that it tells something."""
 
     language: str
     words: Mapping[str, float]
+    few: bool
 
     def score(self, code: "ProductCode", fault: Fault) -> float:
         """How much the line of a fault has to do with the tests."""
-        line = code.read_line(fault.path, fault.line)
-        return sum(self.words.get(word, 0.0) for word in set(_WORD.findall(line)))
+        words = _list_telling_words(code.read_line(fault.path, fault.line))
+        return sum(self.words.get(word, 0.0) for word in words)
 
 
 def build_aim(tests: Sequence[Test], named: Iterable[str], others: Iterable[Side]) -> Aim:
     """``named`` are the names in these tests and their helpers, ``others`` all files of tests."""
-    own = Counter(word for test in tests for word in set(_WORD.findall(read_text(test.node))))
+    own = Counter(w for test in tests for w in _list_telling_words(read_text(test.node)))
     common = Counter(
         word
         for side in others
         for test in side.tests
-        for word in own.keys() & set(_WORD.findall(read_text(test.node)))
+        for word in own.keys() & _list_telling_words(read_text(test.node))
     )
     words = {word: 1 / max(common[word] - own[word] + 1, 1) for word in {*own, *named}}
-    return Aim(tests[0].language.name, words)
+    told = {word: tells if tells > COMMON else 0.0 for word, tells in words.items()}
+    return Aim(tests[0].language.name, told, len(tests) <= FEW_TESTS)
+
+
+def _list_telling_words(text: str) -> set[str]:
+    """All but those of sentences, which stand in messages."""
+    return set(_WORD.findall(_SENTENCE.sub("", text)))
 
 
 @dataclass(frozen=True)
@@ -123,16 +135,26 @@ def choose_near_faults(
     """Faults in functions that the aim's names lead to, at most ``most``: by turns those whose line
     has the most of these names, the rare ones above all, and any."""
     found: list[Fault] = []
-    for level in code.list_reached(aim, deepest):
+    depths: dict[Fault, int] = {}
+    for depth, level in enumerate(code.list_reached(aim, deepest)):
         pairs = [pair for pair in level if not pair[1].is_class]
         rng.shuffle(pairs)
         for pair in pairs[:MOST_FUNCTIONS]:
             found += list_faults(pair[0], [pair[1]])
+        depths |= dict.fromkeys([f for f in found if f not in depths], depth)
     rng.shuffle(found)
-    best = sorted(found, key=lambda fault: (-aim.score(code, fault), not fault.by_value))
-    aimed, rest = best[: len(best) // 2], best[len(best) // 2 :]
-    rng.shuffle(rest)
-    return _spread_over_lines(list(_take_in_turn([aimed[0::2], aimed[1::2], rest])))[:most]
+    scores = {fault: aim.score(code, fault) if aim.few else 0.0 for fault in found}
+    best = sorted(found, key=lambda f: (-scores[f], depths[f], not f.by_value))
+    rows = [best, list(_spread_over_functions(best)), found]
+    return _spread_over_lines(list(_take_in_turn(rows)))[:most]
+
+
+def _spread_over_functions(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Those of each function in turn: a helper that many tests call is about all of them."""
+    functions: dict[tuple[str, str], list[Fault]] = {}
+    for fault in faults:
+        functions.setdefault((fault.path, fault.function), []).append(fault)
+    return _take_in_turn(functions.values())
 
 
 def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:

@@ -1,5 +1,6 @@
 """Faults planted one at a time: what the tests of the base noticed, those of a change must too."""
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,10 +26,12 @@ from gitlab_nightshift.verdict.evidence.selected_tests import (
 from gitlab_nightshift.verdict.syntax.single_test import Test
 
 MOST_CANARIES = 10
-FEWEST_TRIES, MOST_TRIES = 10, 20
-SHARE, SHORT_S = 1.5, 10.0
-"""The part of the suite's time that looking for canaries may take, and what it may where that is
-less, in seconds."""
+SHARE = 1.5
+"""The part of the suite's time that looking for canaries may take, ..."""
+FEWEST_TRIES, MOST_TRIES = 14, 20
+LONG_S = 3.0
+FEWEST_LONG_TRIES = 6
+"""... but so many are tried at least, or so many where each takes long."""
 IN_JOB = {"CI": "1"}
 """As in the job of a merge request: a test that is skipped there protects nobody."""
 MOST_TESTS = 40
@@ -79,21 +82,24 @@ def find_canaries(
     if planted is None:
         return FoundCanaries(None, ())
     found: list[Canary] = []
-    for fault in planted.list_reached()[: _count_tries(planted.run.duration_s, usual_s)]:
-        if trial.lab.compute_left_s() <= 0:
+    spent: list[float] = []
+    for fault in planted.list_reached():
+        if _is_enough(spent, usual_s) or trial.lab.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
+        spent.append(outcome.duration_s)
         own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
         if outcome.noticed and (own or not planted.run.reports):
             found.append(Canary(fault, outcome.failed))
     found.sort(key=lambda canary: len(canary.found_by))
-    return FoundCanaries(planted, tuple(found[:MOST_CANARIES]))
+    return FoundCanaries(planted, tuple(found[: min(len(spent) // 2, MOST_CANARIES)]))
 
 
-def _count_tries(narrow_s: float, usual_s: float) -> int:
-    """How many faults are tried: fewer where each run takes long."""
-    wanted = max(usual_s * SHARE, SHORT_S) / max(narrow_s, 0.01)
-    return min(max(int(wanted), FEWEST_TRIES), MOST_TRIES)
+def _is_enough(spent: Sequence[float], usual_s: float) -> bool:
+    """Whether enough faults were tried: fewer where each run takes long."""
+    fewest = FEWEST_LONG_TRIES if spent and statistics.median(spent) > LONG_S else FEWEST_TRIES
+    late = len(spent) >= fewest and sum(spent) > usual_s * SHARE
+    return late or len(spent) >= MOST_TRIES
 
 
 def judge_canaries(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.verdict.reviewed_change import Changeset
@@ -13,6 +14,10 @@ from gitlab_nightshift.verdict.syntax.languages import beside_tests
 from gitlab_nightshift.verdict.syntax.nodes import list_names
 from gitlab_nightshift.verdict.syntax.single_test import Test
 
+_IMPORT = compile_lazily(
+    r"import|use_declaration|using_directive|package|namespace_use|extern_crate"
+)
+_REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
 DEEPEST = 3
 """Helpers that call helpers."""
 
@@ -88,6 +93,9 @@ def _list_spans(side: Side) -> Iterator[tuple[int, int]]:
             yield function.line, function.end
     for nodes in side.named.values():
         for node in nodes:
+            yield node.start_point[0] + 1, node.end_point[0] + 1
+    for node in side.root.named_children if side.root is not None else ():
+        if _IMPORT.search(node.type) or _REQUIRE.match(node.text or b""):
             yield node.start_point[0] + 1, node.end_point[0] + 1
 
 
