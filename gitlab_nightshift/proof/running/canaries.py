@@ -14,6 +14,8 @@ from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.combined_canaries import (
     CombinedRun,
+    is_cut_short,
+    keep_steady,
     run_again_on_base,
     run_on_base,
     run_on_change,
@@ -122,19 +124,37 @@ def _try_combined(setting: _Setting, base: BaseCanaries) -> Evidence:
         base.combined = _run_on_base(setting, _choose_far)
     if base.combined is None:
         return _tell_unknown("no fault was found that the tests of the base notice")
-    moved = keep_unchanged(subject.change, setting.code, base.combined.faults)
-    faults = tuple(fault for fault in base.combined.faults if fault in moved)
-    old = base.combined.outcome
-    if len(faults) < len(base.combined.faults):
-        old = run_again_on_base(trial, base.combined, faults) if faults else SuiteOutcome(red=False)
-    if not old.noticed:
-        others = _run_on_base(setting, _choose_far_unchanged)
-        if others is None:
-            return _tell_unknown("no fault was found outside of the functions that it edits")
-        moved = keep_unchanged(subject.change, setting.code, others.faults)
-        faults, old = others.faults, others.outcome
+    before = _leave_out_changed(setting, base.combined)
+    if before is None:
+        return _tell_unknown("no fault was found outside of the functions that it edits")
+    faults, old = before.faults, before.outcome
+    moved = keep_unchanged(subject.change, setting.code, faults)
     new = run_on_change(trial, subject.tree, moved, faults, setting.after, setting.usual)
-    return _judge_combined(setting, faults, moved, old, new)
+    if new is None or not new.ended or (new.red and not _list_silent(old, new)):
+        return _judge_combined(setting, faults, moved, old, new)
+    steady = keep_steady(trial, before, faults, old)
+    flaky = old.failed - steady.failed
+    text = f"{_format_tests(flaky)} had two results on the base: not counted"
+    found = _tell_unknown(text) if flaky or not steady.noticed else Evidence()
+    return found + _judge_combined(setting, faults, moved, steady, new) if steady.noticed else found
+
+
+def _leave_out_changed(setting: _Setting, combined: CombinedRun) -> CombinedRun | None:
+    """The base's run with those faults alone whose functions the change leaves as they are, or with
+    others."""
+    moved = keep_unchanged(setting.subject.change, setting.code, combined.faults)
+    faults = tuple(fault for fault in combined.faults if fault in moved)
+    if faults == combined.faults:
+        return combined
+    if faults:
+        fewer = run_again_on_base(setting.trial, combined, faults)
+        if fewer.noticed:
+            return CombinedRun(faults, combined.planted, fewer)
+    return _run_on_base(setting, _choose_far_unchanged)
+
+
+def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
+    return (old.failed & new.ran) - new.failed
 
 
 def _run_on_base(
@@ -172,10 +192,12 @@ def _judge_combined(
         before = f"before the change {_format_tests(old.failed)} noticed"
         text = f"With {number} the suite passes; {before}."
         return _refuse(setting, FLAG, "", text)
-    if old.failed and not new.failed:
+    if old.failed & new.ran and not new.failed:
         text = f"With {number} the command fails, and no test is reported to."
         return _refuse(setting, "unreliable-report", "", text)
-    silent = (old.failed & new.ran) - new.failed
+    if (old.failed and not new.failed) or is_cut_short(new, len(setting.usual_tests)):
+        return _fail_unknown(setting, f"with {number} the suite does not run to its end")
+    silent = _list_silent(old, new)
     text = (
         f"{number}, the whole suite: {len(old.failed)} tests noticed before, {len(new.failed)} now"
     )
@@ -198,6 +220,8 @@ def _look_at_silent(
     trial, subject = setting.trial, setting.subject
     usual_s = setting.usual.duration_s
     found = find_canaries(trial, subject, old, faults, setting.before, usual_s)
+    if not found.canaries:
+        return _tell_unknown(f"{_format_tests(silent)} notice none of them by itself")
     judged = judge_canaries(trial, subject, new, found, moved, setting.after)
     return _judge_singles(setting, judged)
 
@@ -249,6 +273,8 @@ def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | 
 
 
 def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
+    if not judged:
+        return _tell_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.kept is False]
     unknown = [each for each in judged if each.kept is None]
     number = f"{len(judged)} near the change"

@@ -1,7 +1,7 @@
 """Faults planted one at a time: what the tests of the base noticed, those of a change must too."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
@@ -31,6 +31,8 @@ SHARE, SHORT_S = 1.5, 10.0
 less, in seconds."""
 IN_JOB = {"CI": "1"}
 """As in the job of a merge request: a test that is skipped there protects nobody."""
+CONFIRMATIONS = 2
+"""Runs of the base that have to notice what is lost."""
 MOST_TESTS = 40
 """Named on a command line; of more, whole files are run."""
 
@@ -107,7 +109,7 @@ def judge_canaries(
     """Each canary with the change applied: first on these tests, which are those after it; what
     they do not notice, on the whole suite, and then on the old product code with the new tests,
     where the change may have made a function unreachable. What is lost then has to be noticed on
-    the base once more: a test with two results counts for nothing."""
+    the base again, or is left out: a test with two results counts for nothing."""
     canaries = base.canaries
     faults = [moved[canary.fault] for canary in canaries]
     planted = plant(trial, subject.tree, faults, read.read, _list_ways(trial, tests))
@@ -123,19 +125,35 @@ def judge_canaries(
 def _confirm(
     trial: Trial, base: FoundCanaries, judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
-    """The same run on the base again, without a fault and with those that are lost."""
-    if base.planted is None or all(each.kept is not False for each in judged):
-        return list(judged)
-    trial.hold(base.planted.tree)
-    run = base.planted.run
-    steady = not trial.run(run.commands, IN_JOB, run.duration_s).red
-    found: list[JudgedCanary] = []
-    for each in judged:
-        if each.kept is False:
-            again = steady and _run_with(trial, base.planted, each.canary.fault, run).noticed
-            each = each if again else JudgedCanary(each.canary, None)  # noqa: PLW2901
-        found.append(each)
+    """Those that the base notices again, by the same tests, where something is lost: tests with two
+    results count for nothing."""
+    found = list(judged)
+    for _ in range(CONFIRMATIONS):
+        if base.planted is None or not any(map(_is_weaker, found)):
+            break
+        trial.hold(base.planted.tree)
+        run = base.planted.run
+        quiet = trial.run(run.commands, IN_JOB, run.duration_s)
+        again = [_repeat(trial, base.planted, each, quiet) for each in found]
+        found = [each for each in again if each is not None]
     return found
+
+
+def _is_weaker(each: JudgedCanary) -> bool:
+    return each.kept is False or bool(each.silent)
+
+
+def _repeat(
+    trial: Trial, planted: PlantedTree, each: JudgedCanary, quiet: SuiteOutcome
+) -> JudgedCanary | None:
+    """``quiet`` is the run without a fault: what fails there notices nothing."""
+    if not _is_weaker(each):
+        return each
+    again = _run_with(trial, planted, each.canary.fault, planted.run)
+    steady = each.canary.found_by & again.failed - quiet.failed
+    if not steady and (each.canary.found_by or quiet.red or not again.noticed):
+        return None
+    return replace(each, silent=each.silent & steady)
 
 
 def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
@@ -148,7 +166,8 @@ def _read_judgement(canary: Canary, outcome: SuiteOutcome) -> JudgedCanary:
     silent = (canary.found_by & outcome.ran) - outcome.failed
     if outcome.noticed:
         return JudgedCanary(canary, True, silent)
-    return JudgedCanary(canary, False if outcome.ended else None, silent)
+    died = outcome.red and not canary.found_by & outcome.ran
+    return JudgedCanary(canary, None if died or not outcome.ended else False, silent)
 
 
 def _look_elsewhere(
