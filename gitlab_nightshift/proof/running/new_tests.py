@@ -39,7 +39,7 @@ NO_PROOF = compile_lazily(
     r"""
       (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)
     | (?P<node>\bERR_MODULE_NOT_FOUND\b|is[ ]not[ ](a[ ](function|constructor)|defined))
-    | (?P<python>has[ ]no[ ]attribute|unexpected[ ]keyword[ ]argument)      # A has no attribute 'b'
+    | (?P<python>(?<!'NoneType'[ ]object[ ])has[ ]no[ ]attribute|unexpected[ ]keyword[ ]argument)
     | (?P<java>cannot[ ]find[ ]symbol|COMPILATION[ ]ERROR)
     | (?P<types>Cannot[ ]find[ ](module|name|package)|does[ ]not[ ]exist[ ]on[ ]type|error[ ]TS\d+)
     | (?P<ruby>cannot[ ]load[ ]such[ ]file|uninitialized[ ]constant|undefined[ ]method)
