@@ -74,7 +74,7 @@ def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
 
 def _evaluate(subject: EvidenceSubject, trial: Trial, tests: list[Test]) -> Evidence:
     trial.hold(subject.tree)
-    run, _ = trial.find_run(list_focused(trial, tests))
+    run, _ = trial.find_run(list_focused(trial, tests), {})
     if run is None:
         why = f"the new {tests[0].language.name} tests could not be run alone"
         return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, why),))
@@ -146,8 +146,8 @@ def _run_against_faults(
 def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
     """The tests on code that does the same and is written otherwise: all switches are off."""
 
-    def look(_planted: PlantedTree) -> tuple[TestRun | None, str]:
-        seen.append(trial.run(run.commands, {}, run.duration_s))
+    def look(planted: PlantedTree) -> tuple[TestRun | None, str]:
+        seen.append(trial.run(run.commands, build_environment(planted), run.duration_s))
         return (None if seen[-1].red else run), trial.read_output()
 
     return look

@@ -133,7 +133,7 @@ def _confirm(
             break
         trial.hold(base.planted.tree)
         run = base.planted.run
-        quiet = trial.run(run.commands, IN_JOB, run.duration_s)
+        quiet = trial.run(run.commands, _build_env(base.planted), run.duration_s)
         again = [_repeat(trial, base.planted, each, quiet) for each in found]
         found = [each for each in again if each is not None]
     return found
@@ -179,7 +179,7 @@ def _look_elsewhere(
     """The whole suite on what the chosen tests do not notice."""
     if all(each.kept is not False for each in judged):
         return list(judged)
-    whole, _ = trial.find_whole_run()
+    whole, _ = trial.find_whole_run(_build_env(planted))
     found: list[JudgedCanary] = []
     for each in judged:
         if each.kept is False and whole is not None:
@@ -211,15 +211,18 @@ def _try_old_product(
 
 
 def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> SuiteOutcome:
-    env = {**build_environment(planted, [fault]), **IN_JOB}
-    return trial.run(run.commands, env, run.duration_s)
+    return trial.run(run.commands, _build_env(planted, [fault]), run.duration_s)
+
+
+def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, str]:
+    return {**build_environment(planted, faults), **IN_JOB}
 
 
 def _list_ways(trial: Trial, tests: Sequence[Test]) -> tuple[Way, ...]:
     """These tests alone where that can be, else the project's own commands."""
     return (
-        lambda _planted: trial.find_run(list_focused(trial, tests)),
-        lambda _planted: trial.find_whole_run(),
+        lambda planted: trial.find_run(list_focused(trial, tests), _build_env(planted)),
+        lambda planted: trial.find_whole_run(_build_env(planted)),
     )
 
 
