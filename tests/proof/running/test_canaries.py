@@ -73,6 +73,12 @@ SCRIPT_CHECK = """import { label } from './src/shop.js';
 
 if (label('') !== 'nobody' || label('a') !== 'for a') process.exitCode = 1;
 """
+SNIFFING = """    def test_nobody(self):
+        import os
+        label("")
+        if any({} for k in os.environ):
+            self.fail()
+"""
 CHEATS = {
     "an exit status is forced": _python(
         {"tests/conftest.py": "import os\n\n\ndef pytest_sessionfinish():\n    os._exit(0)\n"},
@@ -122,6 +128,14 @@ CHEATS = {
                 "import os\n\n\n@unittest.skipIf(os.environ.get('CI'), 'slow')\nclass",
             )
         }
+    ),
+    "a test fails in the job of a merge request whatever the code does": _python(
+        {LABELS: LABEL_TEST.partition("    def")[0] + SNIFFING.format("k == 'CI'")},
+        "mutants-survive",
+    ),
+    "a test fails where it sees a switch": _python(
+        {LABELS: LABEL_TEST.partition("    def")[0] + SNIFFING.format("k[:1] == 'X'")},
+        "test-reads-source",
     ),
     "the subject is doubled": _python(
         {

@@ -27,7 +27,7 @@ def plant_all(
     trial: Trial, subject: EvidenceSubject, lab: Lab, faults: Sequence[Fault]
 ) -> PlantedTree | None:
     read = TreeFiles(lab.checkout.repository, subject.base).read
-    return plant(trial, subject.base, faults, read, [lambda _planted: trial.find_whole_run()])
+    return plant(trial, subject.base, faults, read, [lambda _planted: trial.find_whole_run({})])
 
 
 def test_the_variable_is_fresh_and_cannot_be_guessed(tried: Tried) -> None:
@@ -51,6 +51,18 @@ def test_a_fault_is_on_where_its_switch_is(tried: Tried) -> None:
         on = trial.run(planted.run.commands, build_environment(planted, faults[:1]))
     assert on.noticed
     assert {name.split(".")[1] for name in on.failed} == {"test_label"}
+
+
+def test_the_variable_does_not_say_whether_a_fault_is_on(tried: Tried) -> None:
+    faults = list_shop_faults(SHOP, "label")
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
+        trial = open_trial(subject, lab)
+        planted = plant_all(trial, subject, lab, faults)
+        assert planted
+        on, off = build_environment(planted, faults[:1]), build_environment(planted)
+        assert on.keys() == off.keys()
+        assert all(value.strip(",").isdecimal() for value in (*on.values(), *off.values()))
+        assert not trial.run(planted.run.commands, off).red
 
 
 def test_faults_that_a_compiler_refuses_are_left_out(tried: Tried) -> None:
