@@ -35,6 +35,11 @@ from gitlab_nightshift.proof.running.single_canaries import (
     judge_canaries,
 )
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
+from gitlab_nightshift.proof.running.text_canaries import (
+    find_text_canaries,
+    is_foreign_code,
+    judge_text_canaries,
+)
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
@@ -51,6 +56,7 @@ TITLE = "Planted faults (canaries)"
 FLAG = "suite-weakened"
 MOST_PLANTED = 48
 """In one build: many of them no test notices."""
+FOREIGN = "in code of a language that is not understood"
 MANY = 8
 """Times as many functions as are wanted, of which some are not changed."""
 MOST_NAMED = 5
@@ -89,7 +95,9 @@ def try_canaries(
     if base.unable:
         return _tell_unknown(base.unable)
     setting = _build_setting(subject, lab, before, runs)
-    found = _try_combined(setting, base)
+    found = _try_texts(setting, base) if _is_foreign(setting) else Evidence()
+    if setting.before.products:
+        found += _try_combined(setting, base)
     for touched in find_touched_tests(subject.change, setting.before, setting.after):
         found += _try_near(setting, touched)
     return found
@@ -235,6 +243,26 @@ def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
     ]
 
 
+# --- a language that is not understood ----------------------------------------------------------
+
+
+def _is_foreign(setting: _Setting) -> bool:
+    """Whether the product, or code that changes, is in such a language."""
+    changed = any(is_foreign_code(file.raw_path) for file in setting.subject.change.files)
+    return changed or not setting.before.products
+
+
+def _try_texts(setting: _Setting, base: BaseCanaries) -> Evidence:
+    subject, trial, usual = setting.subject, setting.trial, setting.usual
+    if base.texts is None:
+        base.texts = find_text_canaries(trial, subject.base, setting.before, setting.rng, usual)
+    after = setting.after
+    judged = judge_text_canaries(trial, subject, base.texts, setting.before, after, usual)
+    if not judged:
+        return _tell_unknown(f"none {FOREIGN} that the change leaves alone makes the commands fail")
+    return _judge_kept(setting, judged, FOREIGN)
+
+
 # --- near the change ---------------------------------------------------------------------------
 
 
@@ -272,12 +300,14 @@ def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | 
             yield name, each.kept
 
 
-def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
+def _judge_kept(
+    setting: _Setting, judged: Sequence[JudgedCanary], where: str = "near the change"
+) -> Evidence:
     if not judged:
         return _tell_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.kept is False]
     unknown = [each for each in judged if each.kept is None]
-    number = f"{len(judged)} near the change"
+    number = f"{len(judged)} {where}"
     if lost:
         return _refuse(setting, FLAG, lost[0].canary.fault.path, _describe_lost(lost, len(judged)))
     if len(unknown) == len(judged):
@@ -299,11 +329,10 @@ def _is_hollow(each: JudgedCanary) -> bool:
 
 
 def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:
-    where = dict.fromkeys(
-        f"{each.canary.fault.function} ({each.canary.fault.path})" for each in lost
-    )
+    faults = [each.canary.fault for each in lost]
+    where = dict.fromkeys(f"{f.function} ({f.path})" if f.function else f.path for f in faults)
     tests = frozenset(name for each in lost for name in each.canary.found_by)
-    text = f"{len(lost)} of {number} faults planted into functions that the change leaves alone"
+    text = f"{len(lost)} of {number} faults planted into code that the change leaves alone"
     by = (
         f", which {_format_tests(tests)} noticed before"
         if tests

@@ -1,11 +1,11 @@
 """Canaries: what the tests noticed before a change, they must notice still."""
 
-import importlib
 import shutil
 from dataclasses import dataclass
 
 import pytest
 
+from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.verdict.evidence.lab import Evidence
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import (
@@ -190,6 +190,5 @@ def test_a_cheat_is_found_by_canaries_alone(
     with tried(cheat.files, cheat.after, commands=(cheat.command,)) as (subject, lab):
         found = prove(subject, lab)
         assert found.failing & WEAKENED, found
-        module = importlib.import_module("gitlab_nightshift.proof.running.gathering")
-        monkeypatch.setattr(module, "try_canaries", lambda *_all: Evidence())
+        monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
         assert prove(subject, lab, reading=False).failing == cheat.others
