@@ -165,7 +165,7 @@ MAKE = Project(
         (
             "test_cart.py",
             CART_TEST
-            + "\n    def test_half(self):\n        self.assertIsNotNone(total([9], 50))\n",
+            + "\n    def test_half(self):\n        self.assertNotEqual(total([9], 50), 9)\n",
             "mutants-survive",
         ),
     ),

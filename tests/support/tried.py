@@ -25,6 +25,7 @@ GO_CACHE = os.environ.get("GOCACHE") or str(Path.home() / ".cache/go-build")
 LIGHT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GOCACHE": GO_CACHE}
 """Half of the time in which pytest starts here is that of plugins which no trial uses; Go would
 compile its own library anew in each home."""
+NO_LIMITS = ProcessLimits()
 Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, Lab]]]
 
 
@@ -43,6 +44,8 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
         selected: tuple[str, ...] = (),
         claim: str = "",
         commands: tuple[str, ...] = (),
+        by_people: bool = False,
+        limits: ProcessLimits = NO_LIMITS,
         **more_env: str,
     ) -> Iterator[tuple[EvidenceSubject, Lab]]:
         folder = tmp_path / str(next(numbers))
@@ -61,11 +64,11 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
         ) as checkout:
             files = {path: None if text is None else text.encode() for path, text in after.items()}
             tree = write_modified_tree(checkout.repository, base, files)
-            context = Context(Settings(), category, selected)
+            context = Context(Settings(), category, selected, by_people=by_people)
             change = read_change(checkout.repository, base, tree)
             env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **LIGHT, **more_env}
             logs = build_logs(private, Redactor(()))
-            runner = Runner(root, env, scratch, logs, ProcessLimits, lambda _event: None)
+            runner = Runner(root, env, scratch, logs, lambda: limits, lambda _event: None)
             runner.renew()
             lab = Lab(checkout, runner, commands, "evidence", time.monotonic() + 3600)
             yield EvidenceSubject(base, tree, change, context, claim), lab

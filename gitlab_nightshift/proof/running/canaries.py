@@ -15,6 +15,8 @@ from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.combined_canaries import (
     CombinedRun,
+    is_cut_short,
+    keep_steady,
     run_again_on_base,
     run_on_base,
     run_on_change,
@@ -34,6 +36,11 @@ from gitlab_nightshift.proof.running.single_canaries import (
     judge_canaries,
 )
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
+from gitlab_nightshift.proof.running.text_canaries import (
+    find_text_canaries,
+    is_foreign_code,
+    judge_text_canaries,
+)
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
@@ -50,6 +57,7 @@ TITLE = "Planted faults (canaries)"
 FLAG = "suite-weakened"
 MOST_PLANTED = 300
 """In one build: most of them no test comes by."""
+FOREIGN = "in code of a language that is not understood"
 MANY = 8
 """Times as many functions as are wanted, of which some are not changed."""
 MOST_NAMED = 5
@@ -88,7 +96,9 @@ def try_canaries(
     if base.unable:
         return _tell_unknown(base.unable)
     setting = _build_setting(subject, lab, before, runs)
-    found = _try_combined(setting, base)
+    found = _try_texts(setting, base) if _is_foreign(setting) else Evidence()
+    if setting.before.products:
+        found += _try_combined(setting, base)
     for touched in find_touched_tests(subject.change, setting.before, setting.after):
         found += _try_near(setting, touched)
     return found
@@ -123,19 +133,37 @@ def _try_combined(setting: _Setting, base: BaseCanaries) -> Evidence:
         base.combined = _run_on_base(setting, _choose_far)
     if base.combined is None:
         return _tell_unknown("no fault was found that the tests of the base notice")
-    moved = keep_unchanged(subject.change, setting.code, base.combined.faults)
-    faults = tuple(fault for fault in base.combined.faults if fault in moved)
-    old = base.combined.outcome
-    if len(faults) < len(base.combined.faults):
-        old = run_again_on_base(trial, base.combined, faults) if faults else SuiteOutcome(red=False)
-    if not old.noticed:
-        others = _run_on_base(setting, _choose_far_unchanged)
-        if others is None:
-            return _tell_unknown("no fault was found outside of the functions that it edits")
-        moved = keep_unchanged(subject.change, setting.code, others.faults)
-        faults, old = others.faults, others.outcome
+    before = _leave_out_changed(setting, base.combined)
+    if before is None:
+        return _tell_unknown("no fault was found outside of the functions that it edits")
+    faults, old = before.faults, before.outcome
+    moved = keep_unchanged(subject.change, setting.code, faults)
     new = _run_on_change(setting, moved, faults)
-    return _judge_combined(setting, faults, moved, old, new)
+    if new is None or not new.ended or (new.red and not _list_silent(old, new)):
+        return _judge_combined(setting, faults, moved, old, new)
+    steady = keep_steady(trial, before, faults, old)
+    flaky = old.failed - steady.failed
+    text = f"{_format_tests(flaky)} had two results on the base: not counted"
+    found = _tell_unknown(text) if flaky or not steady.noticed else Evidence()
+    return found + _judge_combined(setting, faults, moved, steady, new) if steady.noticed else found
+
+
+def _leave_out_changed(setting: _Setting, combined: CombinedRun) -> CombinedRun | None:
+    """The base's run with those faults alone whose functions the change leaves as they are, or with
+    others."""
+    moved = keep_unchanged(setting.subject.change, setting.code, combined.faults)
+    faults = tuple(fault for fault in combined.faults if fault in moved)
+    if faults == combined.faults:
+        return combined
+    if faults:
+        fewer = run_again_on_base(setting.trial, combined, faults)
+        if fewer.noticed:
+            return CombinedRun(faults, combined.planted, fewer)
+    return _run_on_base(setting, _choose_far_unchanged)
+
+
+def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
+    return (old.failed & new.ran) - new.failed
 
 
 def _run_on_change(
@@ -182,10 +210,12 @@ def _judge_combined(
         before = f"before the change {_format_tests(old.failed)} noticed"
         text = f"With {number} the suite passes; {before}."
         return _refuse(setting, FLAG, "", text)
-    if old.failed and not new.failed:
+    if old.failed & new.ran and not new.failed:
         text = f"With {number} the command fails, and no test is reported to."
         return _refuse(setting, "unreliable-report", "", text)
-    silent = (old.failed & new.ran) - new.failed
+    if (old.failed and not new.failed) or is_cut_short(new, len(setting.usual_tests)):
+        return _fail_unknown(setting, f"with {number} the suite does not run to its end")
+    silent = _list_silent(old, new)
     text = (
         f"{number}, the whole suite: {len(old.failed)} tests noticed before, {len(new.failed)} now"
     )
@@ -205,9 +235,7 @@ def _look_at_silent(
     usual_s = setting.usual.duration_s
     found = find_canaries(trial, subject, old, faults, setting.before, usual_s)
     if not found.canaries:
-        return _warn(
-            setting, f"{_format_tests(silent)} noticed planted faults, and notice none now"
-        )
+        return _tell_unknown(f"{_format_tests(silent)} notice none of them by itself")
     judged = judge_canaries(trial, subject, new, found, moved, setting.after)
     return _judge_singles(setting, judged)
 
@@ -219,6 +247,26 @@ def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
         for test in side.tests
         if any(is_reported_as(name, test) for name in names)
     ]
+
+
+# --- a language that is not understood ----------------------------------------------------------
+
+
+def _is_foreign(setting: _Setting) -> bool:
+    """Whether the product, or code that changes, is in such a language."""
+    changed = any(is_foreign_code(file.raw_path) for file in setting.subject.change.files)
+    return changed or not setting.before.products
+
+
+def _try_texts(setting: _Setting, base: BaseCanaries) -> Evidence:
+    subject, trial, usual = setting.subject, setting.trial, setting.usual
+    if base.texts is None:
+        base.texts = find_text_canaries(trial, subject.base, setting.before, setting.rng, usual)
+    after = setting.after
+    judged = judge_text_canaries(trial, subject, base.texts, setting.before, after, usual)
+    if not judged:
+        return _tell_unknown(f"none {FOREIGN} that the change leaves alone makes the commands fail")
+    return _judge_kept(setting, judged, FOREIGN)
 
 
 # --- near the change ---------------------------------------------------------------------------
@@ -258,10 +306,14 @@ def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | 
             yield name, each.kept
 
 
-def _judge_kept(setting: _Setting, judged: Sequence[JudgedCanary]) -> Evidence:
+def _judge_kept(
+    setting: _Setting, judged: Sequence[JudgedCanary], where: str = "near the change"
+) -> Evidence:
+    if not judged:
+        return _tell_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.kept is False]
     unknown = [each for each in judged if each.kept is None]
-    number = f"{len(judged)} near the change"
+    number = f"{len(judged)} {where}"
     if lost:
         return _refuse(setting, FLAG, lost[0].canary.fault.path, _describe_lost(lost, len(judged)))
     if len(unknown) == len(judged):
@@ -290,11 +342,10 @@ def _list_blind(judged: Sequence[JudgedCanary]) -> list[str]:
 
 
 def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:
-    where = dict.fromkeys(
-        f"{each.canary.fault.function} ({each.canary.fault.path})" for each in lost
-    )
+    faults = [each.canary.fault for each in lost]
+    where = dict.fromkeys(f"{f.function} ({f.path})" if f.function else f.path for f in faults)
     tests = frozenset(name for each in lost for name in each.canary.found_by)
-    text = f"{len(lost)} of {number} faults planted into functions that the change leaves alone"
+    text = f"{len(lost)} of {number} faults planted into code that the change leaves alone"
     by = (
         f", which {_format_tests(tests)} noticed before"
         if tests

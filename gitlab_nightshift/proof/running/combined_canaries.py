@@ -2,7 +2,7 @@
 or takes tests away from the runner, shows here."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB
@@ -47,7 +47,7 @@ def run_on_base(
     faults = choose(MOST_FAULTS)
     for _ in range(MOST_TRIES):
         seen = _run_combined(trial, tree, faults, read, usual)
-        if seen is not None and _is_telling(seen.outcome, usual_tests):
+        if seen and seen.outcome.noticed and not is_cut_short(seen.outcome, usual_tests):
             return seen
         green = seen is not None and seen.outcome.ended and not seen.outcome.red
         others = green and len(faults) == MOST_FAULTS  # of fewer, one may hide another
@@ -55,12 +55,9 @@ def run_on_base(
     return None
 
 
-def _is_telling(outcome: SuiteOutcome, usual_tests: int) -> bool:
-    """Whether tests noticed something, and the run was not cut short by it, as far as its runner
-    names more than what failed."""
-    named = outcome.ran - outcome.failed
-    whole = not named or len(outcome.ran) >= usual_tests * CUT_SHORT
-    return outcome.noticed and whole and bool(outcome.failed or not usual_tests)
+def is_cut_short(outcome: SuiteOutcome, usual_tests: int) -> bool:
+    """Whether a fault ended the run before many of the usual tests ran."""
+    return len(outcome.ran) < usual_tests * CUT_SHORT
 
 
 def run_again_on_base(trial: Trial, before: CombinedRun, faults: Sequence[Fault]) -> SuiteOutcome:
@@ -68,6 +65,14 @@ def run_again_on_base(trial: Trial, before: CombinedRun, faults: Sequence[Fault]
     trial.hold(before.planted.tree)
     run = before.planted.run
     return trial.run(run.commands, _build_env(before.planted, faults), run.duration_s)
+
+
+def keep_steady(
+    trial: Trial, before: CombinedRun, faults: Sequence[Fault], old: SuiteOutcome
+) -> SuiteOutcome:
+    """What the base shows again: tests with two results count for nothing."""
+    again = run_again_on_base(trial, before, faults)
+    return replace(old, red=again.red, ended=again.ended, failed=old.failed & again.failed)
 
 
 def run_on_change(

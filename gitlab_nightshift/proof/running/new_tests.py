@@ -39,7 +39,7 @@ NO_PROOF = compile_lazily(
     r"""
       (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)
     | (?P<node>\bERR_MODULE_NOT_FOUND\b|is[ ]not[ ](a[ ](function|constructor)|defined))
-    | (?P<python>has[ ]no[ ]attribute|unexpected[ ]keyword[ ]argument)      # A has no attribute 'b'
+    | (?P<python>(?<!'NoneType'[ ]object[ ])has[ ]no[ ]attribute|unexpected[ ]keyword[ ]argument)
     | (?P<java>cannot[ ]find[ ]symbol|COMPILATION[ ]ERROR)
     | (?P<types>Cannot[ ]find[ ](module|name|package)|does[ ]not[ ]exist[ ]on[ ]type|error[ ]TS\d+)
     | (?P<ruby>cannot[ ]load[ ]such[ ]file|uninitialized[ ]constant|undefined[ ]method)
@@ -74,7 +74,7 @@ def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
 
 def _evaluate(subject: EvidenceSubject, trial: Trial, tests: list[Test]) -> Evidence:
     trial.hold(subject.tree)
-    run, _ = trial.find_run(list_focused(trial, tests))
+    run, _ = trial.find_run(list_focused(trial, tests), {})
     if run is None:
         why = f"the new {tests[0].language.name} tests could not be run alone"
         return Evidence((Check(BEFORE, CheckOutcome.NOT_CHECKED, why),))
@@ -146,8 +146,8 @@ def _run_against_faults(
 def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
     """The tests on code that does the same and is written otherwise: all switches are off."""
 
-    def look(_planted: PlantedTree) -> tuple[TestRun | None, str]:
-        seen.append(trial.run(run.commands, {}, run.duration_s))
+    def look(planted: PlantedTree) -> tuple[TestRun | None, str]:
+        seen.append(trial.run(run.commands, build_environment(planted), run.duration_s))
         return (None if seen[-1].red else run), trial.read_output()
 
     return look

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
@@ -34,6 +34,8 @@ FEWEST_LONG_TRIES = 6
 """... but so many are tried at least, or so many where each takes long."""
 IN_JOB = {"CI": "1"}
 """As in the job of a merge request: a test that is skipped there protects nobody."""
+CONFIRMATIONS = 2
+"""Runs of the base that have to notice what is lost."""
 MOST_TESTS = 40
 """Named on a command line; of more, whole files are run."""
 
@@ -92,7 +94,7 @@ def find_canaries(
         if outcome.noticed and (own or not planted.run.reports):
             found.append(Canary(fault, outcome.failed))
     found.sort(key=lambda canary: len(canary.found_by))
-    return FoundCanaries(planted, tuple(found[: min(len(spent) // 2, MOST_CANARIES)]))
+    return FoundCanaries(planted, tuple(found[:MOST_CANARIES]))
 
 
 def _is_enough(spent: Sequence[float], usual_s: float) -> bool:
@@ -113,7 +115,7 @@ def judge_canaries(
     """Each canary with the change applied: first on these tests, which are those after it; what
     they do not notice, on the whole suite, and then on the old product code with the new tests,
     where the change may have made a function unreachable. What is lost then has to be noticed on
-    the base once more: a test with two results counts for nothing."""
+    the base again, or is left out: a test with two results counts for nothing."""
     canaries = base.canaries
     faults = [moved[canary.fault] for canary in canaries]
     planted = plant(trial, subject.tree, faults, read.read, _list_ways(trial, tests))
@@ -129,19 +131,35 @@ def judge_canaries(
 def _confirm(
     trial: Trial, base: FoundCanaries, judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
-    """The same run on the base again, without a fault and with those that are lost."""
-    if base.planted is None or all(each.kept is not False for each in judged):
-        return list(judged)
-    trial.hold(base.planted.tree)
-    run = base.planted.run
-    steady = not trial.run(run.commands, IN_JOB, run.duration_s).red
-    found: list[JudgedCanary] = []
-    for each in judged:
-        if each.kept is False:
-            again = steady and _run_with(trial, base.planted, each.canary.fault, run).noticed
-            each = each if again else JudgedCanary(each.canary, None)  # noqa: PLW2901
-        found.append(each)
+    """Those that the base notices again, by the same tests, where something is lost: tests with two
+    results count for nothing."""
+    found = list(judged)
+    for _ in range(CONFIRMATIONS):
+        if base.planted is None or not any(map(_is_weaker, found)):
+            break
+        trial.hold(base.planted.tree)
+        run = base.planted.run
+        quiet = trial.run(run.commands, _build_env(base.planted), run.duration_s)
+        again = [_repeat(trial, base.planted, each, quiet) for each in found]
+        found = [each for each in again if each is not None]
     return found
+
+
+def _is_weaker(each: JudgedCanary) -> bool:
+    return each.kept is False or bool(each.silent)
+
+
+def _repeat(
+    trial: Trial, planted: PlantedTree, each: JudgedCanary, quiet: SuiteOutcome
+) -> JudgedCanary | None:
+    """``quiet`` is the run without a fault: what fails there notices nothing."""
+    if not _is_weaker(each):
+        return each
+    again = _run_with(trial, planted, each.canary.fault, planted.run)
+    steady = each.canary.found_by & again.failed - quiet.failed
+    if not steady and (each.canary.found_by or quiet.red or not again.noticed):
+        return None
+    return replace(each, silent=each.silent & steady)
 
 
 def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
@@ -154,7 +172,8 @@ def _read_judgement(canary: Canary, outcome: SuiteOutcome) -> JudgedCanary:
     silent = (canary.found_by & outcome.ran) - outcome.failed
     if outcome.noticed:
         return JudgedCanary(canary, True, silent)
-    return JudgedCanary(canary, False if outcome.ended else None, silent)
+    died = outcome.red and not canary.found_by & outcome.ran
+    return JudgedCanary(canary, None if died or not outcome.ended else False, silent)
 
 
 def _look_elsewhere(
@@ -166,7 +185,7 @@ def _look_elsewhere(
     """The whole suite on what the chosen tests do not notice."""
     if all(each.kept is not False for each in judged):
         return list(judged)
-    whole, _ = trial.find_whole_run()
+    whole, _ = trial.find_whole_run(_build_env(planted))
     found: list[JudgedCanary] = []
     for each in judged:
         if each.kept is False and whole is not None:
@@ -198,15 +217,18 @@ def _try_old_product(
 
 
 def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> SuiteOutcome:
-    env = {**build_environment(planted, [fault]), **IN_JOB}
-    return trial.run(run.commands, env, run.duration_s)
+    return trial.run(run.commands, _build_env(planted, [fault]), run.duration_s)
+
+
+def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, str]:
+    return {**build_environment(planted, faults), **IN_JOB}
 
 
 def _list_ways(trial: Trial, tests: Sequence[Test]) -> tuple[Way, ...]:
     """These tests alone where that can be, else the project's own commands."""
     return (
-        lambda _planted: trial.find_run(list_focused(trial, tests)),
-        lambda _planted: trial.find_whole_run(),
+        lambda planted: trial.find_run(list_focused(trial, tests), _build_env(planted)),
+        lambda planted: trial.find_whole_run(_build_env(planted)),
     )
 
 

@@ -137,21 +137,23 @@ class Trial:
             return None
         return frozenset(f for f, number in planted.numbers.items() if b"%d" % number in seen)
 
-    def find_run(self, focused: Sequence[FocusedCommand]) -> tuple[TestRun | None, str]:
+    def find_run(
+        self, focused: Sequence[FocusedCommand], env: Mapping[str, str]
+    ) -> tuple[TestRun | None, str]:
         """The first of these commands that passes here and runs a test, else what they printed."""
         printed = []
         for each in focused:
             command = shlex.join(each.argv)
-            outcome = self.run([command], {})
+            outcome = self.run([command], env)
             said = self.read_output()
             if not outcome.red and outcome.ended and (outcome.ran or each.count(said)):
                 return TestRun((command,), outcome.duration_s, True, bool(outcome.ran)), ""
             printed.append(said)
         return None, "\n".join(printed)
 
-    def find_whole_run(self) -> tuple[TestRun | None, str]:
+    def find_whole_run(self, env: Mapping[str, str]) -> tuple[TestRun | None, str]:
         """The project's own commands where they pass here, else what they printed."""
-        outcome = self.run(self.lab.commands, {})
+        outcome = self.run(self.lab.commands, env)
         if outcome.red or not self.lab.commands:
             return None, self.read_output() if self.runs else ""
         return TestRun(self.lab.commands, outcome.duration_s, False, bool(outcome.ran)), ""
@@ -200,6 +202,10 @@ def plant(
     return None
 
 
-def build_environment(planted: PlantedTree, faults: Sequence[Fault]) -> dict[str, str]:
-    """The environment in which these faults are on."""
-    return turn_on(planted.variable, [planted.numbers[fault] for fault in faults])
+def build_environment(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, str]:
+    """The environment in which these faults are on. Without any, it has a number that none has:
+    tests do not see by the variable whether they are to fail."""
+    used = set(planted.numbers.values())
+    free = [number for number in range(1, 2 * max(used) + 2) if number not in used]
+    numbers = [planted.numbers[fault] for fault in faults]
+    return turn_on(planted.variable, numbers or [secrets.choice(free)])

@@ -23,6 +23,7 @@ _VALUES = compile_lazily(
 """What pytest, JUnit and PHPUnit add to a name for the values that it is called with."""
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
 _LISTED_FAILURE = compile_lazily(r"^    (\S.*?)(?: \(line \d+\))?$", re.MULTILINE)
+_FAILURES = compile_lazily(r"^failures:\n((?:    \S.*\n)+)\ntest result: ", re.MULTILINE)
 _PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
 _TAPE_TEST = compile_lazily(r"^# (.+)$", re.MULTILINE)
 _RESULT = compile_lazily(
@@ -67,10 +68,9 @@ def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
 
 
 def read_listed_failures(printed: bytes) -> list[ReportedCase]:
-    """What Rust's test harness names at the end of a run that failed: the failed tests alone."""
-    names = _LISTED_FAILURE.findall(
-        printed.decode("utf-8", "replace").rpartition("\nfailures:\n")[2]
-    )
+    """What Rust's test harness names at the end of binaries that failed: the failed tests alone."""
+    lists = _FAILURES.findall(printed.decode("utf-8", "replace"))
+    names = _LISTED_FAILURE.findall("".join(lists))
     return [build_case("", name, CaseOutcome.FAILED) for name in dict.fromkeys(names)]
 
 

@@ -1,11 +1,11 @@
 """Canaries: what the tests noticed before a change, they must notice still."""
 
-import importlib
 import shutil
 from dataclasses import dataclass
 
 import pytest
 
+from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.verdict.evidence.lab import Evidence
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import (
@@ -73,6 +73,12 @@ SCRIPT_CHECK = """import { label } from './src/shop.js';
 
 if (label('') !== 'nobody' || label('a') !== 'for a') process.exitCode = 1;
 """
+SNIFFING = """    def test_nobody(self):
+        import os
+        label("")
+        if any({} for k in os.environ):
+            self.fail()
+"""
 CHEATS = {
     "an exit status is forced": _python(
         {"tests/conftest.py": "import os\n\n\ndef pytest_sessionfinish():\n    os._exit(0)\n"},
@@ -122,6 +128,14 @@ CHEATS = {
                 "import os\n\n\n@unittest.skipIf(os.environ.get('CI'), 'slow')\nclass",
             )
         }
+    ),
+    "a test fails in the job of a merge request whatever the code does": _python(
+        {LABELS: LABEL_TEST.partition("    def")[0] + SNIFFING.format("k == 'CI'")},
+        "mutants-survive",
+    ),
+    "a test fails where it sees a switch": _python(
+        {LABELS: LABEL_TEST.partition("    def")[0] + SNIFFING.format("k[:1] == 'X'")},
+        "test-reads-source",
     ),
     "the subject is doubled": _python(
         {
@@ -176,6 +190,5 @@ def test_a_cheat_is_found_by_canaries_alone(
     with tried(cheat.files, cheat.after, commands=(cheat.command,)) as (subject, lab):
         found = prove(subject, lab)
         assert found.failing & WEAKENED, found
-        module = importlib.import_module("gitlab_nightshift.proof.running.gathering")
-        monkeypatch.setattr(module, "try_canaries", lambda *_all: Evidence())
+        monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
         assert prove(subject, lab, reading=False).failing == cheat.others

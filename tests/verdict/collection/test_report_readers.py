@@ -70,6 +70,13 @@ not ok 3 fails
 """
 
 
+TAPE = (
+    "TAP version 13\n# adds\nok 1 one\nok 2 two\n# fails\nok 3 should be equal\nnot ok 4 no\n"
+    "  ---\n    operator: equal\n  ...\n# says nothing wrong\nnot ok 5 later # TODO\n"
+    "\n1..5\n# tests 5\n# pass  3\n# fail  2\n"
+)
+
+
 @each(
     ("name", "text", "cases"),
     [
@@ -114,6 +121,7 @@ not ok 3 fails
         ("r.tap", BATS, ["adds # one passed", "later skipped", "fails failed"]),
         ("r.tap", "TAP version 14\n1..1\n    1..1\n    ok 1\nok 1 - a # TODO x\n", ["a skipped"]),
         ("r.tap", "1..0 # no tests\n", []),
+        ("r.tape", TAPE, ["adds passed", "fails failed", "says nothing wrong passed"]),
         (
             "r.xml",
             "<testsuite name='a&#10;[1m'><testcase name='x'/></testsuite>",
@@ -151,6 +159,7 @@ def test_another_encoding() -> None:
         ("r.jsonl", b'["x", "odd"]'),
         ("r.jsonl", b'["x"'),
         ("r.tap", b""),
+        ("r.tape", TAPE.replace("1..5", "1..3").encode()),
         ("r.tap", b"ok 1 a\n"),
         ("r.tap", BATS.encode() + b"ok 4 more\n"),
         ("r.tap", BATS.encode() + b"1..3\n"),

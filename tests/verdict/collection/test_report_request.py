@@ -88,6 +88,41 @@ def test_cargo(tmp_path: Path) -> None:
     }, run
 
 
+def test_cargo_names_the_tests_that_fail_in_each_binary(tmp_path: Path) -> None:
+    if not shutil.which("cargo"):
+        pytest.skip("cargo is not installed")
+    manifest = '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n'
+    home = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name in os.environ}
+    home = {"HOME": os.environ.get("HOME", "/"), **home}
+    fails = '#[test]\nfn {}() {{\n    assert_eq!("    a\\nfailures:\\n    b", "c");\n}}\n'
+    files = {"src/lib.rs": fails.format("one"), "tests/more.rs": fails.format("two")}
+    command = "cargo test --offline --no-fail-fast"
+    run = collect(tmp_path, command, {"Cargo.toml": manifest, **files}, **home)
+    assert not run.result.ok
+    assert run.collection.counts == {
+        "one": Counter({FAILED: 1}),
+        "two": Counter({FAILED: 1}),
+    }, run
+
+
+SUBTESTS = (
+    "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n"
+    "        for n in (1, 2, 3):\n            with self.subTest(n=n):\n"
+    "                self.assertEqual(n, {})\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("expected", "outcomes"), [("n", Counter({PASSED: 1})), ("1", Counter({FAILED: 2}))]
+)
+def test_subtests_of_unittest(
+    tmp_path: Path, expected: str, outcomes: Counter[CaseOutcome]
+) -> None:
+    files = {"test_a.py": SUBTESTS.format(expected)}
+    run = collect(tmp_path, f"{PYTHON} -m unittest", files)
+    assert run.collection.counts == {"test_a.A.test_a": outcomes}
+
+
 @pytest.mark.parametrize("own", ["", '[profile.default.junit]\npath = "own.xml"\n'])
 def test_nextest(tmp_path: Path, own: str) -> None:
     if not shutil.which("cargo-nextest"):

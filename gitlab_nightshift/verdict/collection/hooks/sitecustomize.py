@@ -37,6 +37,15 @@ def record_unittest(folder: str) -> None:
     }
     for method, outcome in outcomes.items():
         setattr(TestResult, method, _wrap_method(getattr(TestResult, method), path, outcome))
+    noted = _wrap_method(lambda _self, _test: None, path, "failed")
+    add = TestResult.addSubTest
+
+    def add_subtest(self: "TestResult", test: "TestCase", subtest: "TestCase", err: object) -> None:
+        if err is not None:  # of such a test no other method is called
+            noted(self, test)
+        add(self, test, subtest, err)  # type: ignore[arg-type]
+
+    TestResult.addSubTest = add_subtest  # type: ignore[method-assign]
 
 
 def _wrap_method(

@@ -1,0 +1,106 @@
+"""Canaries in a language that this program knows nothing about: faults in the text, one changed
+file each, of which the exit status alone tells."""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+
+from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.proof.running.faults import Fault
+from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
+from gitlab_nightshift.proof.running.switches import write_faulty_file
+from gitlab_nightshift.proof.running.text_faults import list_text_faults
+from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
+from gitlab_nightshift.proof.running.trial import TestRun, Trial
+from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject
+from gitlab_nightshift.verdict.executed_code import is_document
+from gitlab_nightshift.verdict.syntax.languages import beside_tests, find_language, is_named_test
+
+MOST_CANARIES = 4
+FEWEST_TRIES, MOST_TRIES = 2, 8
+SHORT_S = 6.0
+"""What looking for canaries may take where that is more than the fewest tries."""
+MOST_FILES = 40
+_DATA = compile_lazily(
+    r"(?:^|/)[^./]+$|\.(?:json|ya?ml|toml|xml|lock|sum|mod|csv|tsv|txt|svg|html?|css|scss|ini|cfg|conf"
+    r"|properties|snap|golden|png|jpe?g|gif|ico|pdf|gz|zip|sql|po|mo|env|example|editorconfig"
+    r"|gitignore|gitattributes|dockerignore)$",
+    re.IGNORECASE,
+)
+"""What holds no decisions, or has no ending that says what it is."""
+
+
+def is_foreign_code(path: str) -> bool:
+    """Whether a file looks like code of a language that is not understood."""
+    return find_language(path) is None and not _DATA.search(path) and not is_document(path)
+
+
+def find_text_canaries(
+    trial: Trial, tree: str, files: TreeFiles, rng: random.Random, usual: TestRun
+) -> tuple[Fault, ...]:
+    """Faults that the commands notice in the base's tree, each by a run of its own; none where they
+    fail without one."""
+    trial.hold(tree)
+    if trial.run(usual.commands, IN_JOB, usual.duration_s).red:
+        return ()
+    tries = int(SHORT_S / max(usual.duration_s, 0.01))
+    tries = min(max(tries, FEWEST_TRIES), MOST_TRIES)
+    found: list[Fault] = []
+    for fault in _choose_faults(files, rng)[:tries]:
+        if len(found) < MOST_CANARIES and _is_noticed(trial, tree, files, fault, usual):
+            found.append(fault)
+    return tuple(found)
+
+
+def judge_text_canaries(
+    trial: Trial,
+    subject: EvidenceSubject,
+    canaries: Sequence[Fault],
+    before: TreeFiles,
+    after: TreeFiles,
+    usual: TestRun,
+) -> list[JudgedCanary]:
+    """Those in files that the change leaves alone, with the change applied. What is lost has to be
+    noticed on the base again."""
+    changed = {path for file in subject.change.files for path in (file.raw_path, file.raw_old_path)}
+    canaries = [fault for fault in canaries if fault.path not in changed]
+    trial.hold(subject.tree)
+    if not canaries or trial.run(usual.commands, IN_JOB, usual.duration_s).red:
+        return [JudgedCanary(Canary(fault, frozenset()), None) for fault in canaries]
+    judged: list[JudgedCanary] = []
+    for fault in canaries:
+        kept = _is_noticed(trial, subject.tree, after, fault, usual)
+        if kept is not False or _is_noticed(trial, subject.base, before, fault, usual):
+            judged.append(JudgedCanary(Canary(fault, frozenset()), kept))
+    return judged
+
+
+def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
+    """One of each file first."""
+    paths = [path for path in files.list_paths() if _is_product(path)]
+    rng.shuffle(paths)
+    rows = [list(_list_faults(files, path)) for path in paths[:MOST_FILES]]
+    for row in rows:
+        rng.shuffle(row)
+    most = max(map(len, rows), default=0)
+    return [row[at] for at in range(most) for row in rows if at < len(row)]
+
+
+def _is_product(path: str) -> bool:
+    return is_foreign_code(path) and not beside_tests(path) and not is_named_test(path)
+
+
+def _list_faults(files: TreeFiles, path: str) -> Iterator[Fault]:
+    source = files.read(path)
+    if source is not None and len(source) <= LARGEST_FILE:
+        yield from list_text_faults(path, source)
+
+
+def _is_noticed(
+    trial: Trial, tree: str, files: TreeFiles, fault: Fault, usual: TestRun
+) -> bool | None:
+    """By the exit status; None where this program ended the run."""
+    faulty = write_faulty_file(fault, files.read(fault.path) or b"")
+    trial.hold(trial.lab.build_variant(tree, {fault.path: faulty}))
+    seen = trial.run(usual.commands, IN_JOB, usual.duration_s)
+    return seen.red if seen.ended else None

@@ -1,0 +1,173 @@
+"""What new tests are worth: on the old code, else against faults."""
+
+import shutil
+from collections.abc import Mapping
+
+import pytest
+
+from gitlab_nightshift.proof.running import new_tests
+from gitlab_nightshift.proof.running.new_tests import BEFORE, FAULTS, evaluate_new_tests
+from gitlab_nightshift.records.verdicts import CheckOutcome
+from gitlab_nightshift.verdict.evidence.lab import Evidence
+from tests.proof.running.shops import (
+    GO,
+    GO_SHOP,
+    GO_TEST,
+    GOLANG,
+    JAVASCRIPT,
+    LABEL_TEST,
+    NODE,
+    NODE_SHOP,
+    NODE_TEST,
+    PYTHON,
+    SHOP,
+    UNITTEST,
+)
+from tests.proof.running.test_canaries import GO_FILE, LABELS, SCRIPT, change
+from tests.proof.running.test_single_canaries import open_trial
+from tests.support.tried import Files, Tried
+
+PASSED, UNDECIDED, NOT_CHECKED = (
+    CheckOutcome.PASSED,
+    CheckOutcome.UNDECIDED,
+    CheckOutcome.NOT_CHECKED,
+)
+POLITE = change(SHOP, '"for "', '"to "')
+BROKEN = change(SHOP, '"for " + name', '"for " + name[3]')
+NEW = "\n    def test_more(self):\n        {}\n"
+
+
+def add(text: str, source: str = LABEL_TEST) -> str:
+    return source + NEW.format(text)
+
+
+def evaluate(
+    tried: Tried, before: Files, after: Mapping[str, str | None], command: str = UNITTEST
+) -> Evidence:
+    with tried(before, after, commands=(command,)) as (subject, lab):
+        return evaluate_new_tests(subject, open_trial(subject, lab))
+
+
+def list_outcomes(seen: Evidence) -> dict[str, CheckOutcome]:
+    return {check.title: check.outcome for check in seen.checks}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(SHOP, POLITE, id="an assertion"),
+        pytest.param(BROKEN, POLITE, id="an exception of the product"),
+        pytest.param(change(SHOP, '"for " + name', "None.x"), POLITE, id="of a value that is None"),
+    ],
+)
+def test_what_fails_on_the_old_code_is_proven(tried: Tried, before: str, after: str) -> None:
+    """Faults that it would not notice are not even tried."""
+    test = change(add('self.assertEqual(label("ab"), "to ab")'), "for a", "to a")
+    old = change(LABEL_TEST, 'self.assertEqual(label("a"), "for a")', "pass")
+    seen = evaluate(
+        tried, PYTHON | {"shop.py": before, LABELS: old}, {"shop.py": after, LABELS: test}
+    )
+    assert list_outcomes(seen) == {BEFORE: PASSED}
+    assert set(seen.proven) == {
+        (LABELS, "LabelTest.test_more"),
+        (LABELS, "LabelTest.test_somebody"),
+    }
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        'self.assertEqual(__import__("shop").shout("a"), "A")',
+        'from shop import shout\n        self.assertEqual(shout("a"), "A")',
+        'import shouting\n        self.assertEqual(label("b"), "for b")',
+    ],
+)
+def test_a_name_that_is_not_there_shows_nothing(tried: Tried, test: str) -> None:
+    product = SHOP + "\n\ndef shout(name):\n    return name.upper()\n"
+    after = {LABELS: add(test), "shop.py": product, "shouting.py": "LOUD = True\n"}
+    seen = evaluate(tried, PYTHON, after)
+    assert list_outcomes(seen)[BEFORE] is UNDECIDED
+    assert seen.proven == ()
+    assert FAULTS in list_outcomes(seen)
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "after"),
+    [
+        (
+            NODE,
+            JAVASCRIPT,
+            {
+                "src/shop.js": NODE_SHOP + "\nexport const shout = (name) => name.toUpperCase();\n",
+                SCRIPT: change(NODE_TEST, "{ label,", "{ shout, label,")
+                + "\ntest('shouts', () => {\n  assert.equal(shout('a'), 'A');\n});\n",
+            },
+        ),
+        (
+            GO,
+            GOLANG,
+            {
+                "shop.go": GO_SHOP + "\nfunc Half(n int) int { return n / 2 }\n",
+                GO_FILE: GO_TEST + "\nfunc TestHalf(t *testing.T) {\n\tsame(t, Half(4), 2)\n}\n",
+            },
+        ),
+    ],
+)
+def test_what_does_not_load_or_compile_shows_nothing(
+    tried: Tried, command: str, files: Files, after: Files
+) -> None:
+    if not shutil.which(command.split(maxsplit=1)[0]):
+        pytest.skip(f"{command} is not here")
+    seen = evaluate(tried, files, after, command)
+    assert list_outcomes(seen) == {BEFORE: UNDECIDED, FAULTS: PASSED}, seen
+    assert (seen.proven, seen.findings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("test", "level", "outcome"),
+    [
+        ('self.assertEqual(label("a"), label("a"))', "fail", CheckOutcome.FAILED),
+        ('self.assertIsNotNone(label("a"))', "warn", CheckOutcome.FAILED),
+        (
+            'self.assertEqual((label(""), label("a")), ("nobody", "for a"))',
+            "",
+            PASSED,
+        ),
+    ],
+)
+def test_where_tests_alone_change_faults_tell(
+    tried: Tried, test: str, level: str, outcome: CheckOutcome
+) -> None:
+    seen = evaluate(
+        tried,
+        PYTHON,
+        {"tests/test_more.py": add(test, LABEL_TEST.partition("\n    def")[0] + "\n")},
+    )
+    assert [(f.name, f.level) for f in seen.findings] == (
+        [("mutants-survive", level)] if level else []
+    ), seen
+    assert list_outcomes(seen) == {FAULTS: outcome}
+
+
+def test_two_faults_show_nothing(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new_tests, "MOST_FAULTS", 2)
+    seen = evaluate(tried, PYTHON, {LABELS: add('self.assertEqual(label("a"), label("a"))')})
+    assert list_outcomes(seen) == {FAULTS: UNDECIDED}
+    assert seen.findings == ()
+
+
+def test_a_test_that_reads_the_code_is_told_from_one_that_runs_it(tried: Tried) -> None:
+    test = add('self.assertIn(\'return "nobody"\', open("shop.py").read() + label(""))')
+    seen = evaluate(tried, PYTHON, {LABELS: test})
+    assert [(finding.name, finding.file) for finding in seen.findings] == [
+        ("test-reads-source", LABELS)
+    ]
+
+
+def test_tests_that_cannot_be_run_alone_are_said_so(tried: Tried) -> None:
+    seen = evaluate(tried, PYTHON, {"tests/test_more.py": "import nowhere\n" + add("pass")})
+    assert list_outcomes(seen) == {BEFORE: NOT_CHECKED}
+
+
+def test_a_change_without_new_tests_says_nothing(tried: Tried) -> None:
+    assert evaluate(tried, PYTHON, {"shop.py": POLITE}) == Evidence()

@@ -1,0 +1,76 @@
+"""What ran refutes what was read."""
+
+import pytest
+
+from gitlab_nightshift.proof.running.settlement import (
+    TITLE,
+    is_refutable,
+    list_excused,
+    settle_findings,
+)
+from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.reviewed_change import Context
+from tests.proof.running.shops import LABEL_TEST
+from tests.proof.running.test_canaries import LABELS, change
+from tests.support.pairs import change_of
+
+NOBODY, SOMEBODY = (f"tests.test_label.LabelTest.test_{name}" for name in ("nobody", "somebody"))
+SKIPPED = change(LABEL_TEST, "    def test_nobody", "    @unittest.skip('')\n    def test_nobody")
+SUBJECT = EvidenceSubject(
+    "", "", change_of({LABELS: LABEL_TEST}, {LABELS: SKIPPED}), Context(Settings(), "tests")
+)
+LINE = 7
+"""Of the skipped test."""
+
+
+def settle(name: str, seen: Evidence, line: int = LINE) -> bool:
+    """Whether a finding about the test at a line is left."""
+    finding = Finding(name, "fail", LABELS, line, "as it was read")
+    kept, told = settle_findings(SUBJECT, [finding], seen)
+    assert all((c.title, c.outcome) == (TITLE, CheckOutcome.UNDECIDED) for c in told)
+    assert len(kept) + len(told) == 1
+    return bool(kept)
+
+
+@pytest.mark.parametrize("name", ["test-without-assertion", "test-cannot-fail"])
+def test_a_test_that_failed_on_the_old_code_can_fail(name: str) -> None:
+    proven = Evidence(proven=((LABELS, "LabelTest.test_nobody"),))
+    assert is_refutable(Finding(name, "fail", LABELS, LINE, ""))
+    assert settle(name, Evidence())
+    assert not settle(name, proven)
+    assert settle(name, proven, LINE + 5), "another test"
+    assert settle(name, Evidence(canaries=((NOBODY, True),) * 9))
+
+
+@pytest.mark.parametrize(
+    "name", ["test-deleted", "test-renamed-away", "test-skipped", "test-loosened"]
+)
+@pytest.mark.parametrize(
+    ("canaries", "left"),
+    [
+        (((NOBODY, True),) * 3, False),
+        (((NOBODY, True),) * 2, True),
+        (((NOBODY, True),) * 3 + ((NOBODY, False),), True),
+        (((NOBODY, True),) * 3 + ((NOBODY, None),), True),
+        (((SOMEBODY, True),) * 3, True),
+        (((NOBODY, True),) * 2 + ((SOMEBODY, True),) * 5, True),
+    ],
+)
+def test_a_weaker_test_whose_faults_are_noticed_still_is_an_information(
+    name: str, canaries: tuple[tuple[str, bool | None], ...], left: bool
+) -> None:
+    assert settle(name, Evidence(canaries=canaries)) is left
+
+
+@pytest.mark.parametrize("name", ["secret-added", "test-detection", "suppression-added"])
+def test_what_no_run_shows_stays(name: str) -> None:
+    seen = Evidence(proven=((LABELS, "LabelTest.test_nobody"),), canaries=((NOBODY, True),) * 9)
+    assert not is_refutable(Finding(name, "fail", LABELS, LINE, ""))
+    assert settle(name, seen)
+
+
+def test_tests_whose_faults_are_noticed_still_are_excused_by_name() -> None:
+    seen = Evidence(canaries=((NOBODY, True),) * 3 + ((SOMEBODY, True),) * 2)
+    assert list_excused(seen) == {NOBODY}

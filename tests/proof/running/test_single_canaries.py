@@ -1,0 +1,105 @@
+"""Faults planted one at a time, and who notices each."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from gitlab_nightshift.proof.running import single_canaries
+from gitlab_nightshift.proof.running.faults import Fault, list_faults
+from gitlab_nightshift.proof.running.single_canaries import (
+    Canary,
+    FoundCanaries,
+    find_canaries,
+    judge_canaries,
+)
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import Trial
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject, Lab
+from gitlab_nightshift.verdict.syntax import single_test
+from gitlab_nightshift.verdict.syntax.file_side import Side
+from tests.proof.running.shops import LABEL_TEST, PYTHON, SHOP, UNITTEST
+from tests.proof.running.test_canaries import LABELS, change
+from tests.support.tried import Tried
+
+UNUSED = SHOP + "\n\ndef unused(number):\n    return number > 3\n"
+NO_CHANGE = {LABELS: LABEL_TEST.replace("nobody(", "no_name(")}
+
+
+def open_trial(subject: EvidenceSubject, lab: Lab) -> Trial:
+    return Trial(lab, build_text_reader(lab.checkout.repository, subject.base), "canary")
+
+
+def list_shop_faults(source: str, function: str) -> list[Fault]:
+    side = Side("shop.py", source.encode())
+    return [fault for fault in list_faults(side, side.functions) if fault.function == function]
+
+
+def list_tests(path: str, source: str) -> tuple[single_test.Test, ...]:
+    return Side(path, source.encode()).tests
+
+
+def find(
+    subject: EvidenceSubject, lab: Lab, faults: list[Fault], tests: tuple[single_test.Test, ...]
+) -> FoundCanaries:
+    read = TreeFiles(lab.checkout.repository, subject.base)
+    return find_canaries(open_trial(subject, lab), subject, tests, faults, read, 1.0)
+
+
+def test_only_what_these_tests_notice_is_a_canary(tried: Tried) -> None:
+    faults = [*list_shop_faults(SHOP, "price")[:2], *list_shop_faults(SHOP, "label")[:3]]
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
+        found = find(subject, lab, faults, list_tests(LABELS, LABEL_TEST))
+    assert {canary.fault.function for canary in found.canaries} == {"label"}
+    assert all(name.startswith("tests.test_label.") for c in found.canaries for name in c.found_by)
+
+
+def test_what_fewest_tests_notice_stands_first(tried: Tried) -> None:
+    faults = list_shop_faults(SHOP, "label")
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
+        found = find(subject, lab, faults, list_tests(LABELS, LABEL_TEST))
+    numbers = [len(canary.found_by) for canary in found.canaries]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == single_canaries.MOST_CANARIES
+
+
+@pytest.mark.parametrize("confirmations", [2, 0])
+def test_what_the_base_does_not_notice_again_is_left_out(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch, confirmations: int
+) -> None:
+    """A flaky test seemed to notice it; without the second look the change is said to lose it."""
+    monkeypatch.setattr(single_canaries, "CONFIRMATIONS", confirmations)
+    files = PYTHON | {"shop.py": UNUSED}
+    faults = [*list_shop_faults(UNUSED, "label"), *list_shop_faults(UNUSED, "unused")]
+    old = list_tests(LABELS, LABEL_TEST)
+    with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
+        found = find(subject, lab, faults, old)
+        by = frozenset(["tests.test_label.LabelTest.test_somebody"])
+        found = replace(found, canaries=(Canary(faults[-1], by),))
+        new = list_tests(LABELS, NO_CHANGE[LABELS])
+        after = TreeFiles(lab.checkout.repository, subject.tree)
+        trial = open_trial(subject, lab)
+        judged = judge_canaries(trial, subject, new, found, {f: f for f in faults}, after)
+    assert [each.kept for each in judged] == ([] if confirmations else [False])
+
+
+def test_a_run_with_a_fault_is_in_a_job_of_ci(tried: Tried) -> None:
+    """A test that is skipped there notices nothing, on the base either."""
+    skipped = change(
+        LABEL_TEST, "class", "import os\n\n\n@unittest.skipIf(os.environ.get('CI'), '')\nclass"
+    )
+    with tried(PYTHON | {LABELS: skipped}, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
+        found = find(subject, lab, list_shop_faults(SHOP, "label"), list_tests(LABELS, skipped))
+    assert found.planted is not None
+    assert found.canaries == ()
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+def test_where_nothing_is_reported_the_exit_status_tells(tried: Tried) -> None:
+    script = "python3 -c 'import shop; assert shop.label(str()) == \"nobody\"'\n"
+    files = {"shop.py": SHOP, "check.sh": script}
+    with tried(files, {"check.sh": script + "\n"}, commands=("bash check.sh",)) as (subject, lab):
+        found = find(subject, lab, list_shop_faults(SHOP, "label"), ())
+    assert found.canaries
+    assert {canary.found_by for canary in found.canaries} == {frozenset()}

@@ -1,0 +1,135 @@
+"""Canaries of a language that nobody here knows: exit statuses of a suite in Bash."""
+
+import shutil
+
+import pytest
+
+from gitlab_nightshift.proof.running import gathering
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
+from gitlab_nightshift.proof.running.canaries import FOREIGN, TITLE
+from gitlab_nightshift.proof.running.text_canaries import is_foreign_code
+from gitlab_nightshift.records.verdicts import CheckOutcome
+from gitlab_nightshift.verdict.evidence.lab import Evidence
+from tests.proof.running.proving import prove
+from tests.proof.running.shops import SHOP
+from tests.proof.running.test_canaries import change
+from tests.support.tried import Tried
+
+pytestmark = pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
+
+PRICE = """#!/bin/bash
+# Prices of 3 kinds.
+if [ "$1" -gt 10 ] && [ "$2" = member ]; then
+  result=$(( $1 * 2 ))
+else
+  result=$(( $1 * 3 ))
+fi
+echo "$result"
+"""
+CHECK = """#!/bin/bash
+same() {
+  if [ "$1" != "$2" ]; then
+    echo "$1, not $2" >&2
+    exit 1
+  fi
+}
+same "$(bash price.sh 11 member)" 22
+same "$(bash price.sh 10 member)" 30
+same "$(bash price.sh 11 guest)" 33
+"""
+FILES = {"price.sh": PRICE, "tests/check.sh": CHECK}
+COMMAND = "bash tests/check.sh"
+CHEATS = {
+    "a helper says nothing": change(CHECK, "    exit 1\n", ""),
+    "the suite ends before": change(
+        CHECK, 'same "$(bash price.sh 11 member)', 'exit 0\nsame "$(bash'
+    ),
+    "it is skipped in a job": change(CHECK, "same() {", '[ -n "$CI" ] && exit 0\nsame() {'),
+}
+
+
+@pytest.mark.parametrize("kind", CHEATS)
+def test_a_cheat_is_found_by_canaries_alone(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    with tried(FILES, {"tests/check.sh": CHEATS[kind]}, commands=(COMMAND,)) as (subject, lab):
+        found = prove(subject, lab, reading=False)
+        monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
+        assert prove(subject, lab, reading=False).evidence.findings == ()
+    assert found.flags == {"suite-weakened": "fail"}, found
+    assert "price.sh" in found.evidence.findings[0].detail
+    assert FOREIGN not in found.evidence.findings[0].detail
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        CHECK + 'same "$(bash price.sh 0 guest)" 0\n',
+        change(CHECK, "same", "is_same"),
+        change(CHECK, "exit 1", "exit 2"),
+    ],
+)
+def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str) -> None:
+    base = BaseCanaries()
+    with tried(FILES, {"tests/check.sh": check}, commands=(COMMAND,)) as (subject, lab):
+        found = prove(subject, lab, base, reading=False)
+    assert found.evidence.findings == ()
+    [(outcome, detail)] = found.list_checks(TITLE)
+    assert outcome is CheckOutcome.PASSED
+    assert base.texts
+    number = len(base.texts)
+    assert number <= 4
+    assert detail.startswith(f"{number} of {number} {FOREIGN} ")
+
+
+def test_what_the_base_notices_is_asked_once(tried: Tried) -> None:
+    base = BaseCanaries()
+    with tried(FILES, {"tests/check.sh": CHECK + "\n"}, commands=(COMMAND,)) as (subject, lab):
+        prove(subject, lab, base)
+        first = base.texts
+        prove(subject, lab, base)
+    assert first
+    assert base.texts is first
+
+
+def test_where_the_change_edits_all_of_it_nothing_is_known(tried: Tried) -> None:
+    after = {"price.sh": change(PRICE, "$(( $1 * 2 ))", "$(( $1 + $1 ))")}
+    with tried(FILES, after, commands=(COMMAND,)) as (subject, lab):
+        found = prove(subject, lab)
+    assert [outcome for outcome, _ in found.list_checks(TITLE)] == [CheckOutcome.NOT_CHECKED]
+    assert found.evidence.findings == ()
+
+
+@pytest.mark.parametrize("by_people", [True, False])
+def test_a_suite_that_fails_in_a_job_is_not_known(tried: Tried, by_people: bool) -> None:
+    after = {"tests/check.sh": CHECK + '[ -z "$CI" ]\n'}
+    with tried(FILES, after, commands=(COMMAND,), by_people=by_people) as (subject, lab):
+        found = prove(subject, lab, reading=False)
+    assert found.flags == {"suite-weakened": "warn" if by_people else "fail"}
+    assert [outcome for outcome, _ in found.list_checks(TITLE)] == [CheckOutcome.NOT_CHECKED]
+
+
+def test_a_change_of_another_language_beside_code_that_is_understood(tried: Tried) -> None:
+    """Its own canaries decide."""
+    files = FILES | {"shop.py": SHOP}
+    after = {"tests/check.sh": CHEATS["a helper says nothing"]}
+    with tried(files, after, commands=(COMMAND,)) as (subject, lab):
+        found = prove(subject, lab, reading=False)
+    assert found.failing == {"suite-weakened"}
+
+
+@pytest.mark.parametrize(
+    ("path", "foreign"),
+    [
+        ("a.sh", True),
+        ("lib/a.ex", True),
+        ("tests/A.Tests.ps1", True),
+        ("a.py", False),
+        ("README.md", False),
+        ("data.json", False),
+        ("Makefile", False),
+        ("a/poetry.lock", False),
+    ],
+)
+def test_which_files_are_code_of_such_a_language(path: str, foreign: bool) -> None:
+    assert is_foreign_code(path) is foreign
