@@ -207,12 +207,6 @@ FLAGS: dict[str, FlagEntry] = {
         _DOCS,
         what="A code block in changed Markdown does not parse (Python, JSON, YAML, TOML, JS, TS).",
     ),
-    "outdated-docs": FlagEntry(
-        "warn",
-        "Who follows the docs gets an error.",
-        "documentation:find_outdated_options",
-        what="The docs name an option (`--name`) that the change takes out of the code.",
-    ),
     "tests-fail": FlagEntry(
         "fail",
         "The project's own tests fail with the change.",

@@ -11,11 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -26,11 +24,6 @@ _MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
 _ANCHORS = _TABLE.get_pattern("anchors")
 _SITE = _TABLE.get_pattern("site")
 LARGEST = 500_000
-MOST_GUIDES = 100
-_OPTION = compile_lazily(r"(?<![\w-])--[a-z][\w-]+")
-_QUOTED = compile_lazily(r"[\"'`](--[a-z][\w-]+)[\"'`=\s]")
-_GUIDE = compile_lazily(r"(?i)^(README[^/]*|[^/]+\.(md|rst|adoc)|docs?/.+\.(md|rst|adoc|txt))$")
-_SAYS_PAST = compile_lazily(r"(?i)change|history|news|release|upgrad|migrat")
 
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -47,38 +40,6 @@ def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViol
                 why := _describe_broken_link(change, file.path, target)
             ):
                 yield RuleViolation(file.path, number, f"{target} {why}.")
-
-
-def find_outdated_options(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Options of a command that the change takes out of the code, and that the docs still name."""
-    gone = _find_gone_options(change)
-    changed = {file.path for file in change.files}
-    for path in _list_guides(change) if gone else ():
-        text = (change.read(path) or b"")[:LARGEST].decode("utf-8", "replace")
-        for number, line in enumerate(text.splitlines(), 1):
-            for option in _OPTION.findall(line):
-                if option in gone:
-                    where = path if path in changed else gone[option]
-                    detail = f"{option} is gone from the code, and {path}:{number} names it."
-                    yield RuleViolation(where, number if where == path else 0, detail)
-
-
-def _list_guides(change: Changeset) -> list[str]:
-    found = (path for path in sorted(change.paths()) if _GUIDE.search(path))
-    return [path for path in found if not _SAYS_PAST.search(path)][:MOST_GUIDES]
-
-
-def _find_gone_options(change: Changeset) -> dict[str, str]:
-    """By option the file that held it, where no changed file holds it any more."""
-    code = [file for file in change.files if is_product(file.path) and find_language(file.path)]
-    left = {option for file in code for line in file.new_lines for option in _QUOTED.findall(line)}
-    gone = {
-        option: file.path
-        for file in code
-        for line in file.deleted
-        for option in _QUOTED.findall(line.text)
-    }
-    return {option: path for option, path in gone.items() if option not in left}
 
 
 def _list_documents(change: Changeset) -> Iterator[ChangedFile]:

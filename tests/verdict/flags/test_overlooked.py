@@ -3,7 +3,7 @@
 from tests.support.pairs import Pair, read_pairs, wrong
 from tests.support.tables import each
 
-FLAGS = frozenset(("machine-text", "test-loosened", "dangerous-call", "outdated-docs"))
+FLAGS = frozenset(("machine-text", "test-loosened", "dangerous-call"))
 
 OVERLOOKED = """
 === machine-text src/shop/auth.py:2 | a letter within a text
@@ -136,36 +136,6 @@ chmod 644 key
 +++ deploy.sh
 #!/bin/sh
 chmod 600 key
-=== outdated-docs src/shop/cli.py | docs name an option that is gone
---- src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--dry-run", action="store_true")
-+++ src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--pretend", action="store_true")
---- README.md
-Use `--dry-run` to look.
-+++ README.md
-Use `--dry-run` to look.
-=== honest | the docs follow, and the change log tells the past
---- src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--dry-run", action="store_true")
-+++ src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--pretend", action="store_true")
---- README.md
-Use `--dry-run` to look.
-+++ README.md
-Use `--pretend` to look.
---- CHANGELOG.md
-`--dry-run` came.
-+++ CHANGELOG.md
-`--dry-run` came.
 """
 
 
