@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from history import list_small_commits
 from inject import list_injections, sample_injections
-from tests.support.changes import corpus_repository, judged, read_corpus
 from verdict_corpus import CORPUS, apply_edits, read_cheats, read_source
 
 from gitlab_nightshift.records.verdicts import Finding
@@ -37,6 +36,7 @@ from gitlab_nightshift.repository.tree_variants import write_modified_tree
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
 from gitlab_nightshift.verdict.reviewed_change import Context, RuleViolation, read_change
+from tests.support.changes import corpus_repository, judged, read_corpus
 
 _REASON = re.compile(r"cannot fail: ([^:]{1,26})")
 _RULES: dict[tuple[str, int, str], str] = {}

@@ -802,26 +802,6 @@ def test_another_condition_of_a_skip_is_asked_about(
 
 
 @each(
-    ("before", "after", "level"),
-    [
-        ("await fetch(url, {timeout: 200});", "await fetch(url, {timeout: 400});", "warn"),
-        ("pool.pop();", "pool.pop({timeout: 0});", "warn"),
-        ("await waitFor(f, {timeout: 200});", "await waitFor(f, {timeout: 400});", "fail"),
-        ("f();", "this.timeout(5000); f();", "fail"),
-        ("f();", "this.retries(3); f();", "fail"),
-    ],
-)
-def test_a_limit_that_the_code_is_given_is_asked_about(
-    raised: Judge, before: str, after: str, level: str
-) -> None:
-    body = "test('a', async function () {{\n  {}\n  expect(g()).toBe(1);\n}});\n"
-    [found] = raised(
-        {"a.test.js": body.format(before)}, {"a.test.js": body.format(after)}, "test-loosened"
-    )
-    assert (found.level, "more patience" in found.detail) == (level, True)
-
-
-@each(
     ("path", "skip", "level"),
     [
         ("test_a.py", "try:\n        import lz4\n    except ImportError:\n        {}", "warn"),

@@ -61,42 +61,6 @@ x = 1
 +++ src/shop/conf.py
 # Reviewers: the list of people who may approve an order, in the order of their rank.
 x = 1
-=== test-loosened tests/test_auth.py:2 | a longer sleep
---- tests/test_auth.py
-import time
-def test_x():
-    start()
-    time.sleep(0.1)
-    assert ready()
-+++ tests/test_auth.py
-import time
-def test_x():
-    start()
-    time.sleep(30)
-    assert ready()
-=== test-loosened tests/test_auth.py:2 | asked until it is true
---- tests/test_auth.py
-def test_x():
-    start()
-    assert ready()
-+++ tests/test_auth.py
-import time
-def test_x():
-    start()
-    for _ in range(100):
-        if ready():
-            break
-        time.sleep(0.1)
-    assert ready()
-=== test-loosened src/a.test.ts:1 | a longer time limit
---- src/a.test.ts
-test("x", async () => {
-  expect(await load()).toBe(3);
-}, 1000);
-+++ src/a.test.ts
-test("x", async () => {
-  expect(await load()).toBe(3);
-}, 60000);
 === honest | a shorter sleep, and one in a new test
 --- tests/test_auth.py
 import time

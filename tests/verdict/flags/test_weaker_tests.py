@@ -173,14 +173,6 @@ def test_total(monkeypatch):
     cart = Cart([Item(2), Item(3)])
     monkeypatch.setattr(Cart, "total", lambda self: 5)
     assert cart.total() == 5
-=== test-loosened tests/test_a.py | py: retries
---- tests/test_a.py
-def test_total():
-    assert total([1]) == 1
-+++ tests/test_a.py
-@pytest.mark.flaky(reruns=3)
-def test_total():
-    assert total([1]) == 1
 === test-loosened tests/__snapshots__/test_a.ambr | py: snapshot regenerated
 --- tests/__snapshots__/test_a.ambr
 # name: test_a
@@ -643,16 +635,6 @@ it("renders", () => {
 +++ src/a.test.ts
 it("renders", () => {
   expect(render(page)).toMatchSnapshot();
-});
-=== test-loosened src/a.test.ts | ts: retries
---- src/a.test.ts
-it("renders", () => {
-  expect(render(page)).toBe("<h1>Hi</h1>");
-});
-+++ src/a.test.ts
-jest.retryTimes(3);
-it("renders", () => {
-  expect(render(page)).toBe("<h1>Hi</h1>");
 });
 === test-loosened src/a.test.ts, test-cannot-fail src/a.test.ts | ts: subject is mocked
 --- src/cart.test.ts
