@@ -2,11 +2,13 @@
 
 import re
 
-from gitlab_nightshift.verdict.flags.doubled_subjects import is_computed
+from tree_sitter import Node
+
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.assertion import Assertion
 from gitlab_nightshift.verdict.syntax.assertion_words import BROAD, RAISES
+from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls
 
 _TABLE = RuleTable(__file__)
 
@@ -97,7 +99,17 @@ def _computed(old: Assertion, new: Assertion, version: TestVersion | None) -> bo
     now = [part for part in new.parts if _is_text(part, new.expected[0])]
     if not was or not now or not is_literal(was[0]) or is_literal(now[0]):
         return False
-    return is_computed(now[0], new, version)
+    return _is_computed(now[0], new, version)
+
+
+_HARMLESS = _TABLE.get_words("harmless")
+
+
+def _is_computed(expected: Node, assertion: Assertion, version: TestVersion) -> bool:
+    """True where an expected value comes from the function that is tested."""
+    behind = find_origin_calls(expected, version.origins) - _HARMLESS
+    subject = [part for part in assertion.parts if part != expected][:1]
+    return any(behind & find_origin_calls(part, version.origins) for part in subject)
 
 
 def _is_text(node: object, said: str) -> bool:

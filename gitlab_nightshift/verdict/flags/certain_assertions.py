@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects, list_doubles
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, match_tests
 from gitlab_nightshift.verdict.flags.unreached_assertions import (
     find_empty_loops,
@@ -25,16 +24,13 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     unwrap_node,
     walk,
 )
-from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls, read_assignment
+from gitlab_nightshift.verdict.syntax.variable_values import read_assignment
 
 _TABLE = RuleTable(__file__)
 
 _ABOUT_EQUALITY = _TABLE.get_pattern("about_equality")
 _ABOUT_SAMENESS = _TABLE.get_pattern("about_sameness")
 _ABOUT_OTHERS = _TABLE.get_words("about_others")
-
-
-_DOUBLES = frozenset("Mock MagicMock AsyncMock create_autospec".split())
 
 
 def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -72,7 +68,6 @@ def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
         yield from find_empty_loops(version, version.test.body)
         if version.test.language.name in ("javascript", "typescript", "tsx"):
             yield from find_unawaited_assertions(version, version.test.body)
-    yield from _find_echoes(version)
 
 
 def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
@@ -181,21 +176,3 @@ def _is_just_before(version: TestVersion, left: str, right: str) -> bool:
 
 def _is_expected(name: str) -> bool:
     return normalize_name(name).startswith(("expect", "want", "exp")) and name.isidentifier()
-
-
-def _find_echoes(version: TestVersion) -> Iterator[tuple[str, int]]:
-    """Assertions on what a double of the test returns."""
-    looked_at = find_subjects(version)
-    for name, at in list_doubles(version):
-        if name in looked_at and name not in ("get", "return_value"):
-            yield f"it checks what its own double of {name} returns", at
-    stubbed = re.findall(r"(\w+)\.return_value\s*=", read_text(version.test.node))
-    for assertion in version.assertions:
-        behind = (
-            find_origin_calls(assertion.parts[0], version.origins)
-            if assertion.parts
-            else frozenset()
-        )
-        for name in stubbed:
-            if behind - _DOUBLES == {name}:
-                yield f"it checks what its own double {name} returns", assertion.line

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
     SIMILAR,
@@ -32,6 +31,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     walk,
 )
 from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls
 
 _TABLE = RuleTable(__file__)
 
@@ -179,11 +179,17 @@ def _list_own_words(version: TestVersion) -> tuple[str, ...]:
     return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
 
 
+def _find_subjects(version: TestVersion) -> frozenset[str]:
+    """The functions whose results a test asserts, through its variables."""
+    parts = (part for a in version.assertions for part in a.parts[:2])
+    return frozenset(name for p in parts for name in find_origin_calls(p, version.origins))
+
+
 def _merged(version: TestVersion, change: Changeset) -> bool:
     """Another test of the change has got the values of this one, and looks at the same thing."""
     values, looked_at = (
         _find_literals(_strip_messages(version)),
-        find_subjects(version) or list_called_names(version.test),
+        _find_subjects(version) or list_called_names(version.test),
     )
     keys = {a.key for a in version.assertions}
     tests = match_tests(change)
@@ -194,7 +200,7 @@ def _merged(version: TestVersion, change: Changeset) -> bool:
         if keys and keys <= {a.key for a in other.assertions}:
             return True
         if (
-            not (looked_at - _COMMON) & (find_subjects(other) | list_called_names(other.test))
+            not (looked_at - _COMMON) & (_find_subjects(other) | list_called_names(other.test))
             or not other.assertions
         ):
             continue

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags import doubled_subjects, fewer_cases
+from gitlab_nightshift.verdict.flags import fewer_cases
 from gitlab_nightshift.verdict.flags.compared_assertions import (
     AssertingCode,
     WeakerAssertion,
@@ -100,8 +100,6 @@ def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleVio
     yield from find_loosened_lines(change)
     yield from find_changed_expectations(change)
     yield from fewer_cases.find_fewer_cases(change)
-    yield from doubled_subjects.find_doubled_subjects(change)
-    yield from doubled_subjects.find_regenerated_snapshots(change)
 
 
 def _format_assertion(assertion: Assertion) -> str:

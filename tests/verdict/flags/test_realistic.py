@@ -714,22 +714,6 @@ RSpec.describe Cart do
     end
   end
 end
-=== test-loosened spec/cart_spec.rb, test-cannot-fail spec/cart_spec.rb | ruby: a stub
---- spec/cart_spec.rb
-RSpec.describe Cart do
-  it "adds" do
-    cart = Cart.new([2, 3])
-    expect(cart.total).to eq(5)
-  end
-end
-+++ spec/cart_spec.rb
-RSpec.describe Cart do
-  it "adds" do
-    cart = Cart.new([2, 3])
-    allow(cart).to receive(:total).and_return(5)
-    expect(cart.total).to eq(5)
-  end
-end
 === assertion-removed test/models/cart_test.rb | ruby: assert_difference goes
 --- test/models/cart_test.rb
 class CartTest < ActiveSupport::TestCase

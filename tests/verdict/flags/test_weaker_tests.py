@@ -163,23 +163,6 @@ def test_total():
     items = [Item(2), Item(3)]
     expected = total(list(items))
     assert total(items) == expected
-=== test-loosened tests/test_a.py:3, test-cannot-fail tests/test_a.py:3 | py: a double
---- tests/test_a.py
-def test_total(monkeypatch):
-    cart = Cart([Item(2), Item(3)])
-    assert cart.total() == 5
-+++ tests/test_a.py
-def test_total(monkeypatch):
-    cart = Cart([Item(2), Item(3)])
-    monkeypatch.setattr(Cart, "total", lambda self: 5)
-    assert cart.total() == 5
-=== test-loosened tests/__snapshots__/test_a.ambr | py: snapshot regenerated
---- tests/__snapshots__/test_a.ambr
-# name: test_a
-  'Total: 5'
-+++ tests/__snapshots__/test_a.ambr
-# name: test_a
-  'Total: 4'
 === assertion-removed tests/test_a.py:1 | py: one of two assertions is gone
 --- tests/test_a.py
 def test_order():
@@ -423,16 +406,6 @@ def test_one():
 def test_one():
     result = parse("1 2")
     assert result == [1, 2]
-=== test-loosened tests/test_a.py | py: a double of what it used, assigned in the test
---- tests/test_a.py
-def test_one(shop):
-    shop.add(Basket(3))
-    assert shop.total == 3
-+++ tests/test_a.py
-def test_one(shop):
-    Basket = mock.Mock()
-    shop.add(Basket(3))
-    assert shop.total == 3
 === honest | py: a double of what comes with it
 --- tests/test_a.py
 def test_one(shop):
@@ -443,51 +416,6 @@ def test_one(shop):
     clock = mock.Mock()
     shop.add(Basket(3), clock)
     assert shop.total == 3
-=== test-loosened tests/test_a.py | py: a double of a function that the file names elsewhere
---- tests/test_a.py
-from shop import prices
-def test_prices():
-    assert prices.load() == 3
-def test_one(shop):
-    assert shop.total == 3
-+++ tests/test_a.py
-from shop import prices
-def test_prices():
-    assert prices.load() == 3
-@mock.patch("shop.prices.load", return_value=3)
-def test_one(_load, shop):
-    assert shop.total == 3
-=== test-loosened tests/BasketTest.php | php: one of two objects of a name is a double
---- tests/BasketTest.php
-<?php
-class BasketTest extends TestCase {
-    public function testTotal() {
-        $basket = new Basket(3);
-        $this->assertSame(3, $basket->total);
-        $basket = new Basket();
-        $this->assertSame(0, $basket->total);
-    }
-}
-+++ tests/BasketTest.php
-<?php
-class BasketTest extends TestCase {
-    public function testTotal() {
-        $basket = $this->createMock(Basket::class);
-        $this->assertSame(3, $basket->total);
-        $basket = new Basket();
-        $this->assertSame(0, $basket->total);
-    }
-}
-=== test-loosened test/basket.test.ts | ts: a module that the file imports is mocked
---- test/basket.test.ts
-import { Basket } from "../src/basket";
-import { load } from "../src/prices";
-it("adds", () => { expect(new Basket(load()).total).toBe(3); });
-+++ test/basket.test.ts
-import { Basket } from "../src/basket";
-import { load } from "../src/prices";
-vi.mock("../src/prices");
-it("adds", () => { expect(new Basket(load()).total).toBe(3); });
 === assertion-removed test/app.js | js: one of a chain of expectations of an answer
 --- test/app.js
 it("serves", function (done) {
@@ -555,12 +483,6 @@ def test_one():
 +++ tests/test_a.py
 def test_one():
     assert parse("1") == 1 or True
-=== test-cannot-fail tests/test_a.py | py: its own mock
-+++ tests/test_a.py
-def test_one():
-    cart = Mock()
-    cart.total.return_value = 5
-    assert cart.total() == 5
 === honest | py: looks odd, can fail
 +++ tests/test_a.py
 def test_equal():
@@ -635,18 +557,6 @@ it("renders", () => {
 +++ src/a.test.ts
 it("renders", () => {
   expect(render(page)).toMatchSnapshot();
-});
-=== test-loosened src/a.test.ts, test-cannot-fail src/a.test.ts | ts: subject is mocked
---- src/cart.test.ts
-import { total } from "./cart";
-it("adds", () => {
-  expect(total([2, 3])).toBe(5);
-});
-+++ src/a.test.ts
-import * as cart from "./cart";
-it("adds", () => {
-  jest.spyOn(cart, "total").mockReturnValue(5);
-  expect(cart.total([2, 3])).toBe(5);
 });
 === assertion-removed src/a.test.ts:1 | ts: an expectation is gone
 --- src/a.test.ts
@@ -1096,16 +1006,6 @@ class ATest {
         }
     }
 }
-=== test-cannot-fail src/test/java/ATest.java | java: its own mock
-+++ src/test/java/ATest.java
-class ATest {
-    @Test
-    void adds() {
-        Cart cart = mock(Cart.class);
-        when(cart.total()).thenReturn(5);
-        assertEquals(5, cart.total());
-    }
-}
 === test-loosened src/lib.rs | rust: assert_eq to is_ok
 --- src/lib.rs
 #[cfg(test)]
@@ -1328,44 +1228,6 @@ class MailTest {
         check(send());
     }
 }
-=== test-loosened src/test/java/ParserTest.java | java: a double of a class of Java's own
---- src/test/java/ParserTest.java
-import java.nio.file.Path;
-class ParserTest {
-    @Test
-    void closes() {
-        Path path = Files.createTempFile("a", ".csv");
-        assertEquals(3, path.length());
-    }
-}
-+++ src/test/java/ParserTest.java
-import java.nio.file.Path;
-class ParserTest {
-    @Test
-    void closes() {
-        Path path = mock(Path.class);
-        assertEquals(3, path.length());
-    }
-}
-=== test-loosened src/test/java/ParserTest.java | java: a double of what is tested
---- src/test/java/ParserTest.java
-import com.shop.Path;
-class ParserTest {
-    @Test
-    void closes() {
-        Path path = Path.create("a");
-        assertEquals(3, path.length());
-    }
-}
-+++ src/test/java/ParserTest.java
-import com.shop.Path;
-class ParserTest {
-    @Test
-    void closes() {
-        Path path = mock(Path.class);
-        assertEquals(3, path.length());
-    }
-}
 === honest | rust: a test of equality
 +++ src/key.rs
 #[cfg(test)]
@@ -1415,22 +1277,6 @@ describe("parse", () => {
     test(t.input, () => { expect(parse(t.input)).toBe(t.out); });
   }
 });
-=== test-loosened tests/test_a.py | py: an import stands for a double in the test
---- tests/test_a.py
-from unittest import mock
-from shop.cart import Cart
-
-def test_total():
-    cart = Cart([1, 2])
-    assert cart.total() == 3
-+++ tests/test_a.py
-from unittest import mock
-from shop.cart import Cart
-
-def test_total():
-    Cart = mock.Mock()
-    cart = Cart([1, 2])
-    assert cart.total() == 3
 === test-loosened src/a.rs,test-cannot-fail src/a.rs | rust: or true
 --- src/a.rs
 #[test]
@@ -1476,45 +1322,6 @@ func TestScan(t *testing.T) {
 			t.Error(v)
 		}
 	}
-}
-=== test-loosened tests/test_a.py | py: a class of the test's file stands for a double
---- tests/test_a.py
-class Broken:
-    def total(self):
-        raise ValueError
-
-def test_total():
-    with pytest.raises(ValueError):
-        price(Broken())
-+++ tests/test_a.py
-class Broken:
-    def total(self):
-        raise ValueError
-
-def test_total():
-    Broken = mock.Mock()
-    with pytest.raises(ValueError):
-        price(Broken())
-=== test-loosened src/test/java/PrinterTest.java | java: the class that the file is named after
---- src/test/java/PrinterTest.java
-class PrinterTest {
-    @Test
-    void prints() {
-        Printer printer = new Printer();
-        StringWriter out = new StringWriter();
-        printer.print(out);
-        assertEquals("a", out.toString());
-    }
-}
-+++ src/test/java/PrinterTest.java
-class PrinterTest {
-    @Test
-    void prints() {
-        Printer printer = mock(Printer.class);
-        StringWriter out = new StringWriter();
-        printer.print(out);
-        assertEquals("a", out.toString());
-    }
 }
 === honest | js: what is rejected is thrown now
 --- test.js
@@ -1607,27 +1414,6 @@ func TestText(t *testing.T) {
 			t.Errorf("no error")
 		}
 	}
-}
-=== test-loosened src/test/java/ATest.java | java: a real object of Java's own is its own double now
---- src/test/java/ATest.java
-import java.io.ByteArrayOutputStream;
-class ATest {
-    @Test
-    void prints() {
-        ByteArrayOutputStream out = new ByteArrayOutputStream();
-        print(out);
-        assertEquals("a", read(out));
-    }
-}
-+++ src/test/java/ATest.java
-import java.io.ByteArrayOutputStream;
-class ATest {
-    @Test
-    void prints() {
-        ByteArrayOutputStream out = mock(ByteArrayOutputStream.class);
-        print(out);
-        assertEquals("a", read(out));
-    }
 }
 === honest | php: an error that the comment demands
 --- tests/LinesTest.php
