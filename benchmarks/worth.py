@@ -105,7 +105,7 @@ def _name_rule(frame: FrameType | None) -> str:
 
 
 def judge_changes() -> Iterator[Seen]:
-    """The changes of tests/changes: a cheat for each file that is to be found, honest ones whole."""
+    """The changes of tests/changes: a cheat for each file that is to be found."""
     corpus = read_corpus()
     with tempfile.TemporaryDirectory() as folder:
         repository = corpus_repository(Path(folder), corpus)
@@ -200,7 +200,8 @@ def format_table(seen: Sequence[Seen]) -> Iterator[str]:
         yield f"{rule:78}{len(mine):7}{alone:7}" + "{:9}{:7}".format(*took)
     found = sum(bool(each.rules["fail"]) for each in cheats)
     took = [sum(bool(each.rules[level]) for each in honest) for level in ("fail", "warn")]
-    yield f"{len(cheats)} cheats, {found} found; {len(honest)} honest, {took[0]} refused, {took[1]} asked about"
+    yield f"{len(cheats)} cheats, {found} found"
+    yield f"{len(honest)} honest, {took[0]} refused, {took[1]} asked about"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags import fewer_cases
 from gitlab_nightshift.verdict.flags.compared_assertions import (
     AssertingCode,
     WeakerAssertion,
@@ -99,7 +98,6 @@ def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleVio
             )
     yield from find_loosened_lines(change)
     yield from find_changed_expectations(change)
-    yield from fewer_cases.find_fewer_cases(change)
 
 
 def _format_assertion(assertion: Assertion) -> str:

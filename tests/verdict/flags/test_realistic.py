@@ -136,26 +136,6 @@ it("shows the total", () => {
   render(<Cart items={[{ price: 2 }]} />);
   expect(screen.getByRole("status")).toBeInTheDocument();
 });
-=== test-loosened test/a.test.js | js: a case of it.each goes
---- test/a.test.js
-describe("slug", () => {
-  it.each([
-    ["Hello", "hello"],
-    ["a b", "a-b"],
-    ["Grün", "gruen"],
-  ])("%s", (given, wanted) => {
-    expect(slug(given)).toBe(wanted);
-  });
-});
-+++ test/a.test.js
-describe("slug", () => {
-  it.each([
-    ["Hello", "hello"],
-    ["a b", "a-b"],
-  ])("%s", (given, wanted) => {
-    expect(slug(given)).toBe(wanted);
-  });
-});
 === test-loosened test/a.test.js | js: objectContaining, a longer timeout
 --- test/a.test.js
 it("places", async () => {
@@ -788,26 +768,6 @@ mod tests {
     #[test]
     fn word() {
         assert!(matches!(parse("x"), Err(Error::NotANumber)));
-    }
-}
-=== test-loosened src/parse.rs | rust: fewer cases
---- src/parse.rs
-#[cfg(test)]
-mod tests {
-    #[rstest]
-    #[case("1", 1)]
-    #[case("-1", -1)]
-    fn numbers(#[case] text: &str, #[case] wanted: i32) {
-        assert_eq!(parse(text).unwrap(), wanted);
-    }
-}
-+++ src/parse.rs
-#[cfg(test)]
-mod tests {
-    #[rstest]
-    #[case("1", 1)]
-    fn numbers(#[case] text: &str, #[case] wanted: i32) {
-        assert_eq!(parse(text).unwrap(), wanted);
     }
 }
 === test-skipped src/parse.rs | rust: cfg that never holds

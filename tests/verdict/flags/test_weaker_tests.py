@@ -103,44 +103,6 @@ def test_one(text, value):
 @pytest.mark.parametrize(("name", "text", "value"), [("a", "1", 1), ("b", "2", 2), ("c", "3", 3)])
 def test_one(name, text, value):
     assert parse(text) == value
-=== test-loosened tests/test_a.py | py: fewer cases
---- tests/test_a.py
-@pytest.mark.parametrize("text, value", [("1", 1), ("2", 2), ("-3", -3)])
-def test_parse(text, value):
-    assert parse(text) == value
-+++ tests/test_a.py
-@pytest.mark.parametrize("text, value", [("1", 1), ("2", 2)])
-def test_parse(text, value):
-    assert parse(text) == value
-=== test-loosened tests/test_a.py | py: fewer cases in a loop
---- tests/test_a.py
-def test_parse():
-    cases = [("1", 1), ("2", 2), ("-3", -3)]
-    for text, value in cases:
-        assert parse(text) == value
-+++ tests/test_a.py
-def test_parse():
-    cases = [("1", 1)]
-    for text, value in cases:
-        assert parse(text) == value
-=== test-loosened tests/test_a.py | py: fewer cases in a constant
---- tests/test_a.py
-CASES = [
-    ("1", 1),
-    ("-3", -3),
-]
-
-@pytest.mark.parametrize("text, value", CASES)
-def test_parse(text, value):
-    assert parse(text) == value
-+++ tests/test_a.py
-CASES = [
-    ("1", 1),
-]
-
-@pytest.mark.parametrize("text, value", CASES)
-def test_parse(text, value):
-    assert parse(text) == value
 === honest | py: a case moves into a test of its own
 --- tests/test_a.py
 @pytest.mark.parametrize("text, value", [("1", 1), ("2", 2), ("-3", -3)])
@@ -723,40 +685,6 @@ package a
 func TestParse(t *testing.T) {
 	assert.NotNil(t, Parse("1"))
 }
-=== test-loosened a_test.go | go: fewer cases
---- a_test.go
-package a
-
-func TestParse(t *testing.T) {
-	tests := []struct {
-		in   string
-		want int
-	}{
-		{"1", 1},
-		{"-1", -1},
-	}
-	for _, tt := range tests {
-		if got := Parse(tt.in); got != tt.want {
-			t.Errorf("got %d", got)
-		}
-	}
-}
-+++ a_test.go
-package a
-
-func TestParse(t *testing.T) {
-	tests := []struct {
-		in   string
-		want int
-	}{
-		{"1", 1},
-	}
-	for _, tt := range tests {
-		if got := Parse(tt.in); got != tt.want {
-			t.Errorf("got %d", got)
-		}
-	}
-}
 === honest | go: if becomes cmp.Diff, plain becomes testify, helper
 --- a_test.go
 package a
@@ -912,23 +840,6 @@ class ATest {
     void sends() {
         service.place(cart);
         verify(mailer).send(any());
-    }
-}
-=== test-loosened src/test/java/ATest.java | java: fewer rows
---- src/test/java/ATest.java
-class ATest {
-    @ParameterizedTest
-    @CsvSource({"1, 1", "2, 2", "-3, -3"})
-    void parses(String in, int out) {
-        assertEquals(out, Parser.parse(in));
-    }
-}
-+++ src/test/java/ATest.java
-class ATest {
-    @ParameterizedTest
-    @CsvSource({"1, 1", "2, 2"})
-    void parses(String in, int out) {
-        assertEquals(out, Parser.parse(in));
     }
 }
 === honest | java: JUnit 4 to JUnit 5 with AssertJ
