@@ -13,7 +13,10 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Nothing watches this behaviour any more.",
         "deleted_tests:find_deleted_tests",
-        what="A test is gone although what it tested is still there; `warn` where it has a twin.",
+        what=(
+            "A test is gone, or no runner collects it by its name or place any more, although what "
+            "it tested is still there; `warn` where it has a twin."
+        ),
     ),
     "test-skipped": FlagEntry(
         "fail",
@@ -30,12 +33,6 @@ FLAGS: dict[str, FlagEntry] = {
             " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep,"
             " and a mock of what may be the subject."
         ),
-    ),
-    "test-renamed-away": FlagEntry(
-        "fail",
-        "The runner does not find the test, and nobody notices.",
-        "renamed_tests:find_tests_renamed_away",
-        what="The runner no longer collects a test, by its name or its place.",
     ),
     "assertion-removed": FlagEntry(
         "fail",

@@ -8,7 +8,7 @@ from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 
 ABOUT_TESTS = frozenset(
-    "deleted_tests renamed_tests weaker_tests skipped_tests empty_tests certain_assertions".split()
+    "deleted_tests weaker_tests skipped_tests empty_tests certain_assertions".split()
 )
 """Modules whose rules have nothing to say of a change that touches no tests."""
 _OF_TESTS = ("test", "spec", "snap", "approv")

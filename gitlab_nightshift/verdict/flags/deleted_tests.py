@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gitlab_nightshift.printable_text import format_excerpt
+from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
     SIMILAR,
@@ -15,13 +16,12 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names
-from gitlab_nightshift.verdict.flags.renamed_tests import find_renamed_tests, is_moved_out
 from gitlab_nightshift.verdict.flags.unparsed_tests import find_deleted_line_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
-from gitlab_nightshift.verdict.syntax.languages import is_named_test
+from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_named_test, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     list_tokens,
@@ -40,13 +40,11 @@ _NEVER_RAN = _TABLE.get_pattern("never_ran")
 
 def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Tests that are gone although what they tested is still there."""
-    renamed = {id(version) for version, *_ in find_renamed_tests(change)}
     names = find_removed_names(change) if match_tests(change).gone else frozenset()
     gone = [
         version
         for version in match_tests(change).gone
-        if id(version) not in renamed
-        and not is_moved_out(version.file.old_path, version.file.path)
+        if not _is_moved_out(version.file)
         and not is_commented_out(version)
         and not _is_unreadable(version)
         and not _lost_subject(version, names)
@@ -54,7 +52,10 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
     ]
     for file in change.files:
         mine = [version for version in gone if version.file is file]
-        if file.status == "D" and len(mine) > 1:
+        if _is_moved_out(file):
+            said = f"{file.old_path} is {file.path} now: no runner collects it."
+            yield RuleViolation(file.old_path, 0, said)
+        elif file.status == "D" and len(mine) > 1:
             yield RuleViolation(file.path, 0, f"The file is deleted with its {len(mine)} tests.")
         elif file.status == "D" and not mine and _is_other_test(file.path, read_sides(file)[0]):
             yield RuleViolation(file.path, 0, "A file of tests is deleted.")
@@ -63,6 +64,23 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
                 yield _report_gone(version, match_tests(change))
     yield from _find_deleted_subtests(change)
     yield from find_deleted_line_tests(change)
+
+
+def _is_moved_out(file: ChangedFile) -> bool:
+    """A file of tests got a name or a place where no runner looks."""
+    old, new = file.old_path, file.path
+    if old == new or not is_test_file(old) or old.endswith(".rs"):
+        return False
+    if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
+        return True
+    if old.endswith(_BY_PLACE) and beside_tests(old) and not beside_tests(new):
+        return True
+    return bool(_AWAY.search(new)) and not _AWAY.search(old)
+
+
+_BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
+_AWAY = _TABLE.get_pattern("away")
+_BY_NAME = _TABLE.get_pattern("by_name")
 
 
 def _report_gone(version: TestVersion, tests: MatchedTests) -> RuleViolation:

@@ -18,11 +18,7 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     find_helpers,
     match_tests,
 )
-from gitlab_nightshift.verdict.flags.unparsed_tests import (
-    find_changed_expectations,
-    find_loosened_lines,
-    find_removed_assertion_lines,
-)
+from gitlab_nightshift.verdict.flags.unparsed_tests import find_removed_assertion_lines
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.assertion_words import TRUTHY
@@ -96,8 +92,6 @@ def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleVio
                 f"{weaker.subject.name} demands less: {was} became {now}",
                 weaker.level,
             )
-    yield from find_loosened_lines(change)
-    yield from find_changed_expectations(change)
 
 
 def _format_assertion(assertion: Assertion) -> str:

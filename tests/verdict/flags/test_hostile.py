@@ -109,7 +109,7 @@ TEST(Cart, DISABLED_Adds) { EXPECT_EQ(5, total()); }
 --- tests/cart_test.exs
 defmodule CartTest do
 end
-=== test-renamed-away tests/cart.bats:4 | bats, a test becomes a function
+=== test-deleted tests/cart.bats:4 | bats, a test becomes a function
 --- tests/cart.bats
 @test "adds" {
   [ "$(total 2 3)" = 5 ]

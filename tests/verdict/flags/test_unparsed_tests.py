@@ -6,9 +6,7 @@ from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.pairs import Pair, change_of, read_pairs, wrong
 from tests.support.tables import each
 
-FLAGS = frozenset(
-    ("test-deleted", "test-renamed-away", "test-skipped", "test-loosened", "assertion-removed")
-)
+FLAGS = frozenset(("test-deleted", "test-skipped", "test-loosened", "assertion-removed"))
 SUITE = """--- test/cart.bats
 @test "adds" {
   run total 2 3
@@ -29,18 +27,6 @@ BATS = f"""
   [ "$status" -eq 0 ]
   [ "$output" = "5" ]
   [ "$lines" = "1" ]
-}}
-=== test-renamed-away test/cart.bats:7 | bats: a test becomes a function
-{SUITE}+++ test/cart.bats
-@test "adds" {{
-  run total 2 3
-  [ "$status" -eq 0 ]
-  [ "$output" = "5" ]
-}}
-
-is_empty() {{
-  run total
-  [ "$output" = "0" ]
 }}
 === test-skipped test/cart.bats:2 | bats: a test is skipped
 {SUITE}+++ test/cart.bats
@@ -134,15 +120,6 @@ TEST(Cart, Adds) {
 }
 +++ src/cart.cpp
 int total(std::vector<int> a) { return sum(a); }
-=== test-loosened tests/cart_test.cpp:2 | c++: true in place of equal
---- tests/cart_test.cpp
-TEST(Cart, Adds) {
-  EXPECT_EQ(5, total({2, 3}));
-}
-+++ tests/cart_test.cpp
-TEST(Cart, Adds) {
-  EXPECT_TRUE(total({2, 3}));
-}
 === test-deleted tests/cart_test.exs:6 | elixir: a test goes
 --- tests/cart_test.exs
 defmodule CartTest do
@@ -192,30 +169,6 @@ TEST_CASE("adds")
 TEST_CASE("adds")
 {
   CHECK_NOFAIL(total() == 3);
-}
-=== test-loosened test/cart.bats | bats: any line will do
---- test/cart.bats
-@test "adds" {
-  run total
-  assert_line "3"
-}
-+++ test/cart.bats
-@test "adds" {
-  run total
-  assert_line
-}
-=== test-loosened test/cart.bats | bats: any output will do
---- test/cart.bats
-@test "adds" {
-  run total
-  assert_output <<EOS
-3
-EOS
-}
-+++ test/cart.bats
-@test "adds" {
-  run total
-  assert_output
 }
 === honest | Unity: the runner calls its tests in its newer way
 --- test/runner.c

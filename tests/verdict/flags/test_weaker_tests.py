@@ -4,7 +4,7 @@ from tests.support.pairs import Pair, read_pairs, wrong
 from tests.support.tables import each
 
 FLAGS = frozenset(
-    "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
+    "test-deleted test-skipped test-loosened assertion-removed"
     " test-without-assertion test-cannot-fail".split()
 )
 
