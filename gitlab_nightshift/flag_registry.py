@@ -40,12 +40,6 @@ FLAGS: dict[str, FlagEntry] = {
         "weaker_tests:find_removed_assertions",
         what="A test lives on with fewer assertions; `warn` where another seems to say as much.",
     ),
-    "test-without-assertion": FlagEntry(
-        "fail",
-        "It raises the coverage and finds no mistake.",
-        "empty_tests:find_tests_without_assertion",
-        what="A new or changed test asserts nothing.",
-    ),
     "test-cannot-fail": FlagEntry(
         "fail",
         "It passes whatever the code does.",

@@ -14,7 +14,7 @@ class Explanation:
 
 EXPLANATIONS = {
     **dict.fromkeys(
-        ("test-deleted", "assertion-removed", "test-without-assertion"),
+        ("test-deleted", "assertion-removed"),
         Explanation(
             "explanations:may_replace_tests",
             "product code, dependencies or other test code change as well",

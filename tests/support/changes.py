@@ -114,7 +114,7 @@ def _headed(path: Path, lines: list[str], wrong: Callable[[int, str], BadChange]
         key, value = (match[1], (match[2] or "").strip()) if match else ("", "")
         if key in marks:
             flag, _, file = value.partition(" ")
-            if flag not in FLAGS or flag in RUNNING or not file:
+            if flag not in FLAGS or (flag in RUNNING and key != "running") or not file:
                 raise wrong(number, f"not '<flag> <file>' with a flag that exists: {value!r}")
             marks[key].append((flag, file.strip()))
         elif key in _ONCE and key not in once:
