@@ -16,7 +16,6 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names
-from gitlab_nightshift.verdict.flags.unparsed_tests import find_deleted_line_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
@@ -63,7 +62,6 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             for version in mine:
                 yield _report_gone(version, match_tests(change))
     yield from _find_deleted_subtests(change)
-    yield from find_deleted_line_tests(change)
 
 
 def _is_moved_out(file: ChangedFile) -> bool:

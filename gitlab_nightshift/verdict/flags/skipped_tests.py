@@ -11,7 +11,6 @@ from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.deleted_tests import is_commented_out
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, match_tests
-from gitlab_nightshift.verdict.flags.unparsed_tests import find_skipping_lines
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
@@ -65,7 +64,6 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
             yield RuleViolation(version.file.path, version.test.line, detail, certain=True)
     for file in change.files:
         yield from _find_file_skips(file)
-    yield from find_skipping_lines(change)
 
 
 def _count_skip_marks(version: TestVersion | None) -> Counter[str]:

@@ -18,7 +18,6 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     find_helpers,
     match_tests,
 )
-from gitlab_nightshift.verdict.flags.unparsed_tests import find_removed_assertion_lines
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.assertion_words import TRUTHY
@@ -40,7 +39,6 @@ def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[Ru
                 f"{weaker.subject.name} does not check this any more: {gone}",
                 weaker.level,
             )
-    yield from find_removed_assertion_lines(change)
     yield from _find_unchecked_errors(change)
 
 

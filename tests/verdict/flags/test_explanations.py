@@ -84,7 +84,6 @@ ASKED: list[tuple[str, Files]] = [
     ("assertion-removed", {"tests/test_old.py": UNBRANCHED}),
     ("test-deleted", {"tests/test_old.py": BRANCHED.partition("@pytest")[0]}),
     ("test-loosened", {"tests/test_cart.py": LOOSER, **OTHER_CODE}),
-    ("test-without-assertion", {"tests/test_cart.py": TESTS + "\n\ndef test_x():\n    total(1)\n"}),
     (
         "test-skipped",
         {
