@@ -6,6 +6,7 @@ To add one: write its rule in a module there, and an entry here.
 from gitlab_nightshift.flag_entry import FlagEntry, Level
 
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
+_EXPLAINED = "product code, dependencies or more test code change as well"
 _DOCS: dict[str, Level] = {"docs": "fail"}
 
 FLAGS: dict[str, FlagEntry] = {
@@ -17,12 +18,14 @@ FLAGS: dict[str, FlagEntry] = {
             "A test is gone, or no runner collects it by its name or place any more, although what "
             "it tested is still there; `warn` where it has a twin."
         ),
+        asked=_EXPLAINED,
     ),
     "test-skipped": FlagEntry(
         "fail",
         "A test that is not run finds nothing.",
         "skipped_tests:find_skipped_tests",
         what=("A test is skipped, ignored, disabled, focused away, left early, or commented out."),
+        asked="the test is new, or a condition decides",
     ),
     "test-loosened": FlagEntry(
         "fail",
@@ -33,18 +36,21 @@ FLAGS: dict[str, FlagEntry] = {
             " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep,"
             " and a mock of what may be the subject."
         ),
+        asked=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
         what="A test lives on with fewer assertions; `warn` where another seems to say as much.",
+        asked=_EXPLAINED,
     ),
     "test-cannot-fail": FlagEntry(
         "fail",
         "It passes whatever the code does.",
         "certain_assertions:find_tests_that_cannot_fail",
         what="An assertion holds whatever the code does.",
+        asked="the assertion comes beside others that stay",
     ),
     "test-detection": FlagEntry(
         "fail",
@@ -56,7 +62,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The tool's complaint is still true; nobody hears it.",
         "suppressions:find_added_suppressions",
-        by_people="warn",
+        by_people="note",
         what=(
             "A comment or annotation silences a tool (`noqa`, `type: ignore`, `eslint-disable`, "
             "`@SuppressWarnings`, …)."
@@ -66,6 +72,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The error happens still, and nobody learns of it.",
         "swallowed_errors:find_swallowed_exceptions",
+        by_people="warn",
         what="A handler hides an error; `warn` where one of an expected error is emptied.",
     ),
     "public-name-removed": FlagEntry(
@@ -124,7 +131,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Nobody can read it in a review.",
         "touched_files:find_binary_files",
-        by_people="warn",
+        by_people="note",
         what="A binary file is new or changed, also one of Git LFS.",
     ),
     "recent-file": FlagEntry(
@@ -183,6 +190,7 @@ FLAGS: dict[str, FlagEntry] = {
             "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "
             "mode lets others do more, or a file has one more `unsafe`."
         ),
+        asked="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
     ),
     "broken-link": FlagEntry(
         "warn",

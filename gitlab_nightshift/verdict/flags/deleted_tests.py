@@ -4,15 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
-    SIMILAR,
     MatchedTests,
     TestVersion,
-    compute_similarity,
-    count_words,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names
@@ -25,7 +21,6 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     list_tokens,
     read_chain,
-    read_line_number,
     read_text,
     walk,
 )
@@ -61,7 +56,6 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
         else:
             for version in mine:
                 yield _report_gone(version, match_tests(change))
-    yield from _find_deleted_subtests(change)
 
 
 def _is_moved_out(file: ChangedFile) -> bool:
@@ -107,33 +101,6 @@ _TELLING_NAME = 8
 """Characters of a name that more than one test has by chance less often."""
 
 
-def _find_deleted_subtests(change: Changeset) -> Iterator[RuleViolation]:
-    """Go: parts of a test that have a name of their own."""
-    for old, new in match_tests(change).changed:
-        known = {name for name, *_ in _list_subtests(old)}
-        bags = [bag for name, bag, _ in _list_subtests(new) if name not in known]
-        said = " ".join(new.words)
-        for name, bag, at in _list_subtests(old):
-            if name in said:
-                continue
-            if not any(compute_similarity(bag, other) >= SIMILAR for other in bags):
-                yield RuleViolation(
-                    old.file.path, at, f"{format_excerpt(name)} is gone from {new.name}."
-                )
-
-
-def _list_subtests(version: TestVersion) -> list[tuple[str, Counter[str], int]]:
-    if version.test.language.name != "go":
-        return []
-    found = []
-    for node in walk(version.test.node):
-        links = read_chain(node) if node.type == "call_expression" else ()
-        args = links[-1].args if len(links) == 2 and links[1].name == "Run" else None
-        if args and len(args) == 2 and args[0].type.endswith("string_literal"):
-            found.append((read_text(args[0]), count_words(args[1]), read_line_number(node)))
-    return found
-
-
 def _is_other_test(path: str, old: Side) -> bool:
     return old.root is None and is_named_test(path) and "snap" not in path
 
@@ -156,7 +123,7 @@ def is_commented_out(version: TestVersion) -> bool:
 def _is_unreadable(version: TestVersion) -> bool:
     """A new side that does not parse: the test counts as there where its name is in the text."""
     side = read_sides(version.file)[1]
-    if not side.source or (side.root is not None and not side.root.has_error):
+    if side.root is None or not side.root.has_error:
         return False
     return re.search(rf"\b{re.escape(version.test.name)}\b", side.code) is not None
 
