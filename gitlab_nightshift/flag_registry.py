@@ -87,7 +87,7 @@ FLAGS: dict[str, FlagEntry] = {
         "Callers that this repository does not know break.",
         "public_interface:find_changed_signatures",
         _STRICT,
-        what="Callers of a public function break.",
+        what="Callers of a public function break: a parameter is gone, required, or elsewhere.",
     ),
     "tool-settings": FlagEntry(
         "fail",
