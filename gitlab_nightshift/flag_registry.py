@@ -73,7 +73,7 @@ FLAGS: dict[str, FlagEntry] = {
         "The error happens still, and nobody learns of it.",
         "swallowed_errors:find_swallowed_exceptions",
         by_people="warn",
-        what="A handler hides an error; `warn` where one of an expected error is emptied.",
+        what="A handler hides an error.",
     ),
     "public-name-removed": FlagEntry(
         "warn",
@@ -198,13 +198,6 @@ FLAGS: dict[str, FlagEntry] = {
         "documentation:find_broken_links",
         _DOCS,
         what="A relative link or anchor in changed Markdown leads nowhere.",
-    ),
-    "broken-example": FlagEntry(
-        "warn",
-        "Who copies it gets an error.",
-        "documentation:find_broken_examples",
-        _DOCS,
-        what="A code block in changed Markdown does not parse (Python, JSON, YAML, TOML, JS, TS).",
     ),
     "tests-fail": FlagEntry(
         "fail",

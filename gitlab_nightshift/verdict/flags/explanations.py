@@ -16,8 +16,6 @@ from gitlab_nightshift.verdict.syntax.languages import is_code, is_named_test, i
 
 _TABLE = RuleTable(__file__)
 _SILENT = _TABLE.get_pattern("silent")
-_LINES_OF_ONE = 2
-"""Lines that a weaker assertion may take, or come with."""
 
 Violations = Sequence[RuleViolation]
 _Lines = Sequence[Line]
@@ -26,9 +24,7 @@ _PRODUCT: WeakKeyDictionary[ChangedFile, tuple[_Lines, _Lines]] = WeakKeyDiction
 
 def may_rewrite_tests(change: Changeset, found: Violations) -> bool:
     """What is tested changes, or more test code comes than weaker assertions are."""
-    return _changes_behaviour(change.files) or _count_test_lines(change) > _LINES_OF_ONE * len(
-        found
-    )
+    return _count_test_lines(change) > len(found) or _changes_behaviour(change.files)
 
 
 def _changes_behaviour(files: Iterable[ChangedFile]) -> bool:

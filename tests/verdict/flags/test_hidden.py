@@ -144,19 +144,6 @@ def f():
         return g()
     except ValueError:
         pass
-=== exception-swallowed src/a.py:4 | py: an expected error, emptied
---- src/a.py
-def f(them):
-    try:
-        return next(them)
-    except StopIteration:
-        raise Problem("none")
-+++ src/a.py
-def f(them):
-    try:
-        return next(them)
-    except StopIteration:
-        pass
 === honest | py: an expected error of other code
 --- src/a.py
 def f(them):
@@ -172,46 +159,6 @@ def f(them):
         return self.default
     except StopIteration:
         pass
-=== exception-swallowed src/A.java:5 | java: an expected error, emptied beside another handler
---- src/A.java
-class A {
-    Object f() {
-        try {
-            return find();
-        } catch (NoSuchMethodException e) {
-            return create();
-        } catch (IOException e) {
-            throw new Problem(e);
-        }
-    }
-}
-+++ src/A.java
-class A {
-    Object f() {
-        try {
-            return find();
-        } catch (NoSuchMethodException e) {
-        } catch (IOException e) {
-            throw new Problem(e);
-        }
-    }
-}
-=== exception-swallowed lib/a.rb:4 | ruby: an expected error, emptied
---- lib/a.rb
-def f
-  begin
-    require "fast"
-  rescue LoadError
-    warn "slow"
-  end
-end
-+++ lib/a.rb
-def f
-  begin
-    require "fast"
-  rescue LoadError
-  end
-end
 === exception-swallowed src/a.py | py: bare, gives back a default
 --- src/a.py
 def f():
