@@ -46,6 +46,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     read_text,
     unwrap_node,
 )
+from gitlab_nightshift.verdict.syntax.test_handles import find_handles
 
 _TABLE = RuleTable(__file__)
 _PASSED = _TABLE.get_words("passed")
@@ -60,10 +61,10 @@ def list_assertions(
 ) -> tuple[Assertion, ...]:
     """Every assertion in a piece of code, in the order of the text."""
     found: list[Assertion] = []
-    stack = [body]
+    stack, handles = [body], find_handles(body, language)
     while stack:
         node = stack.pop()
-        made = tuple(_recognize(node, language, helpers or {}))
+        made = tuple(_recognize(node, language, helpers or {}, handles))
         found += made
         if made and node.type in CALLS:
             stack.extend(reversed(_list_inner_functions(node)))
@@ -96,12 +97,14 @@ def _list_inner_functions(node: Node) -> list[Node]:
     return found
 
 
-def _recognize(node: Node, language: Language, helpers: Helpers) -> Iterator[Assertion]:
+def _recognize(
+    node: Node, language: Language, helpers: Helpers, handles: frozenset[str]
+) -> Iterator[Assertion]:
     kind = node.type
     if kind == "assert_statement":
         yield from read_condition(node, list_children(node)[:1])
     elif kind in CALLS:
-        yield from _read_call(node, language, helpers)
+        yield from _read_call(node, language, helpers, handles)
     elif kind in ("member_expression", "field_expression") and _is_statement(node):
         yield from read_fluent(node, read_chain(node))
     elif kind in ("throw_statement", "raise_statement") and not _in_function_argument(node):
@@ -130,7 +133,9 @@ def _in_function_argument(node: Node) -> bool:
     return False
 
 
-def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Assertion]:
+def _read_call(
+    node: Node, language: Language, helpers: Helpers, handles: frozenset[str]
+) -> Iterator[Assertion]:
     links = read_chain(node)
     if not links:
         return
@@ -151,7 +156,7 @@ def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Ass
         if len(links) <= 2:
             yield build_assertion(node, "fail", TRUTHY, (), ())
     else:
-        yield from _read_named_call(node, links, words, language, helpers)
+        yield from _read_named_call(node, links, words, language, helpers, handles)
 
 
 def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
@@ -165,10 +170,15 @@ def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
 
 
 def _read_named_call(
-    node: Node, links: tuple[Link, ...], words: list[str], language: Language, helpers: Helpers
+    node: Node,
+    links: tuple[Link, ...],
+    words: list[str],
+    language: Language,
+    helpers: Helpers,
+    handles: frozenset[str],
 ) -> Iterator[Assertion]:
     last = links[-1]
-    at = find_assert_index(words, links)
+    at = find_assert_index(words, links, handles)
     if at is not None:
         yield from read_assertion_call(node, links, at, language, helpers)
     elif any(word in _CALLED for word in words) and _is_verify(words, links):
