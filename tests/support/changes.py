@@ -27,7 +27,7 @@ from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 
 FOLDER = Path(__file__).parents[1] / "changes"
 RUNNING = frozenset(
-    "tests-fail test-passes-before mutants-survive flaky-test complexity-raised slower"
+    "tests-fail mutants-survive suite-weakened flaky-test complexity-raised slower"
     " test-reads-source".split()
 )
 """Flags that only running can raise: no change of the corpus expects one."""

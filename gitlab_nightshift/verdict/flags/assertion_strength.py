@@ -56,6 +56,8 @@ def _wider(old: Assertion, new: Assertion) -> bool:
             return False
         return limits[1] > limits[0] if side[1] else limits[1] < limits[0]
     was, now = _find_tolerance(old), _find_tolerance(new)
+    if was is None and now is not None and old.subject == new.subject:
+        return "tol" in " ".join(new.key) and abs(now) > _USUAL_TOLERANCE
     if was is None or now is None:
         return False
     said = " ".join(new.key)
@@ -73,6 +75,10 @@ def _parse_number(said: str) -> float | None:
 
 
 _NUMBER = r"-?\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?"
+
+
+_USUAL_TOLERANCE = 1e-5
+"""More than any library has where a test names none."""
 
 
 def _find_tolerance(assertion: Assertion) -> float | None:

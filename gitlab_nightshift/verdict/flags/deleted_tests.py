@@ -39,7 +39,6 @@ def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
         version
         for version in match_tests(change).gone
         if not _is_moved_out(version.file)
-        and not is_commented_out(version)
         and not _is_unreadable(version)
         and not _lost_subject(version, names)
         and not _merged(version, change)
@@ -103,21 +102,6 @@ _TELLING_NAME = 8
 
 def _is_other_test(path: str, old: Side) -> bool:
     return old.root is None and is_named_test(path) and "snap" not in path
-
-
-def is_commented_out(version: TestVersion) -> bool:
-    """True where the new file has the test as a comment."""
-    said = read_sides(version.file)[1].comment_words
-    if not said:
-        return False
-    words = [
-        word for word in list_tokens(version.test.node) if word.isidentifier() or len(word) > 3
-    ]
-    wanted = Counter(part for word in words for part in re.findall(r"\w+", word))
-    name = re.findall(r"\w+", version.test.name)
-    if not wanted or not all(said[word] for word in name):
-        return False
-    return (wanted & said).total() >= 0.6 * wanted.total()
 
 
 def _is_unreadable(version: TestVersion) -> bool:

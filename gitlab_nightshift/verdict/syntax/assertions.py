@@ -1,5 +1,6 @@
 """Assertions: what a test demands of its subject, and how strongly."""
 
+import re
 from collections.abc import Iterator
 
 from tree_sitter import Node
@@ -47,6 +48,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     unwrap_node,
 )
 from gitlab_nightshift.verdict.syntax.test_handles import find_handles
+from gitlab_nightshift.verdict.syntax.variable_values import read_assignment
 
 _TABLE = RuleTable(__file__)
 _PASSED = _TABLE.get_words("passed")
@@ -64,6 +66,8 @@ def list_assertions(
     stack, handles = [body], find_handles(body, language)
     while stack:
         node = stack.pop()
+        if node is not body and _is_never_called(node, body):
+            continue
         made = tuple(_recognize(node, language, helpers or {}, handles))
         found += made
         if made and node.type in CALLS:
@@ -71,6 +75,22 @@ def list_assertions(
         elif not made or node.type not in ("assert_statement",):
             stack.extend(reversed(node.named_children))
     return tuple(found)
+
+
+def _is_never_called(node: Node, body: Node) -> bool:
+    """A function inside a test that gets a name by which nothing calls it or hands it on."""
+    if node.type in LAMBDAS and node.parent is not None:
+        outer = node.parent.parent if node.parent.type == "expression_list" else node.parent
+        pair = read_assignment(outer) if outer is not None else None
+        name = read_text(pair[0]) if pair else ""
+    else:
+        named = node.type in ("function_definition", "function_declaration")
+        name = read_text(find_field(node, "name")) if named and node.parent is body else ""
+    if not name.isidentifier():
+        return False
+    used = rf"\b{name}\s*[(.]|[({{,:\[>]\s*{name}\s*[,)\]}};\n]|\breturn\s+{name}\b"
+    said = read_text(body).replace(read_text(node), "")
+    return not re.search(rf"{used}|(?<!_ )=\s*{name}\b", said)
 
 
 def _list_inner_functions(node: Node) -> list[Node]:

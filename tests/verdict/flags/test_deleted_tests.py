@@ -327,7 +327,7 @@ def test_one():
     value = parse("1")
     if False:
         assert value == 1
-=== test-skipped tests/test_a.py | py: commented out
+=== test-deleted tests/test_a.py | py: commented out
 --- tests/test_a.py
 def test_one():
     value = parse("1")
@@ -587,7 +587,7 @@ it("lowers", () => {
 it("lowers", () => {
   expect(slug("Hello")).toBe("hello");
 });
-=== test-skipped src/cart.test.ts | ts: commented out
+=== test-deleted src/cart.test.ts | ts: commented out
 --- src/cart.test.ts
 describe("cart", () => {
   it("is empty", () => {
