@@ -56,7 +56,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Code that knows its test is right in the test only.",
         "detection:find_test_detection",
-        what="Product code asks whether it is being tested.",
+        what="Product code asks whether it is tested, knows a test's input or runner, or equals all.",
     ),
     "suppression-added": FlagEntry(
         "fail",
@@ -88,6 +88,7 @@ FLAGS: dict[str, FlagEntry] = {
         "public_interface:find_changed_signatures",
         _STRICT,
         what="Callers of a public function break: a parameter is gone, required, or elsewhere.",
+        by_people="note",
     ),
     "tool-settings": FlagEntry(
         "fail",
@@ -114,7 +115,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The next run of the generator undoes what was changed by hand.",
         "touched_files:find_generated_files",
-        by_people="warn",
+        by_people="note",
         what="A generated file is changed by hand; `warn` where its source changed as well.",
     ),
     "vendored-file": FlagEntry(

@@ -22,6 +22,8 @@ _IMPORTS = _TABLE.get_words("imports")
 
 _MOST_NAMES = 200
 """Names of a file that aliases are looked for; of more, all count as gone."""
+_BUILDERS = ("__init__", "constructor", "initialize", "__construct")
+"""Every class has one, written or not."""
 _BY_FOLDER = ("go", "java", "scala", "kotlin")
 _ANYWHERE = ("ruby", "csharp", "php")
 
@@ -41,8 +43,8 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
             or (not _is_there(name, file, change) and not _is_moved(name, file, change))
         }
         for name, at in gone.items():
-            outer = name.rpartition(".")[0]
-            if outer not in gone:
+            outer, _, last = name.rpartition(".")
+            if outer not in gone and last not in _BUILDERS:
                 yield RuleViolation(
                     file.path,
                     at,
@@ -177,7 +179,7 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
 
 def _is_public(name: str, public: dict[str, int]) -> bool:
     outer, _, last = name.rpartition(".")
-    if last in ("__init__", "constructor", "initialize", "__construct", "__call__"):
+    if last in _BUILDERS or last == "__call__":
         return outer in public
     return name in public
 
