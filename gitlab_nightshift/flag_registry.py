@@ -56,7 +56,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Code that knows its test is right in the test only.",
         "detection:find_test_detection",
-        what="Product code asks whether it is tested, knows a test's input or runner, or equals all.",
+        what="Product code knows a test's input or runner, asks for it, or equals everything.",
     ),
     "suppression-added": FlagEntry(
         "fail",

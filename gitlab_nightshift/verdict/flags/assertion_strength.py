@@ -20,19 +20,9 @@ def is_weaker(old: Assertion, new: Assertion, version: TestVersion | None) -> bo
         return True
     if "inlinesnapshot" in new.word and new.word == old.word and new.subject == old.subject:
         return True
-    if _count_vague_words(new) > _count_vague_words(old):
-        return True
     if new.rank == old.rank and old.word == new.word:
         return _wider(old, new) or _computed(old, new, version)
     return new.rank == old.rank and _computed(old, new, version)
-
-
-def _count_vague_words(assertion: Assertion) -> int:
-    said = " ".join(assertion.key).replace("interface { }", "any")
-    return len(_VAGUE.findall(re.sub(r"(: |as |< )any\b(?! [(.])", "", said)))
-
-
-_VAGUE = _TABLE.get_pattern("vague")
 
 
 def _raises_less(old: Assertion, new: Assertion) -> bool:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.compared_assertions import (
     AssertingCode,
@@ -20,7 +19,6 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
 )
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.assertion_words import TRUTHY
 from gitlab_nightshift.verdict.syntax.assertions import Assertion
 from gitlab_nightshift.verdict.syntax.variable_values import resolve_variables
 
@@ -38,41 +36,6 @@ def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[Ru
                 f"{weaker.subject.name} does not check this any more: {gone}",
                 weaker.level,
             )
-    yield from _find_unchecked_errors(change)
-
-
-def _find_unchecked_errors(change: Changeset) -> Iterator[RuleViolation]:
-    """Go, Rust: tests that ask of fewer calls whether they succeed. The calls may be gone, too,
-    or go through a table; Go's errors that are assigned as before are all ignored now."""
-    for code in _list_asserting_code(change):
-        if not code.file.path.endswith((".go", ".rs")) or _has_helper(code.new):
-            continue
-        was, now = (sum(map(_asks_for_success, side)) for side in (code.old, code.new))
-        fails = [len({a.line for a in side}) for side in (code.old, code.new)]
-        about = [len({a.line for a in side if _is_about_error(a)}) for side in (code.old, code.new)]
-        fewer = about[1] < about[0] and fails[1] < fails[0]
-        ignored = fewer and 0 < code.errors[0] <= code.errors[1]
-        if now < was and (ignored or not code.table):
-            detail = f"{code.name} asks of {now} calls whether they succeed, of {was} before."
-            level: Level | None = None if ignored else "warn"
-            yield RuleViolation(code.file.path, code.line, detail, level)
-
-
-def _count_errors(version: TestVersion) -> int:
-    """Go: how often a variable gets an error."""
-    return len(re.findall(r"(?i)err :?= (?!nil\b)", " ".join(version.words)))
-
-
-def _is_about_error(assertion: Assertion) -> bool:
-    return any(word.lower().endswith("err") for word in assertion.key)
-
-
-def _has_helper(assertions: tuple[Assertion, ...]) -> bool:
-    return any(assertion.word == "helper" for assertion in assertions)
-
-
-def _asks_for_success(assertion: Assertion) -> bool:
-    return assertion.word in ("succeeds", "noerror", "null") and assertion.rank <= TRUTHY
 
 
 def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleViolation]:
@@ -125,7 +88,6 @@ def _list_asserting_code(change: Changeset) -> Iterator[AssertingCode]:
             _resolve_assertions(new),
             _read_table_text(new),
             new,
-            (_count_errors(old), _count_errors(new)),
         )
     for was, helper in match_helpers(change):
         if was is not None and was.assertions:
