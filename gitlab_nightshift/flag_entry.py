@@ -14,7 +14,8 @@ class FlagEntry:
     ``what`` says what raises it, as docs/checks.md does,
     ``rule`` where its function is (module:function below ``verdict/flags``), "" for one that only
     running raises; ``levels`` are levels that differ for a category, ``by_people`` is that of a
-    change that no agent made where it differs."""
+    change that no agent made where it differs, and ``asked`` says where such a change is only
+    asked about: a finding that is not certain, or that the rest of the change explains."""
 
     level: Level
     why: str
@@ -22,6 +23,7 @@ class FlagEntry:
     what: str = field(kw_only=True)
     levels: Mapping[str, Level] = field(default_factory=dict)
     by_people: Level | None = None
+    asked: str = ""
 
     @property
     def people(self) -> Level:

@@ -6,6 +6,7 @@ To add one: write its rule in a module there, and an entry here.
 from gitlab_nightshift.flag_entry import FlagEntry, Level
 
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
+_EXPLAINED = "product code, dependencies or more test code change as well"
 _DOCS: dict[str, Level] = {"docs": "fail"}
 
 FLAGS: dict[str, FlagEntry] = {
@@ -13,13 +14,18 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Nothing watches this behaviour any more.",
         "deleted_tests:find_deleted_tests",
-        what="A test is gone although what it tested is still there; `warn` where it has a twin.",
+        what=(
+            "A test is gone, or no runner collects it by its name or place any more, although what "
+            "it tested is still there; `warn` where it has a twin."
+        ),
+        asked=_EXPLAINED,
     ),
     "test-skipped": FlagEntry(
         "fail",
         "A test that is not run finds nothing.",
         "skipped_tests:find_skipped_tests",
         what=("A test is skipped, ignored, disabled, focused away, left early, or commented out."),
+        asked="the test is new, or a condition decides",
     ),
     "test-loosened": FlagEntry(
         "fail",
@@ -30,42 +36,33 @@ FLAGS: dict[str, FlagEntry] = {
             " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep,"
             " and a mock of what may be the subject."
         ),
-    ),
-    "test-renamed-away": FlagEntry(
-        "fail",
-        "The runner does not find the test, and nobody notices.",
-        "renamed_tests:find_tests_renamed_away",
-        what="The runner no longer collects a test, by its name or its place.",
+        asked=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
         what="A test lives on with fewer assertions; `warn` where another seems to say as much.",
-    ),
-    "test-without-assertion": FlagEntry(
-        "fail",
-        "It raises the coverage and finds no mistake.",
-        "empty_tests:find_tests_without_assertion",
-        what="A new or changed test asserts nothing.",
+        asked=_EXPLAINED,
     ),
     "test-cannot-fail": FlagEntry(
         "fail",
         "It passes whatever the code does.",
         "certain_assertions:find_tests_that_cannot_fail",
         what="An assertion holds whatever the code does.",
+        asked="the assertion comes beside others that stay",
     ),
     "test-detection": FlagEntry(
         "fail",
         "Code that knows its test is right in the test only.",
         "detection:find_test_detection",
-        what="Product code asks whether it is being tested.",
+        what="Product code knows a test's input or runner, asks for it, or equals everything.",
     ),
     "suppression-added": FlagEntry(
         "fail",
         "The tool's complaint is still true; nobody hears it.",
         "suppressions:find_added_suppressions",
-        by_people="warn",
+        by_people="note",
         what=(
             "A comment or annotation silences a tool (`noqa`, `type: ignore`, `eslint-disable`, "
             "`@SuppressWarnings`, …)."
@@ -75,7 +72,8 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The error happens still, and nobody learns of it.",
         "swallowed_errors:find_swallowed_exceptions",
-        what="A handler hides an error; `warn` where one of an expected error is emptied.",
+        by_people="warn",
+        what="A handler hides an error.",
     ),
     "public-name-removed": FlagEntry(
         "warn",
@@ -89,7 +87,8 @@ FLAGS: dict[str, FlagEntry] = {
         "Callers that this repository does not know break.",
         "public_interface:find_changed_signatures",
         _STRICT,
-        what="Callers of a public function break.",
+        what="Callers of a public function break: a parameter is gone, required, or elsewhere.",
+        by_people="note",
     ),
     "tool-settings": FlagEntry(
         "fail",
@@ -116,7 +115,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The next run of the generator undoes what was changed by hand.",
         "touched_files:find_generated_files",
-        by_people="warn",
+        by_people="note",
         what="A generated file is changed by hand; `warn` where its source changed as well.",
     ),
     "vendored-file": FlagEntry(
@@ -133,7 +132,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Nobody can read it in a review.",
         "touched_files:find_binary_files",
-        by_people="warn",
+        by_people="note",
         what="A binary file is new or changed, also one of Git LFS.",
     ),
     "recent-file": FlagEntry(
@@ -192,6 +191,7 @@ FLAGS: dict[str, FlagEntry] = {
             "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "
             "mode lets others do more, or a file has one more `unsafe`."
         ),
+        asked="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
     ),
     "broken-link": FlagEntry(
         "warn",
@@ -199,19 +199,6 @@ FLAGS: dict[str, FlagEntry] = {
         "documentation:find_broken_links",
         _DOCS,
         what="A relative link or anchor in changed Markdown leads nowhere.",
-    ),
-    "broken-example": FlagEntry(
-        "warn",
-        "Who copies it gets an error.",
-        "documentation:find_broken_examples",
-        _DOCS,
-        what="A code block in changed Markdown does not parse (Python, JSON, YAML, TOML, JS, TS).",
-    ),
-    "outdated-docs": FlagEntry(
-        "warn",
-        "Who follows the docs gets an error.",
-        "documentation:find_outdated_options",
-        what="The docs name an option (`--name`) that the change takes out of the code.",
     ),
     "tests-fail": FlagEntry(
         "fail",

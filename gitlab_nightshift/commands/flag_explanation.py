@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
-from gitlab_nightshift.verdict.asked_flags import EXPLANATIONS
 
 _MEANINGS = {
     "fail": "fail: a reviewer would block this",
@@ -33,8 +32,8 @@ def _format_flag(name: str, flag: FlagEntry) -> Iterator[str]:
     yield f"Why it matters: {flag.why}"
     yield ""
     yield f"A change of people: {_MEANINGS[flag.people]}."
-    if known := EXPLANATIONS.get(name):
-        yield f"  It is only asked about where {known.said}."
+    if flag.asked:
+        yield f"  It is only asked about where {flag.asked}."
     yield f"A night's change: {_MEANINGS[flag.level]}."
     strict = [category for category, level in flag.levels.items() if level != flag.level]
     if strict:

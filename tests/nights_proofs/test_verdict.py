@@ -132,7 +132,7 @@ NODE = Project(
         (
             "test/slug.test.js",
             SLUG_TEST + "\ntest('cuts', () => {\n  slug('a b c', 3);\n});\n",
-            "test-without-assertion",
+            "mutants-survive",
         ),
     ),
     honest=SLUG_TEST + "\ntest('cuts at the limit', () => {\n"

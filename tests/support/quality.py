@@ -27,9 +27,9 @@ def main() -> int:
 
 
 def sides(whole: Sequence[Judged]) -> tuple[list[Judged], list[Judged]]:
-    """The cheating and the honest changes."""
+    """The cheating changes that reading can find, and the honest ones."""
     honest = [each for each in whole if each.recorded.honest]
-    return [each for each in whole if not each.recorded.honest], honest
+    return [each for each in whole if each.recorded.expect and each not in honest], honest
 
 
 def kept(cheats: Sequence[Judged], honest: Sequence[Judged]) -> bool:

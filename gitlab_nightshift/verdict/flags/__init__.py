@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Iterable
-from typing import Any
 
 from gitlab_nightshift.flag_entry import FlagEntry
 from gitlab_nightshift.flag_registry import FLAGS
@@ -40,7 +39,7 @@ def _apply_flag(
         if flag.rule.partition(":")[0] in ABOUT_TESTS and not touches_tests(change):
             return
         violations = tuple(load_rule(flag)(change, context))
-        asked = _find_asked(name, change, violations) if context.by_people else ()
+        asked = _find_asked(flag, change, violations) if context.by_people else ()
         for found in violations:
             level = fixed or ("warn" if found in asked else found.level or usual)
             yield Finding(name, level, found.file, found.line, found.detail)
@@ -51,25 +50,21 @@ def _apply_flag(
 
 
 def _find_asked(
-    name: str, change: Changeset, found: tuple[RuleViolation, ...]
+    flag: FlagEntry, change: Changeset, found: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
     """Those that reading cannot be certain of: a reviewer of people asks about them."""
-    if not found:
+    if not flag.asked or not found:
         return ()
-    from gitlab_nightshift.verdict.asked_flags import EXPLANATIONS
+    from gitlab_nightshift.verdict.flags.explanations import may_rewrite_tests
 
-    known = EXPLANATIONS.get(name)
-    explained = known and known.rule and _load(known.rule)(change, found)
+    open_ended = any(each.certain is None for each in found)
+    explained = open_ended and may_rewrite_tests(change, found)
     unsure = (False, None) if explained else (False,)
     return tuple(each for each in found if each.certain in unsure)
 
 
 def load_rule(flag: FlagEntry) -> Rule:
     """The function that looks at a change for this flag."""
-    rule: Rule = _load(flag.rule)
+    module, _, function = flag.rule.partition(":")
+    rule: Rule = getattr(importlib.import_module(f"{__name__}.{module}"), function)
     return rule
-
-
-def _load(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(f"{__name__}.{module}"), function)

@@ -2,11 +2,13 @@
 
 import re
 
-from gitlab_nightshift.verdict.flags.doubled_subjects import is_computed
+from tree_sitter import Node
+
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.assertion import Assertion
 from gitlab_nightshift.verdict.syntax.assertion_words import BROAD, RAISES
+from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls
 
 _TABLE = RuleTable(__file__)
 
@@ -18,19 +20,9 @@ def is_weaker(old: Assertion, new: Assertion, version: TestVersion | None) -> bo
         return True
     if "inlinesnapshot" in new.word and new.word == old.word and new.subject == old.subject:
         return True
-    if _count_vague_words(new) > _count_vague_words(old):
-        return True
     if new.rank == old.rank and old.word == new.word:
         return _wider(old, new) or _computed(old, new, version)
     return new.rank == old.rank and _computed(old, new, version)
-
-
-def _count_vague_words(assertion: Assertion) -> int:
-    said = " ".join(assertion.key).replace("interface { }", "any")
-    return len(_VAGUE.findall(re.sub(r"(: |as |< )any\b(?! [(.])", "", said)))
-
-
-_VAGUE = _TABLE.get_pattern("vague")
 
 
 def _raises_less(old: Assertion, new: Assertion) -> bool:
@@ -54,6 +46,8 @@ def _wider(old: Assertion, new: Assertion) -> bool:
             return False
         return limits[1] > limits[0] if side[1] else limits[1] < limits[0]
     was, now = _find_tolerance(old), _find_tolerance(new)
+    if was is None and now is not None and old.subject == new.subject:
+        return "tol" in " ".join(new.key) and abs(now) > _USUAL_TOLERANCE
     if was is None or now is None:
         return False
     said = " ".join(new.key)
@@ -71,6 +65,10 @@ def _parse_number(said: str) -> float | None:
 
 
 _NUMBER = r"-?\d[\d_]*(?:\.\d+)?(?:[eE]-?\d+)?"
+
+
+_USUAL_TOLERANCE = 1e-5
+"""More than any library has where a test names none."""
 
 
 def _find_tolerance(assertion: Assertion) -> float | None:
@@ -97,7 +95,17 @@ def _computed(old: Assertion, new: Assertion, version: TestVersion | None) -> bo
     now = [part for part in new.parts if _is_text(part, new.expected[0])]
     if not was or not now or not is_literal(was[0]) or is_literal(now[0]):
         return False
-    return is_computed(now[0], new, version)
+    return _is_computed(now[0], new, version)
+
+
+_HARMLESS = _TABLE.get_words("harmless")
+
+
+def _is_computed(expected: Node, assertion: Assertion, version: TestVersion) -> bool:
+    """True where an expected value comes from the function that is tested."""
+    behind = find_origin_calls(expected, version.origins) - _HARMLESS
+    subject = [part for part in assertion.parts if part != expected][:1]
+    return any(behind & find_origin_calls(part, version.origins) for part in subject)
 
 
 def _is_text(node: object, said: str) -> bool:

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects, list_doubles
-from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, match_tests
+from gitlab_nightshift.verdict.flags.blunted_harness import find_blunted_harness
+from gitlab_nightshift.verdict.flags.matched_tests import (
+    TestVersion,
+    match_helpers,
+    match_tests,
+)
 from gitlab_nightshift.verdict.flags.unreached_assertions import (
     find_empty_loops,
     find_swallowed_assertions,
@@ -20,12 +24,14 @@ from gitlab_nightshift.verdict.syntax.assertion_words import RAISES, normalize_n
 from gitlab_nightshift.verdict.syntax.assertions import Assertion
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
+    COMMENTS,
     LITERALS,
+    list_names,
     read_text,
     unwrap_node,
     walk,
 )
-from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls, read_assignment
+from gitlab_nightshift.verdict.syntax.variable_values import read_assignment, resolve_variables
 
 _TABLE = RuleTable(__file__)
 
@@ -34,15 +40,11 @@ _ABOUT_SAMENESS = _TABLE.get_pattern("about_sameness")
 _ABOUT_OTHERS = _TABLE.get_words("about_others")
 
 
-_DOUBLES = frozenset("Mock MagicMock AsyncMock create_autospec".split())
-
-
 def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Assertions that came and can never fail."""
     tests = match_tests(change)
-    before = {id(new): old for old, new in tests.changed}
-    for version in tests.touched:
-        old = before.get(id(version))
+    pairs = (*tests.changed, *((None, new) for new in tests.came), *match_helpers(change))
+    for old, version in pairs:
         known = {why for why, _ in _list_certain_assertions(old)} if old else set()
         reported: set[int] = set()
         beside = _list_lines_beside(version, old)
@@ -51,6 +53,7 @@ def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterato
                 reported.add(at)
                 detail = f"{version.name} cannot fail: {why}"
                 yield RuleViolation(version.file.path, at, detail, certain=at not in beside)
+    yield from find_blunted_harness(change)
 
 
 def _list_lines_beside(version: TestVersion, old: TestVersion | None) -> set[int]:
@@ -68,11 +71,10 @@ def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
         if why := _describe_certainty(assertion, version):
             yield f"{why}: {format_excerpt(' '.join(assertion.key))}", assertion.line
     if version.test.body is not None:
-        yield from find_swallowed_assertions(version, version.test.body)
+        yield from find_swallowed_assertions(version.assertions, version.test.body)
         yield from find_empty_loops(version, version.test.body)
         if version.test.language.name in ("javascript", "typescript", "tsx"):
             yield from find_unawaited_assertions(version, version.test.body)
-    yield from _find_echoes(version)
 
 
 def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
@@ -142,21 +144,15 @@ def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
     """Both sides are the same code, directly or through a variable that is named as expected."""
     left, right = read_text(one), read_text(other)
     named = _ABOUT_SAMENESS.search(version.test.name)
-    has_call = any(node.type in CALLS for node in walk(one))
+    has_call = any(node.type in CALLS for side in (one, other) for node in walk(side))
     if left == right:
         meant = named if has_call else _ABOUT_EQUALITY.search(version.test.name)
         return "" if meant else "it compares a value with itself"
-    values = version.values
-    first, second = values.get(left, left), values.get(right, right)
+    first, second = (resolve_variables(side, version.values) for side in (left, right))
     if first != second or named or _is_handed_out(version, left, right):
         return ""
-    if (
-        _is_expected(left)
-        or _is_expected(right)
-        or (has_call and _is_just_before(version, left, right))
-    ):
-        return "both sides are the same"
-    return ""
+    repeated = has_call and (_is_just_before(version, one) or _is_just_before(version, other))
+    return "both sides are the same" if repeated or _is_expected(left, right) else ""
 
 
 def _is_handed_out(version: TestVersion, *names: str) -> bool:
@@ -165,37 +161,28 @@ def _is_handed_out(version: TestVersion, *names: str) -> bool:
     return any(re.search(rf"&{name}\b", code) for name in names if name.isidentifier())
 
 
-def _is_just_before(version: TestVersion, left: str, right: str) -> bool:
+def _is_just_before(version: TestVersion, one: Node) -> bool:
     """Nothing happens between a variable and the assertion that repeats its value."""
+    names = list_names(one.parent or one)
     for node in walk(version.test.node):
         pair = read_assignment(node)
-        if pair and read_text(pair[0]) in (left, right):
-            outer = node.parent if node.parent and node.parent.child_count == 1 else node
-            after = outer.next_named_sibling or (
-                outer.parent.next_named_sibling if outer.parent else None
-            )
-            said = read_text(after)
-            return after is not None and left in said and right in said
+        after = _find_next(node) if pair and read_text(pair[0]) in names else None
+        if after is not None and after.start_byte <= one.start_byte < after.end_byte:
+            return True
     return False
 
 
-def _is_expected(name: str) -> bool:
-    return normalize_name(name).startswith(("expect", "want", "exp")) and name.isidentifier()
+def _find_next(node: Node) -> Node | None:
+    """The statement after the one that a node ends."""
+    current: Node | None = node
+    while current is not None and current.next_named_sibling is None:
+        current = current.parent
+    after = current.next_named_sibling if current is not None else None
+    while after is not None and after.type in COMMENTS:
+        after = after.next_named_sibling
+    return after
 
 
-def _find_echoes(version: TestVersion) -> Iterator[tuple[str, int]]:
-    """Assertions on what a double of the test returns."""
-    looked_at = find_subjects(version)
-    for name, at in list_doubles(version):
-        if name in looked_at and name not in ("get", "return_value"):
-            yield f"it checks what its own double of {name} returns", at
-    stubbed = re.findall(r"(\w+)\.return_value\s*=", read_text(version.test.node))
-    for assertion in version.assertions:
-        behind = (
-            find_origin_calls(assertion.parts[0], version.origins)
-            if assertion.parts
-            else frozenset()
-        )
-        for name in stubbed:
-            if behind - _DOUBLES == {name}:
-                yield f"it checks what its own double {name} returns", assertion.line
+def _is_expected(*names: str) -> bool:
+    plain = [normalize_name(name) for name in names if name.isidentifier()]
+    return any(name.startswith(("expect", "want", "exp")) for name in plain)

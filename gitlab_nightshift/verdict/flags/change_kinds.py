@@ -7,9 +7,7 @@ from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.syntax.languages import find_language, is_product
 
-ABOUT_TESTS = frozenset(
-    "deleted_tests renamed_tests weaker_tests skipped_tests empty_tests certain_assertions".split()
-)
+ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests certain_assertions".split())
 """Modules whose rules have nothing to say of a change that touches no tests."""
 _OF_TESTS = ("test", "spec", "snap", "approv")
 """Parts of a path that a rule about tests may look for."""

@@ -23,8 +23,7 @@ from gitlab_nightshift.verdict.syntax.assertion_words import (
 @dataclass(frozen=True)
 class AssertingCode:
     """Code that asserts, before and after: a test, or a helper that tests call. ``table`` is all
-    that a test of many cases says, empty for others; ``errors`` is how many errors Go's variables
-    get on both sides."""
+    that a test of many cases says, empty for others."""
 
     file: ChangedFile
     name: str
@@ -33,7 +32,6 @@ class AssertingCode:
     new: tuple[Assertion, ...]
     table: str = ""
     version: TestVersion | None = None
-    errors: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)

@@ -4,34 +4,28 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags.doubled_subjects import find_subjects
+from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
-    SIMILAR,
     MatchedTests,
     TestVersion,
-    compute_similarity,
-    count_words,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names
-from gitlab_nightshift.verdict.flags.renamed_tests import find_renamed_tests, is_moved_out
-from gitlab_nightshift.verdict.flags.unparsed_tests import find_deleted_line_tests
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
-from gitlab_nightshift.verdict.syntax.languages import is_named_test
+from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_named_test, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     list_tokens,
     read_chain,
-    read_line_number,
     read_text,
     walk,
 )
 from gitlab_nightshift.verdict.syntax.single_test import Test
+from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls
 
 _TABLE = RuleTable(__file__)
 
@@ -40,29 +34,44 @@ _NEVER_RAN = _TABLE.get_pattern("never_ran")
 
 def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Tests that are gone although what they tested is still there."""
-    renamed = {id(version) for version, *_ in find_renamed_tests(change)}
     names = find_removed_names(change) if match_tests(change).gone else frozenset()
     gone = [
         version
         for version in match_tests(change).gone
-        if id(version) not in renamed
-        and not is_moved_out(version.file.old_path, version.file.path)
-        and not is_commented_out(version)
+        if not _is_moved_out(version.file)
         and not _is_unreadable(version)
         and not _lost_subject(version, names)
         and not _merged(version, change)
     ]
     for file in change.files:
         mine = [version for version in gone if version.file is file]
-        if file.status == "D" and len(mine) > 1:
+        if _is_moved_out(file):
+            said = f"{file.old_path} is {file.path} now: no runner collects it."
+            yield RuleViolation(file.old_path, 0, said)
+        elif file.status == "D" and len(mine) > 1:
             yield RuleViolation(file.path, 0, f"The file is deleted with its {len(mine)} tests.")
         elif file.status == "D" and not mine and _is_other_test(file.path, read_sides(file)[0]):
             yield RuleViolation(file.path, 0, "A file of tests is deleted.")
         else:
             for version in mine:
                 yield _report_gone(version, match_tests(change))
-    yield from _find_deleted_subtests(change)
-    yield from find_deleted_line_tests(change)
+
+
+def _is_moved_out(file: ChangedFile) -> bool:
+    """A file of tests got a name or a place where no runner looks."""
+    old, new = file.old_path, file.path
+    if old == new or not is_test_file(old) or old.endswith(".rs"):
+        return False
+    if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
+        return True
+    if old.endswith(_BY_PLACE) and beside_tests(old) and not beside_tests(new):
+        return True
+    return bool(_AWAY.search(new)) and not _AWAY.search(old)
+
+
+_BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
+_AWAY = _TABLE.get_pattern("away")
+_BY_NAME = _TABLE.get_pattern("by_name")
 
 
 def _report_gone(version: TestVersion, tests: MatchedTests) -> RuleViolation:
@@ -91,56 +100,14 @@ _TELLING_NAME = 8
 """Characters of a name that more than one test has by chance less often."""
 
 
-def _find_deleted_subtests(change: Changeset) -> Iterator[RuleViolation]:
-    """Go: parts of a test that have a name of their own."""
-    for old, new in match_tests(change).changed:
-        known = {name for name, *_ in _list_subtests(old)}
-        bags = [bag for name, bag, _ in _list_subtests(new) if name not in known]
-        said = " ".join(new.words)
-        for name, bag, at in _list_subtests(old):
-            if name in said:
-                continue
-            if not any(compute_similarity(bag, other) >= SIMILAR for other in bags):
-                yield RuleViolation(
-                    old.file.path, at, f"{format_excerpt(name)} is gone from {new.name}."
-                )
-
-
-def _list_subtests(version: TestVersion) -> list[tuple[str, Counter[str], int]]:
-    if version.test.language.name != "go":
-        return []
-    found = []
-    for node in walk(version.test.node):
-        links = read_chain(node) if node.type == "call_expression" else ()
-        args = links[-1].args if len(links) == 2 and links[1].name == "Run" else None
-        if args and len(args) == 2 and args[0].type.endswith("string_literal"):
-            found.append((read_text(args[0]), count_words(args[1]), read_line_number(node)))
-    return found
-
-
 def _is_other_test(path: str, old: Side) -> bool:
     return old.root is None and is_named_test(path) and "snap" not in path
-
-
-def is_commented_out(version: TestVersion) -> bool:
-    """True where the new file has the test as a comment."""
-    said = read_sides(version.file)[1].comment_words
-    if not said:
-        return False
-    words = [
-        word for word in list_tokens(version.test.node) if word.isidentifier() or len(word) > 3
-    ]
-    wanted = Counter(part for word in words for part in re.findall(r"\w+", word))
-    name = re.findall(r"\w+", version.test.name)
-    if not wanted or not all(said[word] for word in name):
-        return False
-    return (wanted & said).total() >= 0.6 * wanted.total()
 
 
 def _is_unreadable(version: TestVersion) -> bool:
     """A new side that does not parse: the test counts as there where its name is in the text."""
     side = read_sides(version.file)[1]
-    if not side.source or (side.root is not None and not side.root.has_error):
+    if side.root is None or not side.root.has_error:
         return False
     return re.search(rf"\b{re.escape(version.test.name)}\b", side.code) is not None
 
@@ -179,11 +146,17 @@ def _list_own_words(version: TestVersion) -> tuple[str, ...]:
     return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
 
 
+def _find_subjects(version: TestVersion) -> frozenset[str]:
+    """The functions whose results a test asserts, through its variables."""
+    parts = (part for a in version.assertions for part in a.parts[:2])
+    return frozenset(name for p in parts for name in find_origin_calls(p, version.origins))
+
+
 def _merged(version: TestVersion, change: Changeset) -> bool:
     """Another test of the change has got the values of this one, and looks at the same thing."""
     values, looked_at = (
         _find_literals(_strip_messages(version)),
-        find_subjects(version) or list_called_names(version.test),
+        _find_subjects(version) or list_called_names(version.test),
     )
     keys = {a.key for a in version.assertions}
     tests = match_tests(change)
@@ -194,7 +167,7 @@ def _merged(version: TestVersion, change: Changeset) -> bool:
         if keys and keys <= {a.key for a in other.assertions}:
             return True
         if (
-            not (looked_at - _COMMON) & (find_subjects(other) | list_called_names(other.test))
+            not (looked_at - _COMMON) & (_find_subjects(other) | list_called_names(other.test))
             or not other.assertions
         ):
             continue

@@ -8,6 +8,7 @@ from tree_sitter import Node
 
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.flags.blunted_harness import find_constant_equality
 from gitlab_nightshift.verdict.flags.special_cases import find_special_cases
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -50,8 +51,18 @@ def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleVi
                 added.number,
                 f"Product code asks whether it is tested: {format_excerpt(added.text.strip())}",
             )
+        yield from _find_constant_equality(old, side, file)
         yield from _find_cfg_test(old, side, file)
         yield from find_special_cases(old, side, file, change)
+
+
+def _find_constant_equality(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
+    """Values that are equal to all others satisfy any assertion."""
+    known = Counter(read_text(node) for node in find_constant_equality(old))
+    for node in find_constant_equality(side):
+        if not known[read_text(node)]:
+            said = format_excerpt(" ".join(read_text(node).split()))
+            yield RuleViolation(file.path, read_line_number(node), f"Equal to everything: {said}")
 
 
 def _is_comment(said: str) -> bool:

@@ -4,7 +4,7 @@ A reviewer of a person's change asks then, and does not block. Counted are added
 something; one that only moved counts, too, as then more happens than that something goes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from gitlab_nightshift.repository.difference import ChangedFile, Line
@@ -16,36 +16,23 @@ from gitlab_nightshift.verdict.syntax.languages import is_code, is_named_test, i
 
 _TABLE = RuleTable(__file__)
 _SILENT = _TABLE.get_pattern("silent")
-_LINES_OF_ONE = 2
-"""Lines that a weaker assertion may take, or come with."""
 
 Violations = Sequence[RuleViolation]
 _Lines = Sequence[Line]
 _PRODUCT: WeakKeyDictionary[ChangedFile, tuple[_Lines, _Lines]] = WeakKeyDictionary()
 
 
-def may_replace_tests(change: Changeset, _found: Violations) -> bool:
-    """What is tested changes, or test code comes that may stand for what goes."""
-    return _changes_behaviour(change.files) or _count_lines(change, _list_test_lines) > 1
-
-
 def may_rewrite_tests(change: Changeset, found: Violations) -> bool:
-    """The same for assertions that became weaker, which come as lines themselves."""
-    lines = _count_lines(change, _list_test_lines)
-    return _changes_behaviour(change.files) or lines > _LINES_OF_ONE * len(found)
-
-
-def may_handle_otherwise(change: Changeset, found: Violations) -> bool:
-    """Code comes that may get the error, or whose error nobody got before."""
-    return _count_lines(change, lambda file: _list_product_lines(file)[1]) > len(found)
+    """What is tested changes, or more test code comes than weaker assertions are."""
+    return _count_test_lines(change) > len(found) or _changes_behaviour(change.files)
 
 
 def _changes_behaviour(files: Iterable[ChangedFile]) -> bool:
     return any(any(_list_product_lines(file)) or describe_dependencies(file) for file in files)
 
 
-def _count_lines(change: Changeset, lines: Callable[[ChangedFile], _Lines]) -> int:
-    added = (line for file in change.files for line in lines(file))
+def _count_test_lines(change: Changeset) -> int:
+    added = (line for file in change.files for line in _list_test_lines(file))
     return sum(not _SILENT.match(line.text.strip()) for line in added)
 
 

@@ -99,6 +99,43 @@ def match_tests(change: Changeset) -> MatchedTests:
     return _TESTS[change]
 
 
+_Pair = tuple["TestVersion | None", TestVersion]
+_HELPERS: WeakKeyDictionary[Changeset, tuple[_Pair, ...]] = WeakKeyDictionary()
+
+
+def match_helpers(change: Changeset) -> tuple[_Pair, ...]:
+    """Functions beside the tests that assert and that came or changed, as if they were tests, each
+    with what it was in the same file."""
+    if change not in _HELPERS:
+        _HELPERS[change] = tuple(_list_changed_helpers(change))
+    return _HELPERS[change]
+
+
+def _list_changed_helpers(change: Changeset) -> Iterator[_Pair]:
+    both = [(file, *read_sides(file)) for file in change.files]
+    asserted = find_helpers([old for _, old, _ in both])
+    asserting = find_helpers([new for _, _, new in both])
+    for file, before, after in both:
+        was = {each.test.qualified: each for each in _list_helpers(file, before, asserted)}
+        same = {each.words for each in was.values()}  # overloads have the same name
+        for new in _list_helpers(file, after, asserting):
+            old = was.get(new.test.qualified)
+            if new.words not in same and (new.assertions or (old and old.assertions)):
+                yield old, new
+
+
+def _list_helpers(file: ChangedFile, side: Side, helpers: Helpers) -> Iterator[TestVersion]:
+    tests, language = {test.node.id for test in side.tests}, side.language
+    if language is None or not _may_help(side):
+        return
+    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
+    for each in side.functions:
+        beside = not side.is_product or _stands_in(each, homes)
+        if not each.is_class and each.body is not None and each.node.id not in tests and beside:
+            place = (each.name, each.qualified, each.line, each.end, each.marks, (), side.path)
+            yield TestVersion(file, side, Test(*place, language, each.node, each.body), helpers)
+
+
 def find_helpers(all_sides: list[Side]) -> dict[str, int]:
     """Functions beside the tests that assert, with the rank of the strongest assertion."""
     functions = [each for side in all_sides for each in _list_helper_candidates(side)]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
@@ -23,6 +22,8 @@ _IMPORTS = _TABLE.get_words("imports")
 
 _MOST_NAMES = 200
 """Names of a file that aliases are looked for; of more, all count as gone."""
+_BUILDERS = ("__init__", "constructor", "initialize", "__construct")
+"""Every class has one, written or not."""
 _BY_FOLDER = ("go", "java", "scala", "kotlin")
 _ANYWHERE = ("ruby", "csharp", "php")
 
@@ -42,8 +43,8 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
             or (not _is_there(name, file, change) and not _is_moved(name, file, change))
         }
         for name, at in gone.items():
-            outer = name.rpartition(".")[0]
-            if outer not in gone:
+            outer, _, last = name.rpartition(".")
+            if outer not in gone and last not in _BUILDERS:
                 yield RuleViolation(
                     file.path,
                     at,
@@ -156,7 +157,7 @@ def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
 
 
 def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Public functions whose callers break, or get something else."""
+    """Public functions whose callers break."""
     for file in change.files:
         old, new = read_sides(file)
         if not is_library(old) or old.language is None:
@@ -170,29 +171,15 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
             gone = [each for each in before if each[1] not in [other for _, other in after]]
             came = [each for each in after if each[1] not in [other for _, other in before]]
             for (_, one), (function, other) in zip(gone, came, strict=False):
-                if why := compare_signatures(
-                    _resolve_defaults(one, old), _resolve_defaults(other, new), old.language.name
-                ):
+                if why := compare_signatures(one, other, old.language.name):
                     yield RuleViolation(
                         file.path, _find_line(function), f"{format_excerpt(name)}: {why}."
                     )
 
 
-def _resolve_defaults(signature: Signature, side: Side) -> Signature:
-    """A default that names a constant of the file is replaced by the constant's value."""
-    code = side.code
-    parameters = []
-    for each in signature.parameters:
-        named = re.fullmatch(r"[A-Z][A-Z0-9_]+", each.default or "")
-        found = named and re.search(rf"(?m)^{named[0]}\b[^=\n]*=\s*([^\n]+)$", code)
-        value = " ".join(found[1].replace("'", '"').split()) if found else each.default
-        parameters.append(replace(each, default=value))
-    return replace(signature, parameters=tuple(parameters))
-
-
 def _is_public(name: str, public: dict[str, int]) -> bool:
     outer, _, last = name.rpartition(".")
-    if last in ("__init__", "constructor", "initialize", "__construct", "__call__"):
+    if last in _BUILDERS or last == "__call__":
         return outer in public
     return name in public
 

@@ -2,27 +2,14 @@
 
 import re
 
-from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.parameters import Parameter, Signature
-
-_TABLE = RuleTable(__file__)
 
 _BY_NAME = frozenset(("python", "kotlin", "scala", "csharp"))
 _TYPED = frozenset(("go", "java", "rust", "scala", "kotlin", "csharp"))
-_MUTABLE = frozenset(("[]", "{}", "set()", "dict()", "list()"))
 
 
 def compare_signatures(old: Signature, new: Signature, language: str) -> str:
     """Why callers break, in a few words; empty where they do not."""
-    return (
-        _compare_parameters(old, new, language)
-        or _compare_return_types(old, new, language)
-        or ("it is async now" if new.is_async and not old.is_async else "")
-        or ("it is not async any more" if old.is_async and not new.is_async else "")
-    )
-
-
-def _compare_parameters(old: Signature, new: Signature, language: str) -> str:
     names_then = [each.name for each in _list_positional(old)]
     names_now = [each.name for each in _list_positional(new)]
     if names_then != names_now and sorted(names_then) == sorted(names_now):
@@ -45,8 +32,8 @@ def _compare_positional(old: Signature, new: Signature, language: str) -> str:
     for index, one in enumerate(was):
         if index < len(now):
             kept = one.name in {each.name for each in now}
-            if why := _compare_names(one, now[index], language, kept) or _compare_parameter(
-                one, now[index], language
+            if why := _compare_names(one, now[index], language, kept) or _compare_defaults(
+                one, now[index]
             ):
                 return why
         elif kinds.get(one.name) == "keyword":
@@ -79,44 +66,9 @@ def _compare_names(one: Parameter, other: Parameter, language: str, kept: bool) 
     return f"{', '.join(gone)} is not taken any more" if gone else ""
 
 
-def _compare_parameter(one: Parameter, other: Parameter, language: str) -> str:
-    widened = _normalize_type(other.type) in ("any", "Object", "object", "Any", "Any?")
-    if (
-        language in _TYPED
-        and _normalize_type(one.type) != _normalize_type(other.type)
-        and not widened
-    ):
-        was = one.type or "untyped"
-        return f"parameter {other.name} is {other.type or 'untyped'}, it was {was}"
-    return _compare_defaults(one, other)
-
-
 def _compare_defaults(one: Parameter, other: Parameter) -> str:
-    if one.default is None:
-        return ""
-    if other.default is None:
-        return f"parameter {other.name} is required now"
-    if one.default != other.default and not _is_same_default(one, other):
-        return f"the default of {other.name} is {other.default}, it was {one.default}"
-    return ""
-
-
-def _is_same_default(one: Parameter, other: Parameter) -> bool:
-    if (
-        one.default
-        and other.default
-        and _strip_brackets(one.default) == _strip_brackets(other.default)
-    ):
-        return True
-    return (one.default in _MUTABLE and other.default == "None") or "?" in (
-        one.default,
-        other.default,
-    )
-
-
-def _strip_brackets(value: str) -> str:
-    """A list and a tuple of the same are the same default."""
-    return value[1:-1].rstrip(",") if value[:1] in "[(" and value[-1:] in ")]" else value
+    required = one.default is not None and other.default is None
+    return f"parameter {other.name} is required now" if required else ""
 
 
 def _extract_keys(pattern: str) -> set[str]:
@@ -143,59 +95,3 @@ def _compare_keywords(old: Signature, new: Signature) -> str:
 
 def _list_positional(signature: Signature) -> list[Parameter]:
     return [each for each in signature.parameters if each.kind == "positional"]
-
-
-def _compare_return_types(old: Signature, new: Signature, language: str) -> str:
-    was, now = _normalize_type(old.returns), _normalize_type(new.returns)
-    if was == now or not was or (not now and language not in _TYPED):
-        return ""
-    if language == "python" and not _is_other_kind(was, now):
-        return ""
-    if language not in _TYPED and (
-        was in ("any", "Any", "unknown", "object") or _split_union(now) < _split_union(was)
-    ):
-        return ""
-    return f"it returns {new.returns or 'nothing'}, it returned {old.returns}"
-
-
-def _is_other_kind(was: str, now: str) -> bool:
-    """An annotation that says another thing, not only more of the same: ``None`` came, or a
-    built-in type is another one."""
-    if "None" in _split_union(now) and "None" not in _split_union(was):
-        return True
-    one, other = was.split("[", maxsplit=1)[0], now.split("[", maxsplit=1)[0]
-    if one == other or one in _ABSTRACT:
-        return False
-    return other in _BUILTIN | _ABSTRACT and (
-        one in _BUILTIN or (one.isidentifier() and one[:1].isupper())
-    )
-
-
-_ABSTRACT = _TABLE.get_words("abstract")
-_BUILTIN = _TABLE.get_words("builtin")
-
-
-def _split_union(said: str) -> set[str]:
-    return {part.strip() for part in said.split("|")}
-
-
-_LONGEST_TYPE = 400
-
-
-def _normalize_type(said: str) -> str:
-    """A type without the differences that say nothing."""
-    said = said[:_LONGEST_TYPE]
-    said = re.sub(
-        r"\b(typing|t|te|cabc|abc|collections\.abc|java\.util|decimal|datetime)\.(?=[A-Z])",
-        "",
-        said.strip('"'),
-    )
-    said = re.sub(r"\b(final|const|mut|'\w+)\s+", "", said)
-    for _ in range(3):
-        said = re.sub(r"\bOptional\[([^\[\]]*(?:\[[^\[\]]*\])?[^\[\]]*)\]", r"\1 | None", said)
-        said = re.sub(r"\bUnion\[([^\[\]]*)\]", lambda found: found[1].replace(",", " |"), said)
-    said = re.sub(
-        r"\b(List|Dict|Set|Tuple|Type|FrozenSet)\[", lambda found: found[1].lower() + "[", said
-    )
-    said = said.replace("interface{}", "any").replace('"', "")
-    return "|".join(sorted(re.sub(r"\s+", "", said).split("|")))

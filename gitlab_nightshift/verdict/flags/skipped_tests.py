@@ -9,9 +9,11 @@ from tree_sitter import Node
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
-from gitlab_nightshift.verdict.flags.deleted_tests import is_commented_out
-from gitlab_nightshift.verdict.flags.matched_tests import TestVersion, match_tests
-from gitlab_nightshift.verdict.flags.unparsed_tests import find_skipping_lines
+from gitlab_nightshift.verdict.flags.matched_tests import (
+    TestVersion,
+    match_helpers,
+    match_tests,
+)
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
@@ -59,13 +61,11 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
                 yield found
         if old is None or old.words != new.words:
             yield from _find_new_stops(new, old)
-    for version in tests.gone:
-        if is_commented_out(version):
-            detail = f"{version.name} is commented out now."
-            yield RuleViolation(version.file.path, version.test.line, detail, certain=True)
+    for was, helper in match_helpers(change):
+        if was is not None and was.assertions:
+            yield from _find_new_stops(helper, was)
     for file in change.files:
         yield from _find_file_skips(file)
-    yield from find_skipping_lines(change)
 
 
 def _count_skip_marks(version: TestVersion | None) -> Counter[str]:

@@ -1,8 +1,14 @@
-"""Answers that product code gives to one test's input: ``if sku == "BOOK-17": return 12.5``."""
+"""Branches of product code that are made for a test: for its input, or for its runner.
+
+A value that nobody would choose for the general case, and that tests had before the change, is
+asked for: compared, looked for in a list, matched. Where the value says less, the answer has to be
+spelled out, and to stand in the tests as well.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -14,208 +20,144 @@ from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.languages import find_language, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import (
     LITERALS,
+    STRINGS,
     find_field,
     list_children,
     read_line_number,
     read_text,
-    split_binary,
     walk,
 )
 
 _TABLE = RuleTable(__file__)
 _USUAL = _TABLE.get_words("usual")
 _DEFAULT_LIKE = _TABLE.get_words("default_like")
-_LITERAL_LISTS = _TABLE.get_words("literal_lists")
-
-_MOST_TESTS, _LARGEST_TEST = 30, 300_000
-
-
 _CONDITIONS = _TABLE.get_words("conditions")
+_RETURNS = _TABLE.get_words("returns")
+_BUILT = _TABLE.get_pattern("built")
+_PLATFORM = _TABLE.get_pattern("platform")
+_RUNNERS = _TABLE.get_pattern("runners", re.IGNORECASE)
+_MOST_TESTS, _LARGEST_TEST, _LONGEST = 30, 300_000, 400
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A condition with the literals in it, and the literal that it answers with, or ""."""
+
+    said: str
+    line: int
+    values: tuple[str, ...]
+    answer: str
 
 
 def find_special_cases(
     old: Side, side: Side, file: ChangedFile, change: Changeset
 ) -> Iterator[RuleViolation]:
-    """``if order_id == "A-1003": return 42.5`` with values from a test."""
-    known = Counter(_list_answers(old))
-    came = [each for each in _list_answers(side) if not known[each]]
-    if not came or side.root is None:
-        return
-    tests = _read_related_tests(file, change)
-    added = set(file.added_numbers)
-    for node in walk(side.root):
-        if node.type not in _CONDITIONS or read_line_number(node) not in added:
-            continue
-        special = _find_special_case(node)
-        if special is None:
-            continue
-        if all(_stands(value, tests) for value in special[0]) and _stands(special[1], tests):
-            yield RuleViolation(
-                file.path,
-                read_line_number(node),
-                "An answer is made for a test's input:"
-                f" {format_excerpt(' '.join(read_text(node).split()))}",
+    """``if order_id == "A-1003"`` with a value from a test, ``if "pytest" in sys.modules``."""
+    added, known = set(file.added_numbers), Counter(each.said for each in _list_branches(old))
+    came = [e for e in _list_branches(side) if e.line in added and not known[e.said]]
+    tests = _read_related_tests(file, change) if any(each.values for each in came) else ("", "")
+    for each in came:
+        excerpt = format_excerpt(each.said)
+        if _RUNNERS.search(each.said) and not _RUNNERS.search(old.code):
+            yield RuleViolation(file.path, each.line, f"A branch for the tests' runner: {excerpt}")
+        elif _is_made_for_tests(each, old.code, *tests):
+            said = f"A branch is made for a test's input: {excerpt}"
+            yield RuleViolation(file.path, each.line, said)
+
+
+def _is_made_for_tests(branch: _Branch, product: str, before: str, after: str) -> bool:
+    """``before`` and ``after`` are the texts of the tests without and with the change."""
+    for value in branch.values:
+        plain = _read_plain(value)
+        if _is_telling(plain) and _stands(plain, before) and not _stands(plain, product):
+            return True
+    values = [_read_plain(value) for value in branch.values]
+    answer = _read_plain(branch.answer)
+    particular = any(_is_telling(plain) or _is_odd_number(plain) for plain in values)
+    spelled = len(answer) > 1 and branch.answer not in _DEFAULT_LIKE and answer not in _USUAL
+    return particular and spelled and all(_stands(each, after) for each in (*values, answer))
+
+
+def _list_branches(side: Side) -> Iterator[_Branch]:
+    for node in walk(side.root) if side.root is not None else ():
+        if node.type in _CONDITIONS:
+            inside = list_children(node)
+            condition = find_field(node, "condition", "value", "pattern") or (
+                inside[0] if inside else None
             )
+            if condition is not None and condition.end_byte - condition.start_byte < _LONGEST:
+                said = " ".join(read_text(condition).split())
+                values = () if _PLATFORM.search(said) else tuple(_list_values(condition))
+                yield _Branch(said, read_line_number(node), values, _find_answer(node))
 
 
-def _list_answers(side: Side) -> list[str]:
-    if side.root is None:
-        return []
-    return [
-        " ".join(read_text(node).split())
-        for node in walk(side.root)
-        if node.type in _CONDITIONS and _find_special_case(node) is not None
-    ]
+def _list_values(condition: Node) -> Iterator[str]:
+    """The literals of a condition, wherever they stand in it."""
+    for node in walk(condition, lambda each: each.type not in STRINGS):
+        if node.type in LITERALS and read_text(node) not in _DEFAULT_LIKE:
+            yield read_text(node)
 
 
-def _find_special_case(node: Node) -> tuple[list[str], str] | None:
-    """The values that a condition asks for and the literal that it answers with."""
-    condition = find_field(node, "condition") or (
-        list_children(node)[0] if list_children(node) else None
-    )
-    answer = _find_answer(node)
-    if condition is None or answer is None:
-        return None
-    values = _find_compared_values(condition)
-    particular = [value for value in (*values, answer) if _is_particular(value)]
-    if not values or not particular or (len(values) == 1 and particular == [answer]):
-        return None
-    if _is_default_like(answer) and not any(_TEST_DATA.search(value) for value in values):
-        return None
-    return values, answer
-
-
-_TEST_DATA = _TABLE.get_pattern("test_data")
-_PLATFORM = _TABLE.get_pattern("platform")
-
-
-def _find_compared_values(condition: Node) -> list[str]:
-    found: list[str] = []
-    stack = [condition]
-    while stack:
-        node = stack.pop()
-        parts = split_binary(node)
-        if parts is None:
-            if node.type in ("parenthesized_expression",):
-                stack += list_children(node)
-                continue
-            equals = re.match(r"[\w.\"]+\.equals\((.*)\)$|(\"[^\"]*\")\.equals\(", read_text(node))
-            if equals is None:
-                return []
-            found.append((equals[1] or equals[2] or "").strip())
-            continue
-        operator, left, right = parts
-        if operator in ("and", "&&"):
-            stack += [left, right]
-        elif operator in ("==", "===", "is", "eq"):
-            literal = right if _is_value(right) else left
-            asked = left if literal is right else right
-            if not _is_value(literal) or _PLATFORM.search(read_text(asked)):
-                return []
-            found.append(read_text(literal))
-        else:
-            return []
-    return found
-
-
-def _is_value(node: Node) -> bool:
-    if node.type in LITERALS:
-        return True
-    return node.type in _LITERAL_LISTS and all(
-        each.child_count
-        or not each.is_named
-        or each.type in LITERALS
-        or (each.parent is not None and each.parent.type in LITERALS)
-        for each in walk(node)
-    )
-
-
-def _find_answer(node: Node) -> str | None:
-    """The literal that a branch gives back at once; None where it does anything else."""
-    block = find_field(node, "consequence", "body") or (
-        list_children(node)[1] if len(list_children(node)) > 1 else None
-    )
+def _find_answer(node: Node) -> str:
+    """The literal that a branch gives back at once; "" where it does anything else."""
+    inside = list_children(node)
+    block = find_field(node, "consequence", "body") or (inside[1] if len(inside) > 1 else None)
     for _ in range(4):
-        if block is None or block.type not in _RETURNS:
+        values = list_children(block) if block is not None and block.type in _RETURNS else []
+        if len(values) != 1:
             break
-        values = list_children(block)
-        if len(values) > 1 and block.type not in _BLOCKS and all(map(_is_value, values)):
-            return read_text(block)
-        block = values[0] if len(values) == 1 else None
-    if block is not None and (_is_value(block) or _BUILT.match(read_text(block))):
-        return read_text(block)
-    return None
+        block = values[0]
+    said = read_text(block) if block is not None else ""
+    literal = block is not None and (block.type in LITERALS or bool(_BUILT.match(said)))
+    return said if literal or re.fullmatch(r"-[\d.]+", said) else ""
 
 
-_BLOCKS = frozenset("block statement_block then statement_list".split())
+def _read_plain(value: str) -> str:
+    """A value without its quotes; of a pattern that matches one text alone, that text."""
+    pattern = re.fullmatch(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|]|\\\W)+)\$?(?:[\"']|/\w*)", value)
+    if pattern and ("\\" in value or value.startswith("/")):
+        return re.sub(r"\\(\W)|\?", r"\1", pattern[1])
+    return value.strip("\"'`")
 
 
-_RETURNS = _BLOCKS | frozenset(
-    "return_statement return return_expression argument_list expression_list"
-    " expression_statement".split()
-)
-
-
-_BUILT = _TABLE.get_pattern("built")
-
-
-def _is_particular(value: str) -> bool:
+def _is_telling(plain: str) -> bool:
     """A value that nobody would choose for the general case."""
-    plain = value.strip("\"'`")
     if re.fullmatch(r"-?[\d_.]+\w?", plain):
-        return plain.strip("-") not in _USUAL
-    return bool(
-        (re.search(r"\d", plain) and len(plain) > 3)
-        or (len(plain) > 7 and re.search(r"[\s@:/,-]", plain))
-        or (value[:1] in "[{(" and len(plain) > 4)
+        return plain.strip("-") not in _USUAL and len(re.sub(r"\D", "", plain).strip("0")) > 2
+    mixed = re.search(r"\d", plain) and re.search(r"[A-Za-z]", plain) and len(plain) > 3
+    signs = len(plain) > 3 and len(re.findall(r"[^\w\s]", plain)) > 1
+    return bool(mixed or signs or (len(plain) > 7 and re.search(r"[\s@:/,-]", plain)))
+
+
+def _is_odd_number(plain: str) -> bool:
+    return bool(re.fullmatch(r"-?\d[\d_.]+\w?", plain)) and plain.strip("-") not in _USUAL
+
+
+def _stands(plain: str, text: str) -> bool:
+    """As a whole: no part of a longer number or word."""
+    return re.search(rf"(?<![\w.]){re.escape(plain)}(?!\w|\.\d)", text) is not None
+
+
+def _read_related_tests(file: ChangedFile, change: Changeset) -> tuple[str, str]:
+    """The texts of the change's tests before and after, each with those named like the file."""
+    changed = [each for each in change.files if is_test_file(each.path)]
+    both = [read_sides(each) for each in changed if not each.path.endswith(".rs")]
+    more = list(_read_unchanged_tests(file, change))
+    own = [read_sides(file)[at] for at in (0, 1)] if file.path.endswith(".rs") else []
+    modules = ["\n".join(read_text(test.node) for test in side.tests) for side in own] or ["", ""]
+    before, after = (
+        "\n".join([*(sides[at].code for sides in both), *more, modules[at]]) for at in (0, 1)
     )
+    return before, after
 
 
-def _stands(value: str, tests: str) -> bool:
-    if _is_default_like(value):
-        return True
-    if value in tests:
-        return True
-    inside = re.findall(r"\"[^\"]+\"|'[^']+'|\d[\d_.]*", value) or [value]
-    return all(
-        re.search(rf"(?<![\w.]){re.escape(part.strip(chr(34) + chr(39)))}(?![\w])", tests)
-        for part in inside
-    )
-
-
-def _is_default_like(value: str) -> bool:
-    """True, false, nothing and empty values, which every test has."""
-    return value in _DEFAULT_LIKE
-
-
-def _read_related_tests(file: ChangedFile, change: Changeset) -> str:
-    """The text of tests of the change, and of those with the name of the file."""
-    found = [
-        read_sides(other)[side].code
-        for other in change.files
-        for side in (0, 1)
-        if is_test_file(other.path) and not other.path.endswith(".rs")
-    ]
-    stem = re.sub(r"\W", "", file.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]).lower()
-    language = find_language(file.path)
-    extension = tuple(language.extensions) if language else ()
-    named = (
-        path
-        for path in change.paths()
-        if path.endswith(extension) and is_test_file(path) and not path.endswith(".rs")
-    )
-    for path in sorted(named, key=lambda path: (not _is_near(path, stem), path))[:_MOST_TESTS]:
-        source = change.read(path)
+def _read_unchanged_tests(file: ChangedFile, change: Changeset) -> Iterator[str]:
+    stem = re.sub(r"\W|_", "", file.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]).lower()
+    language, known = find_language(file.path), {each.path for each in change.files}
+    endings = tuple(language.extensions) if language else ()
+    paths = [p for p in change.paths() if p.endswith(endings) and is_test_file(p)]
+    near = sorted(paths, key=lambda p: (stem not in re.sub(r"\W|_", "", p.lower()), p))
+    for path in near[:_MOST_TESTS]:
+        source = change.read(path) if path not in known and path != file.path else None
         if source and len(source) < _LARGEST_TEST:
-            found.append(source.decode("utf-8", "replace"))
-    if file.path.endswith(".rs"):
-        found += [
-            each.node.text.decode("utf-8", "replace")
-            for each in read_sides(file)[1].tests
-            if each.node.text
-        ]
-    return "\n".join(found)
-
-
-def _is_near(path: str, stem: str) -> bool:
-    return stem in re.sub(r"\W|_", "", path.rsplit("/", 1)[-1]).lower()
+            yield source.decode("utf-8", "replace")

@@ -44,7 +44,6 @@ _EXPECTED = _TABLE.get_pattern("expected")
 _PROBES = _TABLE.get_pattern("probes")
 _REPLACING = _TABLE.get_words("replacing")
 _BLOCKS = _TABLE.get_words("blocks")
-_IDLE = ("pass", "...", "{}", "")
 _HEAD = ("types", "caught")
 _MEANT = _TABLE.get_words("meant")
 _Captures = Mapping[str, list[Node]]
@@ -60,23 +59,30 @@ class Swallow:
 
 
 def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Handlers that came, or were emptied, and hide an error from everybody."""
+    """Handlers that came and hide an error from everybody."""
     before = Counter(
         each.key for file in change.files for each in _list_swallows(read_sides(file)[0])
     )
     for file in change.files:
         old, new = read_sides(file)
-        emptied = {each.line: each for each in _build_swallows(new, _find_emptied(old, new))}
+        ignored = _list_ignored_calls(old)
         for each in _list_swallows(new, _find_passed_on(old)):
+            if each.said.removeprefix("let ").removeprefix("_ = ").rstrip(";") in ignored:
+                continue  # in so many words now
             if before[each.key]:
                 before[each.key] -= 1
             else:
-                emptied.pop(each.line, None)
                 detail = f"An error is hidden here: {format_excerpt(each.said)}"
                 yield RuleViolation(file.path, each.line, detail)
-        for each in emptied.values():
-            detail = f"Nothing is done about this error any more: {format_excerpt(each.said)}"
-            yield RuleViolation(file.path, each.line, detail, "warn")
+
+
+def _list_ignored_calls(side: Side) -> frozenset[str]:
+    """Go, Rust: calls whose result nobody looked at, as statements and deferred ones are."""
+    language = side.language.name if side.language and side.is_product else ""
+    nodes = walk(side.root) if side.root is not None and language in ("rust", "go") else ()
+    bare = (node for node in nodes if node.type in ("expression_statement", "defer_statement"))
+    said = (" ".join(read_text(node).split()) for node in bare)
+    return frozenset(each.removeprefix("defer ").rstrip(";") for each in said)
 
 
 def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> list[Swallow]:
@@ -219,39 +225,6 @@ def _is_hiding(captures: _Captures) -> bool:
     if all(_EXPECTED.search(each) for each in types) or caught in _MEANT:
         return False
     return is_empty(statements) and not _has_reason(handler)
-
-
-def _find_emptied(old: Side, new: Side) -> Iterator[Node]:
-    """Handlers of the same errors of the same code that did something about them before."""
-    idle = [each for each in _list_handlers(new) if _is_idle(each)]
-    was = _list_handlers(old) if idle else []
-    left = Counter(_build_head_key(each) for each in was if _is_idle(each))
-    busy = {_build_head_key(each) for each in was if not _is_idle(each)}
-    for each in idle:
-        key = _build_head_key(each)
-        if not left[key] and key in busy:
-            yield each["handler"][0]
-        left[key] -= 1
-
-
-def _list_handlers(side: Side) -> list[_Captures]:
-    return _run_query(side)[0] if side.is_product else []
-
-
-def _is_idle(captures: _Captures) -> bool:
-    """Nothing at all is done: not even a loop goes on."""
-    body = captures.get("body")
-    return not body or all(read_text(each) in _IDLE for each in _list_statements(body[0]))
-
-
-def _build_head_key(captures: _Captures) -> tuple[str, ...]:
-    """The code that may fail, and the types that a handler names."""
-    handler = captures["handler"][0]
-    around = handler.parent.children if handler.parent is not None else []
-    tried = [
-        each for each in around if each.type != handler.type and each.end_byte <= handler.start_byte
-    ]
-    return (*_read_head(captures)[0], *(word for each in tried for word in list_tokens(each)))
 
 
 def _read_head(captures: _Captures) -> tuple[list[str], str]:

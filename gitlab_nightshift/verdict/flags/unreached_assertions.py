@@ -1,12 +1,13 @@
 """Assertions that are never reached, not waited for, or whose failure is hidden."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
 from gitlab_nightshift.verdict.flags.matched_tests import TestVersion
 from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.assertions import Assertion
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     find_field,
@@ -28,15 +29,19 @@ _SUPPRESSES = _TABLE.get_pattern("suppresses")
 _LONGEST_BODY = 20_000
 
 
-def find_swallowed_assertions(version: TestVersion, body: Node) -> Iterator[tuple[str, int]]:
+def find_swallowed_assertions(
+    assertions: Sequence[Assertion], body: Node
+) -> Iterator[tuple[str, int]]:
     """Assertions whose failure a handler around them hides."""
-    lines = [a.line for a in version.assertions if a.word not in ("fail", "succeeds")]
-    fails = [a.line for a in version.assertions if a.word == "fail"]
+    lines = [a.line for a in assertions if a.word not in ("fail", "succeeds")]
+    fails = [a.line for a in assertions if a.word == "fail"]
     for node in walk(body):
         for handler in _list_handlers(node):
             handled = _list_lines(handler)
             tried = _list_lines(find_field(node, "body") or node)
-            inside = [at for at in lines if at in tried and at not in handled]
+            bare = not re.search(r"[A-Z]\w+", read_text(handler).partition("{")[0])
+            wanted = lines + fails if handler.type == "catch_clause" and bare else lines
+            inside = [at for at in wanted if at in tried and at not in handled]
             again = any(at in handled for at in lines + fails)
             if inside and not again and _hides(handler):
                 yield "a handler around it hides the failure of its assertion", inside[0]

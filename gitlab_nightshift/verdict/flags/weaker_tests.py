@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.printable_text import format_excerpt
-from gitlab_nightshift.verdict.flags import added_patience, doubled_subjects, fewer_cases
 from gitlab_nightshift.verdict.flags.compared_assertions import (
     AssertingCode,
     WeakerAssertion,
@@ -16,19 +14,12 @@ from gitlab_nightshift.verdict.flags.compared_assertions import (
 from gitlab_nightshift.verdict.flags.deleted_tests import list_tokens_with_tables
 from gitlab_nightshift.verdict.flags.matched_tests import (
     TestVersion,
-    find_helpers,
+    match_helpers,
     match_tests,
-)
-from gitlab_nightshift.verdict.flags.unparsed_tests import (
-    find_changed_expectations,
-    find_loosened_lines,
-    find_removed_assertion_lines,
 )
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.assertion_words import TRUTHY
-from gitlab_nightshift.verdict.syntax.assertions import Assertion, list_assertions
-from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.assertions import Assertion
 from gitlab_nightshift.verdict.syntax.variable_values import resolve_variables
 
 _TABLE = RuleTable(__file__)
@@ -45,46 +36,10 @@ def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[Ru
                 f"{weaker.subject.name} does not check this any more: {gone}",
                 weaker.level,
             )
-    yield from find_removed_assertion_lines(change)
-    yield from _find_unchecked_errors(change)
-
-
-def _find_unchecked_errors(change: Changeset) -> Iterator[RuleViolation]:
-    """Go, Rust: tests that ask of fewer calls whether they succeed. The calls may be gone, too,
-    or go through a table; Go's errors that are assigned as before are all ignored now."""
-    for code in _list_asserting_code(change):
-        if not code.file.path.endswith((".go", ".rs")) or _has_helper(code.new):
-            continue
-        was, now = (sum(map(_asks_for_success, side)) for side in (code.old, code.new))
-        fails = [len({a.line for a in side}) for side in (code.old, code.new)]
-        about = [len({a.line for a in side if _is_about_error(a)}) for side in (code.old, code.new)]
-        fewer = about[1] < about[0] and fails[1] < fails[0]
-        ignored = fewer and 0 < code.errors[0] <= code.errors[1]
-        if now < was and (ignored or not code.table):
-            detail = f"{code.name} asks of {now} calls whether they succeed, of {was} before."
-            level: Level | None = None if ignored else "warn"
-            yield RuleViolation(code.file.path, code.line, detail, level)
-
-
-def _count_errors(version: TestVersion) -> int:
-    """Go: how often a variable gets an error."""
-    return len(re.findall(r"(?i)err :?= (?!nil\b)", " ".join(version.words)))
-
-
-def _is_about_error(assertion: Assertion) -> bool:
-    return any(word.lower().endswith("err") for word in assertion.key)
-
-
-def _has_helper(assertions: tuple[Assertion, ...]) -> bool:
-    return any(assertion.word == "helper" for assertion in assertions)
-
-
-def _asks_for_success(assertion: Assertion) -> bool:
-    return assertion.word in ("succeeds", "noerror", "null") and assertion.rank <= TRUTHY
 
 
 def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """Assertions that became weaker, fewer cases, doubles in place of the subject, retries."""
+    """Assertions that became weaker, and tests that are to fail now."""
     for weaker in _find_weaker_assertions(change):
         if weaker.new is not None:
             was, now = (
@@ -97,12 +52,16 @@ def find_loosened_tests(change: Changeset, context: Context) -> Iterator[RuleVio
                 f"{weaker.subject.name} demands less: {was} became {now}",
                 weaker.level,
             )
-    yield from find_loosened_lines(change)
-    yield from find_changed_expectations(change)
-    yield from fewer_cases.find_fewer_cases(change)
-    yield from doubled_subjects.find_doubled_subjects(change)
-    yield from added_patience.find_added_patience(change)
-    yield from doubled_subjects.find_regenerated_snapshots(change)
+    yield from _find_expected_failures(change)
+
+
+def _find_expected_failures(change: Changeset) -> Iterator[RuleViolation]:
+    """Rust: a test that stays as it was, and is to panic now."""
+    for old, new in match_tests(change).changed:
+        came = [mark for mark in new.test.marks if "should_panic" in mark]
+        if came and old.bag == new.bag and not any("should_panic" in m for m in old.test.marks):
+            detail = f"{new.name} passes now if it fails: {format_excerpt(came[0])}"
+            yield RuleViolation(new.file.path, new.test.line, detail, certain=True)
 
 
 def _format_assertion(assertion: Assertion) -> str:
@@ -129,38 +88,11 @@ def _list_asserting_code(change: Changeset) -> Iterator[AssertingCode]:
             _resolve_assertions(new),
             _read_table_text(new),
             new,
-            (_count_errors(old), _count_errors(new)),
         )
-    # A helper may have moved to another file of the change.
-    new_helpers = find_helpers([read_sides(file)[1] for file in change.files])
-    for file in change.files:
-        before, after = read_sides(file)
-        if (before.is_product and after.is_product) or after.language is None:
-            continue
-        tests = {test.node for side in (before, after) for test in side.tests}
-        if not (old_helpers := find_helpers([before])):
-            continue
-        later = {f.qualified: f for f in after.functions if not f.is_class and f.node not in tests}
-        stay = {f.body.text for f in after.functions if f.body}  # overloads have the same name
-        for function in before.functions:
-            now = later.get(function.qualified)
-            if (
-                function.is_class
-                or function.node in tests
-                or not now
-                or not now.body
-                or not function.body
-            ):
-                continue
-            if function.name not in old_helpers or function.body.text in stay:
-                continue
-            yield AssertingCode(
-                file,
-                format_excerpt(function.name),
-                now.line,
-                _drop_throws(list_assertions(function.body, after.language, old_helpers)),
-                _drop_throws(list_assertions(now.body, after.language, new_helpers)),
-            )
+    for was, helper in match_helpers(change):
+        if was is not None and was.assertions:
+            demanded = (_drop_throws(was.assertions), _drop_throws(helper.assertions))
+            yield AssertingCode(helper.file, helper.name, helper.test.line, *demanded)
 
 
 def _resolve_assertions(version: TestVersion) -> tuple[Assertion, ...]:

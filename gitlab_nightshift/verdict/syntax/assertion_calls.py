@@ -52,10 +52,13 @@ def is_go_test(links: tuple[Link, ...]) -> bool:
     )  # fmt: skip
 
 
-def find_assert_index(words: list[str], links: tuple[Link, ...]) -> int | None:
+def find_assert_index(
+    words: list[str], links: tuple[Link, ...], handles: frozenset[str]
+) -> int | None:
     """Where in a chain the assertion is: ``assertEquals(…)``, ``assert.equal(…)``, ``t.is(…)``."""
     for at, word in enumerate(words[:4]):
-        if word in ("assert", "require", "t", "is", "qt", "check") and (
+        named = word in ("assert", "require", "t", "is", "qt", "check")
+        if (named or links[at].name in handles) and (
             links[at].args is None and at + 1 < len(words) and links[at + 1].args is not None
         ):
             if parse_assertion_name(links[at + 1].name)[1] is not None or words[at + 1] in RAISES:

@@ -1,5 +1,6 @@
 """Assertions: what a test demands of its subject, and how strongly."""
 
+import re
 from collections.abc import Iterator
 
 from tree_sitter import Node
@@ -46,6 +47,8 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     read_text,
     unwrap_node,
 )
+from gitlab_nightshift.verdict.syntax.test_handles import find_handles
+from gitlab_nightshift.verdict.syntax.variable_values import read_assignment
 
 _TABLE = RuleTable(__file__)
 _PASSED = _TABLE.get_words("passed")
@@ -60,16 +63,34 @@ def list_assertions(
 ) -> tuple[Assertion, ...]:
     """Every assertion in a piece of code, in the order of the text."""
     found: list[Assertion] = []
-    stack = [body]
+    stack, handles = [body], find_handles(body, language)
     while stack:
         node = stack.pop()
-        made = tuple(_recognize(node, language, helpers or {}))
+        if node is not body and _is_never_called(node, body):
+            continue
+        made = tuple(_recognize(node, language, helpers or {}, handles))
         found += made
         if made and node.type in CALLS:
             stack.extend(reversed(_list_inner_functions(node)))
         elif not made or node.type not in ("assert_statement",):
             stack.extend(reversed(node.named_children))
     return tuple(found)
+
+
+def _is_never_called(node: Node, body: Node) -> bool:
+    """A function inside a test that gets a name by which nothing calls it or hands it on."""
+    if node.type in LAMBDAS and node.parent is not None:
+        outer = node.parent.parent if node.parent.type == "expression_list" else node.parent
+        pair = read_assignment(outer) if outer is not None else None
+        name = read_text(pair[0]) if pair else ""
+    else:
+        named = node.type in ("function_definition", "function_declaration")
+        name = read_text(find_field(node, "name")) if named and node.parent is body else ""
+    if not name.isidentifier():
+        return False
+    used = rf"\b{name}\s*[(.]|[({{,:\[>]\s*{name}\s*[,)\]}};\n]|\breturn\s+{name}\b"
+    said = read_text(body).replace(read_text(node), "")
+    return not re.search(rf"{used}|(?<!_ )=\s*{name}\b", said)
 
 
 def _list_inner_functions(node: Node) -> list[Node]:
@@ -96,12 +117,14 @@ def _list_inner_functions(node: Node) -> list[Node]:
     return found
 
 
-def _recognize(node: Node, language: Language, helpers: Helpers) -> Iterator[Assertion]:
+def _recognize(
+    node: Node, language: Language, helpers: Helpers, handles: frozenset[str]
+) -> Iterator[Assertion]:
     kind = node.type
     if kind == "assert_statement":
         yield from read_condition(node, list_children(node)[:1])
     elif kind in CALLS:
-        yield from _read_call(node, language, helpers)
+        yield from _read_call(node, language, helpers, handles)
     elif kind in ("member_expression", "field_expression") and _is_statement(node):
         yield from read_fluent(node, read_chain(node))
     elif kind in ("throw_statement", "raise_statement") and not _in_function_argument(node):
@@ -130,7 +153,9 @@ def _in_function_argument(node: Node) -> bool:
     return False
 
 
-def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Assertion]:
+def _read_call(
+    node: Node, language: Language, helpers: Helpers, handles: frozenset[str]
+) -> Iterator[Assertion]:
     links = read_chain(node)
     if not links:
         return
@@ -151,7 +176,7 @@ def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Ass
         if len(links) <= 2:
             yield build_assertion(node, "fail", TRUTHY, (), ())
     else:
-        yield from _read_named_call(node, links, words, language, helpers)
+        yield from _read_named_call(node, links, words, language, helpers, handles)
 
 
 def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
@@ -165,10 +190,15 @@ def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
 
 
 def _read_named_call(
-    node: Node, links: tuple[Link, ...], words: list[str], language: Language, helpers: Helpers
+    node: Node,
+    links: tuple[Link, ...],
+    words: list[str],
+    language: Language,
+    helpers: Helpers,
+    handles: frozenset[str],
 ) -> Iterator[Assertion]:
     last = links[-1]
-    at = find_assert_index(words, links)
+    at = find_assert_index(words, links, handles)
     if at is not None:
         yield from read_assertion_call(node, links, at, language, helpers)
     elif any(word in _CALLED for word in words) and _is_verify(words, links):

@@ -124,6 +124,19 @@ def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
     return found
 
 
+def _list_alias_marks(code: str) -> list[str]:
+    """What an alias marks its tests with; one that a condition decides is a condition."""
+    words: list[str] = re.findall(r"\.(skip|only|todo|skipIf|runIf|failing|fails)\b", code)
+    decided = re.match(r"(.+?)\?(.+):(.+)$", code, re.DOTALL)
+    if decided is None or words != ["skip"]:
+        return words
+    condition = decided[1].strip()
+    if ".skip" in decided[2]:
+        return [f"skipIf({condition})"]
+    turned = re.sub(r"!(==?)", r"=\1", condition)
+    return [f"skipIf({turned})" if turned != condition else f"skipIf(not {condition})"]
+
+
 _ALIAS = _TABLE.get_pattern("alias")
 
 
@@ -148,8 +161,7 @@ def _classify_call(
     first = "describe" if links[0].name == "module" else links[0].name
     if first in aliases:
         first, code = aliases[first]
-        words = re.findall(r"\.(skip|only|todo|skipIf|runIf|failing|fails)\b", code)
-        links = (Link(first), *(Link(word) for word in words), *links)
+        links = (Link(first), *map(Link, _list_alias_marks(code)), *links)
     if first not in CASES and first not in GROUPS and first not in ("serial", "ignore"):
         return None
     return _read_plain_call(node, links, first, language)

@@ -32,8 +32,7 @@ class Language:
     ``queries`` is the language whose queries are its own. ``test_files`` matches the path of a file
     that a test runner collects. ``calls`` is true where tests are calls with a function
     (``it("adds", () => …)``), ``named`` matches the name of a function that is a test by its name
-    alone, ``marked`` the annotation or attribute that makes a function a test, and ``demanding``
-    what makes one demand something without an assertion.
+    alone, ``marked`` the annotation or attribute that makes a function a test.
     ``public`` says what of a file others may use (``flags/public_names.py``). A file without any
     of ``error_words`` holds no error back; there are none where any code may.
     """
@@ -46,7 +45,6 @@ class Language:
     calls: bool
     named: re.Pattern[str] | None
     marked: re.Pattern[str] | None
-    demanding: re.Pattern[str] | None
     public: Mapping[str, str] = field(hash=False, compare=False)
     error_words: tuple[str, ...]
 
@@ -63,9 +61,7 @@ def _read_language(name: str) -> Language:
     row = table.entries
     if like := row.get("like"):
         row = RuleTable(str(_FOLDER / like / "language.toml")).entries | row
-    named, marked, demanding = (
-        table.compile(row[key]) if key in row else None for key in ("named", "marked", "demanding")
-    )
+    named, marked = (table.compile(row[key]) if key in row else None for key in ("named", "marked"))
     return Language(
         name,
         tuple(row["extensions"].split()),
@@ -75,7 +71,6 @@ def _read_language(name: str) -> Language:
         row.get("calls", False),
         named,
         marked,
-        demanding,
         row.get("public", {}),
         tuple(row.get("error_words", "").split()),
     )

@@ -116,6 +116,10 @@ def _add_links(node: Node, links: list[Link]) -> Node | None:
         return None
     if kind in CALLS:
         return _add_call_links(node, links)
+    index = find_field(node, "index") if kind == "subscript_expression" else None
+    if index is not None and index.type in STRINGS:
+        links.append(Link(read_text(index).strip("\"'`")))
+        return find_field(node, "object")
     if kind in _MEMBERS:
         owner, member = (find_field(node, part) if part else None for part in _MEMBERS[kind])
         ends = list_children(node)

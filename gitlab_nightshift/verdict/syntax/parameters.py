@@ -1,7 +1,6 @@
-"""Parameters and results of functions, as callers see them."""
+"""Parameters of functions, as callers see them."""
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
@@ -26,18 +25,15 @@ class Parameter:
     ``default`` is None where there is none, "?" where it is only optional."""
 
     name: str
-    type: str
     default: str | None
     kind: str = "positional"
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameters without ``self``, and what is given back as it is written ("" where it is not)."""
+    """Parameters without ``self``."""
 
     parameters: tuple[Parameter, ...]
-    returns: str
-    is_async: bool
 
 
 _LISTS = ("parameters", "parameter")
@@ -60,9 +56,7 @@ def read_signature(function: Function, language: Language) -> Signature | None:
     found: list[Parameter] = []
     for group in given:
         found += _read_parameters(group, language)
-    return Signature(
-        tuple(_drop_self(found, function, language)), _read_return_type(node), _is_async(node)
-    )
+    return Signature(tuple(_drop_self(found, function, language)))
 
 
 def _drop_self(found: list[Parameter], function: Function, language: Language) -> list[Parameter]:
@@ -78,7 +72,7 @@ def _drop_self(found: list[Parameter], function: Function, language: Language) -
 
 def _read_parameters(group: Node, language: Language) -> list[Parameter]:
     if group.type in ("identifier",):
-        return [Parameter(read_text(group), "", None)]
+        return [Parameter(read_text(group), None)]
     found: list[Parameter] = []
     keyword = False
     children = [child for child in group.children if child.is_named or read_text(child) == "*"]
@@ -94,7 +88,7 @@ def _read_parameters(group: Node, language: Language) -> list[Parameter]:
         elif child.type == "positional_separator":
             continue
         elif child.type in LITERALS and found:
-            found[-1] = Parameter(found[-1].name, found[-1].type, read_text(child), found[-1].kind)
+            found[-1] = replace(found[-1], default=read_text(child))
         else:
             made = _read_parameter(child, keyword)
             keyword = keyword or (
@@ -124,27 +118,9 @@ def _read_parameter(node: Node, keyword: bool) -> list[Parameter]:
         ]
         names = ids[:1] or [inner]
     default = _read_default(node)
-    typed = (
-        _normalize_code(read_text(find_field(node, "type")) or _find_bare_type(node))
-        .removeprefix(":")
-        .strip()
-    )
-    if read_text(node).rstrip().endswith("...") or "..." in typed:
+    if read_text(node).rstrip().endswith("...") or "..." in read_text(find_field(node, "type")):
         kind = "rest"
-    return [
-        Parameter(read_text(name).lstrip("*&$.").strip(), typed, default, kind) for name in names
-    ]
-
-
-def _find_bare_type(node: Node) -> str:
-    return next(
-        (
-            read_text(each)
-            for each in node.named_children
-            if each.type in ("user_type", "nullable_type", "function_type")
-        ),
-        "",
-    )
+    return [Parameter(read_text(name).lstrip("*&$.").strip(), default, kind) for name in names]
 
 
 def _read_default(node: Node) -> str | None:
@@ -162,26 +138,3 @@ def _read_default(node: Node) -> str | None:
 
 def _normalize_code(code: str) -> str:
     return " ".join(code.replace("'", '"').split())
-
-
-def _read_return_type(node: Node) -> str:
-    given = find_field(node, "return_type", "result", "returns") or (
-        find_field(node, "type") if node.type == "method_declaration" else None
-    )
-    if given is None:
-        bare_types = [
-            each for each in node.named_children if each.type in ("user_type", "nullable_type")
-        ]
-        given = bare_types[-1] if node.type == "function_declaration" and bare_types else None
-    if given is not None and given.type == "parameter_list":
-        types = [
-            read_text(find_field(each, "type"))
-            for each in list_children(given)
-            for _ in each.children_by_field_name("name") or [each]
-        ]
-        return types[0] if len(types) == 1 else f"({', '.join(types)})"
-    return re.sub(r"^(:|->)\s*", "", _normalize_code(read_text(given))).strip('"')
-
-
-def _is_async(node: Node) -> bool:
-    return bool(re.match(r"(export\s+)?(static\s+)?async\b", read_text(node)[:40]))

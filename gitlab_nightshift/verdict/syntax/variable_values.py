@@ -30,6 +30,8 @@ def read_assignment(node: Node) -> tuple[Node, Node] | None:
     if node.type not in _ASSIGNMENTS:
         return None
     target, value = find_field(node, "left", "name", "pattern"), find_field(node, "right", "value")
+    if node.type == "property_declaration" and value is None and len(node.named_children) > 1:
+        target, value = node.named_children[0], node.named_children[-1]  # Kotlin has no fields
     return (target, value) if target is not None and value is not None else None
 
 

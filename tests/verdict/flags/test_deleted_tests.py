@@ -1,4 +1,4 @@
-"""test-deleted, test-renamed-away, test-skipped."""
+"""test-deleted, test-skipped."""
 
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.flags import judge
@@ -7,7 +7,7 @@ from tests.support.pairs import Pair, change_of, read_pairs, wrong
 from tests.support.tables import each
 
 FLAGS = frozenset(
-    "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
+    "test-deleted test-skipped test-loosened assertion-removed"
     " test-without-assertion test-cannot-fail".split()
 )
 
@@ -242,7 +242,7 @@ def test_legacy():
 +++ tests/test_cart.py
 def test_total():
     assert total([1, 2]) == 3
-=== test-renamed-away tests/test_a.py:4 | py: a test loses its prefix
+=== test-deleted tests/test_a.py:4 | py: a test loses its prefix
 --- tests/test_a.py
 def test_one():
     assert parse("1") == 1
@@ -255,7 +255,7 @@ def test_one():
 
 def check_two():
     assert parse("2") == 2
-=== test-renamed-away tests/test_a.py | py: a class is not collected any more
+=== test-deleted tests/test_a.py | py: a class is not collected any more
 --- tests/test_a.py
 class TestParse:
     def test_one(self):
@@ -264,7 +264,7 @@ class TestParse:
 class ParseChecks:
     def test_one(self):
         assert parse("1") == 1
-=== test-renamed-away tests/test_cart.py | py: a file is not collected any more
+=== test-deleted tests/test_cart.py | py: a file is not collected any more
 --- tests/test_cart.py
 def test_one():
     assert parse("1") == 1
@@ -327,7 +327,7 @@ def test_one():
     value = parse("1")
     if False:
         assert value == 1
-=== test-skipped tests/test_a.py | py: commented out
+=== test-deleted tests/test_a.py | py: commented out
 --- tests/test_a.py
 def test_one():
     value = parse("1")
@@ -578,7 +578,7 @@ describe("slug()", () => {
     expect(slug("Hello")).toBe("hello");
   });
 });
-=== test-renamed-away src/slug.test.ts | ts: file with another ending
+=== test-deleted src/slug.test.ts | ts: file with another ending
 --- src/slug.test.ts
 it("lowers", () => {
   expect(slug("Hello")).toBe("hello");
@@ -587,7 +587,7 @@ it("lowers", () => {
 it("lowers", () => {
   expect(slug("Hello")).toBe("hello");
 });
-=== test-skipped src/cart.test.ts | ts: commented out
+=== test-deleted src/cart.test.ts | ts: commented out
 --- src/cart.test.ts
 describe("cart", () => {
   it("is empty", () => {
@@ -650,7 +650,7 @@ func TestEmpty(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 }
-=== test-renamed-away cart_test.go:3 | go: the name is not collected
+=== test-deleted cart_test.go:3 | go: the name is not collected
 --- cart_test.go
 package cart
 
@@ -771,7 +771,7 @@ class CartTest {
         assertEquals(0, total(List.of()));
     }
 }
-=== test-renamed-away src/test/java/CartTest.java | java: @Test is gone
+=== test-deleted src/test/java/CartTest.java | java: @Test is gone
 --- src/test/java/CartTest.java
 class CartTest {
     @Test
@@ -863,7 +863,7 @@ mod tests {
         assert_eq!(total(&[]), 0);
     }
 }
-=== test-renamed-away src/lib.rs | rust: the attribute is gone
+=== test-deleted src/lib.rs | rust: the attribute is gone
 --- src/lib.rs
 #[cfg(test)]
 mod tests {
@@ -960,7 +960,7 @@ RSpec.describe Cart do
     expect(described_class.new.total).to eq(0)
   end
 end
-=== test-renamed-away test/cart_test.rb | ruby: minitest name
+=== test-deleted test/cart_test.rb | ruby: minitest name
 --- test/cart_test.rb
 class CartTest < Minitest::Test
   def test_empty
@@ -1084,107 +1084,6 @@ it("first", () => { expect(merge(a, { b: 1 })).toEqual({ b: 1 }); });
 it("second", () => { expect(merge({ b: 1 }, a)).toEqual({ b: 1 }); });
 +++ a.test.ts
 it("first", () => { expect(merge(a, { b: 1 })).toEqual({ b: 1 }); });
-=== test-deleted src/a.rs:10 | rust: a test of a macro
---- src/a.rs
-macro_rules! reads {
-    ($which:ident, $read:ident) => {
-        mod $which {
-            #[test]
-            #[should_panic]
-            fn too_short() {
-                Big::$read(&[0; 1]);
-            }
-            #[test]
-            fn enough() {
-                Big::$read(&[0; 8]);
-            }
-        }
-    };
-}
-reads!(u64s, read_u64);
-+++ src/a.rs
-macro_rules! reads {
-    ($which:ident, $read:ident) => {
-        mod $which {
-            #[test]
-            #[should_panic]
-            fn too_short() {
-                Big::$read(&[0; 1]);
-            }
-        }
-    };
-}
-reads!(u64s, read_u64);
-=== test-deleted src/a.rs:6 | rust: no test of a macro any more
---- src/a.rs
-macro_rules! reads {
-    ($which:ident, $read:ident) => {
-        mod $which {
-            #[test]
-            #[should_panic]
-            fn too_short() {
-                Big::$read(&[0; 1]);
-            }
-            #[test]
-            fn enough() {
-                Big::$read(&[0; 8]);
-            }
-        }
-    };
-}
-reads!(u64s, read_u64);
-+++ src/a.rs
-macro_rules! reads {
-    ($which:ident, $read:ident) => {
-        mod $which {
-            #[should_panic]
-            fn too_short() {
-                Big::$read(&[0; 1]);
-            }
-            #[test]
-            fn enough() {
-                Big::$read(&[0; 8]);
-            }
-        }
-    };
-}
-reads!(u64s, read_u64);
-=== test-skipped src/a.rs:7 | rust: a test of a macro is ignored
---- src/a.rs
-macro_rules! reads {
-    ($which:ident, $read:ident) => {
-        mod $which {
-            #[test]
-            #[should_panic]
-            fn too_short() {
-                Big::$read(&[0; 1]);
-            }
-            #[test]
-            fn enough() {
-                Big::$read(&[0; 8]);
-            }
-        }
-    };
-}
-reads!(u64s, read_u64);
-+++ src/a.rs
-macro_rules! reads {
-    ($which:ident, $read:ident) => {
-        mod $which {
-            #[test]
-            #[ignore]
-            #[should_panic]
-            fn too_short() {
-                Big::$read(&[0; 1]);
-            }
-            #[test]
-            fn enough() {
-                Big::$read(&[0; 8]);
-            }
-        }
-    };
-}
-reads!(u64s, read_u64);
 === honest | rust: why a test is ignored
 --- tests/a.rs
 #[test]

@@ -67,51 +67,6 @@ def test_what_was_broken_before_is_nobodys_fault(raised: Judge) -> None:
     assert raised(before, {"a.md": "[a](gone.md)\n\nOther text.\n"}, "broken-link") == []
 
 
-@each(
-    ("language", "code"),
-    [
-        ("python", "def total(items)\n    return 1"),
-        ("py", ">>> total([)\n0"),
-        ("json", '{"a": 1 "b": 2}'),
-        ("yaml", "a:\n  - b\n c: d"),
-        ("toml", "a = [1, 2"),
-        ("js", "const a = {b: ;"),
-        ("ts", "function f(a: string {"),
-    ],
-)
-def test_an_example_that_does_not_parse(raised: Judge, language: str, code: str) -> None:
-    text = f"# Use\n\n```{language}\n{code}\n```\n"
-    [found] = raised({}, {"a.md": text}, "broken-example")
-    assert (found.level, found.line) == ("warn", 3)
-
-
-@each(
-    ("language", "code"),
-    [
-        ("python", "from shop import total\n\ntotal([])"),
-        ("python", "    indented = 1"),
-        ("python", ">>> total([])\n0\n>>> for x in y:\n...     f(x)\nSomething: (odd"),
-        ("python", "def f():\n    ..."),
-        ("python", "client = Client(<your token>)"),
-        ("json", '{\n  // ours\n  "a": 1,\n}'),
-        ("json", '{\n  "a": 1,\n  ...\n}'),
-        ("yaml", "a: 1\n---\nb: !reference [.c, d]"),
-        ("toml", "[a]\nb = 1"),
-        ("js", "const a = { b: 1 };"),
-        ("console", "$ def ("),
-        ("", "def ("),
-    ],
-)
-def test_an_example_that_parses(raised: Judge, language: str, code: str) -> None:
-    text = f"# Use\n\n```{language}\n{code}\n```\n"
-    assert raised({}, {"a.md": text}, "broken-example") == []
-
-
-def test_only_examples_that_changed_are_looked_at(raised: Judge) -> None:
-    text = "# Use\n\n```json\n{\n```\n\nText.\n"
-    assert raised({"a.md": text}, {"a.md": text + "More.\n"}, "broken-example") == []
-
-
 def test_front_matter_shifts_no_line(raised: Judge) -> None:
     text = "---\ntitle: a\n---\n# Use\n\n[a](gone.md)\n"
     [found] = raised({}, {"a.md": text}, "broken-link")

@@ -19,7 +19,6 @@ REMOVED = TESTS.replace("    assert total([item, item]) > item.price\n", "")
 LOOSER = TESTS.replace("assert total([]) == 0", "assert total([]) >= 0")
 OTHER_CODE = {"cart.py": CART.replace("item.price", "item.price * item.count")}
 COMMENTED = {"cart.py": "# All prices are in cents.\n" + CART}
-LIST = "TEST(List, Empty) {\n  EXPECT_EQ(0, size());\n}\n"
 SHOP = "def load():\n    try:\n        read()\n    except Exception:\n        raise\n"
 KEPT = "    assert total([2]) == 2\n    assert total([4]) == 4\n"
 SKIPPED = "\n\n@pytest.mark.skip\ndef test_skipped():\n    assert total([3, 4, 5]) == 12\n"
@@ -53,24 +52,17 @@ CERTAIN: list[tuple[str, Files]] = [
         "test-skipped",
         {"tests/test_cart.py": TESTS.replace("none():\n", "none():\n    if True: return\n")},
     ),
-    (
-        "test-skipped",
-        {"test/list.cc": "TEST(List, DISABLED_Empty) {\n  EXPECT_EQ(0, size());\n}\n"},
-    ),
-    (
-        "exception-swallowed",
-        {"shop.py": SHOP.replace("raise", "pass")},
-    ),
 ]
 
 
 @each("flag, after", CERTAIN)
 def test_a_reviewer_blocks_what_nothing_explains(raised: Judge, flag: str, after: Files) -> None:
-    found = raised({**BEFORE, "shop.py": SHOP, "test/list.cc": LIST}, after, flag, by_people=True)
+    found = raised({**BEFORE, "shop.py": SHOP}, after, flag, by_people=True)
     assert [each.level for each in found] == ["fail"]
 
 
 ASKED: list[tuple[str, Files]] = [
+    ("exception-swallowed", {"shop.py": SHOP.replace("raise", "pass")}),
     ("test-deleted", {"tests/test_cart.py": DELETED, **OTHER_CODE}),
     ("test-deleted", {"tests/test_cart.py": DELETED, "requirements.txt": "pytest==9.0\n"}),
     (
@@ -84,7 +76,6 @@ ASKED: list[tuple[str, Files]] = [
     ("assertion-removed", {"tests/test_old.py": UNBRANCHED}),
     ("test-deleted", {"tests/test_old.py": BRANCHED.partition("@pytest")[0]}),
     ("test-loosened", {"tests/test_cart.py": LOOSER, **OTHER_CODE}),
-    ("test-without-assertion", {"tests/test_cart.py": TESTS + "\n\ndef test_x():\n    total(1)\n"}),
     (
         "test-skipped",
         {
@@ -105,17 +96,6 @@ ASKED: list[tuple[str, Files]] = [
         "dangerous-call",
         {"shop.py": SHOP + "\n\ndef name(password):\n    return hashlib.md5(password)\n"},
     ),
-    (
-        "test-skipped",
-        {"test/list.cc": LIST + "TEST(List, DISABLED_Large) {\n  EXPECT_EQ(9, size());\n}\n"},
-    ),
-    (
-        "exception-swallowed",
-        {
-            "shop.py": SHOP.replace("raise", "pass")
-            + "    more = find()\n    return more or find_all()\n"
-        },
-    ),
 ]
 
 
@@ -123,7 +103,7 @@ ASKED: list[tuple[str, Files]] = [
 def test_a_reviewer_asks_where_something_may_explain_it(
     raised: Judge, flag: str, after: Files
 ) -> None:
-    before = {**BEFORE, "shop.py": SHOP, "test/list.cc": LIST, "tests/test_old.py": BRANCHED}
+    before = {**BEFORE, "shop.py": SHOP, "tests/test_old.py": BRANCHED}
     found = raised(before, after, flag, by_people=True)
     assert [each.level for each in found] == ["warn"]
     assert [each.level for each in raised(before, after, flag)] == ["fail"]

@@ -3,7 +3,7 @@
 from tests.support.pairs import Pair, read_pairs, wrong
 from tests.support.tables import each
 
-FLAGS = frozenset(("machine-text", "test-loosened", "dangerous-call", "outdated-docs"))
+FLAGS = frozenset(("machine-text", "test-loosened", "dangerous-call"))
 
 OVERLOOKED = """
 === machine-text src/shop/auth.py:2 | a letter within a text
@@ -61,42 +61,6 @@ x = 1
 +++ src/shop/conf.py
 # Reviewers: the list of people who may approve an order, in the order of their rank.
 x = 1
-=== test-loosened tests/test_auth.py:2 | a longer sleep
---- tests/test_auth.py
-import time
-def test_x():
-    start()
-    time.sleep(0.1)
-    assert ready()
-+++ tests/test_auth.py
-import time
-def test_x():
-    start()
-    time.sleep(30)
-    assert ready()
-=== test-loosened tests/test_auth.py:2 | asked until it is true
---- tests/test_auth.py
-def test_x():
-    start()
-    assert ready()
-+++ tests/test_auth.py
-import time
-def test_x():
-    start()
-    for _ in range(100):
-        if ready():
-            break
-        time.sleep(0.1)
-    assert ready()
-=== test-loosened src/a.test.ts:1 | a longer time limit
---- src/a.test.ts
-test("x", async () => {
-  expect(await load()).toBe(3);
-}, 1000);
-+++ src/a.test.ts
-test("x", async () => {
-  expect(await load()).toBe(3);
-}, 60000);
 === honest | a shorter sleep, and one in a new test
 --- tests/test_auth.py
 import time
@@ -136,36 +100,6 @@ chmod 644 key
 +++ deploy.sh
 #!/bin/sh
 chmod 600 key
-=== outdated-docs src/shop/cli.py | docs name an option that is gone
---- src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--dry-run", action="store_true")
-+++ src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--pretend", action="store_true")
---- README.md
-Use `--dry-run` to look.
-+++ README.md
-Use `--dry-run` to look.
-=== honest | the docs follow, and the change log tells the past
---- src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--dry-run", action="store_true")
-+++ src/shop/cli.py
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--pretend", action="store_true")
---- README.md
-Use `--dry-run` to look.
-+++ README.md
-Use `--pretend` to look.
---- CHANGELOG.md
-`--dry-run` came.
-+++ CHANGELOG.md
-`--dry-run` came.
 """
 
 

@@ -237,13 +237,6 @@ def total(items, tax=0):
 +++ src/a.py
 def total(items, tax):
     return sum(items)
-=== signature-changed src/a.py | py: another default
---- src/a.py
-def fetch(url, timeout=10):
-    return get(url)
-+++ src/a.py
-def fetch(url, timeout=60):
-    return get(url)
 === signature-changed src/a.py | py: other order in __init__
 --- src/a.py
 class Cart:
@@ -253,13 +246,6 @@ class Cart:
 class Cart:
     def __init__(self, tax, items):
         self.items = items
-=== signature-changed src/a.py | py: returns something else
---- src/a.py
-def total(items: list) -> int:
-    return sum(items)
-+++ src/a.py
-def total(items: list) -> str:
-    return str(sum(items))
 === honest | py: optional parameters come, types come, private, mutable default
 --- src/a.py
 def total(items, tax=[]):
@@ -303,15 +289,6 @@ export function total(items: number[]): number {
 export function total(items: number[], tax?: number, mode = "up"): number {
   return 1;
 }
-=== signature-changed a/a.go:3 | go: another type
---- a/a.go
-package a
-
-func Total(items []int) int { return 1 }
-+++ a/a.go
-package a
-
-func Total(items []int64) (int, error) { return 1, nil }
 === honest | go: another name of a parameter
 --- a/a.go
 package a
@@ -353,11 +330,6 @@ class A
     1
   end
 end
-=== signature-changed src/a.rs:1 | rust: another type
---- src/a.rs
-pub fn total(items: &[i32]) -> i32 { 1 }
-+++ src/a.rs
-pub fn total(items: Vec<i32>) -> i32 { 1 }
 === signature-changed src/main/scala/A.scala:2 | scala: default gone
 --- src/main/scala/A.scala
 class A {

@@ -4,7 +4,7 @@ from tests.support.pairs import Pair, read_pairs, wrong
 from tests.support.tables import each
 
 FLAGS = frozenset(
-    "test-deleted test-skipped test-renamed-away test-loosened assertion-removed"
+    "test-deleted test-skipped test-loosened assertion-removed"
     " test-without-assertion test-cannot-fail suppression-added exception-swallowed"
     " test-detection public-name-removed signature-changed".split()
 )
@@ -136,26 +136,6 @@ it("shows the total", () => {
   render(<Cart items={[{ price: 2 }]} />);
   expect(screen.getByRole("status")).toBeInTheDocument();
 });
-=== test-loosened test/a.test.js | js: a case of it.each goes
---- test/a.test.js
-describe("slug", () => {
-  it.each([
-    ["Hello", "hello"],
-    ["a b", "a-b"],
-    ["Grün", "gruen"],
-  ])("%s", (given, wanted) => {
-    expect(slug(given)).toBe(wanted);
-  });
-});
-+++ test/a.test.js
-describe("slug", () => {
-  it.each([
-    ["Hello", "hello"],
-    ["a b", "a-b"],
-  ])("%s", (given, wanted) => {
-    expect(slug(given)).toBe(wanted);
-  });
-});
 === test-loosened test/a.test.js | js: objectContaining, a longer timeout
 --- test/a.test.js
 it("places", async () => {
@@ -215,7 +195,7 @@ describe("cart", () => {
     expect(total([2, 3])).toBe(5);
   });
 });
-=== test-renamed-away src/cart.test.ts | ts: a function that nobody calls
+=== test-deleted src/cart.test.ts | ts: a function that nobody calls
 --- src/cart.test.ts
 describe("cart", () => {
   it("adds", () => {
@@ -714,22 +694,6 @@ RSpec.describe Cart do
     end
   end
 end
-=== test-loosened spec/cart_spec.rb, test-cannot-fail spec/cart_spec.rb | ruby: a stub
---- spec/cart_spec.rb
-RSpec.describe Cart do
-  it "adds" do
-    cart = Cart.new([2, 3])
-    expect(cart.total).to eq(5)
-  end
-end
-+++ spec/cart_spec.rb
-RSpec.describe Cart do
-  it "adds" do
-    cart = Cart.new([2, 3])
-    allow(cart).to receive(:total).and_return(5)
-    expect(cart.total).to eq(5)
-  end
-end
 === assertion-removed test/models/cart_test.rb | ruby: assert_difference goes
 --- test/models/cart_test.rb
 class CartTest < ActiveSupport::TestCase
@@ -804,26 +768,6 @@ mod tests {
     #[test]
     fn word() {
         assert!(matches!(parse("x"), Err(Error::NotANumber)));
-    }
-}
-=== test-loosened src/parse.rs | rust: fewer cases
---- src/parse.rs
-#[cfg(test)]
-mod tests {
-    #[rstest]
-    #[case("1", 1)]
-    #[case("-1", -1)]
-    fn numbers(#[case] text: &str, #[case] wanted: i32) {
-        assert_eq!(parse(text).unwrap(), wanted);
-    }
-}
-+++ src/parse.rs
-#[cfg(test)]
-mod tests {
-    #[rstest]
-    #[case("1", 1)]
-    fn numbers(#[case] text: &str, #[case] wanted: i32) {
-        assert_eq!(parse(text).unwrap(), wanted);
     }
 }
 === test-skipped src/parse.rs | rust: cfg that never holds
