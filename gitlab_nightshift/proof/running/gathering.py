@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.new_tests import evaluate_new_tests
+from gitlab_nightshift.proof.running.old_tests import run_old_tests
 from gitlab_nightshift.proof.running.settlement import list_excused, settle_findings
 from gitlab_nightshift.proof.running.trial import Trial
 from gitlab_nightshift.records.verdicts import Finding
@@ -14,7 +15,6 @@ from gitlab_nightshift.verdict.evidence.benchmark import run_benchmark
 from gitlab_nightshift.verdict.evidence.collected_runs import compare_collections
 from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
-from gitlab_nightshift.verdict.evidence.old_tests import run_old_tests
 from gitlab_nightshift.verdict.proof_commands import CommandRun
 
 Gather = Callable[[EvidenceSubject, Lab], Evidence]
@@ -25,9 +25,8 @@ def _compare_complexity(subject: EvidenceSubject, _lab: Lab) -> Evidence:
 
 
 BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
-    "refactoring": (_compare_complexity, run_old_tests),
-    "performance": (run_old_tests, run_benchmark),
-    "docs": (run_old_tests,),
+    "refactoring": (_compare_complexity,),
+    "performance": (run_benchmark,),
 }
 """What a category's changes are held against besides."""
 
@@ -47,6 +46,7 @@ def gather_evidence(
     found = compare_collections(subject, before, runs, list_excused(seen)) + seen
     text = build_text_reader(lab.checkout.repository, subject.base)
     found += evaluate_new_tests(subject, Trial(lab, text, "new"))
+    found += run_old_tests(subject, Trial(lab, text, "old"))
     for each in BY_CATEGORY.get(subject.context.category, ()):
         found += each(subject, lab)
     kept, refuted = settle_findings(subject, read, found)

@@ -137,6 +137,10 @@ class Trial:
             return None
         return frozenset(f for f, number in planted.numbers.items() if b"%d" % number in seen)
 
+    def run_focused(self, focused: FocusedCommand) -> SuiteOutcome:
+        """Run chosen tests in what the checkout holds."""
+        return self.run([shlex.join(focused.argv)], {})
+
     def find_run(
         self, focused: Sequence[FocusedCommand], env: Mapping[str, str]
     ) -> tuple[TestRun | None, str]:

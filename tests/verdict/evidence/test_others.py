@@ -13,7 +13,6 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.verdict.evidence.benchmark import Times, run_benchmark
 from gitlab_nightshift.verdict.evidence.complexity import compare_complexity
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
-from gitlab_nightshift.verdict.evidence.old_tests import run_old_tests
 from gitlab_nightshift.verdict.proof_commands import Runner
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.support.pairs import change_of
@@ -151,29 +150,3 @@ def test_nothing_measured_is_said(
 def test_the_spread_is_of_rounds() -> None:
     times = Times((1.0, 2.0, 4.0), (0.5, 2.0, 3.0))
     assert (times.ratio, times.spread) == (1.0, (0.5, 1.0))
-
-
-TEST = "import unittest\nfrom shop import size\n\n\nclass T(unittest.TestCase):\n"
-OLD = TEST + "    def test_size(self):\n        self.assertEqual(size(3), 3)\n"
-NEW = TEST + "    def test_size(self):\n        self.assertEqual(size(3), 4)\n"
-
-
-@pytest.mark.parametrize(
-    ("code", "test", "seen_as"),
-    [
-        (FLAT + "\n\nSIZE = size\n", OLD + "\n", CheckOutcome.PASSED),
-        (FLAT.replace("return n", "return n + 1"), NEW, CheckOutcome.FAILED),
-        (FLAT.replace("size", "width"), OLD.replace("size", "width"), CheckOutcome.UNDECIDED),
-    ],
-)
-def test_behaviour_is_held_against_the_tests_as_they_were(
-    tried: Tried, code: str, test: str, seen_as: CheckOutcome
-) -> None:
-    before, commands = {"shop.py": FLAT, "test_shop.py": OLD}, ("python3 -m unittest",)
-    after = {"shop.py": code, "test_shop.py": test}
-    with tried(before, after, category="refactoring", commands=commands) as (subject, lab):
-        seen = run_old_tests(subject, lab)
-    assert [check.outcome for check in seen.checks] == [seen_as], seen
-    failed = seen_as is CheckOutcome.FAILED
-    flags = [(finding.name, finding.level) for finding in seen.findings]
-    assert flags == ([("old-tests-fail", "fail")] if failed else [])

@@ -1,0 +1,87 @@
+"""The tests as they were, on the product code after a change: where behaviour stays they pass, and
+elsewhere what fails is what the change redefines."""
+
+from collections.abc import Sequence
+
+from gitlab_nightshift.proof.running.new_tests import NO_PROOF
+from gitlab_nightshift.proof.running.single_canaries import list_focused
+from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
+from gitlab_nightshift.proof.running.trial import Trial
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
+from gitlab_nightshift.verdict.syntax.single_test import Test
+
+TITLE = "The tests as they were"
+STRICT = frozenset(("refactoring", "performance", "docs"))
+"""Categories of changes that leave behaviour alone."""
+MOST_NAMED = 5
+
+
+def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
+    """Where a change touches tests too: the product code after with the tests before."""
+    files = [
+        file
+        for file in subject.change.files
+        if read_sides(file)[0].is_test_file and file.status in "MRD"
+    ]
+    strict = subject.context.category in STRICT
+    if not files or not trial.lab.commands or not (strict or trial.build_old_product(subject)):
+        return Evidence()
+    back: dict[str, bytes | None] = {f.raw_path: None for f in files if f.status == "R"}
+    back |= {file.raw_old_path: file.old for file in files}
+    trial.hold(trial.lab.build_variant(subject.tree, back))
+    if strict:
+        return _judge_strictly(subject, trial)
+    outcome = _run_changed(trial, _list_changed(files))
+    return _tell_redefined(trial, outcome) if outcome and outcome.red else Evidence()
+
+
+def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
+    outcome = trial.run(trial.lab.commands, {})
+    if outcome.red and outcome.ended:
+        outcome = trial.run(trial.lab.commands, {})
+    if not outcome.red:
+        text = "they pass on the changed product code"
+        return Evidence((Check(TITLE, CheckOutcome.PASSED, text),))
+    if not outcome.ended or NO_PROOF.search(trial.read_output()):
+        return _tell_redefined(trial, outcome)
+    names = _format_names(outcome)
+    text = f"{names} fail with the product code after and the tests before"
+    found = raise_flag("old-tests-fail", subject.context, "", 0, f"{text}: it behaves differently.")
+    return Evidence((Check(TITLE, CheckOutcome.FAILED, text),), found)
+
+
+def _list_changed(files: Sequence[ChangedFile]) -> list[Test]:
+    """Tests that are not there word for word any more."""
+    found: list[Test] = []
+    for before, after in map(read_sides, files):
+        kept = {test.node.text for test in after.tests}
+        found += [test for test in before.tests if test.node.text not in kept]
+    return found
+
+
+def _run_changed(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
+    """These tests alone; None where none of them can be run so."""
+    for focused in list_focused(trial, tests) if tests else ():
+        outcome = trial.run_focused(focused)
+        if outcome.ran or focused.count(trial.read_output()):
+            return outcome
+    return None
+
+
+def _tell_redefined(trial: Trial, outcome: SuiteOutcome) -> Evidence:
+    if not outcome.ended:
+        return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, "they did not end"),))
+    text = f"this change redefines what {_format_names(outcome)} demand"
+    if NO_PROOF.search(trial.read_output()):
+        text += ", or they use names that are not there any more"
+    return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),))
+
+
+def _format_names(outcome: SuiteOutcome) -> str:
+    names = sorted(outcome.failed)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return (", ".join(names[:MOST_NAMED]) or "some of them") + more
