@@ -22,6 +22,8 @@ _TABLE = RuleTable(__file__)
 _OTHER_CODE = _TABLE.get_words("other_code")
 
 _ASKS = _TABLE.get_pattern("asks")
+_EQUALITY = _TABLE.get_words("equality")
+_CONSTANT = _TABLE.get_pattern("constant")
 _SETTINGS = _TABLE.get_pattern("settings")
 _LONGEST = 2000
 
@@ -50,8 +52,19 @@ def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleVi
                 added.number,
                 f"Product code asks whether it is tested: {format_excerpt(added.text.strip())}",
             )
+        yield from _find_constant_equality(old, side)
         yield from _find_cfg_test(old, side, file)
         yield from find_special_cases(old, side, file, change)
+
+
+def _find_constant_equality(old: Side, side: Side) -> Iterator[RuleViolation]:
+    """What is equal to everything passes each assertion about it."""
+    before = {read_text(function.node) for function in old.functions}
+    for function in side.functions:
+        constant = function.body is not None and _CONSTANT.match(read_text(function.body))
+        if function.name in _EQUALITY and constant and read_text(function.node) not in before:
+            detail = f"{function.qualified} says that everything is equal."
+            yield RuleViolation(side.path, function.line, detail)
 
 
 def _is_comment(said: str) -> bool:

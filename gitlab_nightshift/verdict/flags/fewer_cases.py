@@ -173,7 +173,7 @@ def _is_used(name: str, side: Side) -> bool:
 def _is_gone_through(name: str, code: str) -> bool:
     word = re.escape(name)
     loops = (
-        rf"(\bfor\b[^\n]{{0,200}}?\bin|:=\s*range|:|of|<-)\s+&?(enumerate\()?{word}\b"
+        rf"(\bfor(each)?\b[^\n]{{0,200}}?(\bin|:|\bof)|:=\s*range|<-)\s+&?(enumerate\()?{word}\b"
         rf"|\b{word}\.(forEach|each|iter|map|foreach)\b|each\({word}\)"
     )
     return re.search(loops, code) is not None

@@ -30,6 +30,7 @@ _TABLE = RuleTable(__file__)
 _BRANCHES = _TABLE.get_words("branches")
 
 _MARK = _TABLE.get_pattern("mark")
+_FAILS = _TABLE.get_pattern("fails")
 _MARK_LINE = _TABLE.get_pattern("mark_line")
 _LONGEST = 2000
 _CALL = _TABLE.get_words("call")
@@ -59,6 +60,8 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
                 yield found
         if old is None or old.words != new.words:
             yield from _find_new_stops(new, old)
+        if old is not None:
+            yield from _find_reversal(new, old)
     for version in tests.gone:
         if is_commented_out(version):
             detail = f"{version.name} is commented out now."
@@ -118,6 +121,17 @@ def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[
         yield RuleViolation(
             version.file.path, version.test.line, f"{version.name} has no body any more."
         )
+
+
+def _find_reversal(version: TestVersion, old: TestVersion) -> Iterator[RuleViolation]:
+    """The same test, that has to fail now."""
+    if not version.test.body or not old.test.body or version.test.body.text != old.test.body.text:
+        return
+    failed = any(map(_FAILS.search, old.test.marks))
+    for mark in version.test.marks:
+        if not failed and _FAILS.search(mark):
+            detail = f"{version.name} passes only where it fails: {format_excerpt(mark)}"
+            yield RuleViolation(version.file.path, version.test.line, detail, certain=True)
 
 
 def _report_mark(

@@ -1,6 +1,7 @@
 """Assertions: what a test demands of its subject, and how strongly."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tree_sitter import Node
 
@@ -61,9 +62,10 @@ def list_assertions(
     """Every assertion in a piece of code, in the order of the text."""
     found: list[Assertion] = []
     stack = [body]
+    bound = frozenset(_BOUND.findall(read_text(body))) if language.name == "go" else frozenset()
     while stack:
         node = stack.pop()
-        made = tuple(_recognize(node, language, helpers or {}))
+        made = tuple(_recognize(node, language, helpers or {}, bound))
         found += made
         if made and node.type in CALLS:
             stack.extend(reversed(_list_inner_functions(node)))
@@ -96,12 +98,18 @@ def _list_inner_functions(node: Node) -> list[Node]:
     return found
 
 
-def _recognize(node: Node, language: Language, helpers: Helpers) -> Iterator[Assertion]:
+_BOUND = _TABLE.get_pattern("bound")
+"""Go: ``r := require.New(t)``, on which assertions are called as on what it was made from."""
+
+
+def _recognize(
+    node: Node, language: Language, helpers: Helpers, bound: frozenset[str]
+) -> Iterator[Assertion]:
     kind = node.type
     if kind == "assert_statement":
         yield from read_condition(node, list_children(node)[:1])
     elif kind in CALLS:
-        yield from _read_call(node, language, helpers)
+        yield from _read_call(node, language, helpers, bound)
     elif kind in ("member_expression", "field_expression") and _is_statement(node):
         yield from read_fluent(node, read_chain(node))
     elif kind in ("throw_statement", "raise_statement") and not _in_function_argument(node):
@@ -130,10 +138,14 @@ def _in_function_argument(node: Node) -> bool:
     return False
 
 
-def _read_call(node: Node, language: Language, helpers: Helpers) -> Iterator[Assertion]:
+def _read_call(
+    node: Node, language: Language, helpers: Helpers, bound: frozenset[str]
+) -> Iterator[Assertion]:
     links = read_chain(node)
     if not links:
         return
+    if links[0].name in bound:
+        links = (replace(links[0], name="assert"), *links[1:])
     first, last = links[0], links[-1]
     words = [normalize_name(link.name) for link in links]
     if language.name == "go" and last.name in GO_FAILS and is_go_test(links):

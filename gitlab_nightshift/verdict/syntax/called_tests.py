@@ -125,6 +125,7 @@ def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
 
 
 _ALIAS = _TABLE.get_pattern("alias")
+_ELSEWHERE = _TABLE.get_pattern("elsewhere")
 
 
 _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
@@ -148,6 +149,7 @@ def _classify_call(
     first = "describe" if links[0].name == "module" else links[0].name
     if first in aliases:
         first, code = aliases[first]
+        code = _ELSEWHERE.sub("", code)
         words = re.findall(r"\.(skip|only|todo|skipIf|runIf|failing|fails)\b", code)
         links = (Link(first), *(Link(word) for word in words), *links)
     if first not in CASES and first not in GROUPS and first not in ("serial", "ignore"):
