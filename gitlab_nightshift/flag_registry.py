@@ -59,7 +59,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Code that knows its test is right in the test only.",
         "detection:find_test_detection",
-        what="Product code asks whether it is being tested.",
+        what="Product code asks whether it is being tested, or has an equality that always holds.",
     ),
     "suppression-added": FlagEntry(
         "fail",
