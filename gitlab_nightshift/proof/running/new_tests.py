@@ -3,7 +3,7 @@
 import random
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
@@ -33,19 +33,26 @@ FEWEST_FAULTS = 3
 """Fewer faults show nothing."""
 MOST_FAULTS = 8
 MOST_PLANTED = 100
+SEVERAL = 2
+"""Wrong values that a test has to notice to have shown that it can fail."""
 FEW = 0.4
 """The part of the faults below which it is asked about."""
 NO_PROOF = compile_lazily(
     r"""
-      (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)
+      (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)  # NameError: a
+    # a is not defined
     | (?P<node>\bERR_MODULE_NOT_FOUND\b|is[ ]not[ ](a[ ](function|constructor)|defined))
+    | (?P<export>does[ ]not[ ]provide[ ]an[ ]export)    # './a' does not provide an export named 'b'
+    # A has no attribute 'b'
     | (?P<python>(?<!'NoneType'[ ]object[ ])has[ ]no[ ]attribute|unexpected[ ]keyword[ ]argument)
-    | (?P<java>cannot[ ]find[ ]symbol|COMPILATION[ ]ERROR)
+    | (?P<java>cannot[ ]find[ ]symbol|COMPILATION[ ]ERROR)                      # cannot find symbol
+    # Cannot find module './a'
     | (?P<types>Cannot[ ]find[ ](module|name|package)|does[ ]not[ ]exist[ ]on[ ]type|error[ ]TS\d+)
+    # undefined method
     | (?P<ruby>cannot[ ]load[ ]such[ ]file|uninitialized[ ]constant|undefined[ ]method)
-    | (?P<go>undefined:[ ]|\[(build|setup)[ ]failed\])   # a.go:3:2: undefined: total
-    | (?P<rust>could[ ]not[ ]compile|error\[E\d+\])
-    | (?P<syntax>SyntaxError|IndentationError|syntax[ ]error)
+    | (?P<go>undefined:[ ]|\[(build|setup)[ ]failed\])                           # undefined: total
+    | (?P<rust>could[ ]not[ ]compile|error\[E\d+\])                             # error[E0425]
+    | (?P<syntax>SyntaxError|IndentationError|syntax[ ]error)                    # SyntaxError: b
     """,
     re.VERBOSE,
 )
@@ -129,18 +136,31 @@ def _run_against_faults(
     planted = plant(trial, subject.tree, faults, files.read, [_build_way(trial, run, seen)])
     if planted is None:
         return _judge_unplanted(subject, trial, tests, seen)
-    survived: list[Fault] = []
-    noticed = 0
+    tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
         if trial.lab.compute_left_s() <= 0:
             break
         env = build_environment(planted, [fault])
-        outcome = trial.run(planted.run.commands, env, planted.run.duration_s)
-        own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
-        found = outcome.red and (own or not outcome.failed)
-        noticed += found
-        survived += [] if found else [fault]
-    return _judge_faults(subject, tests, noticed, survived)
+        tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
+    survived = [fault for fault, outcome in tried.items() if not _is_found(outcome, tests)]
+    found = _judge_faults(subject, tests, len(tried) - len(survived), survived)
+    return found + Evidence(proven=tuple(_list_able(tests, tried)))
+
+
+def _is_found(outcome: SuiteOutcome, tests: Sequence[Test]) -> bool:
+    own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
+    return outcome.red and (own or not outcome.failed)
+
+
+def _list_able(
+    tests: Sequence[Test], tried: Mapping[Fault, SuiteOutcome]
+) -> Iterator[tuple[str, str]]:
+    """Tests that noticed several wrong values: they can fail. One may have raised an exception."""
+    failed = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
+    for test in tests:
+        times = sum(any(is_reported_as(name, test) for name in names) for names in failed)
+        if times >= SEVERAL:
+            yield test.path, test.qualified
 
 
 def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:

@@ -11,7 +11,7 @@ from gitlab_nightshift.verdict.syntax.single_test import Test
 
 TITLE = "What was read and did not hold"
 CANNOT_FAIL = frozenset(("test-without-assertion", "test-cannot-fail"))
-"""Readings that a test which failed on the old code refutes."""
+"""Readings that a test which failed on the old code, or with faults, refutes."""
 WEAKER = frozenset(("test-deleted", "test-renamed-away", "test-skipped", "test-loosened"))
 """Readings that canaries refute, which this very test noticed and which are noticed still."""
 ENOUGH = 3
@@ -48,7 +48,7 @@ def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
     """Why a finding does not hold, "" where it does."""
     if finding.name in CANNOT_FAIL:
         tests = [test for test in _find_tests(subject, finding) if _is_proven(test, seen)]
-        return "But it failed on the old code." if tests else ""
+        return "But it was seen to fail." if tests else ""
     if finding.name in WEAKER:
         tests = list(_find_tests(subject, finding))
         names = {n for n, _ in seen.canaries if any(is_reported_as(n, test) for test in tests)}

@@ -2,10 +2,8 @@
 file each, of which the exit status alone tells."""
 
 import random
-import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
 from gitlab_nightshift.proof.running.switches import write_faulty_file
@@ -14,6 +12,7 @@ from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
 from gitlab_nightshift.verdict.evidence.lab import EvidenceSubject
 from gitlab_nightshift.verdict.executed_code import is_document
+from gitlab_nightshift.verdict.flags.touched_files import is_vendored
 from gitlab_nightshift.verdict.syntax.languages import beside_tests, find_language, is_named_test
 
 MOST_CANARIES = 4
@@ -21,18 +20,18 @@ FEWEST_TRIES, MOST_TRIES = 2, 8
 SHORT_S = 6.0
 """What looking for canaries may take where that is more than the fewest tries."""
 MOST_FILES = 40
-_DATA = compile_lazily(
-    r"(?:^|/)[^./]+$|\.(?:json|ya?ml|toml|xml|lock|sum|mod|csv|tsv|txt|svg|html?|css|scss|ini|cfg|conf"
-    r"|properties|snap|golden|png|jpe?g|gif|ico|pdf|gz|zip|sql|po|mo|env|example|editorconfig"
-    r"|gitignore|gitattributes|dockerignore)$",
-    re.IGNORECASE,
+_DATA = frozenset(
+    "json yaml yml toml xml lock sum mod csv tsv txt svg html htm css scss ini cfg conf properties"
+    " snap golden png jpg jpeg gif ico pdf gz zip sql po mo env example".split()
 )
-"""What holds no decisions, or has no ending that says what it is."""
+"""Endings of what holds no decisions."""
 
 
 def is_foreign_code(path: str) -> bool:
-    """Whether a file looks like code of a language that is not understood."""
-    return find_language(path) is None and not _DATA.search(path) and not is_document(path)
+    """Whether a file looks like code of a language that is not understood, by its ending."""
+    name, _, ending = path.rpartition("/")[2].rpartition(".")
+    known = find_language(path) is not None or ending.lower() in _DATA or is_document(path)
+    return bool(name) and not known
 
 
 def find_text_canaries(
@@ -87,7 +86,8 @@ def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
 
 
 def _is_product(path: str) -> bool:
-    return is_foreign_code(path) and not beside_tests(path) and not is_named_test(path)
+    others = beside_tests(path) or is_named_test(path) or is_vendored(path)
+    return is_foreign_code(path) and not others
 
 
 def _list_faults(files: TreeFiles, path: str) -> Iterator[Fault]:

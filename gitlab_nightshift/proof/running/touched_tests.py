@@ -40,14 +40,18 @@ def find_touched_tests(
     """The tests that a change touches, by language, most of them first; none where it touches what
     no test names, as settings of a runner or product code."""
     helpers = _find_changed_helpers(change)
-    old = dict.fromkeys(test for file in change.files for test in _list_rewritten(file))
-    callers = _find_callers(before, helpers)
-    found = tuple(dict.fromkeys((*old, *callers)))
+    old = [test for file in change.files for test in _list_rewritten(file)]
+    found = _drop_doubles([*old, *_find_callers(before, helpers)])
     new = [test for file in change.files for test in read_sides(file)[1].tests]
     changed = {file.path for file in change.files}
     new += [t for t in _find_callers(after, helpers) if t.path not in changed]
     languages = sorted({t.language.name for t in found}, key=lambda n: -_count(found, n))
     return tuple(_build_touched(name, found, new, before) for name in languages)
+
+
+def _drop_doubles(tests: Iterable[Test]) -> tuple[Test, ...]:
+    """Each once, though its file was read twice."""
+    return tuple({(test.path, test.line, test.qualified): test for test in tests}.values())
 
 
 def _count(tests: Iterable[Test], language: str) -> int:
@@ -58,7 +62,7 @@ def _build_touched(
     language: str, old: Sequence[Test], new: Sequence[Test], before: TreeFiles
 ) -> TouchedTests:
     mine = tuple(test for test in old if test.language.name == language)
-    theirs = tuple(dict.fromkeys(test for test in new if test.language.name == language))
+    theirs = _drop_doubles(test for test in new if test.language.name == language)
     return TouchedTests(language, mine, theirs, _list_words(mine, before))
 
 

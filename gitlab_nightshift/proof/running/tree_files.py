@@ -7,6 +7,7 @@ from functools import cached_property
 from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import split_names
 from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.verdict.flags.touched_files import is_vendored
 from gitlab_nightshift.verdict.syntax.file_side import Side
 from gitlab_nightshift.verdict.syntax.languages import (
     beside_tests,
@@ -37,8 +38,9 @@ class TreeFiles:
 
     @cached_property
     def products(self) -> tuple[Side, ...]:
-        """Code that is neither tests nor beside them."""
-        return self._read(p for p in self._blobs if find_language(p) and is_product(p))
+        """The project's own code that is neither tests nor beside them."""
+        paths = (p for p in self._blobs if find_language(p) and is_product(p))
+        return self._read(path for path in paths if not is_vendored(path))
 
     @cached_property
     def tests(self) -> tuple[Side, ...]:

@@ -30,8 +30,9 @@ class EvidenceSubject:
 @dataclass(frozen=True)
 class Evidence:
     """What running showed, and the red flags that only running raises. ``proven`` are new tests
-    (path, qualified name) that fail on the old code; ``canaries`` are planted faults by the
-    reported name of each test that noticed them before, and whether any does still."""
+    (path, qualified name) that fail on the old code or notice faults; ``canaries`` are planted
+    faults by the reported name of each test that noticed them before, and whether any does
+    still."""
 
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -27,6 +27,11 @@ def is_docs(path: str) -> bool:
     return _DOCS.search(path) is not None
 
 
+def is_vendored(path: str) -> bool:
+    """True for somebody else's code that is kept in the repository, by its folder."""
+    return _VENDORED.search(path) is not None
+
+
 def find_generated_files(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """A generated file; only a warning where the file it is made from changed as well."""
     marked = _find_files_with_attribute(change, "linguist-generated")
@@ -67,7 +72,7 @@ def find_vendored_files(change: Changeset, _context: Context) -> Iterator[RuleVi
             yield RuleViolation(
                 file.path, 0, "A submodule: another commit of somebody else's code."
             )
-        elif file.path in marked or _VENDORED.search(file.path):
+        elif file.path in marked or is_vendored(file.path):
             yield RuleViolation(
                 file.path, 0, "Somebody else's code: change it where it comes from."
             )

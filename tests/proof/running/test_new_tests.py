@@ -87,7 +87,6 @@ def test_a_name_that_is_not_there_shows_nothing(tried: Tried, test: str) -> None
     after = {LABELS: add(test), "shop.py": product, "shouting.py": "LOUD = True\n"}
     seen = evaluate(tried, PYTHON, after)
     assert list_outcomes(seen)[BEFORE] is UNDECIDED
-    assert seen.proven == ()
     assert FAULTS in list_outcomes(seen)
 
 
@@ -147,6 +146,20 @@ def test_where_tests_alone_change_faults_tell(
         [("mutants-survive", level)] if level else []
     ), seen
     assert list_outcomes(seen) == {FAULTS: outcome}
+
+
+@pytest.mark.parametrize(
+    ("test", "able"),
+    [
+        ('self.assertEqual((label(""), label("a")), ("nobody", "for a"))', True),
+        ('self.assertIsNotNone(label("a"))', False),
+        ('label("a").upper()', False),
+    ],
+)
+def test_a_test_that_notices_wrong_values_can_fail(tried: Tried, test: str, able: bool) -> None:
+    """One that raises where nothing is returned asserts nothing."""
+    seen = evaluate(tried, PYTHON, {LABELS: add(test)})
+    assert seen.proven == (((LABELS, "LabelTest.test_more"),) if able else ())
 
 
 def test_two_faults_show_nothing(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
