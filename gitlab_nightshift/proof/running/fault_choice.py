@@ -25,7 +25,7 @@ MOST_FUNCTIONS = 60
 """Of one distance from the tests."""
 MOST_OF_LINE = 3
 _WORD = compile_lazily(r"\w{2,}")
-_SENTENCE = compile_lazily(r"\"[^\"\n]* [^\"\n]*\"|'[^'\n]* [^'\n]*'|`[^`\n]* [^`\n]*`")
+_QUOTED = compile_lazily(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 FEW_TESTS = 8
 """The words of more tests tell little of where faults are to go: what they call does."""
 COMMON = 0.1
@@ -63,7 +63,8 @@ def build_aim(tests: Sequence[Test], named: Iterable[str], others: Iterable[Side
 
 def _list_telling_words(text: str) -> set[str]:
     """All but those of sentences, which stand in messages."""
-    return set(_WORD.findall(_SENTENCE.sub("", text)))
+    told = _QUOTED.sub(lambda found: "" if " " in found[0] else found[0], text)
+    return set(_WORD.findall(told))
 
 
 @dataclass(frozen=True)
