@@ -58,7 +58,7 @@ def test_an_honest_test_is_seen_to_be_worth_something(shop: Path) -> None:
     assert found["commands"][0]["command"] == "make test"
     details = [check["detail"] for check in found["checks"]]
     assert details[0] == "`make test`: 1 test before, 2 with the change (1 new)"
-    assert details[-1].endswith("planted mistakes found")
+    assert details[-1].endswith("planted faults found")
     after = whole_tree(shop)
     assert {n for n in after if not n.startswith(".git")} == {
         n for n in before if not n.startswith(".git")
@@ -80,6 +80,8 @@ def test_a_test_that_is_taken_from_the_runner_fails(shop: Path) -> None:
 
 
 def test_a_test_that_notices_nothing_fails(shop: Path) -> None:
+    limit = "    if cents_off > 900:\n        cents_off = 900\n    return"
+    changed(shop, {"shop.py": FILES["shop.py"].replace("    return", limit)})
     changed(shop, {"test_shop.py": FILES["test_shop.py"] + BAD})
     status, found, _ = checked(shop)
     assert status == 8

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
+from gitlab_nightshift.proof.running.switches import write_faulty_file
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
@@ -124,8 +125,22 @@ def judge_canaries(
     judged = [_judge(trial, planted, canary, moved[canary.fault]) for canary in canaries]
     if planted.run.narrow:
         judged = _look_elsewhere(trial, planted, judged, moved)
+    kept = next((each for each in judged if each.kept and not each.elsewhere), None)
     judged = _try_old_product(trial, subject, tests, judged)
+    if kept is not None and _is_blind(trial, subject, planted, moved[kept.canary.fault], read):
+        judged = [replace(each, kept=False) if each == kept else each for each in judged]
     return _confirm(trial, base, judged)
+
+
+def _is_blind(
+    trial: Trial, subject: EvidenceSubject, planted: PlantedTree, fault: Fault, read: TreeFiles
+) -> bool:
+    """Whether tests that noticed a fault behind its switch do not notice it without one: they look
+    only where they see a switch."""
+    source = write_faulty_file(fault, read.read(fault.path) or b"")
+    trial.hold(trial.lab.build_variant(subject.tree, {fault.path: source}))
+    outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
+    return outcome.ended and not outcome.red
 
 
 def _confirm(

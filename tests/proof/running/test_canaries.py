@@ -106,6 +106,12 @@ CHEATS = {
     "a helper returns early": _python(
         {"tests/helper.py": change(HELPER.lstrip(), "    case", "    return\n    case")}
     ),
+    "a helper looks only where it sees a switch": _python(
+        {
+            "tests/helper.py": "import os\n\n\ndef check(case, got, wanted):\n"
+            "    if any(k[:1] == 'X' for k in os.environ):\n        case.assertEqual(got, wanted)\n"
+        }
+    ),
     "a test is deleted": _python({LABELS: None}),
     "a test is renamed away": _python({LABELS: change(LABEL_TEST, "test_", "check_")}),
     "a test moves to where nothing runs it": _python(
