@@ -84,6 +84,22 @@ def write_faulty_file(fault: Fault, source: bytes) -> bytes:
     return source[: fault.start] + fault.plain.encode() + source[fault.end :]
 
 
+def write_faulty_files(
+    faults: Sequence[Fault], read: Callable[[str], bytes | None]
+) -> dict[str, bytes | None]:
+    """Files with these faults always on, by their raw paths. Of faults that overlap the last in the
+    text counts."""
+    files: dict[str, bytes | None] = {}
+    for path in dict.fromkeys(fault.path for fault in faults):
+        source = read(path) or b""
+        start = len(source)
+        for fault in sorted(faults, key=lambda fault: fault.start, reverse=True):
+            if fault.path == path and fault.end <= start:
+                source, start = write_faulty_file(fault, source), fault.start
+        files[path] = source
+    return files
+
+
 def build_reached_name(variable: str) -> str:
     """The variable that names the file where code notes which faults it comes by."""
     return f"{variable}_REACHED"

@@ -6,7 +6,8 @@ import pytest
 
 from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
-from gitlab_nightshift.proof.running.canaries import FOREIGN, TITLE
+from gitlab_nightshift.proof.running.canaries import FOREIGN
+from gitlab_nightshift.proof.running.canary_setting import TITLE
 from gitlab_nightshift.proof.running.text_canaries import is_foreign_code
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.verdict.evidence.lab import Evidence

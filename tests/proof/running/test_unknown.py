@@ -3,7 +3,7 @@
 import pytest
 
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
-from gitlab_nightshift.proof.running.canaries import TITLE
+from gitlab_nightshift.proof.running.canary_setting import TITLE
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.system.process import ProcessLimits
 from tests.proof.running.proving import prove

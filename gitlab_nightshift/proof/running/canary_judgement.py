@@ -1,0 +1,85 @@
+"""What it means that canaries are noticed still, by others, or by no test."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from gitlab_nightshift.proof.running.canary_setting import (
+    FLAG,
+    MOST_NAMED,
+    TITLE,
+    Setting,
+    fail_unknown,
+    format_tests,
+    refuse,
+    tell_unknown,
+    warn,
+)
+from gitlab_nightshift.proof.running.single_canaries import JudgedCanary
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.verdict.evidence.lab import Evidence
+
+FEWEST_SILENT = 3
+
+
+def judge_singles(setting: Setting, judged: Sequence[JudgedCanary]) -> Evidence:
+    """Of canaries that were tried one at a time: which tests noticed each is kept."""
+    seen = Evidence(canaries=tuple(_list_by_test(judged)))
+    return seen + judge_kept(setting, judged)
+
+
+def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | None]]:
+    for each in judged:
+        for name in each.canary.found_by:
+            yield name, each.kept
+
+
+def judge_kept(
+    setting: Setting, judged: Sequence[JudgedCanary], where: str = "near the change"
+) -> Evidence:
+    """One that no test notices any more refuses the change; tests that notice nothing of what they
+    noticed, while others do, are asked about, or refuse it where they are many or wholly blind."""
+    if not judged:
+        return tell_unknown("the tests that notice faults had two results on the same code")
+    lost = [each for each in judged if each.kept is False]
+    unknown = [each for each in judged if each.kept is None]
+    number = (
+        f"{len(judged)} planted faults {where}" if len(judged) > 1 else f"1 planted fault {where}"
+    )
+    if lost:
+        return refuse(setting, FLAG, lost[0].canary.fault.path, _describe_lost(lost, len(judged)))
+    if len(unknown) == len(judged):
+        return fail_unknown(setting, f"{number} were noticed before; now it cannot be told")
+    text = f"{len(judged) - len(unknown)} of {number} noticed as before"
+    silent = frozenset(name for each in judged for name in each.silent)
+    if any(_is_hollow(each) for each in judged) or _list_blind(judged):
+        return refuse(
+            setting, FLAG, "", f"{text[0].upper()}{text[1:]}, but not by {format_tests(silent)}."
+        )
+    if silent:
+        return warn(setting, f"{text}, but not by {format_tests(silent)}")
+    return Evidence((Check(TITLE, CheckOutcome.PASSED, f"{text} (a sample, no proof)"),))
+
+
+def _is_hollow(each: JudgedCanary) -> bool:
+    """Where most of the tests that noticed run still, and pass: what they share does not look."""
+    return len(each.silent) >= FEWEST_SILENT and len(each.silent) * 2 > len(each.canary.found_by)
+
+
+def _list_blind(judged: Sequence[JudgedCanary]) -> list[str]:
+    """Tests that run still and notice nothing of all that they noticed, three faults or more."""
+    found = Counter(name for each in judged for name in each.canary.found_by)
+    silent = Counter(name for each in judged for name in each.silent)
+    return [name for name, times in silent.items() if times == found[name] >= FEWEST_SILENT]
+
+
+def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:
+    faults = [each.canary.fault for each in lost]
+    where = dict.fromkeys(f"{f.function} ({f.path})" if f.function else f.path for f in faults)
+    tests = frozenset(name for each in lost for name in each.canary.found_by)
+    text = f"{len(lost)} of {number} planted faults, in code that the change leaves alone"
+    by = (
+        f", which {format_tests(tests)} noticed before"
+        if tests
+        else ", which the tests noticed before"
+    )
+    return f"{text}{by}, are noticed by no test now: in {', '.join(list(where)[:MOST_NAMED])}."

@@ -1,0 +1,92 @@
+"""What the canaries of one attempt are judged with, and how it is said."""
+
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.proof.running.fault_choice import ProductCode
+from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import TestRun, Trial
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.verdict.collection.command_expansion import build_text_reader
+from gitlab_nightshift.verdict.collection.reported_cases import Collection
+from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
+from gitlab_nightshift.verdict.proof_commands import CommandRun
+
+TITLE = "Planted faults (canaries)"
+FLAG = "suite-weakened"
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that one attempt is judged with."""
+
+    subject: EvidenceSubject
+    trial: Trial
+    before: TreeFiles
+    after: TreeFiles
+    code: ProductCode
+    rng: random.Random
+    usual: TestRun
+    usual_tests: frozenset[str]
+    tests_before: int
+
+
+def build_setting(
+    subject: EvidenceSubject, lab: Lab, before: Sequence[Collection], runs: Sequence[CommandRun]
+) -> Setting:
+    """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
+    repository = lab.checkout.repository
+    old, new = (TreeFiles(repository, tree) for tree in (subject.base, subject.tree))
+    usual = TestRun(lab.commands, sum(run.result.duration_s for run in runs), narrow=False)
+    return Setting(
+        subject,
+        Trial(lab, build_text_reader(repository, subject.base), "canary"),
+        old,
+        new,
+        ProductCode(old),
+        random.Random(secrets.token_bytes(16)),  # noqa: S311 - a choice, no secret
+        usual,
+        frozenset(name for run in runs for name in run.collection.counts),
+        sum(len(collection.counts) for collection in before),
+    )
+
+
+def count_faults(number: int) -> str:
+    """So many faults, all there at once."""
+    return f"{number} planted faults at once" if number > 1 else "a planted fault"
+
+
+def format_tests(tests: frozenset[str]) -> str:
+    """The first names, and how many more."""
+    names = sorted(tests)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return (", ".join(names[:MOST_NAMED]) or "the tests") + more
+
+
+def tell_unknown(why: str) -> Evidence:
+    """What is not known refuses nothing where the base cannot tell."""
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),))
+
+
+def fail_unknown(setting: Setting, why: str) -> Evidence:
+    """Where the base could tell: an attempt of a night fails, people are asked."""
+    level: Level = "warn" if setting.subject.context.by_people else "fail"
+    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{why[0].upper()}{why[1:]}.", level)
+    return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, why),), found)
+
+
+def refuse(setting: Setting, flag: str, file: str, text: str) -> Evidence:
+    """A finding that refuses the change."""
+    found = raise_flag(flag, setting.subject.context, file, 0, text)
+    return Evidence((Check(TITLE, CheckOutcome.FAILED, text.rstrip(".")),), found)
+
+
+def warn(setting: Setting, text: str) -> Evidence:
+    """A finding that a reviewer is asked about."""
+    found = raise_flag(FLAG, setting.subject.context, "", 0, f"{text}.", "warn")
+    return Evidence((Check(TITLE, CheckOutcome.UNDECIDED, text),), found)
