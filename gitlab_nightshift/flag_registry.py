@@ -24,18 +24,14 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A test that is not run finds nothing.",
         "skipped_tests:find_skipped_tests",
-        what=("A test is skipped, ignored, disabled, focused away, left early, or commented out."),
+        what="A test, or a helper that asserts, is skipped, disabled, focused away or left early.",
         asked="the test is new, or a condition decides",
     ),
     "test-loosened": FlagEntry(
         "fail",
         "Mistakes that the test found pass from now on.",
         "weaker_tests:find_loosened_tests",
-        what=(
-            "An assertion demands less, a table has fewer cases, an expected value comes from the"
-            " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep,"
-            " and a mock of what may be the subject."
-        ),
+        what="An assertion demands less, or a test passes now if it fails.",
         asked=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(
@@ -49,7 +45,10 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "It passes whatever the code does.",
         "certain_assertions:find_tests_that_cannot_fail",
-        what="An assertion holds whatever the code does.",
+        what=(
+            "An assertion holds whatever the code does, a handler hides its failure, or code beside "
+            "the tests sets their outcome, ends their run with success or makes all equal."
+        ),
         asked="the assertion comes beside others that stay",
     ),
     "test-detection": FlagEntry(
