@@ -46,8 +46,8 @@ FLAGS: dict[str, FlagEntry] = {
         "It passes whatever the code does.",
         "certain_assertions:find_tests_that_cannot_fail",
         what=(
-            "An assertion holds whatever the code does, a handler hides its failure, or code beside "
-            "the tests sets their outcome, ends their run with success or makes all equal."
+            "An assertion holds whatever the code does, a handler hides its failure, or code "
+            "beside the tests sets their outcome, ends their run with success or makes all equal."
         ),
         asked="the assertion comes beside others that stay",
     ),
