@@ -114,7 +114,7 @@ def _find_answer(node: Node) -> str:
 
 def _read_plain(value: str) -> str:
     """A value without its quotes; of a pattern that matches one text alone, that text."""
-    pattern = re.fullmatch(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|]|\\\W)+)\$?(?:[\"']|/\w*)", value)
+    pattern = re.fullmatch(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|^$]|\\\W)+)\$?(?:[\"']|/\w*)", value)
     if pattern and ("\\" in value or value.startswith("/")):
         return re.sub(r"\\(\W)|\?", r"\1", pattern[1])
     return value.strip("\"'`")
