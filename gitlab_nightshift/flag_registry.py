@@ -62,10 +62,7 @@ FLAGS: dict[str, FlagEntry] = {
         "The tool's complaint is still true; nobody hears it.",
         "suppressions:find_added_suppressions",
         by_people="note",
-        what=(
-            "A comment or annotation silences a tool (`noqa`, `type: ignore`, `eslint-disable`, "
-            "`@SuppressWarnings`, …)."
-        ),
+        what="A comment or annotation silences a tool (`noqa`, `eslint-disable`, …).",
     ),
     "exception-swallowed": FlagEntry(
         "fail",
@@ -94,21 +91,14 @@ FLAGS: dict[str, FlagEntry] = {
         "Whoever sets what is measured decides what is found.",
         "changed_settings:find_changed_tool_settings",
         by_people="note",
-        what=(
-            "Settings of a linter, formatter, type checker, coverage or test runner differ, in a "
-            "file of their own or in a table of a shared one."
-        ),
+        what="Settings of a linter, formatter, type checker, coverage or test runner differ.",
     ),
     "dependency-file": FlagEntry(
         "fail",
         "Other code is installed: a decision for people, with its review.",
         "dependency_files:find_dependency_files",
         by_people="off",
-        what=(
-            "A manifest or lock file names other dependencies. Other settings in "
-            "`pyproject.toml`, `package.json` and the like do not count; a night may not touch "
-            "these files at all."
-        ),
+        what="A manifest or lock file names other dependencies.",
     ),
     "generated-file": FlagEntry(
         "fail",
@@ -122,10 +112,7 @@ FLAGS: dict[str, FlagEntry] = {
         "A local change of somebody else's code is lost with its update.",
         "touched_files:find_vendored_files",
         by_people="warn",
-        what=(
-            "Somebody else's code in the repository (`vendor/`, `node_modules/`, a submodule, "
-            "`linguist-vendored`)."
-        ),
+        what="Code of others in the repository (`vendor/`, `node_modules/`, a submodule, …).",
     ),
     "binary-file": FlagEntry(
         "fail",
@@ -170,10 +157,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "It tries to steer a tool or a reviewing AI behind people's backs.",
         "machine_text:find_machine_text",
-        what=(
-            "Text addressed to an AI or a bot, quick actions, `[skip ci]`, markers of chat "
-            "templates, invisible or bidirectional characters, letters that look like Latin ones."
-        ),
+        what="Text for an AI or a bot, quick actions, `[skip ci]`, hidden or look-alike characters.",
     ),
     "secret-added": FlagEntry(
         "fail",
@@ -185,11 +169,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A known way for attackers to get in.",
         "dangerous:find_dangerous_calls",
-        what=(
-            "A dangerous call is added, outside tests: a shell with variables, `eval`, unsafe "
-            "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "
-            "mode lets others do more, or a file has one more `unsafe`."
-        ),
+        what="A dangerous call outside tests: a shell with variables, `eval`, SQL by formatting, TLS without checks, …; `warn` for a wider file mode or one more `unsafe`.",
         asked="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
     ),
     "broken-link": FlagEntry(
