@@ -157,7 +157,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "It tries to steer a tool or a reviewing AI behind people's backs.",
         "machine_text:find_machine_text",
-        what="Text for an AI or a bot, quick actions, `[skip ci]`, hidden or look-alike characters.",
+        what="Text for an AI or a bot, quick actions, `[skip ci]`, hidden or look-alike letters.",
     ),
     "secret-added": FlagEntry(
         "fail",
@@ -169,7 +169,10 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A known way for attackers to get in.",
         "dangerous:find_dangerous_calls",
-        what="A dangerous call outside tests: a shell with variables, `eval`, SQL by formatting, TLS without checks, …; `warn` for a wider file mode or one more `unsafe`.",
+        what=(
+            "A dangerous call outside tests: a shell with variables, `eval`, SQL by formatting, "
+            "TLS without checks, …; `warn` for a wider file mode or one more `unsafe`."
+        ),
         asked="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
     ),
     "broken-link": FlagEntry(
