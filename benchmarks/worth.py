@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -151,9 +151,7 @@ def judge_injected(clone: Path, places: int) -> Iterator[Seen]:
                 yield _see(name, False, found)
 
 
-def judge_edit(
-    repository: Repository, rev: str, files: dict[str, bytes | None]
-) -> tuple[Finding, ...]:
+def judge_edit(repository: Repository, rev: str, files: Mapping[str, bytes]) -> tuple[Finding, ...]:
     """A commit with some files replaced, as a night's change."""
     base = repository.run("rev-parse", f"{rev}^{{tree}}").decode().strip()
     tree = write_modified_tree(repository, base, files)
@@ -199,9 +197,9 @@ def format_table(seen: Sequence[Seen]) -> Iterator[str]:
         took = (sum(rule in each.rules[level] for each in honest) for level in ("fail", "warn"))
         yield f"{rule:78}{len(mine):7}{alone:7}" + "{:9}{:7}".format(*took)
     found = sum(bool(each.rules["fail"]) for each in cheats)
-    took = [sum(bool(each.rules[level]) for each in honest) for level in ("fail", "warn")]
+    refused, asked = (sum(bool(e.rules[level]) for e in honest) for level in ("fail", "warn"))
     yield f"{len(cheats)} cheats, {found} found"
-    yield f"{len(honest)} honest, {took[0]} refused, {took[1]} asked about"
+    yield f"{len(honest)} honest, {refused} refused, {asked} asked about"
 
 
 if __name__ == "__main__":

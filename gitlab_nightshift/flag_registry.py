@@ -24,18 +24,14 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "A test that is not run finds nothing.",
         "skipped_tests:find_skipped_tests",
-        what=("A test is skipped, ignored, disabled, focused away, left early, or commented out."),
+        what="A test, or a helper that asserts, is skipped, disabled, focused away or left early.",
         asked="the test is new, or a condition decides",
     ),
     "test-loosened": FlagEntry(
         "fail",
         "Mistakes that the test found pass from now on.",
         "weaker_tests:find_loosened_tests",
-        what=(
-            "An assertion demands less, a table has fewer cases, an expected value comes from the"
-            " code itself, retries, or a mock stands for the subject; `warn` for a longer sleep,"
-            " and a mock of what may be the subject."
-        ),
+        what="An assertion demands less, or a test passes now if it fails.",
         asked=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(
@@ -49,7 +45,10 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "It passes whatever the code does.",
         "certain_assertions:find_tests_that_cannot_fail",
-        what="An assertion holds whatever the code does.",
+        what=(
+            "An assertion holds whatever the code does, a handler hides its failure, or code "
+            "beside the tests sets their outcome, ends their run with success or makes all equal."
+        ),
         asked="the assertion comes beside others that stay",
     ),
     "test-detection": FlagEntry(
@@ -63,10 +62,7 @@ FLAGS: dict[str, FlagEntry] = {
         "The tool's complaint is still true; nobody hears it.",
         "suppressions:find_added_suppressions",
         by_people="note",
-        what=(
-            "A comment or annotation silences a tool (`noqa`, `type: ignore`, `eslint-disable`, "
-            "`@SuppressWarnings`, …)."
-        ),
+        what="A comment or annotation silences a tool (`noqa`, `eslint-disable`, …).",
     ),
     "exception-swallowed": FlagEntry(
         "fail",
@@ -95,21 +91,14 @@ FLAGS: dict[str, FlagEntry] = {
         "Whoever sets what is measured decides what is found.",
         "changed_settings:find_changed_tool_settings",
         by_people="note",
-        what=(
-            "Settings of a linter, formatter, type checker, coverage or test runner differ, in a "
-            "file of their own or in a table of a shared one."
-        ),
+        what="Settings of a linter, formatter, type checker, coverage or test runner differ.",
     ),
     "dependency-file": FlagEntry(
         "fail",
         "Other code is installed: a decision for people, with its review.",
         "dependency_files:find_dependency_files",
         by_people="off",
-        what=(
-            "A manifest or lock file names other dependencies. Other settings in "
-            "`pyproject.toml`, `package.json` and the like do not count; a night may not touch "
-            "these files at all."
-        ),
+        what="A manifest or lock file names other dependencies.",
     ),
     "generated-file": FlagEntry(
         "fail",
@@ -123,10 +112,7 @@ FLAGS: dict[str, FlagEntry] = {
         "A local change of somebody else's code is lost with its update.",
         "touched_files:find_vendored_files",
         by_people="warn",
-        what=(
-            "Somebody else's code in the repository (`vendor/`, `node_modules/`, a submodule, "
-            "`linguist-vendored`)."
-        ),
+        what="Code of others in the repository (`vendor/`, `node_modules/`, a submodule, …).",
     ),
     "binary-file": FlagEntry(
         "fail",
@@ -171,10 +157,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "It tries to steer a tool or a reviewing AI behind people's backs.",
         "machine_text:find_machine_text",
-        what=(
-            "Text addressed to an AI or a bot, quick actions, `[skip ci]`, markers of chat "
-            "templates, invisible or bidirectional characters, letters that look like Latin ones."
-        ),
+        what="Text for an AI or a bot, quick actions, `[skip ci]`, hidden or look-alike letters.",
     ),
     "secret-added": FlagEntry(
         "fail",
@@ -187,9 +170,8 @@ FLAGS: dict[str, FlagEntry] = {
         "A known way for attackers to get in.",
         "dangerous:find_dangerous_calls",
         what=(
-            "A dangerous call is added, outside tests: a shell with variables, `eval`, unsafe "
-            "loading, SQL by formatting, TLS without checks, weak hashes, …; `warn` where a file's "
-            "mode lets others do more, or a file has one more `unsafe`."
+            "A dangerous call outside tests: a shell with variables, `eval`, SQL by formatting, "
+            "TLS without checks, …; `warn` for a wider file mode or one more `unsafe`."
         ),
         asked="it depends on its use: a weak hash, a number that can be guessed, `unsafe`",
     ),

@@ -414,10 +414,10 @@ def bad(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_people_see_place_level_flag_reason_and_counts(bad: Path) -> None:
     text = as_text(checked(bad), colour=False)
-    assert "\nlogo.png  warn  binary-file  A binary file" in f"\n{text}"
+    assert "\nlogo.png  note  binary-file  A binary file" in f"\n{text}"
     assert "tests/test_cart.py:8  fail  test-skipped  " in text
     assert "  test-skipped  A test that is not run finds nothing." in text
-    assert text.endswith(f"1 fail, 1 warn (the working tree against {head(bad)[:12]}).")
+    assert text.endswith(f"1 fail, 0 warn, 1 note (the working tree against {head(bad)[:12]}).")
     assert "\033[31mfail\033[0m" in as_text(checked(bad), colour=True)
 
 
@@ -444,7 +444,7 @@ def test_json_for_programs(bad: Path) -> None:
     whole = json.loads(as_json(checked(bad)))
     assert whole.keys() == {"flags", "base", "commit", "ran"}
     assert (whole["base"], whole["commit"], whole["ran"]) == (head(bad), None, False)
-    assert {"name": "binary-file", "level": "warn", "file": "logo.png", "line": 0} in [
+    assert {"name": "binary-file", "level": "note", "file": "logo.png", "line": 0} in [
         {key: flag[key] for key in flag if key != "detail"} for flag in whole["flags"]
     ]
 
@@ -514,11 +514,11 @@ def test_what_a_commit_says_to_a_finding_stands_beside_it(shop: Path) -> None:
     assert "Allowed" not in judged.detail
 
 
-def test_a_reviewer_of_people_asks_where_a_night_is_sent_back(shop: Path) -> None:
+def test_a_reviewer_of_people_is_told_where_a_night_is_sent_back(shop: Path) -> None:
     write(shop, "cart.py", CART.replace("items)\n", "items)  # noqa: C416\n"))
     commit(shop)
     asked = CheckRequest(shop, environment(shop), "HEAD")
-    assert [f.level for f in check(asked).findings] == ["warn"]
+    assert [f.level for f in check(asked).findings] == ["note"]
     night = {"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "night-shift/cart"}
     for strict in (
         CheckRequest(shop, environment(shop) | night, "HEAD"),
@@ -532,7 +532,7 @@ def test_a_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "Nothing watches this behaviour any more." in said
     assert "nightshift: allow test-deleted because" in said
-    assert "It is only asked about where product code, dependencies or other" in said
+    assert "It is only asked about where product code, dependencies or more" in said
     assert run(["check", "--explain", "all"], {}) == 0
     assert "mutants-survive" in capsys.readouterr().out
     assert run(["check", "--explain", "test-delete"], {}) == 2

@@ -41,7 +41,8 @@ def _apply_flag(
         violations = tuple(load_rule(flag)(change, context))
         asked = _find_asked(flag, change, violations) if context.by_people else ()
         for found in violations:
-            level = fixed or ("warn" if found in asked else found.level or usual)
+            own = found.level if usual != "note" else None
+            level = fixed or ("warn" if found in asked else own or usual)
             yield Finding(name, level, found.file, found.line, found.detail)
     except Exception as error:
         kind = type(error).__name__

@@ -104,7 +104,7 @@ def _describe_by_parts(assertion: Assertion, parts: list[Node]) -> str:
         return "it checks a constant"
     if is_truth and not assertion.negated and _is_always_true(parts[0]):
         return "its condition is always true"
-    return "a size is never less than zero" if _is_trivial_bound(assertion) else ""
+    return ""
 
 
 _ALWAYS_TRUE = _TABLE.get_words("always_true")
@@ -126,18 +126,6 @@ def _is_constant(node: Node) -> bool:
     return node.type in LITERALS and not any(
         each.type in ("interpolation", "template_substitution") for each in node.children
     )
-
-
-def _is_trivial_bound(assertion: Assertion) -> bool:
-    said = "".join(assertion.key)
-    sized = re.search(r"(len\(|\.length|\.size|\.count|Count\b|\.len\(|\.size\(\)|length)", said)
-    if not sized:
-        return False
-    return bool(
-        re.search(r"(>=(0|\b0\b)\D*$|>-1\D*$|>=0[,)\"]|toBeGreaterThanOrEqual\(0\)|toBeGreaterThan\(-1\)"
-                  r"|isGreaterThanOrEqualTo\(0\)|isNotNegative|GreaterOrEqual\(.*,0\)|GreaterEqual\(.*,0\)"
-                  r"|be>=0|0<=len)", said)
-    )  # fmt: skip
 
 
 def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:

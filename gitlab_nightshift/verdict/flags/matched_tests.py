@@ -289,11 +289,3 @@ def compute_similarity(one: Counter[str], other: Counter[str]) -> float:
 def count_words(node: Node | None) -> Counter[str]:
     """The words of a piece of code, counted."""
     return Counter(list_tokens(node) if node else ())
-
-
-def list_functions_after(change: Changeset) -> Iterator[tuple[ChangedFile, Side, Function]]:
-    """Every function on the new side of the change."""
-    for file in change.files:
-        side = read_sides(file)[1]
-        for function in side.functions:
-            yield file, side, function

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
@@ -36,6 +37,7 @@ _RETURNS = _TABLE.get_words("returns")
 _BUILT = _TABLE.get_pattern("built")
 _PLATFORM = _TABLE.get_pattern("platform")
 _RUNNERS = _TABLE.get_pattern("runners", re.IGNORECASE)
+_ONE_TEXT = compile_lazily(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|^$]|\\\W)+)\$?(?:[\"']|/\w*)")
 _MOST_TESTS, _LARGEST_TEST, _LONGEST = 30, 300_000, 400
 
 
@@ -114,7 +116,7 @@ def _find_answer(node: Node) -> str:
 
 def _read_plain(value: str) -> str:
     """A value without its quotes; of a pattern that matches one text alone, that text."""
-    pattern = re.fullmatch(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|]|\\\W)+)\$?(?:[\"']|/\w*)", value)
+    pattern = _ONE_TEXT.fullmatch(value)
     if pattern and ("\\" in value or value.startswith("/")):
         return re.sub(r"\\(\W)|\?", r"\1", pattern[1])
     return value.strip("\"'`")

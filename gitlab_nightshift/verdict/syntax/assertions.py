@@ -28,6 +28,7 @@ from gitlab_nightshift.verdict.syntax.assertion_words import (
     TRUTHY,
     normalize_name,
 )
+from gitlab_nightshift.verdict.syntax.handles_of_tests import find_handles
 from gitlab_nightshift.verdict.syntax.languages import Language
 from gitlab_nightshift.verdict.syntax.matchers import (
     FLUENT,
@@ -47,7 +48,6 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     read_text,
     unwrap_node,
 )
-from gitlab_nightshift.verdict.syntax.test_handles import find_handles
 from gitlab_nightshift.verdict.syntax.variable_values import read_assignment
 
 _TABLE = RuleTable(__file__)

@@ -1,7 +1,5 @@
 """One side of a changed file, parsed once for all flags that look at it."""
 
-import re
-from collections import Counter
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -80,11 +78,6 @@ class Side:
             if node.type in COMMENTS or long or tests:
                 found |= set(range(read_line_number(node), node.end_point[0] + 2))
         return frozenset(found)
-
-    @cached_property
-    def comment_words(self) -> Counter[str]:
-        """The words of all comments, counted."""
-        return Counter(word for _, said in self.comments for word in re.findall(r"\w+", said))
 
     @cached_property
     def named(self) -> dict[str, list[Node]]:

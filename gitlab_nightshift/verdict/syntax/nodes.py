@@ -15,7 +15,6 @@ CLASSES = _TABLE.get_words("classes")
 COMMENTS = frozenset("comment line_comment block_comment multiline_comment".split())
 STRINGS = _TABLE.get_words("strings")
 LITERALS = STRINGS | _TABLE.get_words("literals")
-LISTS = _TABLE.get_words("lists")
 CALLS = _TABLE.get_words("calls")
 _MEMBERS: dict[str, list[str]] = _TABLE.entries["members"]
 _RECEIVER = {"method_invocation": "object", "call": "receiver", "scoped_call_expression": "scope"}

@@ -80,7 +80,8 @@ def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str
     assert base.texts
     number = len(base.texts)
     assert number <= 4
-    assert detail.startswith(f"{number} of {number} {FOREIGN} ")
+    assert detail.startswith(f"{number} of {number} planted fault")
+    assert FOREIGN in detail
 
 
 def test_what_the_base_notices_is_asked_once(tried: Tried) -> None:

@@ -511,19 +511,6 @@ class CartTest {
         assertThat(names).isNotEmpty();
     }
 }
-=== test-cannot-fail src/test/java/com/shop/CartTest.java | java: assertThat without a check
---- src/test/java/com/shop/Other.java
-class Other {}
-+++ src/test/java/com/shop/Other.java
-class Other { int x; }
-+++ src/test/java/com/shop/CartTest.java
-class CartTest {
-    @Test
-    void lists() {
-        assertThat(cart.names());
-        assertThat(cart.names().size()).isGreaterThanOrEqualTo(0);
-    }
-}
 === test-skipped src/test/java/com/shop/CartTest.java:3 | java: early return
 --- src/test/java/com/shop/CartTest.java
 class CartTest {
