@@ -1,11 +1,11 @@
 """What the canaries of one attempt are judged with, and how it is said."""
 
 import random
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.flag_entry import Level
+from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import TestRun, Trial
@@ -49,7 +49,7 @@ def build_setting(
         old,
         new,
         ProductCode(old),
-        random.Random(secrets.token_bytes(16)),  # noqa: S311 - a choice, no secret
+        fault_choice.draw_seed(),
         usual,
         frozenset(name for run in runs for name in run.collection.counts),
         sum(len(collection.counts) for collection in before),

@@ -1,6 +1,7 @@
 """Which faults are planted: near what tests exercise, or anywhere that tests name."""
 
 import random
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,6 +129,11 @@ _JVM = ("java", "kotlin", "scala")
 
 def _is_related(one: str, other: str) -> bool:
     return one == other or any(one in kin and other in kin for kin in (_SCRIPTS, _JVM))
+
+
+def draw_seed() -> random.Random:
+    """What decides which faults are planted: nobody can know it beforehand."""
+    return random.Random(secrets.token_bytes(16))  # noqa: S311 - a choice, no secret
 
 
 def choose_near_faults(

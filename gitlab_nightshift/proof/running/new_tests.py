@@ -1,12 +1,11 @@
 """New and changed tests: on the old code, where a test that can fail fails; else against faults."""
 
-import random
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
@@ -129,7 +128,7 @@ def _run_against_faults(
 ) -> Evidence:
     files = TreeFiles(trial.lab.checkout.repository, subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
-    rng = random.Random(secrets.token_bytes(16))  # noqa: S311 - nobody profits from guessing it
+    rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)
     faults = choose_near_faults(ProductCode(files), aim, rng, MOST_PLANTED, deepest=1)
     seen: list[SuiteOutcome] = []

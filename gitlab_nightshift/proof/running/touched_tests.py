@@ -1,6 +1,7 @@
 """Which tests a change touches: their own text, or what they stand on."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -18,6 +19,8 @@ _IMPORT = compile_lazily(
     r"import|use_declaration|using_directive|package|namespace_use|extern_crate"
 )
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
+MOST_UNNAMED = 25
+"""Tests that are tried for code that none of them names."""
 DEEPEST = 3
 """Helpers that call helpers."""
 
@@ -41,12 +44,31 @@ def find_touched_tests(
     no test names, as settings of a runner or product code."""
     helpers = _find_changed_helpers(change)
     old = [test for file in change.files for test in _list_rewritten(file)]
-    found = _drop_doubles([*old, *_find_callers(before, helpers)])
+    callers = _find_callers(before, helpers)
+    unnamed = _find_by_words(change, before) if not old and not callers else []
+    found = _drop_doubles([*old, *callers, *unnamed])
     new = [test for file in change.files for test in read_sides(file)[1].tests]
     changed = {file.path for file in change.files}
     new += [t for t in _find_callers(after, helpers) if t.path not in changed]
+    new += unnamed
     languages = sorted({t.language.name for t in found}, key=lambda n: -_count(found, n))
     return tuple(_build_touched(name, found, new, before) for name in languages)
+
+
+def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
+    """Where changed test code is named by no test, as hooks are: those tests that have the most of
+    its words, the rare ones above all."""
+    sides = [side for file in change.files for side in read_sides(file)]
+    support = [side for side in sides if side.language and not side.is_product and not side.tests]
+    words = {name for side in support if side.root for name in list_names(side.root)}
+    if not words:
+        return []
+    tests = [test for side in before.tests for test in side.tests]
+    shared = [words & list_names(test.node) for test in tests]
+    times = Counter(word for each in shared for word in each)
+    scores = [sum(1 / times[word] for word in each) for each in shared]
+    best = sorted(range(len(tests)), key=lambda n: -scores[n])[:MOST_UNNAMED]
+    return [tests[n] for n in best if scores[n]]
 
 
 def _drop_doubles(tests: Iterable[Test]) -> tuple[Test, ...]:

@@ -126,18 +126,19 @@ def _compare_tests(
     subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
 ) -> Evidence:
     read = _list_removed_tests(subject)
-    gone = [name for name in seen.gone if not name.endswith(read)]
+    gone = [n for n in seen.gone if not n.endswith(read) and n not in excused]
+    fewer = [name for name in seen.fewer if name not in excused]
     shadowed = list(_find_shadowed(subject, seen.new))
     level: Level | None = "warn" if find_removed_names(subject.change) else None
     findings = [
         ("test-deleted", gone, "ran before the change, and {do} not now", level),
         ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
         ("test-skipped", seen.skipped, "ran before the change, and {are} skipped now", None),
-        ("test-loosened", seen.fewer, "ran more often before the change", level),
+        ("test-loosened", fewer, "ran more often before the change", level),
     ]
     found: list[Finding] = []
-    for flag, all_names, text, own in findings:
-        if names := [name for name in all_names if name not in excused]:
+    for flag, names, text, own in findings:
+        if names:
             detail = f"{_format_names(names)} {_format_sentence(text, len(names))}."
             found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
     return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
