@@ -22,6 +22,9 @@ from gitlab_nightshift.verdict.syntax.nodes import list_children
 
 _TABLE = RuleTable(__file__)
 _COLORS = re.compile(r"\x1b\[[\d;]*m")
+_NAMED = re.compile(r"[^\s:'\"(\[]*\Z")
+LONGEST_PATH = 300
+"""Characters of a file's folder in a compiler's output."""
 _LONGEST_FAULT = 40
 """Lines of the code that a fault takes the place of: a compiler may name any of them."""
 
@@ -125,10 +128,17 @@ def find_refused_faults(faults: Sequence[Fault], output: str) -> tuple[Fault, ..
 
 
 def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
-    """The lines that an output names of a file, by its path or by the end of one or the other."""
-    pattern = re.compile(rf"([^\s:'\"(\[]*{re.escape(basename(path))})(?::\[?|\()(\d+)")
-    named = [(found[1].removeprefix("./"), int(found[2])) for found in pattern.finditer(output)]
-    return [line for name, line in named if name not in others and _is_same_path(name, path)]
+    """The lines that an output names of a file, by its path or by the end of one or the other. What
+    stands before the file's name is looked at last: an output may be one long word."""
+    pattern = re.compile(rf"{re.escape(basename(path))}(?::\[?|\()(\d{{1,7}})")
+    found: list[int] = []
+    for match in pattern.finditer(output):
+        before = _NAMED.search(output, max(match.start() - LONGEST_PATH, 0), match.start())
+        name = (before[0] if before else "") + basename(path)
+        name = name.removeprefix("./")
+        if name not in others and _is_same_path(name, path):
+            found.append(int(match[1]))
+    return found
 
 
 def _is_same_path(named: str, path: str) -> bool:

@@ -318,3 +318,8 @@ def test_an_error_inside_a_long_expression_refuses_the_fault_that_begins_above()
     named = Fault("x.go", 12, "", "f", 0, 1, "", "", by_value=True)
     later = replace(named, line=15)
     assert find_refused_faults([named, later], "./x.go:14:3: mismatched types") == (named,)
+
+
+def test_an_output_of_one_long_word_is_looked_through_in_time() -> None:
+    fault = Fault("a.py", 1, "", "", 0, 1, "", "", by_value=True)
+    assert find_refused_faults([fault], "x" * 2_000_000 + " /tmp/p/a.py:1: error") == (fault,)
