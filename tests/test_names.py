@@ -31,8 +31,8 @@ DICTATED = {
 VERBS = frozenset(
     """
     accept add
-    grow blank turn refute fill spread allocate allow analyze answer append apply approve arrange
-    ask assemble assign
+    draw grow blank turn refute fill spread allocate allow analyze answer append apply approve
+    arrange ask assemble assign
     attach attend authenticate authorize await become begin bind borrow branch break build call
     cancel capture carry catch change check choose claim classify clean close collect combine commit
     communicate compare compile complete compute configure confine confirm connect construct convert

@@ -38,7 +38,10 @@ def night(shop: World, files: list[str], **more: Any) -> Done:
 def test_an_odd_path_costs_nothing(tmp_path: Path, files: list[str]) -> None:
     with world(tmp_path, config=PROVING) as shop:
         shop.patch = UNRESOLVED
-        assert night(shop, files).exit_status == 70, "a defect, after Implement was paid"
+        assert night(shop, files).exit_status == 0
+        told = shop.bundle["proposal"]["analysis"] or {}
+        selected = told.get("selected") or {}
+        assert selected.get("files") != ["test_shop.py"], "what people are told of it is lost"
         shop.patch = ""
         evidence = [f"{shop.checkout}/test_shop.py:1: `import unittest`"]
         done = night(shop, files, evidence=evidence)
