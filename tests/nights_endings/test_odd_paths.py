@@ -36,13 +36,12 @@ def night(shop: World, files: list[str], **more: Any) -> Done:
 
 @pytest.mark.parametrize("files", ODD.values(), ids=ODD)
 def test_an_odd_path_costs_nothing(tmp_path: Path, files: list[str]) -> None:
-    with world(tmp_path, config=PROVING) as shop:
+    with world(tmp_path / "without", config=PROVING) as shop:
         shop.patch = UNRESOLVED
-        assert night(shop, files).exit_status == 0
-        told = shop.bundle["proposal"]["analysis"] or {}
-        selected = told.get("selected") or {}
-        assert selected.get("files") != ["test_shop.py"], "what people are told of it is lost"
-        shop.patch = ""
+        night(shop, files)
+        selected = shop.bundle["proposal"]["analysis"]["selected"]
+        assert selected["files"] != ["test_shop.py"], "told to people as it came"
+    with world(tmp_path / "with", config=PROVING) as shop:
         evidence = [f"{shop.checkout}/test_shop.py:1: `import unittest`"]
         done = night(shop, files, evidence=evidence)
         assert done.exit_status == 0, done.log
