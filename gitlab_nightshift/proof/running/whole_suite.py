@@ -39,6 +39,8 @@ MANY = 8
 
 
 def try_combined(setting: Setting, base: BaseCanaries) -> Evidence:
+    """Hold the whole suite with the change against that of the base, both with the same faults.
+    What is lost has to be noticed on the base again; ``base`` keeps its run for other attempts."""
     if not base.asked:
         base.asked = True
         base.combined = _run_on_base(setting, _choose_far)

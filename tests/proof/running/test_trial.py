@@ -130,3 +130,19 @@ def test_product_code_is_put_back_and_tests_are_not(tried: Tried) -> None:
 def test_where_tests_alone_change_there_is_no_older_product(tried: Tried) -> None:
     with tried(PYTHON, {LABELS: None}, commands=(UNITTEST,)) as (subject, lab):
         assert open_trial(subject, lab).build_old_product(subject) is None
+
+
+def test_no_variable_is_left_where_nothing_could_be_planted(tried: Tried) -> None:
+    """Later runs are to look like those of any other day."""
+    faults = list_shop_faults(SHOP, "label")
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
+        trial = open_trial(subject, lab)
+        asked: list[int] = []
+
+        def refuse(_planted: PlantedTree) -> tuple[None, str]:
+            asked.append(len(trial.noting))
+            return None, ""
+
+        read = TreeFiles(lab.checkout.repository, subject.base).read
+        assert plant(trial, subject.base, faults, read, [refuse]) is None
+    assert (asked, trial.noting) == ([1], {})
