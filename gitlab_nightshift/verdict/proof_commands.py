@@ -184,9 +184,7 @@ def _run_collecting(
 def _collect_tests(
     runner: Runner, asked: ReportRequest, result: CommandResult, log: str
 ) -> Collection:
-    printed = (
-        [runner.read_output(log)] if asked.printed or (asked.listings and not result.ok) else []
-    )
+    printed = [runner.read_output(log)] if asked.printed or asked.listings else []
     if result.ok:
         for number, argv in enumerate(asked.listings, 1):
             listed = runner.run(argv, f"{log}-list-{number}")

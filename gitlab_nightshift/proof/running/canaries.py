@@ -4,7 +4,7 @@ That shows what no rule has to know: tests that are gone, skipped, emptied or ma
 that swallow, equality that is always true, forced exit statuses, hooks that rewrite reports.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canary_judgement import judge_kept, judge_singles
@@ -13,15 +13,23 @@ from gitlab_nightshift.proof.running.fault_choice import (
     build_aim,
     choose_near_faults,
     keep_unchanged,
+    take_in_turn,
 )
+from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.proof.running.single_canaries import find_canaries, judge_canaries
+from gitlab_nightshift.proof.running.single_canaries import (
+    MOST_TRIES,
+    find_canaries,
+    judge_canaries,
+    plant_singles,
+)
 from gitlab_nightshift.proof.running.text_canaries import (
     find_text_canaries,
     is_foreign_code,
     judge_text_canaries,
 )
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
+from gitlab_nightshift.proof.running.trial import PlantedTree
 from gitlab_nightshift.proof.running.whole_suite import try_combined
 from gitlab_nightshift.verdict.collection.reported_cases import Collection
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
@@ -81,13 +89,36 @@ def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
     aim = build_aim(touched.old, touched.named, setting.before.tests)
     chosen = choose_near_faults(setting.code, aim, setting.rng, MOST_PLANTED)
     moved = keep_unchanged(subject.change, setting.code, chosen)
+    base = plant_singles(trial, subject.base, touched.old, list(moved), setting.before)
+    reached = base.list_reached() if base else []
+    tests = _list_run(setting, touched)
+    new = _plant_reached(setting, tests, [moved[fault] for fault in reached], base)
+    tried = take_in_turn([_list_left(reached, moved, new), reached])
     usual_s = setting.usual.duration_s
-    found = find_canaries(trial, subject, touched.old, list(moved), setting.before, usual_s)
+    found = find_canaries(trial, base, touched.old, list(dict.fromkeys(tried)), usual_s)
     if not found.canaries:
         return tell_unknown(f"none that the touched {touched.language} tests notice was found")
-    tests = _list_run(setting, touched)
-    judged = judge_canaries(trial, subject, tests, found, moved, setting.after)
+    judged = judge_canaries(trial, subject, tests, found, moved, setting.after, new)
     return judge_singles(setting, judged)
+
+
+def _plant_reached(
+    setting: Setting, tests: Sequence[Test], faults: Sequence[Fault], base: PlantedTree | None
+) -> PlantedTree | None:
+    """The change with all faults that the base's tests came by, where it can be told which of them
+    the tests come by now, and not all are tried anyway."""
+    if base is None or base.reached is None or len(faults) <= MOST_TRIES:
+        return None
+    return plant_singles(setting.trial, setting.subject.tree, tests, faults, setting.after)
+
+
+def _list_left(
+    reached: Sequence[Fault], moved: Mapping[Fault, Fault], new: PlantedTree | None
+) -> list[Fault]:
+    """Faults that the tests came by before, and do not with the change: tried first."""
+    if new is None or new.reached is None:
+        return []
+    return [fault for fault in reached if moved[fault] not in new.reached]
 
 
 def _list_run(setting: Setting, touched: TouchedTests) -> tuple[Test, ...]:

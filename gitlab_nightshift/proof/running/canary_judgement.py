@@ -1,6 +1,5 @@
 """What it means that canaries are noticed still, by others, or by no test."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.proof.running.canary_setting import (
@@ -16,14 +15,16 @@ from gitlab_nightshift.proof.running.canary_setting import (
 )
 from gitlab_nightshift.proof.running.single_canaries import JudgedCanary
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.verdict.evidence.lab import Evidence
+from gitlab_nightshift.verdict.evidence.lab import Evidence, NoticedFault
 
 FEWEST_SILENT = 3
+"""Times that a test lets a fault pass: fewer may be an assertion that was given up for another."""
 
 
 def judge_singles(setting: Setting, judged: Sequence[JudgedCanary]) -> Evidence:
     """Of canaries that were tried one at a time: which tests noticed each is kept."""
-    seen = Evidence(canaries=tuple(_list_by_test(judged)))
+    noticed = tuple(NoticedFault(e.canary.fault.by_value, e.noticed_by) for e in judged)
+    seen = Evidence(canaries=tuple(_list_by_test(judged)), noticed=noticed)
     return seen + judge_kept(setting, judged)
 
 
@@ -36,8 +37,8 @@ def _list_by_test(judged: Sequence[JudgedCanary]) -> Iterator[tuple[str, bool | 
 def judge_kept(
     setting: Setting, judged: Sequence[JudgedCanary], where: str = "near the change"
 ) -> Evidence:
-    """One that no test notices any more refuses the change; tests that notice nothing of what they
-    noticed, while others do, are asked about, or refuse it where they are many or wholly blind."""
+    """One that no test notices any more refuses the change; tests that do not notice what they
+    noticed, while others do, are asked about, and refuse a night's change from three times on."""
     if not judged:
         return tell_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.kept is False]
@@ -50,26 +51,12 @@ def judge_kept(
     if len(unknown) == len(judged):
         return fail_unknown(setting, f"{number} were noticed before; now it cannot be told")
     text = f"{len(judged) - len(unknown)} of {number} noticed as before"
-    silent = frozenset(name for each in judged for name in each.silent)
-    if any(_is_hollow(each) for each in judged) or _list_blind(judged):
-        return refuse(
-            setting, FLAG, "", f"{text[0].upper()}{text[1:]}, but not by {format_tests(silent)}."
-        )
+    silent = [name for each in judged for name in each.silent]
     if silent:
-        return warn(setting, f"{text}, but not by {format_tests(silent)}")
+        text += f", but not by {format_tests(frozenset(silent))}"
+        often = len(silent) >= FEWEST_SILENT and not setting.subject.context.by_people
+        return refuse(setting, FLAG, "", f"{text}.") if often else warn(setting, text)
     return Evidence((Check(TITLE, CheckOutcome.PASSED, f"{text} (a sample, no proof)"),))
-
-
-def _is_hollow(each: JudgedCanary) -> bool:
-    """Where most of the tests that noticed run still, and pass: what they share does not look."""
-    return len(each.silent) >= FEWEST_SILENT and len(each.silent) * 2 > len(each.canary.found_by)
-
-
-def _list_blind(judged: Sequence[JudgedCanary]) -> list[str]:
-    """Tests that run still and notice nothing of all that they noticed, three faults or more."""
-    found = Counter(name for each in judged for name in each.canary.found_by)
-    silent = Counter(name for each in judged for name in each.silent)
-    return [name for name, times in silent.items() if times == found[name] >= FEWEST_SILENT]
 
 
 def _describe_lost(lost: Sequence[JudgedCanary], number: int) -> str:

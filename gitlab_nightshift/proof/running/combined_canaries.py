@@ -92,5 +92,8 @@ def _is_red_without(trial: Trial, suite: Suite, outcome: SuiteOutcome) -> bool:
     """Where only the status tells: whether it is red without the faults, too."""
     if not (outcome.red and outcome.unknown):
         return False
-    trial.hold(suite.tree)
-    return trial.run(suite.usual.commands, IN_JOB, suite.usual.duration_s).red
+    if suite.tree not in trial.red_without:
+        trial.hold(suite.tree)
+        outcome = trial.run(suite.usual.commands, IN_JOB, suite.usual.duration_s)
+        trial.red_without[suite.tree] = outcome.red
+    return trial.red_without[suite.tree]

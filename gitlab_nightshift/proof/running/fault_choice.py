@@ -31,6 +31,8 @@ FEW_TESTS = 8
 """The words of more tests tell little of where faults are to go: what they call does."""
 COMMON = 0.1
 """A name that ten other tests have as well tells nothing."""
+OF_HELPERS = 0.5
+"""What a name tells that stands in a helper of the tests alone."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ class Aim:
     few: bool
 
     def score(self, code: "ProductCode", fault: Fault) -> float:
-        """How much the line of a fault has to do with the tests."""
+        """How much a fault has to do with the tests: its line; of many tests, its function."""
+        if not self.few:
+            return self.words.get(fault.function.rpartition(".")[2], 0.0)
         words = _list_telling_words(code.read_line(fault.path, fault.line))
         return sum(self.words.get(word, 0.0) for word in words)
 
@@ -51,13 +55,17 @@ class Aim:
 def build_aim(tests: Sequence[Test], named: Iterable[str], others: Iterable[Side]) -> Aim:
     """``named`` are the names in these tests and their helpers, ``others`` all files of tests."""
     own = Counter(w for test in tests for w in _list_telling_words(read_text(test.node)))
+    wanted = {*own, *named}
     common = Counter(
         word
         for side in others
         for test in side.tests
-        for word in own.keys() & _list_telling_words(read_text(test.node))
+        for word in wanted & _list_telling_words(read_text(test.node))
     )
-    words = {word: 1 / max(common[word] - own[word] + 1, 1) for word in {*own, *named}}
+    words = {
+        word: (1 if word in own else OF_HELPERS) / max(common[word] - own[word] + 1, 1)
+        for word in wanted
+    }
     told = {word: tells if tells > COMMON else 0.0 for word, tells in words.items()}
     return Aim(tests[0].language.name, told, len(tests) <= FEW_TESTS)
 
@@ -150,10 +158,11 @@ def choose_near_faults(
             found += list_faults(pair[0], [pair[1]])
         depths |= dict.fromkeys([f for f in found if f not in depths], depth)
     rng.shuffle(found)
-    scores = {fault: aim.score(code, fault) if aim.few else 0.0 for fault in found}
+    scores = {fault: aim.score(code, fault) for fault in found}
     best = sorted(found, key=lambda f: (-scores[f], depths[f], not f.by_value))
-    rows = [best, list(_spread_over_functions(best)), found]
-    return _spread_over_lines(list(_take_in_turn(rows)))[:most]
+    spread = list(_spread_over_functions(best))
+    rows = [best, spread, found] if aim.few else [spread[::2], spread[1::2], found]
+    return _spread_over_lines(list(take_in_turn(rows)))[:most]
 
 
 def _spread_over_functions(faults: Iterable[Fault]) -> Iterator[Fault]:
@@ -161,7 +170,7 @@ def _spread_over_functions(faults: Iterable[Fault]) -> Iterator[Fault]:
     functions: dict[tuple[str, str], list[Fault]] = {}
     for fault in faults:
         functions.setdefault((fault.path, fault.function), []).append(fault)
-    return _take_in_turn(functions.values())
+    return take_in_turn(functions.values())
 
 
 def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
@@ -183,7 +192,7 @@ def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[
         rng.shuffle(row)
     rng.shuffle(rows)
     chosen: list[Fault] = []
-    for pair in _take_in_turn(rows):
+    for pair in take_in_turn(rows):
         chosen += _choose_of_function(pair, rng)[:1]
         if len(chosen) >= most:
             break
@@ -197,7 +206,8 @@ def _choose_of_function(pair: tuple[Side, Function], rng: random.Random) -> list
     return sorted(faults, key=lambda fault: not fault.by_value)
 
 
-def _take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:
+def take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:
+    """The first of each row, then the second of each, and so on."""
     for row in zip_longest(*rows):
         yield from (each for each in row if each is not None)
 

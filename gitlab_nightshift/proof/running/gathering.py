@@ -43,9 +43,9 @@ def gather_evidence(
     reading; those of the result are what is left of these, and what only running raises. The
     checkout is left as the last run left it. Raises GitError, OSError."""
     seen = try_canaries(subject, lab, before, runs, base)
-    found = compare_collections(subject, before, runs, list_excused(seen)) + seen
+    found = compare_collections(subject, before, runs, list_excused(subject, runs, seen)) + seen
     text = build_text_reader(lab.checkout.repository, subject.base)
-    found += evaluate_new_tests(subject, Trial(lab, text, "new"))
+    found += evaluate_new_tests(subject, Trial(lab, text, "new"), seen.noticed)
     found += run_old_tests(subject, Trial(lab, text, "old"))
     for each in BY_CATEGORY.get(subject.context.category, ()):
         found += each(subject, lab)

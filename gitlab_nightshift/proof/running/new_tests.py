@@ -1,7 +1,7 @@
 """New and changed tests: on the old code, where a test that can fail fails; else against faults."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
@@ -22,7 +22,7 @@ from gitlab_nightshift.proof.running.trial import (
 )
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
-from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, NoticedFault
 from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.nodes import list_names
 from gitlab_nightshift.verdict.syntax.single_test import Test
@@ -59,11 +59,14 @@ NO_PROOF = compile_lazily(
 show nothing of a test."""
 
 
-def evaluate_new_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
-    """What the tests that a change adds or rewrites are worth."""
+def evaluate_new_tests(
+    subject: EvidenceSubject, trial: Trial, noticed: Sequence[NoticedFault] = ()
+) -> Evidence:
+    """What the tests that a change adds or rewrites are worth. ``noticed`` are faults that were
+    tried with these tests already."""
     found = Evidence()
     for tests in _group_by_language(subject):
-        found += _evaluate(subject, trial, tests)
+        found += _evaluate(subject, trial, tests, noticed)
     return found
 
 
@@ -78,7 +81,9 @@ def _group_by_language(subject: EvidenceSubject) -> Iterator[list[Test]]:
     yield from groups.values()
 
 
-def _evaluate(subject: EvidenceSubject, trial: Trial, tests: list[Test]) -> Evidence:
+def _evaluate(
+    subject: EvidenceSubject, trial: Trial, tests: list[Test], noticed: Sequence[NoticedFault]
+) -> Evidence:
     trial.hold(subject.tree)
     run, _ = trial.find_run(list_focused(trial, tests), {})
     if run is None:
@@ -89,7 +94,8 @@ def _evaluate(subject: EvidenceSubject, trial: Trial, tests: list[Test]) -> Evid
         text = "they fail without the change, and pass with it"
         proven = tuple(_list_proven(tests, before))
         return Evidence((Check(BEFORE, CheckOutcome.PASSED, text),), proven=proven)
-    return _tell_before(before) + _run_against_faults(subject, trial, tests, run)
+    by_canaries = _judge_by_canaries(subject, tests, noticed)
+    return _tell_before(before) + (by_canaries or _run_against_faults(subject, trial, tests, run))
 
 
 def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
@@ -123,6 +129,22 @@ def _tell_before(before: SuiteOutcome | None) -> Evidence:
 # --- faults -----------------------------------------------------------------------------------
 
 
+def _judge_by_canaries(
+    subject: EvidenceSubject, tests: Sequence[Test], noticed: Sequence[NoticedFault]
+) -> Evidence | None:
+    """What faults that were tried already show of these tests; None where that is too little."""
+    found = [fault for fault in noticed if _names_any(fault.tests, tests)]
+    if len(noticed) < FEWEST_FAULTS or len(found) < FEW * len(noticed):
+        return None
+    able = _list_able(tests, [fault.tests for fault in found if fault.by_value])
+    text = f"{len(found)} of {len(noticed)} planted faults found"
+    return Evidence((Check(FAULTS, CheckOutcome.PASSED, text),), proven=tuple(able))
+
+
+def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
+    return any(is_reported_as(name, test) for name in names for test in tests)
+
+
 def _run_against_faults(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
 ) -> Evidence:
@@ -143,22 +165,21 @@ def _run_against_faults(
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
     survived = [fault for fault, outcome in tried.items() if not _is_found(outcome, tests)]
     found = _judge_faults(subject, tests, len(tried) - len(survived), survived)
-    return found + Evidence(proven=tuple(_list_able(tests, tried)))
+    failed = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
+    return found + Evidence(proven=tuple(_list_able(tests, failed)))
 
 
 def _is_found(outcome: SuiteOutcome, tests: Sequence[Test]) -> bool:
-    own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
-    return outcome.red and (own or not outcome.failed)
+    return outcome.red and (_names_any(outcome.failed, tests) or not outcome.failed)
 
 
 def _list_able(
-    tests: Sequence[Test], tried: Mapping[Fault, SuiteOutcome]
+    tests: Sequence[Test], failed: Sequence[frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
-    """Tests that noticed several wrong values: they can fail. One may have raised an exception."""
-    failed = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
+    """Tests that noticed several wrong values, by what failed with each: they can fail. One may
+    have raised an exception."""
     for test in tests:
-        times = sum(any(is_reported_as(name, test) for name in names) for names in failed)
-        if times >= SEVERAL:
+        if sum(_names_any(names, [test]) for names in failed) >= SEVERAL:
             yield test.path, test.qualified
 
 
@@ -177,7 +198,7 @@ def _judge_unplanted(
 ) -> Evidence:
     """Tests that fail, twice, on code that does the same look at its text."""
     failed = seen[-1].failed if seen else frozenset()
-    if not any(is_reported_as(name, test) for name in failed for test in tests):
+    if not _names_any(failed, tests):
         text = "no function that they name takes a fault"
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
     text = "they fail on code that does the same, but is written otherwise"

@@ -1,11 +1,12 @@
 """What ran refutes what was read: findings that become lines of information."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.proof_commands import CommandRun
 from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.single_test import Test
 
@@ -23,10 +24,23 @@ def is_refutable(finding: Finding) -> bool:
     return finding.name in CANNOT_FAIL | WEAKER
 
 
-def list_excused(seen: Evidence) -> frozenset[str]:
-    """Reported names of tests whose canaries are all noticed still, three or more."""
-    names = {name for name, _ in seen.canaries}
-    return frozenset(name for name in names if _is_excused(seen, [name]))
+def list_excused(
+    subject: EvidenceSubject, runs: Sequence[CommandRun], seen: Evidence
+) -> frozenset[str]:
+    """Reported names of tests whose canaries are all noticed still, three or more. One whose text
+    is there still has to run: others do not do its work, it is left out. ``runs`` are the commands
+    on the change."""
+    names = {name for name, _ in seen.canaries if _is_excused(seen, [name])}
+    run = {n for each in runs for n in each.collection.counts if each.collection.count_run(n)}
+    return frozenset(name for name in names if not _is_left_out(subject, name, run))
+
+
+def _is_left_out(subject: EvidenceSubject, name: str, run: Set[str]) -> bool:
+    sides = [read_sides(file) for file in subject.change.files]
+    before = any(is_reported_as(name, test) for old, _ in sides for test in old.tests)
+    after = [test for _, new in sides for test in new.tests if is_reported_as(name, test)]
+    runs = any(is_reported_as(each, test) for each in run for test in after)
+    return not runs and (bool(after) or not before)
 
 
 def settle_findings(

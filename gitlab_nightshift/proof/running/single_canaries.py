@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
@@ -53,12 +54,14 @@ class Canary:
 @dataclass(frozen=True)
 class JudgedCanary:
     """What became of a canary with the change applied. ``kept`` is None where that is not known;
-    ``silent`` are tests that found it, still run, and pass now; ``elsewhere`` is true where it was
-    not one of the chosen tests that noticed it."""
+    ``silent`` are tests that found it, still run, and pass now, where no new one notices it;
+    ``noticed_by`` are those of the chosen tests that fail; ``elsewhere`` is true where it was none
+    of these that noticed it."""
 
     canary: Canary
     kept: bool | None
     silent: frozenset[str] = frozenset()
+    noticed_by: frozenset[str] = frozenset()
     elsewhere: bool = False
 
 
@@ -70,23 +73,29 @@ class FoundCanaries:
     canaries: tuple[Canary, ...]
 
 
+def plant_singles(
+    trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault], read: TreeFiles
+) -> PlantedTree | None:
+    """Faults behind switches, and how these tests run there; None where they cannot."""
+    return plant(trial, tree, faults, read.read, _list_ways(trial, tests))
+
+
 def find_canaries(
     trial: Trial,
-    subject: EvidenceSubject,
+    planted: PlantedTree | None,
     tests: Sequence[Test],
     faults: Sequence[Fault],
-    read: TreeFiles,
     usual_s: float,
 ) -> FoundCanaries:
     """Those of these faults that these tests notice on the base, one run each. Of more than are
-    used, those that the fewest tests notice: the others do not stand in for them. ``usual_s`` are
-    the seconds of the whole suite."""
-    planted = plant(trial, subject.base, faults, read.read, _list_ways(trial, tests))
+    used, by turns those that the most tests notice that notice none of the others, and those that
+    the fewest do: these would let them pass. ``usual_s`` are the seconds of the whole suite."""
     if planted is None:
         return FoundCanaries(None, ())
+    trial.hold(planted.tree)
     found: list[Canary] = []
     spent: list[float] = []
-    for fault in planted.list_reached():
+    for fault in faults:
         if _is_enough(spent, usual_s) or trial.lab.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
@@ -94,8 +103,19 @@ def find_canaries(
         own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
         if outcome.noticed and (own or not planted.run.reports):
             found.append(Canary(fault, outcome.failed))
-    found.sort(key=lambda canary: len(canary.found_by))
-    return FoundCanaries(planted, tuple(found[:MOST_CANARIES]))
+    few = sorted(found, key=lambda canary: len(canary.found_by))
+    chosen = dict.fromkeys(take_in_turn([list(_spread_over_tests(few)), few]))
+    return FoundCanaries(planted, tuple(chosen)[:MOST_CANARIES])
+
+
+def _spread_over_tests(canaries: Sequence[Canary]) -> Iterator[Canary]:
+    """First what the most tests notice, then what the most of the others do, and so on."""
+    left, seen = list(canaries), set[str]()
+    while left:
+        best = max(left, key=lambda canary: len(canary.found_by - seen))
+        left.remove(best)
+        seen |= best.found_by
+        yield best
 
 
 def _is_enough(spent: Sequence[float], usual_s: float) -> bool:
@@ -112,16 +132,20 @@ def judge_canaries(
     base: FoundCanaries,
     moved: Mapping[Fault, Fault],
     read: TreeFiles,
+    planted: PlantedTree | None = None,
 ) -> list[JudgedCanary]:
-    """Each canary with the change applied: first on these tests, which are those after it; what
-    they do not notice, on the whole suite, and then on the old product code with the new tests,
-    where the change may have made a function unreachable. What is lost then has to be noticed on
-    the base again, or is left out: a test with two results counts for nothing."""
+    """Each canary with the change applied, in ``planted`` where that is there already: first on
+    these tests, which are those after it; what they do not notice, on the whole suite, and then on
+    the old product code with the new tests, where the change may have made a function unreachable.
+    What is lost then has to be noticed on the base again, or is left out: a test with two results
+    counts for nothing."""
     canaries = base.canaries
     faults = [moved[canary.fault] for canary in canaries]
-    planted = plant(trial, subject.tree, faults, read.read, _list_ways(trial, tests))
+    if planted is None:
+        planted = plant_singles(trial, subject.tree, tests, faults, read)
     if planted is None:
         return [JudgedCanary(canary, None) for canary in canaries]
+    trial.hold(planted.tree)
     judged = [_judge(trial, planted, canary, moved[canary.fault]) for canary in canaries]
     if planted.run.narrow:
         judged = _look_elsewhere(trial, planted, judged, moved)
@@ -185,8 +209,9 @@ def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> 
 
 def _read_judgement(canary: Canary, outcome: SuiteOutcome) -> JudgedCanary:
     silent = (canary.found_by & outcome.ran) - outcome.failed
-    if outcome.noticed:
-        return JudgedCanary(canary, True, silent)
+    if outcome.noticed and (outcome.failed or not canary.found_by):
+        moved = outcome.failed - canary.found_by
+        return JudgedCanary(canary, True, frozenset() if moved else silent, outcome.failed)
     died = outcome.red and not canary.found_by & outcome.ran
     return JudgedCanary(canary, None if died or not outcome.ended else False, silent)
 
@@ -205,8 +230,8 @@ def _look_elsewhere(
     for each in judged:
         if each.kept is False and whole is not None:
             outcome = _run_with(trial, planted, moved[each.canary.fault], whole)
-            again = _read_judgement(each.canary, outcome)
-            found.append(JudgedCanary(each.canary, again.kept, each.silent, elsewhere=True))
+            kept = outcome.noticed if outcome.ended else None
+            found.append(replace(each, kept=kept, elsewhere=True))
         elif each.kept is False:
             found.append(JudgedCanary(each.canary, None, each.silent))
         else:

@@ -28,7 +28,7 @@ DEEPEST = 3
 @dataclass(frozen=True)
 class TouchedTests:
     """The tests of one language: those of the base that the change rewrites, removes or whose
-    helpers it changes, and where they are to be found after it, with all others of changed files.
+    helpers it changes, and where they are to be found after it, with those that it adds.
     ``named`` are the names in them and in the helpers that they call."""
 
     language: str
@@ -47,12 +47,24 @@ def find_touched_tests(
     callers = _find_callers(before, helpers)
     unnamed = _find_by_words(change, before) if not old and not callers else []
     found = _drop_doubles([*old, *callers, *unnamed])
-    new = [test for file in change.files for test in read_sides(file)[1].tests]
+    new = list(_list_new(change, found))
     changed = {file.path for file in change.files}
     new += [t for t in _find_callers(after, helpers) if t.path not in changed]
     new += unnamed
     languages = sorted({t.language.name for t in found}, key=lambda n: -_count(found, n))
     return tuple(_build_touched(name, found, new, before) for name in languages)
+
+
+def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
+    """Where the tests are after it, with those that it adds or rewrites. Others of these files
+    would notice in their place."""
+    wanted = {test.qualified for test in old}
+    sides = [read_sides(file) for file in change.files]
+    known = {test.node.text for before, _ in sides for test in before.tests}
+    for _, after in sides:
+        for test in after.tests:
+            if test.qualified in wanted or test.node.text not in known:
+                yield test
 
 
 def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:

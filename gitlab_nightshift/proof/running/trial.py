@@ -71,13 +71,14 @@ Way = Callable[[PlantedTree], tuple[TestRun | None, str]]
 @dataclass(frozen=True)
 class Trial:
     """A lab, whose ``runs`` are counted, and the base's files at the root, which say what commands
-    run."""
+    run. ``red_without`` are trees without a fault, and whether the commands fail there."""
 
     lab: Lab
     read: ReadText
     name: str
     runs: list[str] = field(default_factory=list)
     noting: dict[str, str] = field(default_factory=dict)
+    red_without: dict[str, bool] = field(default_factory=dict)
 
     def hold(self, tree: str) -> None:
         """Put the checkout back, with that tree in it, for the runs that follow."""

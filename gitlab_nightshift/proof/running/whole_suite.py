@@ -27,7 +27,11 @@ from gitlab_nightshift.proof.running.combined_canaries import (
 from gitlab_nightshift.proof.running.fault_choice import choose_far_faults, keep_unchanged
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.proof.running.single_canaries import find_canaries, judge_canaries
+from gitlab_nightshift.proof.running.single_canaries import (
+    find_canaries,
+    judge_canaries,
+    plant_singles,
+)
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
@@ -153,8 +157,9 @@ def _look_at_silent(
     """Tests that passed with the faults on though they run still: each fault by itself."""
     old, new = (_find_tests(files, silent) for files in (setting.before, setting.after))
     trial, subject = setting.trial, setting.subject
-    usual_s = setting.usual.duration_s
-    found = find_canaries(trial, subject, old, faults, setting.before, usual_s)
+    planted = plant_singles(trial, subject.base, old, faults, setting.before)
+    reached = planted.list_reached() if planted else []
+    found = find_canaries(trial, planted, old, reached, setting.usual.duration_s)
     if not found.canaries:
         return tell_unknown(f"{format_tests(silent)} notice none of them by itself")
     judged = judge_canaries(trial, subject, new, found, moved, setting.after)

@@ -24,6 +24,13 @@ _VALUES = compile_lazily(
 _LISTED = compile_lazily(r"^(.+?)(?: \(line \d+\))?: test$", re.MULTILINE)
 _LISTED_FAILURE = compile_lazily(r"^    (\S.*?)(?: \(line \d+\))?$", re.MULTILINE)
 _FAILURES = compile_lazily(r"^failures:\n((?:    \S.*\n)+)\ntest result: ", re.MULTILINE)
+_PASSED = compile_lazily(
+    r"^test (.+?)(?: \(line \d+\))?(?: - should panic)? \.\.\. ok$", re.MULTILINE
+)
+_BEGUN = compile_lazily(r"^running (\d+) tests?$", re.MULTILINE)
+_COUNTED = compile_lazily(
+    r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured;", re.MULTILINE
+)
 _PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
 _TAPE_TEST = compile_lazily(r"^# (.+)$", re.MULTILINE)
 _RESULT = compile_lazily(
@@ -67,11 +74,27 @@ def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
     return [build_case("", name, how) for names, how in both for name in names.elements()]
 
 
-def read_listed_failures(printed: bytes) -> list[ReportedCase]:
-    """What Rust's test harness names at the end of binaries that failed: the failed tests alone."""
-    lists = _FAILURES.findall(printed.decode("utf-8", "replace"))
-    names = _LISTED_FAILURE.findall("".join(lists))
-    return [build_case("", name, CaseOutcome.FAILED) for name in dict.fromkeys(names)]
+def check_results(printed: bytes) -> None:
+    """Hold the tests that Rust's test harness began against those that its results count: a test
+    that ends the process leaves none. Raises UnreadableResultsError."""
+    text = printed.decode("utf-8", "replace")
+    begun = sum(map(int, _BEGUN.findall(text)))
+    counted = sum(int(number) for row in _COUNTED.findall(text) for number in row)
+    if begun != counted:
+        raise UnreadableResultsError(f"{begun} tests began, and the results count {counted}")
+
+
+def read_printed_results(printed: bytes) -> list[ReportedCase]:
+    """What Rust's test harness prints of binaries that failed: the failed tests, and those that are
+    named as passed."""
+    text = printed.decode("utf-8", "replace")
+    failed = dict.fromkeys(_LISTED_FAILURE.findall("".join(_FAILURES.findall(text))))
+    if not failed:
+        return []
+    passed = [name for name in _PASSED.findall(text) if name not in failed]
+    cases = [(name, CaseOutcome.FAILED) for name in failed]
+    cases += [(name, CaseOutcome.PASSED) for name in passed]
+    return [build_case("", name, outcome) for name, outcome in cases]
 
 
 def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:

@@ -18,8 +18,9 @@ from gitlab_nightshift.verdict.collection.command_expansion import ReadText, exp
 from gitlab_nightshift.verdict.collection.report_readers import (
     LARGEST_REPORT,
     UnreadableResultsError,
-    read_listed_failures,
+    check_results,
     read_listing,
+    read_printed_results,
     read_report,
 )
 from gitlab_nightshift.verdict.collection.reported_cases import (
@@ -75,6 +76,7 @@ def prepare_request(
         style = STYLES[name]
         for variable, value in style.variables.items():
             _add_value(added, variable, value.format(**places))
+        argv = _leave_out(argv, style.left_out)
         argv = _add_words(argv, style, [word.format(**places) for word in style.words])
     return ReportRequest(command, tuple(argv), added, chosen, scratch, folder, time.time())
 
@@ -93,6 +95,11 @@ def _add_value(env: dict[str, str], name: str, value: str) -> None:
         env[name] = os.pathsep.join(filter(None, (value, before)))
     else:
         env[name] = f"{before} {value}".strip()
+
+
+def _leave_out(argv: list[str], words: tuple[str, ...]) -> list[str]:
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [word for at, word in enumerate(argv) if at > end or word not in words]
 
 
 def _add_words(argv: list[str], style: RunnerStyle, words: list[str]) -> list[str]:
@@ -126,7 +133,7 @@ def _copy_hook(name: str, dir_fd: int, owner: tuple[int, int]) -> None:
 
 def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> Collection:
     """What the reports of a command that has ended say. ``printed`` is its output where that is the
-    report, or that of its ``listings``; None where one failed or was not kept whole.
+    report, or comes before its ``listings``; None where one failed or was not kept whole.
 
     A command whose runner is unknown or left no report has tests that are not known.
     """
@@ -161,9 +168,12 @@ def _read_all(
 
 
 def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[ReportedCase]:
-    """Two listings of a run that passed; of one that failed, the failures at its end."""
+    """What it printed, and two listings where it passed."""
+    if request.listings and len(texts) > 1:
+        check_results(texts[0])
+        return read_listing(*texts[1:])
     if request.listings:
-        return read_listing(*texts) if len(texts) > 1 else read_listed_failures(texts[0])
+        return read_printed_results(texts[0])
     return read_report(f"printed.{request.printed}", texts[0])
 
 

@@ -22,7 +22,7 @@ class RunnerStyle:
     checkout. ``{reports}`` and ``{hooks}`` are folders. ``printed``: the report is what it prints,
     in the form of that file name ending.
     ``lists``: it reports nothing, and lists all tests, then the ignored ones, with these words
-    behind ``--``.
+    behind ``--``. ``left_out`` are words of its command line that hide what it prints.
     """
 
     names: re.Pattern[str]
@@ -33,6 +33,7 @@ class RunnerStyle:
     left: tuple[str, ...] = ()
     printed: str = ""
     lists: tuple[tuple[str, ...], ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def _read_style(table: RuleTable, row: Mapping[str, Any]) -> RunnerStyle:
@@ -40,7 +41,8 @@ def _read_style(table: RuleTable, row: Mapping[str, Any]) -> RunnerStyle:
     lists = tuple(map(tuple, row.get("lists", ())))
     texts = row.get("after", ""), row.get("printed", "")
     names, variables = table.compile(row["names"]), row.get("variables", {})
-    return RunnerStyle(names, variables, words, texts[0], hooks, left, texts[1], lists)
+    out = tuple(row.get("left_out", ()))
+    return RunnerStyle(names, variables, words, texts[0], hooks, left, texts[1], lists, out)
 
 
 _TABLE = RuleTable(__file__)

@@ -28,16 +28,26 @@ class EvidenceSubject:
 
 
 @dataclass(frozen=True)
+class NoticedFault:
+    """A planted fault, and the reported names of the touched tests that fail with it and the
+    change, none where these do not notice it. ``by_value``: it makes a value wrong."""
+
+    by_value: bool
+    tests: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What running showed, and the red flags that only running raises. ``proven`` are new tests
     (path, qualified name) that fail on the old code or notice faults; ``canaries`` are planted
     faults by the reported name of each test that noticed them before, and whether any does
-    still."""
+    still; ``noticed`` are the same faults by what notices them with the change."""
 
     checks: tuple[Check, ...] = ()
     findings: tuple[Finding, ...] = ()
     proven: tuple[tuple[str, str], ...] = ()
     canaries: tuple[tuple[str, bool | None], ...] = ()
+    noticed: tuple[NoticedFault, ...] = ()
 
     def __add__(self, other: "Evidence") -> "Evidence":
         return Evidence(
@@ -45,6 +55,7 @@ class Evidence:
             (*self.findings, *other.findings),
             (*self.proven, *other.proven),
             (*self.canaries, *other.canaries),
+            (*self.noticed, *other.noticed),
         )
 
 

@@ -1,5 +1,7 @@
 """What ran refutes what was read."""
 
+from collections import Counter
+
 import pytest
 
 from gitlab_nightshift.proof.running.settlement import (
@@ -8,9 +10,12 @@ from gitlab_nightshift.proof.running.settlement import (
     list_excused,
     settle_findings,
 )
+from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome, Collection
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject
+from gitlab_nightshift.verdict.proof_commands import CommandRun
 from gitlab_nightshift.verdict.reviewed_change import Context
 from tests.proof.running.shops import LABEL_TEST
 from tests.proof.running.test_canaries import LABELS, change
@@ -69,6 +74,31 @@ def test_what_no_run_shows_stays(name: str) -> None:
     assert settle(name, seen)
 
 
-def test_tests_whose_faults_are_noticed_still_are_excused_by_name() -> None:
+def run_tests(*names: str) -> CommandRun:
+    counts = {name: Counter({CaseOutcome.PASSED: 1}) for name in names}
+    return CommandRun(CommandResult("test", 0, 1.0), Collection("test", counts))
+
+
+@pytest.mark.parametrize(
+    ("ran", "excused"), [((NOBODY, SOMEBODY), {NOBODY}), ((SOMEBODY,), set[str]())]
+)
+def test_tests_whose_faults_are_noticed_still_are_excused_unless_they_are_left_out(
+    ran: tuple[str, ...], excused: set[str]
+) -> None:
+    """The text of both is there after the change."""
     seen = Evidence(canaries=((NOBODY, True),) * 3 + ((SOMEBODY, True),) * 2)
-    assert list_excused(seen) == {NOBODY}
+    assert list_excused(SUBJECT, [run_tests(*ran)], seen) == excused
+
+
+def test_tests_that_are_gone_are_excused() -> None:
+    gone = change_of({LABELS: LABEL_TEST}, {LABELS: change(LABEL_TEST, "test_nobody", "no_test")})
+    seen = Evidence(canaries=((NOBODY, True),) * 3)
+    subject = EvidenceSubject("", "", gone, Context(Settings(), "tests"))
+    assert list_excused(subject, [run_tests(SOMEBODY)], seen) == {NOBODY}
+
+
+def test_tests_of_files_that_the_change_leaves_alone_are_not_excused() -> None:
+    """They are deselected."""
+    other = "tests.test_price.PriceTest.test_members"
+    seen = Evidence(canaries=((other, True),) * 3)
+    assert list_excused(SUBJECT, [run_tests(SOMEBODY)], seen) == set()

@@ -29,8 +29,15 @@ GOLDEN_TEST = change(LABEL_TEST, '"nobody")', 'open("tests/nobody.txt").read())'
             PYTHON,
             {LABELS: change(LABEL_TEST, '"for a"', '"for " + "a"')},
             {"test_somebody"},
-            LABEL_TESTS,
+            {"test_somebody"},
             id="its text",
+        ),
+        pytest.param(
+            PYTHON,
+            {LABELS: change(LABEL_TEST, "test_somebody", "test_anybody")},
+            {"test_somebody"},
+            {"test_anybody"},
+            id="its name",
         ),
         pytest.param(PYTHON, {LABELS: None}, LABEL_TESTS, set(), id="it is gone"),
         pytest.param(

@@ -73,14 +73,20 @@ RUST = (
 )
 
 
+CARGO_TOML = '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n'
+CARGO_QUIET = "cargo test -q --offline --no-fail-fast"
+
+
+def find_cargo_home() -> dict[str, str]:
+    names = ("HOME", "RUSTUP_HOME", "CARGO_HOME")
+    return {"HOME": "/"} | {name: os.environ[name] for name in names if name in os.environ}
+
+
 def test_cargo(tmp_path: Path) -> None:
     if not shutil.which("cargo"):
         pytest.skip("cargo is not installed")
-    manifest = '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n'
-    home = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name in os.environ}
-    home = {"HOME": os.environ.get("HOME", "/"), **home}
-    files = {"Cargo.toml": manifest, "src/lib.rs": RUST}
-    run = collect(tmp_path, "cargo test --offline", files, **home)
+    files = {"Cargo.toml": CARGO_TOML, "src/lib.rs": RUST}
+    run = collect(tmp_path, "cargo test --offline", files, **find_cargo_home())
     assert run.collection.counts == {
         "tests::adds": Counter({PASSED: 1}),
         "tests::later": Counter({SKIPPED: 1}),
@@ -88,21 +94,40 @@ def test_cargo(tmp_path: Path) -> None:
     }, run
 
 
-def test_cargo_names_the_tests_that_fail_in_each_binary(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["cargo test --offline --no-fail-fast", CARGO_QUIET])
+def test_cargo_names_the_tests_of_each_binary_that_fails(tmp_path: Path, command: str) -> None:
     if not shutil.which("cargo"):
         pytest.skip("cargo is not installed")
-    manifest = '[package]\nname = "shop"\nversion = "0.1.0"\nedition = "2021"\n'
-    home = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name in os.environ}
-    home = {"HOME": os.environ.get("HOME", "/"), **home}
     fails = '#[test]\nfn {}() {{\n    assert_eq!("    a\\nfailures:\\n    b", "c");\n}}\n'
-    files = {"src/lib.rs": fails.format("one"), "tests/more.rs": fails.format("two")}
-    command = "cargo test --offline --no-fail-fast"
-    run = collect(tmp_path, command, {"Cargo.toml": manifest, **files}, **home)
+    passes = "#[test]\n#[should_panic]\nfn three() {\n    panic!();\n}\n"
+    files = {"src/lib.rs": fails.format("one"), "tests/more.rs": fails.format("two") + passes}
+    run = collect(tmp_path, command, {"Cargo.toml": CARGO_TOML, **files}, **find_cargo_home())
     assert not run.result.ok
     assert run.collection.counts == {
         "one": Counter({FAILED: 1}),
         "two": Counter({FAILED: 1}),
+        "three": Counter({PASSED: 1}),
     }, run
+
+
+def test_cargo_whose_tests_end_the_process_is_no_report(tmp_path: Path) -> None:
+    """They are listed, and cargo ends with 0."""
+    if not shutil.which("cargo"):
+        pytest.skip("cargo is not installed")
+    files = {
+        "src/lib.rs": "#[test]\nfn ends() {\n    std::process::exit(0);\n}\n"
+        "#[test]\nfn fails() {\n    std::thread::sleep(std::time::Duration::from_secs(9));\n"
+        "    panic!();\n}\n"
+    }
+    run = collect(
+        tmp_path,
+        "cargo test --offline",
+        {"Cargo.toml": CARGO_TOML, **files},
+        **find_cargo_home(),
+        RUST_TEST_THREADS="2",
+    )
+    assert run.result.ok
+    assert "2 tests began, and the results count 0" in run.collection.unknown
 
 
 SUBTESTS = (
