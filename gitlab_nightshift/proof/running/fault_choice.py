@@ -71,9 +71,10 @@ def build_aim(tests: Sequence[Test], named: Iterable[str], others: Iterable[Side
 
 
 def _list_telling_words(text: str) -> set[str]:
-    """All but those of sentences, which stand in messages."""
+    """All names and short texts; of sentences, which stand in messages, only the whole one."""
+    sentences = {found[1:-1] for found in _QUOTED.findall(text) if " " in found}
     told = _QUOTED.sub(lambda found: "" if " " in found[0] else found[0], text)
-    return set(_WORD.findall(told))
+    return {*_WORD.findall(told), *sentences}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
 TABLE = RuleTable(__file__, "faults.toml")
 BLOCKS = TABLE.get_words("blocks")
 BRANCHES = TABLE.get_words("branches")
+RAISING = TABLE.get_words("raising")
 PARENTHESES = TABLE.get_words("parentheses")
 TEXTS = TABLE.get_words("texts")
 INTERPOLATIONS = TABLE.get_words("interpolations")
@@ -140,7 +141,7 @@ def is_message(node: Node) -> bool:
 def _list_entered(node: Node) -> list[Node]:
     """The children that faults may go into."""
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
-    if is_message(node) or _is_constant(node) or _is_for_people(node):
+    if is_message(node) or _is_constant(node) or _is_for_people(node) or node.type in RAISING:
         return []
     if node.type in TEXTS:
         return [each for each in children if each.type in TEXTS or each.type in INTERPOLATIONS]

@@ -50,6 +50,7 @@ class Rules:
     text_on: str = '"~"'
     call: str = ""
     assignment: str = ""
+    raising: str = ""
     nothing: str = ""
     types: Sequence[tuple[str, str]] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)

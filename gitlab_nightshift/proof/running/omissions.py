@@ -1,4 +1,4 @@
-"""Statements left out: calls, and assignments that add to what is there."""
+"""Statements left out: calls, assignments that add to what is there, and exceptions."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.running.decisions import read_operator
-from gitlab_nightshift.proof.running.fault_places import BLOCKS, TABLE, Place, is_message
+from gitlab_nightshift.proof.running.fault_places import (
+    BLOCKS,
+    BRANCHES,
+    RAISING,
+    TABLE,
+    Place,
+    is_message,
+)
 from gitlab_nightshift.proof.running.fault_rules import Change, Rules, make_change
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
@@ -27,6 +34,10 @@ _CHANGING = TABLE.get_pattern("changing")
 def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
     """A statement that is not run; none in loops that would not end."""
     node = place.node
+    if node.type in RAISING:
+        if rules.raising and _is_guarded(place) and _fits(node, rules.raising):
+            yield make_change(node, "left out", rules.raising, rules)
+        return
     if place.looping or not _is_statement(node):
         return
     inner = node
@@ -47,7 +58,7 @@ def list_omissions(place: Place, rules: Rules) -> Iterator[Change]:
         )
     elif inner.type in _ASSIGNMENTS and rules.assignment and _is_augmented(inner):
         template = rules.assignment
-        if _steers_loop(inner, place.counted) or (template[:6] == "if not" and not _is_alone(node)):
+        if _steers_loop(inner, place.counted) or not _fits(node, template):
             return
         yield make_change(_find_span(node, inner, template), "left out", template, rules)
 
@@ -63,6 +74,18 @@ def _is_statement(node: Node) -> bool:
         return False
     named = node.type in _STATEMENTS
     return parent.type in BLOCKS and (named or list_children(parent)[-1:] != [node])
+
+
+def _is_guarded(place: Place) -> bool:
+    """Whether a branch decides about it, so that the function has an end without it."""
+    node = place.node.parent
+    while node is not None and node != place.owner and node.type not in BRANCHES:
+        node = node.parent
+    return node is not None and node != place.owner
+
+
+def _fits(statement: Node, template: str) -> bool:
+    return not template.startswith("if not") or _is_alone(statement)
 
 
 def _is_alone(node: Node) -> bool:

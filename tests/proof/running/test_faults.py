@@ -146,7 +146,7 @@ def test_an_error_with_a_text_for_people_is_returned_as_none_and_keeps_the_text(
         ("a.py", "def f(x): y = a if x is None else b", False),
         ("a.py", "def f(x): y = a if x > z else b", True),
         ("a.py", "def f(x): x[3]", False),
-        ("a.py", "def f(x):\n    if x:\n        raise E", False),
+        ("a.py", "def f(x):\n    if x: raise E", False),
     ],
 )
 def test_what_is_likely_to_end_in_an_exception_is_told(
@@ -174,6 +174,30 @@ def test_code_that_looks_like_a_template_is_kept() -> None:
 def test_files_that_build_or_set_up_have_no_faults(path: str, code: str) -> None:
     assert _list(path, code) == []
     assert _list("lib/a." + path.rsplit(".", 1)[1], code)
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "plain"),
+    [
+        ("a.py", "def f(x):\n    if x > 3:\n        {}", "if not (True): {}"),
+        ("a.js", "function f(x) {{ if (x > 3) {{ {} }} }}", "{{ if (!(true)) {{ {} }} }}"),
+        ("a.ts", "function f(x) {{ if (x > 3) {{ {} }} }}", "{{ if (!(true)) {{ {} }} }}"),
+        (
+            "src/A.java",
+            "class A {{ void f(int x) {{ if (x > 3) {{ {} }} }} }}",
+            "{{ if (!(true)) {{ {} }} }}",
+        ),
+        (
+            "src/A.cs",
+            "class A {{ void F(int x) {{ if (x > 3) {{ {} }} }} }}",
+            "{{ if (!(true)) {{ {} }} }}",
+        ),
+    ],
+)
+def test_an_exception_that_a_branch_raises_is_left_out(path: str, code: str, plain: str) -> None:
+    raises = 'raise E("no 3")' if path.endswith(".py") else 'throw new E("no 3");'
+    found = [fault for fault in _list(path, code.format(raises)) if "left out" in fault.what]
+    assert [(fault.plain, fault.by_value) for fault in found] == [(plain.format(raises), True)]
 
 
 def test_a_loop_that_ends_by_a_condition_keeps_its_steps() -> None:
