@@ -86,7 +86,7 @@ def _try_texts(setting: Setting, base: BaseCanaries) -> Evidence:
 
 def _try_near(setting: Setting, touched: TouchedTests) -> Evidence:
     subject, trial = setting.subject, setting.trial
-    aim = build_aim(touched.old, touched.named, setting.before.tests)
+    aim = build_aim(touched.old, touched.named, setting.before.tests, touched.edited)
     chosen = choose_near_faults(setting.code, aim, setting.rng, MOST_PLANTED)
     moved = keep_unchanged(subject.change, setting.code, chosen)
     base = plant_singles(trial, subject.base, touched.old, list(moved), setting.before)

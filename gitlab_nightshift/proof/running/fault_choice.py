@@ -33,27 +33,42 @@ COMMON = 0.1
 """A name that ten other tests have as well tells nothing."""
 OF_HELPERS = 0.5
 """What a name tells that stands in a helper of the tests alone."""
+EDITED = 4
+"""How much more a function counts whose call changes."""
+BY_EXCEPTION = 0.3
+"""How much a fault counts that is likely to end in an exception: it tells nothing of assertions."""
 
 
 @dataclass(frozen=True)
 class Aim:
     """What faults are to be near to: the names in tests of one language, and how much each tells,
-    1 for one that a single test has. ``few``: of so few tests that it tells something."""
+    1 for one that a single test has. ``few``: of so few tests that it tells something. ``edited``
+    are the names on lines of tests that change."""
 
     language: str
     words: Mapping[str, float]
     few: bool
+    edited: frozenset[str] = frozenset()
 
     def score(self, code: "ProductCode", fault: Fault) -> float:
-        """How much a fault has to do with the tests: its line; of many tests, its function."""
-        if not self.few:
-            return self.words.get(fault.function.rpartition(".")[2], 0.0)
-        words = _list_telling_words(code.read_line(fault.path, fault.line))
-        return sum(self.words.get(word, 0.0) for word in words)
+        """How much a fault has to do with the tests: its function; of few tests, its line as
+        well."""
+        name = fault.function.rpartition(".")[2]
+        score = self.words.get(name, 0.0) * (EDITED if name in self.edited else not self.few)
+        if self.few:
+            words = _list_telling_words(code.read_line(fault.path, fault.line))
+            score += sum(self.words.get(word, 0.0) for word in words)
+        return score if fault.by_value else score * BY_EXCEPTION
 
 
-def build_aim(tests: Sequence[Test], named: Iterable[str], others: Iterable[Side]) -> Aim:
-    """``named`` are the names in these tests and their helpers, ``others`` all files of tests."""
+def build_aim(
+    tests: Sequence[Test],
+    named: Iterable[str],
+    others: Iterable[Side],
+    edited: frozenset[str] = frozenset(),
+) -> Aim:
+    """``named`` are the names in these tests and their helpers, ``others`` all files of tests,
+    ``edited`` as in ``Aim``."""
     own = Counter(w for test in tests for w in _list_telling_words(read_text(test.node)))
     wanted = {*own, *named}
     common = Counter(
@@ -67,7 +82,7 @@ def build_aim(tests: Sequence[Test], named: Iterable[str], others: Iterable[Side
         for word in wanted
     }
     told = {word: tells if tells > COMMON else 0.0 for word, tells in words.items()}
-    return Aim(tests[0].language.name, told, len(tests) <= FEW_TESTS)
+    return Aim(tests[0].language.name, told, len(tests) <= FEW_TESTS, edited)
 
 
 def _list_telling_words(text: str) -> set[str]:
@@ -160,7 +175,8 @@ def choose_near_faults(
         depths |= dict.fromkeys([f for f in found if f not in depths], depth)
     rng.shuffle(found)
     scores = {fault: aim.score(code, fault) for fault in found}
-    best = sorted(found, key=lambda f: (-scores[f], depths[f], not f.by_value))
+    found.sort(key=lambda fault: not fault.by_value)
+    best = sorted(found, key=lambda fault: (-scores[fault], depths[fault]))
     spread = list(_spread_over_functions(best))
     rows = [best, spread, found] if aim.few else [spread[::2], spread[1::2], found]
     return _spread_over_lines(list(take_in_turn(rows)))[:most]

@@ -11,13 +11,14 @@ from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
-from gitlab_nightshift.verdict.syntax.languages import beside_tests
+from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import list_names
 from gitlab_nightshift.verdict.syntax.single_test import Test
 
 _IMPORT = compile_lazily(
     r"import|use_declaration|using_directive|package|namespace_use|extern_crate"
 )
+_WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
 MOST_UNNAMED = 25
 """Tests that are tried for code that none of them names."""
@@ -29,12 +30,14 @@ DEEPEST = 3
 class TouchedTests:
     """The tests of one language: those of the base that the change rewrites, removes or whose
     helpers it changes, and where they are to be found after it, with those that it adds.
-    ``named`` are the names in them and in the helpers that they call."""
+    ``named`` are the names in them and in the helpers that they call, ``edited`` those on changed
+    lines of test code."""
 
     language: str
     old: tuple[Test, ...]
     new: tuple[Test, ...]
     named: frozenset[str]
+    edited: frozenset[str]
 
 
 def find_touched_tests(
@@ -52,7 +55,15 @@ def find_touched_tests(
     new += [t for t in _find_callers(after, helpers) if t.path not in changed]
     new += unnamed
     languages = sorted({t.language.name for t in found}, key=lambda n: -_count(found, n))
-    return tuple(_build_touched(name, found, new, before) for name in languages)
+    edited = frozenset(_list_edited_words(change))
+    return tuple(_build_touched(name, found, new, before, edited) for name in languages)
+
+
+def _list_edited_words(change: Changeset) -> Iterator[str]:
+    for file in change.files:
+        if is_test_file(file.path) or beside_tests(file.path):
+            for line in (*file.deleted, *file.added):
+                yield from _WORD.findall(line.text)
 
 
 def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
@@ -93,11 +104,15 @@ def _count(tests: Iterable[Test], language: str) -> int:
 
 
 def _build_touched(
-    language: str, old: Sequence[Test], new: Sequence[Test], before: TreeFiles
+    language: str,
+    old: Sequence[Test],
+    new: Sequence[Test],
+    before: TreeFiles,
+    edited: frozenset[str],
 ) -> TouchedTests:
     mine = tuple(test for test in old if test.language.name == language)
     theirs = _drop_doubles(test for test in new if test.language.name == language)
-    return TouchedTests(language, mine, theirs, _list_words(mine, before))
+    return TouchedTests(language, mine, theirs, _list_words(mine, before), edited)
 
 
 def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
