@@ -31,7 +31,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Mistakes that the test found pass from now on.",
         "weaker_tests:find_loosened_tests",
-        what="An assertion demands less, or a test passes now if it fails.",
+        what="A value is not expected any more, or a test passes now if it fails.",
         asked=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(

@@ -20,14 +20,15 @@ from gitlab_nightshift.verdict.flags.unreached_assertions import (
 )
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.assertion import Assertion
 from gitlab_nightshift.verdict.syntax.assertion_words import RAISES, normalize_name
-from gitlab_nightshift.verdict.syntax.assertions import Assertion
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     COMMENTS,
     LITERALS,
     list_names,
     read_text,
+    split_binary,
     unwrap_node,
     walk,
 )
@@ -82,8 +83,6 @@ def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
     parts = [unwrap_node(part) for part in assertion.parts]
     if assertion.word in RAISES or assertion.word in _ABOUT_OTHERS:
         return ""
-    if assertion.word == "always":
-        return "it holds for every value"
     if not parts:
         return ""
     return _describe_by_parts(assertion, parts) or (
@@ -102,19 +101,18 @@ def _describe_by_parts(assertion: Assertion, parts: list[Node]) -> str:
         return "it compares constants"
     if is_truth and _is_constant(parts[0]) and not assertion.negated:
         return "it checks a constant"
-    if is_truth and not assertion.negated and _is_always_true(parts[0]):
-        return "its condition is always true"
+    if is_truth and not assertion.negated and _leaves_no_choice(parts[0]):
+        return "it holds for every value"
     return ""
 
 
-_ALWAYS_TRUE = _TABLE.get_words("always_true")
+def _leaves_no_choice(node: Node) -> bool:
+    """``x or True``."""
+    operator, *sides = split_binary(node) or ("",)
+    return operator in ("or", "||") and any(read_text(side).lower() == "true" for side in sides)
+
+
 _COMPARING = _TABLE.get_words("comparing")
-
-
-def _is_always_true(node: Node) -> bool:
-    """A list with an item for each holds, too; one of chosen items may be empty."""
-    chosen = node.type == "list_comprehension" and any(c.type == "if_clause" for c in node.children)
-    return node.type in _ALWAYS_TRUE and not chosen
 
 
 def _is_comparing(assertion: Assertion) -> bool:

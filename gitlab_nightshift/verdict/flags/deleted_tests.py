@@ -9,12 +9,12 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
     MatchedTests,
     TestVersion,
+    list_literals,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_named_test, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import (
@@ -25,7 +25,6 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     walk,
 )
 from gitlab_nightshift.verdict.syntax.single_test import Test
-from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls
 
 _TABLE = RuleTable(__file__)
 
@@ -130,7 +129,7 @@ def list_called_names(test: Test) -> frozenset[str]:
             found.add(read_text(node))
         elif node.type in ("attribute", "member_expression", "selector_expression", "field_access"):
             found |= {link.name for link in read_chain(node)}
-    return frozenset(found)
+    return frozenset(filter(str.isidentifier, found))
 
 
 def _find_twin(version: TestVersion, tests: MatchedTests) -> TestVersion | None:
@@ -146,17 +145,11 @@ def _list_own_words(version: TestVersion) -> tuple[str, ...]:
     return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
 
 
-def _find_subjects(version: TestVersion) -> frozenset[str]:
-    """The functions whose results a test asserts, through its variables."""
-    parts = (part for a in version.assertions for part in a.parts[:2])
-    return frozenset(name for p in parts for name in find_origin_calls(p, version.origins))
-
-
 def _merged(version: TestVersion, change: Changeset) -> bool:
     """Another test of the change has got the values of this one, and looks at the same thing."""
-    values, looked_at = (
-        _find_literals(_strip_messages(version)),
-        _find_subjects(version) or list_called_names(version.test),
+    values, names = (
+        frozenset(list_literals(_strip_messages(version))),
+        list_called_names(version.test),
     )
     keys = {a.key for a in version.assertions}
     tests = match_tests(change)
@@ -166,31 +159,15 @@ def _merged(version: TestVersion, change: Changeset) -> bool:
     for other in tests.touched:
         if keys and keys <= {a.key for a in other.assertions}:
             return True
-        if (
-            not (looked_at - _COMMON) & (_find_subjects(other) | list_called_names(other.test))
-            or not other.assertions
-        ):
-            continue
-        old = before.get(id(other))
-        theirs = Counter(list_tokens_with_tables(other)) - Counter(
-            list_tokens_with_tables(old) if old else ()
-        )
-        said = " ".join(theirs)
-        found = sum(value in said for value in values)
-        if (
-            values
-            and found >= 0.75 * len(values)
-            and _rank_assertions(other) >= _rank_assertions(version)
-        ):
-            return True
+        if other.assertions and (names - _COMMON) & list_called_names(other.test):
+            old = before.get(id(other))
+            said = " ".join(Counter(other.said) - Counter(old.said if old else ()))
+            if values and sum(value in said for value in values) >= 0.75 * len(values):
+                return True
     return False
 
 
 _COMMON = _TABLE.get_words("common")
-
-
-def _rank_assertions(version: TestVersion) -> int:
-    return max((a.rank for a in version.assertions), default=0)
 
 
 def _strip_messages(version: TestVersion) -> tuple[str, ...]:
@@ -206,28 +183,3 @@ def _strip_messages(version: TestVersion) -> tuple[str, ...]:
 
 
 _TELLS = _TABLE.get_pattern("tells")
-
-
-def _find_literals(words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(
-        word.strip("\"'`") or '""'
-        for word in words
-        if word[:1] in "\"'`" or re.fullmatch(r"-?\d[\d_.]*[a-zA-Z]*", word)
-    )
-
-
-def list_tokens_with_tables(version: TestVersion) -> tuple[str, ...]:
-    """The words of a test and of the tables and functions of its file that it names."""
-    found = list(version.words)
-    for mark in version.test.marks:
-        found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
-    found += [word for node in find_iterated_lists(version.test) for word in list_tokens(node)]
-    named = version.side.named
-    for name in {word.strip("\"'") for word in found} & named.keys():
-        found += [
-            word for node in named[name] if node != version.test.node for word in list_tokens(node)
-        ]
-    return tuple(found)
-
-
-_LONGEST_MARK = 4000

@@ -1,7 +1,8 @@
 """The tests of a change before and after, each old one matched with what it became."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -11,16 +12,14 @@ from tree_sitter import Node
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset
-from gitlab_nightshift.verdict.syntax.assertions import Assertion, Helpers, list_assertions
+from gitlab_nightshift.verdict.syntax.assertion import Assertion
+from gitlab_nightshift.verdict.syntax.assertions import list_assertions
+from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.functions import Function
-from gitlab_nightshift.verdict.syntax.languages import Language
 from gitlab_nightshift.verdict.syntax.nodes import list_names, list_tokens
 from gitlab_nightshift.verdict.syntax.single_test import Test
-from gitlab_nightshift.verdict.syntax.variable_values import (
-    read_variable_calls,
-    read_variable_values,
-)
+from gitlab_nightshift.verdict.syntax.variable_values import read_variable_values
 
 SIMILAR = 0.6
 """Share of words that a test and what it became have in common, at least."""
@@ -28,6 +27,7 @@ MOST_PAIRS = 20_000
 """Comparisons of two tests in one change; a change with more is not looked at so closely, and what
 is gone from it counts as gone."""
 _HELPER_ROUNDS = 3
+_LONGEST_MARK = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class TestVersion:
     file: ChangedFile
     side: Side
     test: Test
-    helpers: Helpers = field(repr=False)
+    helpers: frozenset[str] = field(repr=False)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -60,9 +60,18 @@ class TestVersion:
         return read_variable_values(self.test.node)
 
     @cached_property
-    def origins(self) -> dict[str, frozenset[str]]:
-        """The functions that the value of each variable comes from."""
-        return read_variable_calls(self.test.node)
+    def said(self) -> tuple[str, ...]:
+        """Its words, with those of the tables and functions of its file that it names."""
+        found = list(self.words)
+        for mark in self.test.marks:
+            found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
+        for node in find_iterated_lists(self.test):
+            found += list_tokens(node)
+        named = self.side.named
+        for name in {word.strip("\"'") for word in found} & named.keys():
+            for node in named[name]:
+                found += list_tokens(node) if node != self.test.node else ()
+        return tuple(found)
 
     @property
     def name(self) -> str:
@@ -124,66 +133,48 @@ def _list_changed_helpers(change: Changeset) -> Iterator[_Pair]:
                 yield old, new
 
 
-def _list_helpers(file: ChangedFile, side: Side, helpers: Helpers) -> Iterator[TestVersion]:
-    tests, language = {test.node.id for test in side.tests}, side.language
-    if language is None or not _may_help(side):
-        return
-    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
-    for each in side.functions:
-        beside = not side.is_product or _stands_in(each, homes)
-        if not each.is_class and each.body is not None and each.node.id not in tests and beside:
+def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Iterator[TestVersion]:
+    for each in _list_helper_functions(side):
+        if side.language is not None and each.body is not None:
             place = (each.name, each.qualified, each.line, each.end, each.marks, (), side.path)
-            yield TestVersion(file, side, Test(*place, language, each.node, each.body), helpers)
+            test = Test(*place, side.language, each.node, each.body, is_run=False)
+            yield TestVersion(file, side, test, helpers)
 
 
-def find_helpers(all_sides: list[Side]) -> dict[str, int]:
-    """Functions beside the tests that assert, with the rank of the strongest assertion."""
-    functions = [each for side in all_sides for each in _list_helper_candidates(side)]
-    found = {name: rank for name, rank, _ in functions if rank}
+def find_helpers(all_sides: list[Side]) -> frozenset[str]:
+    """The names of functions beside the tests that assert."""
+    functions = [each for side in all_sides for each in _list_callees(side)]
+    found = frozenset(name for name, asserts, _ in functions if asserts)
     for _ in range(_HELPER_ROUNDS):
-        more = {
-            name: max(found[called] for called in calls & found.keys())
-            for name, _, calls in functions
-            if name not in found and calls & found.keys()
-        }
-        if not more:
-            break
-        found |= more
+        found |= {name for name, _, names in functions if names & found}
     return found
 
 
-_ASSERTING: WeakKeyDictionary[Side, list[tuple[str, int, frozenset[str]]]] = WeakKeyDictionary()
+_CALLEES: WeakKeyDictionary[Side, list[tuple[str, bool, frozenset[str]]]] = WeakKeyDictionary()
 
 
-def _list_helper_candidates(side: Side) -> list[tuple[str, int, frozenset[str]]]:
-    """The functions beside the tests: name, rank of the strongest assertion, names in it."""
-    if side not in _ASSERTING:
-        tests = {test.node.id for test in side.tests}
-        homes = {test.qualified.rpartition(".")[0] for test in side.tests}
-        _ASSERTING[side] = [
-            (function.name, _rank_function(function, side.language), list_names(function.body))
-            for function in (side.functions if _may_help(side) else ())
-            if not function.is_class and function.node.id not in tests
-            if function.body is not None and side.language is not None
-            if not side.is_product or _stands_in(function, homes)
+def _list_callees(side: Side) -> list[tuple[str, bool, frozenset[str]]]:
+    """The functions beside the tests: name, whether they assert, the names in them."""
+    if side not in _CALLEES:
+        _CALLEES[side] = [
+            (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
+            for each in _list_helper_functions(side)
+            if each.body is not None and side.language is not None
         ]
-    return _ASSERTING[side]
+    return _CALLEES[side]
 
 
-def _stands_in(function: Function, homes: set[str]) -> bool:
-    """Rust: beside the tests of a file of product code, whose own functions may assert, too."""
-    return any(
-        function.qualified.startswith(f"{home}." if home else function.name) for home in homes
-    )
-
-
-def _may_help(side: Side) -> bool:
-    return not side.is_product or (side.path.endswith(".rs") and bool(side.tests))
-
-
-def _rank_function(function: Function, language: Language) -> int:
-    body = function.body
-    return max((a.rank for a in list_assertions(body, language)), default=0) if body else 0
+def _list_helper_functions(side: Side) -> Iterator[Function]:
+    """Functions beside the tests; in Rust also in a file of product code, whose own functions may
+    assert, too."""
+    if side.is_product and not (side.path.endswith(".rs") and side.tests):
+        return
+    tests = {test.node.id for test in side.tests}
+    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
+    for each in side.functions:
+        inside = any(each.qualified.startswith(f"{h}." if h else each.name) for h in homes)
+        if not each.is_class and each.node.id not in tests and (inside or not side.is_product):
+            yield each
 
 
 def _match(change: Changeset) -> MatchedTests:
@@ -289,3 +280,12 @@ def compute_similarity(one: Counter[str], other: Counter[str]) -> float:
 def count_words(node: Node | None) -> Counter[str]:
     """The words of a piece of code, counted."""
     return Counter(list_tokens(node) if node else ())
+
+
+def list_literals(words: Iterable[str]) -> list[str]:
+    """The texts and numbers among words, without quotes."""
+    return [
+        word.strip("\"'`") or '""'
+        for word in words
+        if word[:1] in "\"'`" or re.fullmatch(r"-?\d[\d_.]*[a-zA-Z]*", word)
+    ]
