@@ -272,7 +272,7 @@ def find_iterated_lists(test: Test) -> tuple[Node, ...]:
     for _ in range(_DEEPEST):
         if current is None or not test.language.calls:
             break
-        over = _find_iterated_node(current)
+        over = find_iterated_node(current)
         if over is not None and over.end_byte - over.start_byte < _LARGEST_LIST:
             found.append(over)
         current = current.parent
@@ -282,11 +282,16 @@ def find_iterated_lists(test: Test) -> tuple[Node, ...]:
 _LARGEST_LIST = 20_000
 
 
+_LOOPS = frozenset(
+    "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
+    " for".split()
+)
 _EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
 
 
-def _find_iterated_node(node: Node) -> Node | None:
-    if node.type in ("for_in_statement", "for_expression", "for"):
+def find_iterated_node(node: Node) -> Node | None:
+    """What a loop goes through, or a call such as ``x.each``; None for other nodes."""
+    if node.type in _LOOPS:
         return find_field(node, "right", "value", "enumerators")
     if node.type not in CALLS:
         return None
