@@ -98,7 +98,7 @@ class Side:
 
 
 _ASSIGNED = compile_lazily(
-    r"(?:export |const |let |var |static |final |private )*(\w+)[^=\n]*=[^=]"
+    r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
 )
 _TEST_MODULES = ("tests", "test")
 _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
