@@ -201,8 +201,13 @@ def _finish_run(
     run: Callable[[], CommandResult],
     put_right: Callable[[], object],
 ) -> CommandResult:
-    result = _run_twice(runner, command, log, run, put_right)
-    result = dataclasses.replace(result, output=runner.read_tail(log))
+    result = run()
+    if not result.ok and not result.error:
+        runner.logs.rename(log, f"{log}-first")
+        put_right()
+        again = run()
+        result = dataclasses.replace(again, flaky=again.ok)
+    result = dataclasses.replace(result, command=command, output=runner.read_tail(log))
     runner.emit(CommandEnded(result))
     return result
 
@@ -215,22 +220,6 @@ def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) 
             first = f"`{result.command}` failed: {how}."
             return "\n".join(filter(None, (first, runner.read_tail(f"{name}-{number}"))))
     return ""
-
-
-def _run_twice(
-    runner: Runner,
-    command: str,
-    log: str,
-    run: Callable[[], CommandResult],
-    put_right: Callable[[], object],
-) -> CommandResult:
-    first = dataclasses.replace(run(), command=command)
-    if first.ok or first.error:
-        return first
-    runner.logs.rename(log, f"{log}-first")
-    put_right()
-    again = dataclasses.replace(run(), command=command)
-    return dataclasses.replace(again, flaky=again.ok)
 
 
 def _unwrap_json(text: str) -> str:
