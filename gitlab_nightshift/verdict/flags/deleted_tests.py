@@ -74,29 +74,14 @@ _BY_NAME = _TABLE.get_pattern("by_name")
 
 
 def _report_gone(version: TestVersion, tests: MatchedTests) -> RuleViolation:
-    """A test that may have been written anew under a like name, or whose words another one has, is
-    asked about: what is found less than before only running shows."""
+    """A test whose words another one has is asked about: what is found less than before only
+    running shows."""
     path, line, name = version.file.path, version.test.line, version.name
     if twin := _find_twin(version, tests):
         return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
-    for other in tests.came:
-        same_file = other.file is version.file and len(other.words) >= len(version.words)
-        if same_file and len(other.assertions) and _is_like_named(version, other):
-            said = f"{name} is gone, and {other.name} came: does that demand as much?"
-            return RuleViolation(path, line, said, "warn")
     said = f"{name} is gone, though what it tests is still there."
     ran = not any(map(_NEVER_RAN.search, version.test.marks))
     return RuleViolation(path, line, said, certain=None if ran else False)
-
-
-def _is_like_named(one: TestVersion, other: TestVersion) -> bool:
-    """One name begins with the other."""
-    shorter, longer = sorted((one.test.name, other.test.name), key=len)
-    return len(shorter) >= _TELLING_NAME and longer.startswith(shorter)
-
-
-_TELLING_NAME = 8
-"""Characters of a name that more than one test has by chance less often."""
 
 
 def _is_other_test(path: str, old: Side) -> bool:

@@ -15,6 +15,7 @@ from gitlab_nightshift.verdict.reviewed_change import Changeset
 from gitlab_nightshift.verdict.syntax.assertion import Assertion
 from gitlab_nightshift.verdict.syntax.assertions import list_assertions
 from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
+from gitlab_nightshift.verdict.syntax.collected_tests import build_test
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.functions import Function
 from gitlab_nightshift.verdict.syntax.nodes import list_names, list_tokens
@@ -136,8 +137,7 @@ def _list_changed_helpers(change: Changeset) -> Iterator[_Pair]:
 def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Iterator[TestVersion]:
     for each in _list_helper_functions(side):
         if side.language is not None and each.body is not None:
-            place = (each.name, each.qualified, each.line, each.end, each.marks, (), side.path)
-            test = Test(*place, side.language, each.node, each.body, is_run=False)
+            test = build_test(each, side.language, side.path, is_run=False)
             yield TestVersion(file, side, test, helpers)
 
 
@@ -215,41 +215,32 @@ def _pair_by_key(
         waiting.setdefault(key(version), []).append(version)
     left = []
     for version in olds:
-        same = waiting.get(key(version)) if key(version) is not None else None
-        if same:
+        if key(version) is not None and (same := waiting.get(key(version))):
             pairs.append((version, same.pop(0)))
         else:
             left.append(version)
-    taken = {id(new) for _, new in pairs}
-    return left, [version for version in news if id(version) not in taken]
+    kept = {id(version) for same in waiting.values() for version in same}
+    return left, [version for version in news if id(version) in kept]
 
 
 def _pair_by_body(
     olds: list[TestVersion], news: list[TestVersion], pairs: list[tuple[TestVersion, TestVersion]]
 ) -> tuple[list[TestVersion], list[TestVersion]]:
+    """Match what has nearly the same words, the likest first; what is left comes back."""
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
     crowded = len(olds) > len(news)
-    scored = sorted(
-        (
-            (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
-            for i, old in enumerate(olds)
-            for j, new in enumerate(news)
-            if _became(old, new, crowded)
-        ),
-        reverse=True,
+    scored = (
+        (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
+        for i, old in enumerate(olds)
+        for j, new in enumerate(news)
+        if _became(old, new, crowded)
     )
-    taken_old: set[int] = set()
-    taken_new: set[int] = set()
-    for _, i, j in scored:
-        if i not in taken_old and j not in taken_new:
-            pairs.append((olds[i], news[j]))
-            taken_old.add(i)
-            taken_new.add(j)
-    return (
-        [version for i, version in enumerate(olds) if i not in taken_old],
-        [version for j, version in enumerate(news) if j not in taken_new],
-    )
+    old_left, new_left = dict(enumerate(olds)), dict(enumerate(news))
+    for _, i, j in sorted(scored, reverse=True):
+        if i in old_left and j in new_left:
+            pairs.append((old_left.pop(i), new_left.pop(j)))
+    return [*old_left.values()], [*new_left.values()]
 
 
 def _became(old: TestVersion, new: TestVersion, crowded: bool) -> bool:
