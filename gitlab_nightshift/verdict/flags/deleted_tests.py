@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import (
@@ -19,6 +20,9 @@ from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_named_test, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
+    MEMBERS,
+    find_field,
+    list_names,
     list_tokens,
     read_chain,
     read_text,
@@ -28,6 +32,7 @@ from gitlab_nightshift.verdict.syntax.single_test import Test
 
 _TABLE = RuleTable(__file__)
 
+_TELLS = _TABLE.get_pattern("tells")
 _NEVER_RAN = _TABLE.get_pattern("never_ran")
 
 
@@ -97,24 +102,18 @@ def _is_unreadable(version: TestVersion) -> bool:
 
 
 def _lost_subject(version: TestVersion, names: frozenset[str]) -> bool:
-    return bool(names & list_called_names(version.test))
+    return bool(names & _list_called_names(version.test))
 
 
-def list_called_names(test: Test) -> frozenset[str]:
-    """The names that a test calls or reaches into."""
-    found = set()
+def _list_called_names(test: Test) -> frozenset[str]:
+    """The names that a test calls, reaches into or passes by, and those of types."""
+    found = {name for name in list_names(test.node) if name[:1].isupper()}
     for node in walk(test.node):
-        if node.type in CALLS or node.type in (
-            "keyword_argument",
-            "object_creation_expression",
-            "new_expression",
-        ):
-            found |= {link.name for link in read_chain(node)} | set(list_tokens(node)[:2])
-        elif node.type.endswith(("identifier", "constant")) and read_text(node)[:1].isupper():
-            found.add(read_text(node))
-        elif node.type in ("attribute", "member_expression", "selector_expression", "field_access"):
+        if node.type in CALLS | MEMBERS.keys():
             found |= {link.name for link in read_chain(node)}
-    return frozenset(filter(str.isidentifier, found))
+        elif node.type == "keyword_argument":
+            found.add(read_text(find_field(node, "name")))
+    return frozenset(found)
 
 
 def _find_twin(version: TestVersion, tests: MatchedTests) -> TestVersion | None:
@@ -133,8 +132,8 @@ def _list_own_words(version: TestVersion) -> tuple[str, ...]:
 def _merged(version: TestVersion, change: Changeset) -> bool:
     """Another test of the change has got the values of this one, and looks at the same thing."""
     values, names = (
-        frozenset(list_literals(_strip_messages(version))),
-        list_called_names(version.test),
+        _find_values(version),
+        _list_called_names(version.test),
     )
     keys = {a.key for a in version.assertions}
     tests = match_tests(change)
@@ -144,7 +143,7 @@ def _merged(version: TestVersion, change: Changeset) -> bool:
     for other in tests.touched:
         if keys and keys <= {a.key for a in other.assertions}:
             return True
-        if other.assertions and (names - _COMMON) & list_called_names(other.test):
+        if other.assertions and (names - _COMMON) & _list_called_names(other.test):
             old = before.get(id(other))
             said = " ".join(Counter(other.said) - Counter(old.said if old else ()))
             if values and sum(value in said for value in values) >= 0.75 * len(values):
@@ -155,16 +154,10 @@ def _merged(version: TestVersion, change: Changeset) -> bool:
 _COMMON = _TABLE.get_words("common")
 
 
-def _strip_messages(version: TestVersion) -> tuple[str, ...]:
-    """The words of a test, those left out that it prints when it fails."""
+def _find_values(version: TestVersion) -> frozenset[str]:
+    """The literals of a test, without those that it only prints when it fails."""
     body = version.test.body or version.test.node
-    messages = [
-        word
-        for node in walk(body)
-        if node.type == "call_expression" and _TELLS.match(read_text(node)[:40])
-        for word in list_tokens(node)
-    ]
-    return tuple((Counter(list_tokens(body)) - Counter(messages)).elements())
-
-
-_TELLS = _TABLE.get_pattern("tells")
+    calls = (node for node in walk(body) if node.type == "call_expression")
+    printed = (list_tokens(node) for node in calls if _TELLS.match(read_text(node)[:40]))
+    words = Counter(list_tokens(body)) - Counter(chain.from_iterable(printed))
+    return frozenset(list_literals(words))
