@@ -74,7 +74,7 @@ def _is_bound(name: str, side: Side, change: Changeset) -> bool:
         alias = outer not in find_exports(side) and _is_bound(outer, side, change)
         return alias or _is_in_class(outer, last, side, change)
     imports = (node for node in side.root.named_children if node.type in _IMPORTS)
-    return last in side.named or any(
+    return bool({last, "__getattr__"} & side.named.keys()) or any(
         last in list_names(node) and node.child_by_field_name("declaration") is None
         for node in imports
     )
