@@ -158,21 +158,15 @@ def list_arguments(node: Node) -> tuple[Node, ...]:
     given = find_field(node, "arguments")
     found: list[Node] = []
     if given is not None:
-        found = (
-            [given]
-            if given.type in ("block", "template_string", "case_block")
-            else list_children(given)
-        )
+        whole = given.type in ("block", "template_string", "case_block")
+        found = [given] if whole else list_children(given)
     for child in node.named_children:
-        if child.type in ("value_arguments", "call_suffix") or child.type == "annotated_lambda":
+        if child.type in ("value_arguments", "call_suffix", "annotated_lambda"):
             found += list_children(child)
-        elif child.type in ("lambda_literal", "do_block") or (
-            child.type == "block" and child != given
-        ):
+        elif child.type in ("lambda_literal", "do_block", "block") and child != given:
             found.append(child)
-    return tuple(
-        unwrap_node(each) if each.type in ("argument", "value_argument") else each for each in found
-    )
+    wrapped = ("argument", "value_argument")
+    return tuple(unwrap_node(each) if each.type in wrapped else each for each in found)
 
 
 def parse_macro_arguments(node: Node) -> tuple[Node, ...]:
