@@ -38,7 +38,7 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
-        what="A test lives on with fewer assertions; `warn` where another seems to say as much.",
+        what="A test lives on with fewer assertions.",
         asked=_EXPLAINED,
     ),
     "test-cannot-fail": FlagEntry(

@@ -229,12 +229,11 @@ def _pair_by_body(
     """Match what has nearly the same words, the likest first; what is left comes back."""
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
-    crowded = len(olds) > len(news)
     scored = (
         (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
         for i, old in enumerate(olds)
         for j, new in enumerate(news)
-        if _became(old, new, crowded)
+        if _became(old, new)
     )
     old_left, new_left = dict(enumerate(olds)), dict(enumerate(news))
     for _, i, j in sorted(scored, reverse=True):
@@ -243,12 +242,9 @@ def _pair_by_body(
     return [*old_left.values()], [*new_left.values()]
 
 
-def _became(old: TestVersion, new: TestVersion, crowded: bool) -> bool:
-    """Similar; where there are fewer new tests with the same values, in another file with half of
-    the assertions at least."""
-    if compute_similarity(old.bag, new.bag) < SIMILAR or (
-        crowded and _compute_value_overlap(old, new) < SIMILAR
-    ):
+def _became(old: TestVersion, new: TestVersion) -> bool:
+    """Similar; in another file with half of the assertions at least."""
+    if compute_similarity(old.bag, new.bag) < SIMILAR:
         return False
     keys = {a.key for a in old.assertions}
     kept = keys & {a.key for a in new.assertions}

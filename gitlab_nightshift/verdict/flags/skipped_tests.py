@@ -30,7 +30,6 @@ from gitlab_nightshift.verdict.syntax.nodes import (
 )
 
 _TABLE = RuleTable(__file__)
-_BRANCHES = _TABLE.get_words("branches")
 
 _MARK = _TABLE.get_pattern("mark")
 _MARK_LINE = _TABLE.get_pattern("mark_line")
@@ -47,7 +46,6 @@ _DECIDING = frozenset("if_statement if if_expression while_statement elsif".spli
 _NO_VALUES = frozenset("None null undefined nil true ()".split())
 _DEEPEST = 40
 _IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
-_OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")
 _FALSE = _TABLE.get_pattern("false")
 _REASON = _TABLE.get_pattern("reason")
 _TRUE = _TABLE.get_pattern("true")
@@ -133,7 +131,6 @@ def _choose_level(condition: str, new: bool) -> Level | None:
 
 
 _TURNED = _TABLE.get_pattern("turned")
-_DEPENDS = _TABLE.get_pattern("depends")
 _ELSEWHERE = _TABLE.get_pattern("elsewhere")
 _CONDITIONAL = _TABLE.get_pattern("conditional")
 _ASKS_ENVIRONMENT = _TABLE.get_pattern("asks_environment")
@@ -149,7 +146,6 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
     """A call that skips, an exit before the assertions, a condition that never holds."""
     stops = [*_list_stops(old)] if old else []
     before = Counter(what for what, *_ in stops)
-    depended = {_parse_mark_name(what) for what, _, reason in stops if reason}
     for what, at, reason in _list_stops(version):
         if old is None and reason and not _ASKS_ENVIRONMENT.search(reason):
             continue
@@ -158,8 +154,6 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
             continue
         detail = f"{version.name} does not run to its end: {format_excerpt(what)}"
         level = _choose_level(reason, False)
-        if _parse_mark_name(what) in depended and _DEPENDS.search(reason):
-            level = "warn"  # it did so before on another condition
         certain = old is not None and (not reason or bool(_TRUE.match(reason)))
         yield RuleViolation(version.file.path, at, detail, level, certain)
 
@@ -224,15 +218,8 @@ def _is_early(node: Node, version: TestVersion) -> bool:
     return not any(
         (each.type in LAMBDAS and each.type not in ("block", "do_block"))
         or each.type in _CONDITIONAL_LOOPS | FUNCTIONS
-        or (each.type in _BRANCHES and _is_deliberate(each))
         for each in _list_around(node, version.test.body)
     )
-
-
-def _is_deliberate(node: Node) -> bool:
-    """A branch with assertions before it leaves: the other half of a table."""
-    said = read_text(node)
-    return bool(re.search(r"assert|expect|Error|Fatal|raises|require|must|should", said))
 
 
 def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
@@ -241,12 +228,9 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
     if not _is_beside_tests(after):
         return
     gone = Counter(each.text.strip() for each in file.deleted)
-    had_feature = any(_OF_FEATURE.match(each) for each in gone)
     for added in file.added:
         said = added.text.strip()
-        if not _MARK_LINE.search(added.text[:_LONGEST]) or gone[said]:
-            continue
-        if not (had_feature and _OF_FEATURE.match(said)):
+        if _MARK_LINE.search(added.text[:_LONGEST]) and not gone[said]:
             whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
             detail = f"The whole file is skipped now: {format_excerpt(said)}"
             level = _choose_level(whole[:_LONGEST], file.status == "A")

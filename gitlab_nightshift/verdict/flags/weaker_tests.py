@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.flag_entry import Level
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.matched_tests import (
@@ -21,28 +20,27 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.syntax.assertion import Assertion
 from gitlab_nightshift.verdict.syntax.assertion_words import RAISES
-from gitlab_nightshift.verdict.syntax.nodes import read_text
 
 _REPEATS = compile_lazily(
     r"parametri|\b(for|foreach|forEach|forAll|each)\b|Source\b|\brstest|test_case|subTest|expand"
     r"|\bt \. Run|DataRow|InlineData|TestCase|dataProvider"
 )
 """Tests of many cases, as their words are in a row."""
-_Lost = tuple[TestVersion, Assertion, Assertion | None, Level | None]
-"""Where an assertion is gone, what took its place, and the level where it is not the flag's."""
+_Lost = tuple[TestVersion, Assertion, Assertion | None]
+"""Where an assertion is gone, and what took its place."""
 
 
 def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Assertions that are gone from a test that lives on."""
-    for version, old, new, level in _find_lost_assertions(change):
+    for version, old, new in _find_lost_assertions(change):
         if new is None:
             said = f"{version.name} does not check this any more: {_format_assertion(old)}"
-            yield RuleViolation(version.file.path, version.test.line, said, level)
+            yield RuleViolation(version.file.path, version.test.line, said)
 
 
 def find_loosened_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Values that are not expected any more, and tests that are to fail now."""
-    for version, old, new, _ in _find_lost_assertions(change):
+    for version, old, new in _find_lost_assertions(change):
         if new is not None:
             became = f"{_format_assertion(old)} became {_format_assertion(new)}"
             said = f"{version.name} demands less: {became}"
@@ -100,13 +98,12 @@ def _compare(
     for each, place in replaced:
         moved_on = _says_values(each, text, used) and not each.subjects & place.subjects
         if each.compares and not (place.compares or place.word in RAISES or moved_on):
-            yield new, each, place, None
+            yield new, each, place
     stronger = any(_demands_more(*pair) for pair in replaced)
-    kept = [each for each in new.assertions if each not in came]
     for each in lost:
         whole = any(_is_whole(each, other) for other in came)
         if not (whole or (stronger and not each.compares) or _says_values(each, text, used)):
-            yield new, each, None, "warn" if _is_covered(each, kept) else None
+            yield new, each, None
 
 
 def _list_words(assertions: Sequence[Assertion]) -> Iterator[str]:
@@ -157,15 +154,6 @@ def _says_values(assertion: Assertion, text: str, used: Counter[str]) -> bool:
 def _demands_more(old: Assertion, new: Assertion) -> bool:
     """It compares where the other did not, or asks for an exception, which ends all."""
     return (new.compares and not old.compares) or new.word in RAISES
-
-
-def _is_covered(old: Assertion, kept: Sequence[Assertion]) -> bool:
-    """One that stays demands more of the same thing: less is asked, perhaps not less is found."""
-    same = read_text(old.parts[0]) if old.parts and not old.compares else None
-    return any(
-        _is_whole(old, each) or (each.compares and (same in each.subjects or old.word == "noerror"))
-        for each in kept
-    )
 
 
 def _is_whole(old: Assertion, new: Assertion) -> bool:
