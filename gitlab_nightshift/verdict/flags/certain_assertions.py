@@ -10,7 +10,6 @@ from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.blunted_harness import find_blunted_harness
 from gitlab_nightshift.verdict.flags.matched_tests import (
     TestVersion,
-    match_helpers,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.unreached_assertions import find_unreached_assertions
@@ -39,7 +38,7 @@ _ABOUT_OTHERS = _TABLE.get_words("about_others")
 def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Assertions that came and can never fail."""
     tests = match_tests(change)
-    pairs = (*tests.changed, *((None, new) for new in tests.came), *match_helpers(change))
+    pairs = (*tests.changed, *((None, new) for new in tests.came), *tests.helpers)
     for old, version in pairs:
         known = {why for why, _ in _list_certain_assertions(old)} if old else set()
         reported: set[int] = set()

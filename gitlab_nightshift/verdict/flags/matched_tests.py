@@ -82,11 +82,14 @@ class TestVersion:
 
 @dataclass(frozen=True)
 class MatchedTests:
-    """``pairs`` live on, changed or not; ``gone`` and ``came`` have no other side."""
+    """``pairs`` live on, changed or not; ``gone`` and ``came`` have no other side. ``helpers`` are
+    functions beside the tests that assert and that came or changed, as if they were tests, each
+    with what it was in the same file."""
 
     pairs: tuple[tuple[TestVersion, TestVersion], ...]
     gone: tuple[TestVersion, ...]
     came: tuple[TestVersion, ...]
+    helpers: tuple[tuple[TestVersion | None, TestVersion], ...]
 
     @cached_property
     def changed(self) -> tuple[tuple[TestVersion, TestVersion], ...]:
@@ -109,29 +112,35 @@ def match_tests(change: Changeset) -> MatchedTests:
     return _TESTS[change]
 
 
-_Pair = tuple["TestVersion | None", TestVersion]
-_HELPERS: WeakKeyDictionary[Changeset, tuple[_Pair, ...]] = WeakKeyDictionary()
-
-
-def match_helpers(change: Changeset) -> tuple[_Pair, ...]:
-    """Functions beside the tests that assert and that came or changed, as if they were tests, each
-    with what it was in the same file."""
-    if change not in _HELPERS:
-        _HELPERS[change] = tuple(_list_changed_helpers(change))
-    return _HELPERS[change]
-
-
-def _list_changed_helpers(change: Changeset) -> Iterator[_Pair]:
+def _match(change: Changeset) -> MatchedTests:
     both = [(file, *read_sides(file)) for file in change.files]
-    asserted = find_helpers([old for _, old, _ in both])
-    asserting = find_helpers([new for _, _, new in both])
-    for file, before, after in both:
-        was = {each.test.qualified: each for each in _list_helpers(file, before, asserted)}
-        same = {each.words for each in was.values()}  # overloads have the same name
-        for new in _list_helpers(file, after, asserting):
-            old = was.get(new.test.qualified)
-            if new.words not in same and (new.assertions or (old and old.assertions)):
-                yield old, new
+    asserted = _find_asserting([old for _, old, _ in both])
+    asserting = _find_asserting([new for _, _, new in both])
+    olds = [TestVersion(f, old, test, asserted) for f, old, _ in both for test in old.tests]
+    news = [TestVersion(f, new, test, asserting) for f, _, new in both for test in new.tests]
+    pairs: list[tuple[TestVersion, TestVersion]] = []
+    for key in _KEYS:
+        olds, news = _pair_by_key(key, olds, news, pairs)
+    olds, news = _pair_by_body(olds, news, pairs)
+    helpers = (
+        pair
+        for file, old, new in both
+        for pair in _pair_helpers(
+            _list_helpers(file, old, asserted), _list_helpers(file, new, asserting)
+        )
+    )
+    return MatchedTests(tuple(pairs), tuple(olds), tuple(news), tuple(helpers))
+
+
+def _pair_helpers(
+    olds: Iterable[TestVersion], news: Iterable[TestVersion]
+) -> Iterator[tuple[TestVersion | None, TestVersion]]:
+    was = {each.test.qualified: each for each in olds}
+    same = {each.words for each in was.values()}  # overloads have the same name
+    for new in news:
+        old = was.get(new.test.qualified)
+        if new.words not in same and (new.assertions or (old and old.assertions)):
+            yield old, new
 
 
 def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Iterator[TestVersion]:
@@ -141,27 +150,18 @@ def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Ite
             yield TestVersion(file, side, test, helpers)
 
 
-def find_helpers(all_sides: list[Side]) -> frozenset[str]:
-    """The names of functions beside the tests that assert."""
-    functions = [each for side in all_sides for each in _list_callees(side)]
+def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
+    """The names of functions beside the tests that assert, by themselves or by another one."""
+    functions = [
+        (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
+        for side in all_sides
+        for each in _list_helper_functions(side)
+        if each.body is not None and side.language is not None
+    ]
     found = frozenset(name for name, asserts, _ in functions if asserts)
     for _ in range(_HELPER_ROUNDS):
         found |= {name for name, _, names in functions if names & found}
     return found
-
-
-_CALLEES: WeakKeyDictionary[Side, list[tuple[str, bool, frozenset[str]]]] = WeakKeyDictionary()
-
-
-def _list_callees(side: Side) -> list[tuple[str, bool, frozenset[str]]]:
-    """The functions beside the tests: name, whether they assert, the names in them."""
-    if side not in _CALLEES:
-        _CALLEES[side] = [
-            (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
-            for each in _list_helper_functions(side)
-            if each.body is not None and side.language is not None
-        ]
-    return _CALLEES[side]
 
 
 def _list_helper_functions(side: Side) -> Iterator[Function]:
@@ -175,19 +175,6 @@ def _list_helper_functions(side: Side) -> Iterator[Function]:
         inside = any(each.qualified.startswith(f"{h}." if h else each.name) for h in homes)
         if not each.is_class and each.node.id not in tests and (inside or not side.is_product):
             yield each
-
-
-def _match(change: Changeset) -> MatchedTests:
-    both = [(file, *read_sides(file)) for file in change.files]
-    old_helpers = find_helpers([old for _, old, _ in both])
-    new_helpers = find_helpers([new for _, _, new in both])
-    olds = [TestVersion(f, old, test, old_helpers) for f, old, _ in both for test in old.tests]
-    news = [TestVersion(f, new, test, new_helpers) for f, _, new in both for test in new.tests]
-    pairs: list[tuple[TestVersion, TestVersion]] = []
-    for key in _KEYS:
-        olds, news = _pair_by_key(key, olds, news, pairs)
-    olds, news = _pair_by_body(olds, news, pairs)
-    return MatchedTests(tuple(pairs), tuple(olds), tuple(news))
 
 
 _Key = Callable[[TestVersion], object]

@@ -11,7 +11,6 @@ from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import (
     TestVersion,
-    match_helpers,
     match_tests,
 )
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
@@ -63,7 +62,7 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
                 yield found
         if old is None or old.words != new.words:
             yield from _find_new_stops(new, old)
-    for was, helper in match_helpers(change):
+    for was, helper in tests.helpers:
         if was is not None and was.assertions:
             yield from _find_new_stops(helper, was)
     for file in change.files:

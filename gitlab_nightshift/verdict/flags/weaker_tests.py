@@ -14,7 +14,6 @@ from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
     TestVersion,
     list_literals,
-    match_helpers,
     match_tests,
 )
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
@@ -68,7 +67,7 @@ def _find_lost_assertions(change: Changeset) -> Iterator[_Lost]:
     for old, new in match_tests(change).changed:
         if new.test.body is not None and "pending" not in new.test.marks:
             yield from _compare(old, new, elsewhere)
-    for was, helper in match_helpers(change):
+    for was, helper in match_tests(change).helpers:
         if was is not None:
             yield from _compare(was, helper, elsewhere)
 
