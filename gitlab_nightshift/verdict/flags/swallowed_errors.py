@@ -27,7 +27,6 @@ from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.languages import load_query
 from gitlab_nightshift.verdict.syntax.nodes import (
-    COMMENTS,
     LAMBDAS,
     find_field,
     list_children,
@@ -206,7 +205,7 @@ def _is_hiding(captures: _Captures) -> bool:
         return bool(types) or not _is_probe(handler)
     if all(_EXPECTED.search(each) for each in types) or caught in _MEANT:
         return False
-    return is_empty(statements) and not _has_reason(handler)
+    return is_empty(statements)
 
 
 def _read_head(captures: _Captures) -> tuple[list[str], str]:
@@ -226,11 +225,6 @@ def _list_statements(body: Node) -> list[Node]:
     return (
         list_children(inside[0]) if [each.type for each in inside] == ["statement_list"] else inside
     )
-
-
-def _has_reason(node: Node) -> bool:
-    """A comment of some words in the handler."""
-    return any(each.type in COMMENTS and len(read_text(each).split()) > 3 for each in walk(node))
 
 
 def _is_probe(node: Node) -> bool:
