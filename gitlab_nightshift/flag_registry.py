@@ -31,14 +31,14 @@ FLAGS: dict[str, FlagEntry] = {
         "fail",
         "Mistakes that the test found pass from now on.",
         "weaker_tests:find_loosened_tests",
-        what="An assertion demands less, or a test passes now if it fails.",
+        what="A value is not expected any more, or a test passes now if it fails.",
         asked=_EXPLAINED,
     ),
     "assertion-removed": FlagEntry(
         "fail",
         "The test still passes, and checks less than its name says.",
         "weaker_tests:find_removed_assertions",
-        what="A test lives on with fewer assertions; `warn` where another seems to say as much.",
+        what="A test lives on with fewer assertions.",
         asked=_EXPLAINED,
     ),
     "test-cannot-fail": FlagEntry(

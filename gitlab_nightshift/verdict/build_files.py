@@ -19,8 +19,7 @@ MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 def build_commands(files: Collection[str], read: Read) -> tuple[str, ...]:
     """Commands that build or test, from the files at the root; ``read`` gives a file's bytes."""
     found: list[str] = []
-    makefile = next((name for name in MAKEFILES if name in files), "")
-    targets = read_make_targets(read(makefile) if makefile else None)
+    targets = read_root_targets(files, read)
     found += [f"make {name}" for name in _MAKE_TARGETS if name in targets]
     for name, commands in BUILD_FILES["commands"].items():
         found += commands if name in files else ()
@@ -39,6 +38,12 @@ def build_commands(files: Collection[str], read: Read) -> tuple[str, ...]:
 def list_default_allowed_commands(files: Collection[str], read: Read) -> tuple[str, ...]:
     """The default of ``allowed_commands``: git, and what the build files imply."""
     return ("git", *build_commands(files, read))
+
+
+def read_root_targets(files: Collection[str], read: Read) -> frozenset[str]:
+    """The targets of the Makefile that Make would take."""
+    makefile = next((name for name in MAKEFILES if name in files), "")
+    return read_make_targets(read(makefile) if makefile else None)
 
 
 def read_make_targets(text: bytes | None) -> frozenset[str]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.verdict.build_files import (
     BUILD_FILES,
-    MAKEFILES,
     Read,
     find_npm,
-    read_make_targets,
+    read_root_targets,
     read_scripts,
 )
 
@@ -61,8 +60,7 @@ def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
 
 
 def _find_make_target(build: BuildFiles) -> str:
-    makefile = next((name for name in MAKEFILES if name in build.files), "")
-    targets = read_make_targets(build.read(makefile) if makefile else None)
+    targets = read_root_targets(build.files, build.read)
     return next((name for name in ("test", "tests", "check") if name in targets), "")
 
 

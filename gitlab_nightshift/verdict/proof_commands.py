@@ -1,7 +1,6 @@
 """Run commands that prove something: by this program itself, without a shell, with a deadline."""
 
 import dataclasses
-import functools
 import json
 import os
 import shlex
@@ -122,24 +121,6 @@ class CommandRun:
         return not self.collection.unknown and not ran
 
 
-def run_commands(
-    runner: Runner, commands: Sequence[str], name: str, put_right: Callable[[], object]
-) -> tuple[CommandResult, ...]:
-    """Run each command until one fails; ``name`` is the log files' prefix.
-
-    A command that fails is run once more, after ``put_right`` has made the tree what it was: one
-    that passes then is flaky.
-    """
-    results: list[CommandResult] = []
-    for number, command in enumerate(commands, 1):
-        log = f"{name}-{number}"
-        run = functools.partial(runner.run, shlex.split(command), log)
-        results.append(_finish_run(runner, command, log, run, put_right))
-        if not results[-1].ok:
-            break
-    return tuple(results)
-
-
 def run_and_collect(
     runner: Runner,
     commands: Sequence[str],
@@ -147,12 +128,26 @@ def run_and_collect(
     put_right: Callable[[], object],
     read: ReadText,
 ) -> tuple[CommandRun, ...]:
-    """As ``run_commands``, with the tests that were run. ``read`` gives files of the base's root:
-    they say which runners a command starts."""
+    """Run each command until one fails, with the tests that were run; ``name`` is the log files'
+    prefix, ``read`` gives files of the base's root: they say which runners a command starts.
+
+    A command that fails is run once more, after ``put_right`` has made the tree what it was: one
+    that passes then is flaky.
+    """
     runs: list[CommandRun] = []
     for number, command in enumerate(commands, 1):
-        runs.append(_run_collecting(runner, command, f"{name}-{number}", put_right, read))
-        if not runs[-1].result.ok:
+        log = f"{name}-{number}"
+        run = run_once(runner, command, log, read)
+        flaky = False
+        if not run.result.ok and not run.result.error:
+            runner.logs.rename(log, f"{log}-first")
+            put_right()
+            run = run_once(runner, command, log, read)
+            flaky = run.result.ok
+        result = dataclasses.replace(run.result, flaky=flaky, output=runner.read_tail(log))
+        runner.emit(CommandEnded(result))
+        runs.append(CommandRun(result, run.collection))
+        if not result.ok:
             break
     return tuple(runs)
 
@@ -168,19 +163,6 @@ def run_once(
     )
 
 
-def _run_collecting(
-    runner: Runner, command: str, log: str, put_right: Callable[[], object], read: ReadText
-) -> CommandRun:
-    asked: list[ReportRequest] = []
-
-    def run() -> CommandResult:
-        asked.append(prepare_request(command, runner.env, runner.scratch, runner.folder, read))
-        return dataclasses.replace(runner, env=asked[-1].env).run(asked[-1].argv, log)
-
-    result = _finish_run(runner, command, log, run, put_right)
-    return CommandRun(result, _collect_tests(runner, asked[-1], result, log))
-
-
 def _collect_tests(
     runner: Runner, asked: ReportRequest, result: CommandResult, log: str
 ) -> Collection:
@@ -192,19 +174,6 @@ def _collect_tests(
     return collect_reports(asked, printed)
 
 
-def _finish_run(
-    runner: Runner,
-    command: str,
-    log: str,
-    run: Callable[[], CommandResult],
-    put_right: Callable[[], object],
-) -> CommandResult:
-    result = _run_twice(runner, command, log, run, put_right)
-    result = dataclasses.replace(result, output=runner.read_tail(log))
-    runner.emit(CommandEnded(result))
-    return result
-
-
 def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) -> str:
     """What the next attempt should know of the first failure: the end of its output."""
     for number, result in enumerate(results, 1):
@@ -213,22 +182,6 @@ def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) 
             first = f"`{result.command}` failed: {how}."
             return "\n".join(filter(None, (first, runner.read_tail(f"{name}-{number}"))))
     return ""
-
-
-def _run_twice(
-    runner: Runner,
-    command: str,
-    log: str,
-    run: Callable[[], CommandResult],
-    put_right: Callable[[], object],
-) -> CommandResult:
-    first = dataclasses.replace(run(), command=command)
-    if first.ok or first.error:
-        return first
-    runner.logs.rename(log, f"{log}-first")
-    put_right()
-    again = dataclasses.replace(run(), command=command)
-    return dataclasses.replace(again, flaky=again.ok)
 
 
 def _unwrap_json(text: str) -> str:

@@ -20,7 +20,6 @@ from gitlab_nightshift.verdict.proof_commands import (
     Runner,
     format_failure,
     run_and_collect,
-    run_commands,
 )
 from gitlab_nightshift.verdict.reviewed_change import Context, read_change
 from gitlab_nightshift.work.proof_choice import NOTHING_TO_RUN
@@ -96,8 +95,8 @@ def _run_commands(
     if not failed:
         return runs, ()
     sandboxed.checkout.apply_tree(resolve_tree(sandboxed.checkout.repository, base))
-    before = run_commands(runner, [results[-1].command], "before", lambda: None)
-    if before[0].ok:
+    (before,) = run_and_collect(runner, [results[-1].command], "before", lambda: None, read)
+    if before.result.ok:
         return runs, raise_flag("tests-fail", context, "", 0, failed)
     text = f"{failed} It fails without the change as well."
     return runs, raise_flag("tests-fail", context, "", 0, text, "warn")

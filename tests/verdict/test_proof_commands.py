@@ -15,7 +15,7 @@ from gitlab_nightshift.verdict.proof_commands import (
     TAIL_BYTES,
     Runner,
     format_failure,
-    run_commands,
+    run_and_collect,
 )
 
 PYTHON = sys.executable
@@ -35,7 +35,9 @@ def run(
     limits: ProcessLimits = NO_LIMITS,
     events: list[Event] | None = None,
 ) -> tuple[CommandResult, ...]:
-    return run_commands(runner_in(checkout, limits, events), commands, "verify", lambda: None)
+    runner = runner_in(checkout, limits, events)
+    runs = run_and_collect(runner, commands, "verify", lambda: None, lambda _name: "")
+    return tuple(run.result for run in runs)
 
 
 def runner_in(
@@ -159,7 +161,9 @@ def test_what_fails_once_and_passes_on_the_same_files_is_flaky(checkout: Path) -
     first = checkout.parent / "ran"
     command = f"sh -c 'echo $$; test -e {first} && exit 0; touch {first} cheat; exit 1'"
     runner, put_right = runner_in(checkout), []
-    (result,) = run_commands(runner, [command], "verify", lambda: put_right.append(1))
+    back = (lambda: put_right.append(1), lambda _name: "")
+    [run] = run_and_collect(runner, [command], "verify", *back)
+    result = run.result
     assert (result.ok, result.flaky, put_right) == (True, True, [1])
     assert runner.logs.read_tail("verify-1-first.out", 99).decode().strip() != runner.read_tail(
         "verify-1"

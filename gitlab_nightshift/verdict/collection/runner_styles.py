@@ -37,12 +37,9 @@ class RunnerStyle:
 
 
 def _read_style(table: RuleTable, row: Mapping[str, Any]) -> RunnerStyle:
-    words, hooks, left = (tuple(row.get(key, ())) for key in ("words", "hooks", "left"))
-    lists = tuple(map(tuple, row.get("lists", ())))
-    texts = row.get("after", ""), row.get("printed", "")
-    names, variables = table.compile(row["names"]), row.get("variables", {})
-    out = tuple(row.get("left_out", ()))
-    return RunnerStyle(names, variables, words, texts[0], hooks, left, texts[1], lists, out)
+    lists = {key: tuple(row[key]) for key in ("words", "hooks", "left", "left_out") if key in row}
+    lists["lists"] = tuple(map(tuple, row.get("lists", ())))
+    return RunnerStyle(**{**row, **lists, "names": table.compile(row["names"])})
 
 
 _TABLE = RuleTable(__file__)

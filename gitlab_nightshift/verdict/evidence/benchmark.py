@@ -1,13 +1,12 @@
 """A benchmark before and after, interleaved, so that a noisy machine meets both alike."""
 
-import json
-import re
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.verdict.build_files import MAKEFILES, read_make_targets, read_scripts
 from gitlab_nightshift.verdict.evidence.evidence_flags import raise_flag
 from gitlab_nightshift.verdict.evidence.lab import Evidence, EvidenceSubject, Lab
 from gitlab_nightshift.verdict.syntax.file_side import read_sides
@@ -48,48 +47,30 @@ def run_benchmark(subject: EvidenceSubject, lab: Lab) -> Evidence:
         for file in subject.change.files
         if read_sides(file)[1].is_product and not _is_benchmark(file.path)
     }
-    argv = next(_find_commands(subject), None)
-    if argv is None or not product:
-        why = "there is no benchmark" if product else "no product code is changed"
-        return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}"),))
-    times, why = _measure_times(lab, lab.build_variant(subject.tree, product), subject.tree, argv)
-    if times is None:
+    argv, times, why = next(_find_commands(subject), None), None, "there is no benchmark"
+    if not product:
+        why = "no product code is changed"
+    elif argv is not None:
+        before = lab.build_variant(subject.tree, product)
+        times, why = _measure_times(lab, before, subject.tree, argv)
+    if argv is None or times is None:
         return Evidence((Check(TITLE, CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}"),))
     return _judge_times(subject, times, " ".join(argv))
 
 
 def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
     """How to run a benchmark: a target of the build files, else a file that is one."""
-    read = subject.change.read
-    makefile = next(
-        (text for name in ("GNUmakefile", "makefile", "Makefile") if (text := read(name))), b""
-    )
-    for target in TARGETS:
-        if re.search(rf"^{target}\s*:(?!=)".encode(), makefile, re.M):
-            yield ("make", target)
-    yield from (
-        ("npm", "run", name) for name in TARGETS if name in _read_scripts(read("package.json"))
-    )
-    paths = sorted(subject.change.paths())
+    read, paths = subject.change.read, sorted(subject.change.paths())
+    makefile = next(filter(None, map(read, MAKEFILES)), None)
+    yield from (("make", name) for name in TARGETS if name in read_make_targets(makefile))
+    scripts = read_scripts(read("package.json"))
+    yield from (("npm", "run", name) for name in TARGETS if name in scripts)
     changed = {file.path for file in subject.change.files}
     files = sorted(filter(_PYTHON_FILE.search, paths), key=lambda path: path not in changed)
     yield from (("python3", path) for path in files[:1])
-    if read("go.mod") and any(
-        path.endswith("_test.go") and _has_go_benchmark(subject, path) for path in changed
-    ):
+    in_go = (path for path in changed if path.endswith("_test.go"))
+    if read("go.mod") and any(b"func Benchmark" in (read(path) or b"") for path in in_go):
         yield ("go", "test", "-run", "^$", "-bench", ".", "-benchtime", "200ms", "./...")
-
-
-def _has_go_benchmark(subject: EvidenceSubject, path: str) -> bool:
-    return b"func Benchmark" in (subject.change.read(path) or b"")
-
-
-def _read_scripts(package: bytes | None) -> dict[str, str]:
-    try:
-        scripts = json.loads(package or b"{}").get("scripts", {})
-    except (ValueError, AttributeError, RecursionError):
-        return {}
-    return scripts if isinstance(scripts, dict) else {}
 
 
 def _is_benchmark(path: str) -> bool:

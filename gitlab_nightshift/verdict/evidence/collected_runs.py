@@ -147,13 +147,14 @@ def _compare_tests(
 def _build_check(seen: _Difference, *, failed: bool) -> Check:
     old, new = seen.old.count_cases(), seen.new.count_cases()
     text = f"`{seen.new.command}`: {old} test{'s' * (old != 1)} before, {new} with the change"
-    parts = {"new": len(seen.added) - len(seen.renamed), "moved or renamed": len(seen.renamed)}
-    parts |= {
-        "gone": len(seen.gone),
-        "skipped now": len(seen.skipped),
-        "fewer times": len(seen.fewer),
-    }
-    some = ", ".join(f"{number} {what}" for what, number in parts.items() if number)
+    parts = (
+        (len(seen.added) - len(seen.renamed), "new"),
+        (len(seen.renamed), "moved or renamed"),
+        (len(seen.gone), "gone"),
+        (len(seen.skipped), "skipped now"),
+        (len(seen.fewer), "fewer times"),
+    )
+    some = ", ".join(f"{number} {what}" for number, what in parts if number)
     text += f" ({some})" if some else ""
     if seen.renamed:
         shown = list(seen.renamed.items())[:MOST_NAMES]

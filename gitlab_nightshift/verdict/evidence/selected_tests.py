@@ -113,24 +113,26 @@ def _build_jvm_commands(chosen: SelectedTests, around: Surroundings) -> Iterator
     ran = re.compile(r"Tests run: (\d+)|Total (\d+)|(\d+) tests? completed")
     commands = " ".join(around.commands)
     if "mvn" in commands:
-        start = (
-            _find_command_prefix("mvn", around.commands)
-            or _find_command_prefix("./mvnw", around.commands)
-            or ("mvn",)
-        )
-        own = (word for word in _list_options(start[-1], around.commands) if word not in _OFFLINE)
+        start, own = _find_own_start(("mvn", "./mvnw"), around.commands)
+        own = (word for word in own if word not in _OFFLINE)
         yield FocusedCommand((*start, *_OFFLINE, *own, "test", f"-Dtest={tests}"), ran)
     if "gradle" in commands:
-        gradle = _find_command_prefix("gradle", around.commands) or _find_command_prefix(
-            "./gradlew", around.commands
-        )
+        start, own = _find_own_start(("gradle", "./gradlew"), around.commands)
+        own = (word for word in own if word != "--offline")
         chosen_classes = (word for name in classes for word in ("--tests", f"*{name}"))
-        start = gradle or ("gradle",)
-        own = (w for w in _list_options(start[-1], around.commands) if w != "--offline")
         argv = (*start, "--offline", "-i", *own, "cleanTest", "test", *chosen_classes)
         yield FocusedCommand(argv, re.compile(r"^\S.* > .* (?:PASSED|FAILED)$", re.M))
     if "sbt" in commands:
         yield FocusedCommand(("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}"), ran)
+
+
+def _find_own_start(
+    programs: Sequence[str], commands: Sequence[str]
+) -> tuple[tuple[str, ...], Iterator[str]]:
+    """How the project starts one of these programs, with the options that it gives it."""
+    found = (_find_command_prefix(program, commands) for program in programs)
+    start = next(filter(None, found), (programs[0],))
+    return start, _list_options(start[-1], commands)
 
 
 def _build_rust_commands(chosen: SelectedTests, around: Surroundings) -> Iterator[FocusedCommand]:

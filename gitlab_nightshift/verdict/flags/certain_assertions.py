@@ -10,24 +10,19 @@ from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.blunted_harness import find_blunted_harness
 from gitlab_nightshift.verdict.flags.matched_tests import (
     TestVersion,
-    match_helpers,
     match_tests,
 )
-from gitlab_nightshift.verdict.flags.unreached_assertions import (
-    find_empty_loops,
-    find_swallowed_assertions,
-    find_unawaited_assertions,
-)
+from gitlab_nightshift.verdict.flags.unreached_assertions import find_unreached_assertions
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
+from gitlab_nightshift.verdict.syntax.assertion import Assertion
 from gitlab_nightshift.verdict.syntax.assertion_words import RAISES, normalize_name
-from gitlab_nightshift.verdict.syntax.assertions import Assertion
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
-    COMMENTS,
     LITERALS,
     list_names,
     read_text,
+    split_binary,
     unwrap_node,
     walk,
 )
@@ -43,7 +38,7 @@ _ABOUT_OTHERS = _TABLE.get_words("about_others")
 def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Assertions that came and can never fail."""
     tests = match_tests(change)
-    pairs = (*tests.changed, *((None, new) for new in tests.came), *match_helpers(change))
+    pairs = (*tests.changed, *((None, new) for new in tests.came), *tests.helpers)
     for old, version in pairs:
         known = {why for why, _ in _list_certain_assertions(old)} if old else set()
         reported: set[int] = set()
@@ -71,54 +66,43 @@ def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
         if why := _describe_certainty(assertion, version):
             yield f"{why}: {format_excerpt(' '.join(assertion.key))}", assertion.line
     if version.test.body is not None:
-        yield from find_swallowed_assertions(version.assertions, version.test.body)
-        yield from find_empty_loops(version, version.test.body)
-        if version.test.language.name in ("javascript", "typescript", "tsx"):
-            yield from find_unawaited_assertions(version, version.test.body)
+        in_script = version.test.language.name in ("javascript", "typescript", "tsx")
+        yield from find_unreached_assertions(
+            version.assertions, version.test.body, in_script=in_script
+        )
 
 
 def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
     """Why an assertion always holds; empty where it may fail."""
     parts = [unwrap_node(part) for part in assertion.parts]
-    if assertion.word in RAISES or assertion.word in _ABOUT_OTHERS:
+    if not parts or assertion.word in RAISES or assertion.word in _ABOUT_OTHERS:
         return ""
-    if assertion.word == "always":
-        return "it holds for every value"
-    if not parts:
+    if assertion.word == "true":
+        return _describe_truth(parts[0], assertion.negated)
+    if len(parts) < 2:
         return ""
-    return _describe_by_parts(assertion, parts) or (
-        _compare_sides(parts[0], parts[1], version)
-        if len(parts) > 1 and not assertion.negated and _is_comparing(assertion)
-        else ""
-    )
-
-
-def _describe_by_parts(assertion: Assertion, parts: list[Node]) -> str:
-    is_truth = assertion.word == "true"
-    if is_truth and parts[0].type == "tuple":
-        return "a tuple is always true"
-    never = is_truth and assertion.negated and re.match(r"(?i)true$|1$", read_text(parts[0]))
-    if all(map(_is_constant, parts[:2])) and (len(parts) > 1 or is_truth) and not never:
+    if all(map(_is_constant, parts[:2])):
         return "it compares constants"
-    if is_truth and _is_constant(parts[0]) and not assertion.negated:
-        return "it checks a constant"
-    if is_truth and not assertion.negated and _is_always_true(parts[0]):
-        return "its condition is always true"
-    return ""
+    compares = "equal" in assertion.word or assertion.word in _COMPARING
+    return _compare_sides(parts[0], parts[1], version) if compares and not assertion.negated else ""
 
 
-_ALWAYS_TRUE = _TABLE.get_words("always_true")
+def _describe_truth(node: Node, negated: bool) -> str:
+    if node.type == "tuple":
+        return "a tuple is always true"
+    if _is_constant(node):
+        never = negated and read_text(node).lower() in ("true", "1")
+        return "" if never else "it checks a constant"
+    return "it holds for every value" if not negated and _leaves_no_choice(node) else ""
+
+
+def _leaves_no_choice(node: Node) -> bool:
+    """``x or True``."""
+    operator, *sides = split_binary(node) or ("",)
+    return operator in ("or", "||") and any(read_text(side).lower() == "true" for side in sides)
+
+
 _COMPARING = _TABLE.get_words("comparing")
-
-
-def _is_always_true(node: Node) -> bool:
-    """A list with an item for each holds, too; one of chosen items may be empty."""
-    chosen = node.type == "list_comprehension" and any(c.type == "if_clause" for c in node.children)
-    return node.type in _ALWAYS_TRUE and not chosen
-
-
-def _is_comparing(assertion: Assertion) -> bool:
-    return "equal" in assertion.word or assertion.word in _COMPARING
 
 
 def _is_constant(node: Node) -> bool:
@@ -139,7 +123,7 @@ def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
     first, second = (resolve_variables(side, version.values) for side in (left, right))
     if first != second or named or _is_handed_out(version, left, right):
         return ""
-    repeated = has_call and (_is_just_before(version, one) or _is_just_before(version, other))
+    repeated = has_call and _is_just_before(version, one, other)
     return "both sides are the same" if repeated or _is_expected(left, right) else ""
 
 
@@ -149,26 +133,14 @@ def _is_handed_out(version: TestVersion, *names: str) -> bool:
     return any(re.search(rf"&{name}\b", code) for name in names if name.isidentifier())
 
 
-def _is_just_before(version: TestVersion, one: Node) -> bool:
-    """Nothing happens between a variable and the assertion that repeats its value."""
-    names = list_names(one.parent or one)
-    for node in walk(version.test.node):
-        pair = read_assignment(node)
-        after = _find_next(node) if pair and read_text(pair[0]) in names else None
-        if after is not None and after.start_byte <= one.start_byte < after.end_byte:
-            return True
-    return False
-
-
-def _find_next(node: Node) -> Node | None:
-    """The statement after the one that a node ends."""
-    current: Node | None = node
-    while current is not None and current.next_named_sibling is None:
-        current = current.parent
-    after = current.next_named_sibling if current is not None else None
-    while after is not None and after.type in COMMENTS:
-        after = after.next_named_sibling
-    return after
+def _is_just_before(version: TestVersion, one: Node, other: Node) -> bool:
+    """Nothing is called between a variable and the assertion that repeats its value."""
+    start, names = min(one.start_byte, other.start_byte), list_names(one) | list_names(other)
+    before = [node for node in walk(version.test.node) if node.end_byte <= start]
+    pairs = ((node, read_assignment(node)) for node in before)
+    made = [node.end_byte for node, pair in pairs if pair and read_text(pair[0]) in names]
+    called = (node.start_byte for node in before if node.type in CALLS)
+    return bool(made) and not any(at >= max(made) for at in called)
 
 
 def _is_expected(*names: str) -> bool:

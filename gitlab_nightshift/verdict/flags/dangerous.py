@@ -30,12 +30,12 @@ class Danger:
     languages: frozenset[str]
     pattern: re.Pattern[str]
     detail: str
-    unless: re.Pattern[str] | None
-    where: re.Pattern[str] | None
-    purpose: re.Pattern[str] | None
-    text: bool
-    usual: bool
-    asked: bool
+    unless: re.Pattern[str] | None = None
+    where: re.Pattern[str] | None = None
+    purpose: re.Pattern[str] | None = None
+    text: bool = False
+    usual: bool = False
+    asked: bool = False
 
 
 _COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
@@ -118,11 +118,8 @@ def _counts(danger: Danger, file: ChangedFile, number: int) -> bool:
     bare = " ".join(_REMARK.sub("", line) for line in _collect_statement(file.new_lines, number))
     if danger.unless and danger.unless.search(bare):
         return False
-    if not danger.purpose:
-        return True
-    return not any(
-        danger.purpose.search(text) for text in (bare, _find_function_head(file, number))
-    )
+    places = (bare, _find_function_head(file, number)) if danger.purpose else ()
+    return not (danger.purpose and any(map(danger.purpose.search, places)))
 
 
 def _find_function_head(file: ChangedFile, number: int) -> str:
@@ -190,11 +187,6 @@ def _read_dangers() -> list[Danger]:
 
 
 def _read_danger(table: RuleTable, row: Mapping[str, Any]) -> Danger:
-    pattern, unless, where, purpose = (
-        table.compile(row[key]) if key in row else None
-        for key in ("pattern", "unless", "where", "purpose")
-    )
-    assert pattern
-    text, usual, asked = (row.get(key, False) for key in ("text", "usual", "asked"))
-    languages, detail = frozenset(row["languages"]), row["detail"]
-    return Danger(languages, pattern, detail, unless, where, purpose, text, usual, asked)
+    patterns = ("pattern", "unless", "where", "purpose")
+    compiled = {key: table.compile(row[key]) for key in patterns if key in row}
+    return Danger(**{**row, **compiled, "languages": frozenset(row["languages"])})

@@ -3,32 +3,36 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import (
     MOST_PAIRS,
     MatchedTests,
     TestVersion,
+    list_literals,
     match_tests,
 )
 from gitlab_nightshift.verdict.flags.product_code import find_removed_names
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.languages import beside_tests, is_named_test, is_test_file
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
+    MEMBERS,
+    find_field,
+    list_names,
     list_tokens,
     read_chain,
     read_text,
     walk,
 )
 from gitlab_nightshift.verdict.syntax.single_test import Test
-from gitlab_nightshift.verdict.syntax.variable_values import find_origin_calls
 
 _TABLE = RuleTable(__file__)
 
+_TELLS = _TABLE.get_pattern("tells")
 _NEVER_RAN = _TABLE.get_pattern("never_ran")
 
 
@@ -75,29 +79,14 @@ _BY_NAME = _TABLE.get_pattern("by_name")
 
 
 def _report_gone(version: TestVersion, tests: MatchedTests) -> RuleViolation:
-    """A test that may have been written anew under a like name, or whose words another one has, is
-    asked about: what is found less than before only running shows."""
+    """A test whose words another one has is asked about: what is found less than before only
+    running shows."""
     path, line, name = version.file.path, version.test.line, version.name
     if twin := _find_twin(version, tests):
         return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
-    for other in tests.came:
-        same_file = other.file is version.file and len(other.words) >= len(version.words)
-        if same_file and len(other.assertions) and _is_like_named(version, other):
-            said = f"{name} is gone, and {other.name} came: does that demand as much?"
-            return RuleViolation(path, line, said, "warn")
     said = f"{name} is gone, though what it tests is still there."
     ran = not any(map(_NEVER_RAN.search, version.test.marks))
     return RuleViolation(path, line, said, certain=None if ran else False)
-
-
-def _is_like_named(one: TestVersion, other: TestVersion) -> bool:
-    """One name begins with the other."""
-    shorter, longer = sorted((one.test.name, other.test.name), key=len)
-    return len(shorter) >= _TELLING_NAME and longer.startswith(shorter)
-
-
-_TELLING_NAME = 8
-"""Characters of a name that more than one test has by chance less often."""
 
 
 def _is_other_test(path: str, old: Side) -> bool:
@@ -113,23 +102,17 @@ def _is_unreadable(version: TestVersion) -> bool:
 
 
 def _lost_subject(version: TestVersion, names: frozenset[str]) -> bool:
-    return bool(names & list_called_names(version.test))
+    return bool(names & _list_called_names(version.test))
 
 
-def list_called_names(test: Test) -> frozenset[str]:
-    """The names that a test calls or reaches into."""
-    found = set()
+def _list_called_names(test: Test) -> frozenset[str]:
+    """The names that a test calls, reaches into or passes by, and those of types."""
+    found = {name for name in list_names(test.node) if name[:1].isupper()}
     for node in walk(test.node):
-        if node.type in CALLS or node.type in (
-            "keyword_argument",
-            "object_creation_expression",
-            "new_expression",
-        ):
-            found |= {link.name for link in read_chain(node)} | set(list_tokens(node)[:2])
-        elif node.type.endswith(("identifier", "constant")) and read_text(node)[:1].isupper():
-            found.add(read_text(node))
-        elif node.type in ("attribute", "member_expression", "selector_expression", "field_access"):
+        if node.type in CALLS | MEMBERS.keys():
             found |= {link.name for link in read_chain(node)}
+        elif node.type == "keyword_argument":
+            found.add(read_text(find_field(node, "name")))
     return frozenset(found)
 
 
@@ -146,17 +129,11 @@ def _list_own_words(version: TestVersion) -> tuple[str, ...]:
     return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
 
 
-def _find_subjects(version: TestVersion) -> frozenset[str]:
-    """The functions whose results a test asserts, through its variables."""
-    parts = (part for a in version.assertions for part in a.parts[:2])
-    return frozenset(name for p in parts for name in find_origin_calls(p, version.origins))
-
-
 def _merged(version: TestVersion, change: Changeset) -> bool:
     """Another test of the change has got the values of this one, and looks at the same thing."""
-    values, looked_at = (
-        _find_literals(_strip_messages(version)),
-        _find_subjects(version) or list_called_names(version.test),
+    values, names = (
+        _find_values(version),
+        _list_called_names(version.test),
     )
     keys = {a.key for a in version.assertions}
     tests = match_tests(change)
@@ -166,68 +143,21 @@ def _merged(version: TestVersion, change: Changeset) -> bool:
     for other in tests.touched:
         if keys and keys <= {a.key for a in other.assertions}:
             return True
-        if (
-            not (looked_at - _COMMON) & (_find_subjects(other) | list_called_names(other.test))
-            or not other.assertions
-        ):
-            continue
-        old = before.get(id(other))
-        theirs = Counter(list_tokens_with_tables(other)) - Counter(
-            list_tokens_with_tables(old) if old else ()
-        )
-        said = " ".join(theirs)
-        found = sum(value in said for value in values)
-        if (
-            values
-            and found >= 0.75 * len(values)
-            and _rank_assertions(other) >= _rank_assertions(version)
-        ):
-            return True
+        if other.assertions and (names - _COMMON) & _list_called_names(other.test):
+            old = before.get(id(other))
+            said = " ".join(Counter(other.said) - Counter(old.said if old else ()))
+            if values and sum(value in said for value in values) >= 0.75 * len(values):
+                return True
     return False
 
 
 _COMMON = _TABLE.get_words("common")
 
 
-def _rank_assertions(version: TestVersion) -> int:
-    return max((a.rank for a in version.assertions), default=0)
-
-
-def _strip_messages(version: TestVersion) -> tuple[str, ...]:
-    """The words of a test, those left out that it prints when it fails."""
+def _find_values(version: TestVersion) -> frozenset[str]:
+    """The literals of a test, without those that it only prints when it fails."""
     body = version.test.body or version.test.node
-    messages = [
-        word
-        for node in walk(body)
-        if node.type == "call_expression" and _TELLS.match(read_text(node)[:40])
-        for word in list_tokens(node)
-    ]
-    return tuple((Counter(list_tokens(body)) - Counter(messages)).elements())
-
-
-_TELLS = _TABLE.get_pattern("tells")
-
-
-def _find_literals(words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(
-        word.strip("\"'`") or '""'
-        for word in words
-        if word[:1] in "\"'`" or re.fullmatch(r"-?\d[\d_.]*[a-zA-Z]*", word)
-    )
-
-
-def list_tokens_with_tables(version: TestVersion) -> tuple[str, ...]:
-    """The words of a test and of the tables and functions of its file that it names."""
-    found = list(version.words)
-    for mark in version.test.marks:
-        found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
-    found += [word for node in find_iterated_lists(version.test) for word in list_tokens(node)]
-    named = version.side.named
-    for name in {word.strip("\"'") for word in found} & named.keys():
-        found += [
-            word for node in named[name] if node != version.test.node for word in list_tokens(node)
-        ]
-    return tuple(found)
-
-
-_LONGEST_MARK = 4000
+    calls = (node for node in walk(body) if node.type == "call_expression")
+    printed = (list_tokens(node) for node in calls if _TELLS.match(read_text(node)[:40]))
+    words = Counter(list_tokens(body)) - Counter(chain.from_iterable(printed))
+    return frozenset(list_literals(words))

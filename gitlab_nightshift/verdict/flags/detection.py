@@ -39,18 +39,16 @@ def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleVi
         old, side = read_sides(file)
         if not side.is_product:
             continue
-        for added in file.added:
-            found = _ASKS.search(added.text[:_LONGEST]) if not _SETTINGS.search(file.path) else None
+        asks = () if _SETTINGS.search(file.path) else file.added
+        for added in asks:
+            found = _ASKS.search(added.text[:_LONGEST])
             if found is None or added.number in side.lines_without_code or _is_comment(added.text):
                 continue
             if gone[found[0]]:
                 gone[found[0]] -= 1
                 continue
-            yield RuleViolation(
-                file.path,
-                added.number,
-                f"Product code asks whether it is tested: {format_excerpt(added.text.strip())}",
-            )
+            said = f"Product code asks whether it is tested: {format_excerpt(added.text.strip())}"
+            yield RuleViolation(file.path, added.number, said)
         yield from _find_constant_equality(old, side, file)
         yield from _find_cfg_test(old, side, file)
         yield from find_special_cases(old, side, file, change)
@@ -74,21 +72,21 @@ def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleVio
     functions makes tests, such as those of examples in a README."""
     if not side.path.endswith(".rs") or side.root is None:
         return
-    before = old.source.count(b"cfg(not(test))") + old.source.count(b"cfg(test)")
-    for node in walk(side.root):
+    before, after = (
+        each.source.count(b"cfg(not(test))") + each.source.count(b"cfg(test)")
+        for each in (old, side)
+    )
+    has_other = b"not(test)" in side.source
+    for node in walk(side.root) if after > before else ():
+        target = node.next_named_sibling
         if node.type != "attribute_item" or not re.search(r"cfg\((not\()?test", read_text(node)):
             continue
-        target = node.next_named_sibling
-        if target is not None and target.type in _OTHER_CODE and not _is_macro_of_file(target):
-            if target.type == "function_item" and "not(test)" not in read_text(side.root):
-                continue
-            if side.source.count(b"cfg(not(test))") + side.source.count(b"cfg(test)") > before:
-                yield RuleViolation(
-                    file.path,
-                    read_line_number(node),
-                    "Product code is another one when it is tested.",
-                )
-                return
+        if target is None or target.type not in _OTHER_CODE or _is_macro_of_file(target):
+            continue
+        if target.type != "function_item" or has_other:
+            said = "Product code is another one when it is tested."
+            yield RuleViolation(file.path, read_line_number(node), said)
+            return
 
 
 def _is_macro_of_file(node: Node) -> bool:

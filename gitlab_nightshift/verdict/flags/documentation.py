@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
@@ -20,6 +21,7 @@ _MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
 _ANCHORS = _TABLE.get_pattern("anchors")
 _SITE = _TABLE.get_pattern("site")
 LARGEST = 500_000
+_MADE_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
 
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -86,13 +88,9 @@ def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
     place = _resolve_target(path, target)
     if parts.path and not _exists(change, place):
         return "" if _is_route(change, place, unquote(parts.path)) else "leads nowhere"
-    if (
-        parts.fragment
-        and _MARKDOWN.search(place)
-        and not _has_anchor(change, place, parts.fragment)
-    ):
-        return "names a heading that is not there"
-    return ""
+    inside = parts.fragment and _MARKDOWN.search(place)
+    missing = inside and not _has_anchor(change, place, parts.fragment)
+    return "names a heading that is not there" if missing else ""
 
 
 def _exists(change: Changeset, place: str) -> bool:
@@ -117,18 +115,12 @@ def _is_route(change: Changeset, place: str, named: str) -> bool:
 
 def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
     data = change.read(place)
-    if (
-        data is None
-        or len(data) > LARGEST
-        or re.fullmatch(r"L\d+(-L?\d+)?|note-.*|fn:?.*", fragment)
-    ):
+    if data is None or len(data) > LARGEST or _MADE_ANCHOR.fullmatch(fragment):
         return True
-    lines = data.decode("utf-8", "replace").split("\n")
-    text = "\n".join(lines)
-    known = {name for found in _ANCHORS.findall(text) for name in found if name}
-    return unquote(fragment).lower() in {
-        name.lower() for name in known | set(_list_heading_anchors(lines))
-    }
+    text = data.decode("utf-8", "replace")
+    written = (name for found in _ANCHORS.findall(text) for name in found)
+    known = {*written, *_list_heading_anchors(text.split("\n"))}
+    return unquote(fragment).lower() in {name.lower() for name in known}
 
 
 def _list_heading_anchors(lines: list[str]) -> Iterator[str]:

@@ -4,59 +4,36 @@ A reviewer of a person's change asks then, and does not block. Counted are added
 something; one that only moved counts, too, as then more happens than that something goes.
 """
 
-from collections.abc import Iterable, Sequence
-from weakref import WeakKeyDictionary
+from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.verdict.flags.dependency_files import describe_dependencies
 from gitlab_nightshift.verdict.reviewed_change import Changeset, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
+from gitlab_nightshift.verdict.syntax.file_side import read_sides
 from gitlab_nightshift.verdict.syntax.languages import is_code, is_named_test, is_product
 
 _TABLE = RuleTable(__file__)
 _SILENT = _TABLE.get_pattern("silent")
 
-Violations = Sequence[RuleViolation]
-_Lines = Sequence[Line]
-_PRODUCT: WeakKeyDictionary[ChangedFile, tuple[_Lines, _Lines]] = WeakKeyDictionary()
 
-
-def may_rewrite_tests(change: Changeset, found: Violations) -> bool:
+def may_rewrite_tests(change: Changeset, found: Sequence[RuleViolation]) -> bool:
     """What is tested changes, or more test code comes than weaker assertions are."""
-    return _count_test_lines(change) > len(found) or _changes_behaviour(change.files)
+    if any(any(_list_product_lines(file)) or describe_dependencies(file) for file in change.files):
+        return True
+    added = (line for file in change.files if is_code(file.path) for line in file.added)
+    return sum(map(_says_something, added)) > len(found)
 
 
-def _changes_behaviour(files: Iterable[ChangedFile]) -> bool:
-    return any(any(_list_product_lines(file)) or describe_dependencies(file) for file in files)
+def _list_product_lines(file: ChangedFile) -> Iterator[Line]:
+    """The lines of product code that went or came, outside of comments and tests."""
+    for lines, side in zip((file.deleted, file.added), read_sides(file), strict=True):
+        if is_code(side.path) and is_product(side.path) and not is_named_test(side.path):
+            hidden = {n for test in side.tests for n in range(test.line, test.end + 1)}
+            hidden |= side.lines_without_code
+            shown = (line for line in lines if line.number not in hidden)
+            yield from filter(_says_something, shown)
 
 
-def _count_test_lines(change: Changeset) -> int:
-    added = (line for file in change.files for line in _list_test_lines(file))
-    return sum(not _SILENT.match(line.text.strip()) for line in added)
-
-
-def _list_test_lines(file: ChangedFile) -> _Lines:
-    """The lines of code that came and are none of the product."""
-    own = {each.number for each in _list_product_lines(file)[1]}
-    coded = is_code(file.path)
-    return [each for each in file.added if each.number not in own] if coded else ()
-
-
-def _list_product_lines(file: ChangedFile) -> tuple[_Lines, _Lines]:
-    """The lines of product code that went and that came, outside of comments and tests."""
-    if file not in _PRODUCT:
-        sides = zip((file.deleted, file.added), read_sides(file), strict=True)
-        gone, came = ([*_pick_product_lines(lines, side)] for lines, side in sides)
-        _PRODUCT[file] = gone, came
-    return _PRODUCT[file]
-
-
-def _pick_product_lines(lines: _Lines, side: Side) -> _Lines:
-    path = side.path
-    if not is_code(path) or not is_product(path) or is_named_test(path):
-        return ()
-    hidden = side.lines_without_code | {n for t in side.tests for n in range(t.line, t.end + 1)}
-    return [
-        each for each in lines if each.number not in hidden and not _SILENT.match(each.text.strip())
-    ]
+def _says_something(line: Line) -> bool:
+    return not _SILENT.match(line.text.strip())

@@ -42,23 +42,15 @@ def _is_nothing(node: Node) -> bool:
 
 def _is_quiet(node: Node, caught: str) -> bool:
     inner = unwrap_node(node)
+    inside = list_children(inner)
     if _is_nothing(inner):
         return True
-    if inner.type in _LEAVES:
-        values = list_children(inner)
-        value = values[0] if values else None
-        if (
-            value is not None
-            and value.type in ("argument_list", "expression_list")
-            and list_children(value)
-        ):
-            value = list_children(value)[-1]
-        return is_default(value)
-    if inner.type in ("jump_expression",) or read_text(inner).startswith("return"):
-        return is_default(list_children(inner)[0] if list_children(inner) else None)
+    if inner.type in _LEAVES or read_text(inner).startswith("return"):
+        value = inside[0] if inside else None
+        lists = value is not None and value.type in ("argument_list", "expression_list")
+        return is_default((list_children(value) or [value])[-1] if value and lists else value)
     if inner.type in _ASSIGNS:
         value = find_field(inner, "right", "value")
         return value is not None and is_default(value) and caught not in read_text(inner).split()
-    if inner.type in ("local_variable_declaration", "lexical_declaration"):
-        return False
-    return bool(_QUIET_LOG.match(read_text(inner))) or is_default(inner)
+    declares = inner.type in ("local_variable_declaration", "lexical_declaration")
+    return not declares and is_default(inner)

@@ -1,7 +1,8 @@
 """The tests of a change before and after, each old one matched with what it became."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -11,16 +12,15 @@ from tree_sitter import Node
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.reviewed_change import Changeset
-from gitlab_nightshift.verdict.syntax.assertions import Assertion, Helpers, list_assertions
+from gitlab_nightshift.verdict.syntax.assertion import Assertion
+from gitlab_nightshift.verdict.syntax.assertions import list_assertions
+from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_lists
+from gitlab_nightshift.verdict.syntax.collected_tests import build_test
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.functions import Function
-from gitlab_nightshift.verdict.syntax.languages import Language
 from gitlab_nightshift.verdict.syntax.nodes import list_names, list_tokens
 from gitlab_nightshift.verdict.syntax.single_test import Test
-from gitlab_nightshift.verdict.syntax.variable_values import (
-    read_variable_calls,
-    read_variable_values,
-)
+from gitlab_nightshift.verdict.syntax.variable_values import read_variable_values
 
 SIMILAR = 0.6
 """Share of words that a test and what it became have in common, at least."""
@@ -28,6 +28,7 @@ MOST_PAIRS = 20_000
 """Comparisons of two tests in one change; a change with more is not looked at so closely, and what
 is gone from it counts as gone."""
 _HELPER_ROUNDS = 3
+_LONGEST_MARK = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class TestVersion:
     file: ChangedFile
     side: Side
     test: Test
-    helpers: Helpers = field(repr=False)
+    helpers: frozenset[str] = field(repr=False)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -60,9 +61,18 @@ class TestVersion:
         return read_variable_values(self.test.node)
 
     @cached_property
-    def origins(self) -> dict[str, frozenset[str]]:
-        """The functions that the value of each variable comes from."""
-        return read_variable_calls(self.test.node)
+    def said(self) -> tuple[str, ...]:
+        """Its words, with those of the tables and functions of its file that it names."""
+        found = list(self.words)
+        for mark in self.test.marks:
+            found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
+        for node in find_iterated_lists(self.test):
+            found += list_tokens(node)
+        named = self.side.named
+        for name in {word.strip("\"'") for word in found} & named.keys():
+            for node in named[name]:
+                found += list_tokens(node) if node != self.test.node else ()
+        return tuple(found)
 
     @property
     def name(self) -> str:
@@ -72,11 +82,14 @@ class TestVersion:
 
 @dataclass(frozen=True)
 class MatchedTests:
-    """``pairs`` live on, changed or not; ``gone`` and ``came`` have no other side."""
+    """``pairs`` live on, changed or not; ``gone`` and ``came`` have no other side. ``helpers`` are
+    functions beside the tests that assert and that came or changed, as if they were tests, each
+    with what it was in the same file."""
 
     pairs: tuple[tuple[TestVersion, TestVersion], ...]
     gone: tuple[TestVersion, ...]
     came: tuple[TestVersion, ...]
+    helpers: tuple[tuple[TestVersion | None, TestVersion], ...]
 
     @cached_property
     def changed(self) -> tuple[tuple[TestVersion, TestVersion], ...]:
@@ -99,104 +112,69 @@ def match_tests(change: Changeset) -> MatchedTests:
     return _TESTS[change]
 
 
-_Pair = tuple["TestVersion | None", TestVersion]
-_HELPERS: WeakKeyDictionary[Changeset, tuple[_Pair, ...]] = WeakKeyDictionary()
-
-
-def match_helpers(change: Changeset) -> tuple[_Pair, ...]:
-    """Functions beside the tests that assert and that came or changed, as if they were tests, each
-    with what it was in the same file."""
-    if change not in _HELPERS:
-        _HELPERS[change] = tuple(_list_changed_helpers(change))
-    return _HELPERS[change]
-
-
-def _list_changed_helpers(change: Changeset) -> Iterator[_Pair]:
-    both = [(file, *read_sides(file)) for file in change.files]
-    asserted = find_helpers([old for _, old, _ in both])
-    asserting = find_helpers([new for _, _, new in both])
-    for file, before, after in both:
-        was = {each.test.qualified: each for each in _list_helpers(file, before, asserted)}
-        same = {each.words for each in was.values()}  # overloads have the same name
-        for new in _list_helpers(file, after, asserting):
-            old = was.get(new.test.qualified)
-            if new.words not in same and (new.assertions or (old and old.assertions)):
-                yield old, new
-
-
-def _list_helpers(file: ChangedFile, side: Side, helpers: Helpers) -> Iterator[TestVersion]:
-    tests, language = {test.node.id for test in side.tests}, side.language
-    if language is None or not _may_help(side):
-        return
-    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
-    for each in side.functions:
-        beside = not side.is_product or _stands_in(each, homes)
-        if not each.is_class and each.body is not None and each.node.id not in tests and beside:
-            place = (each.name, each.qualified, each.line, each.end, each.marks, (), side.path)
-            yield TestVersion(file, side, Test(*place, language, each.node, each.body), helpers)
-
-
-def find_helpers(all_sides: list[Side]) -> dict[str, int]:
-    """Functions beside the tests that assert, with the rank of the strongest assertion."""
-    functions = [each for side in all_sides for each in _list_helper_candidates(side)]
-    found = {name: rank for name, rank, _ in functions if rank}
-    for _ in range(_HELPER_ROUNDS):
-        more = {
-            name: max(found[called] for called in calls & found.keys())
-            for name, _, calls in functions
-            if name not in found and calls & found.keys()
-        }
-        if not more:
-            break
-        found |= more
-    return found
-
-
-_ASSERTING: WeakKeyDictionary[Side, list[tuple[str, int, frozenset[str]]]] = WeakKeyDictionary()
-
-
-def _list_helper_candidates(side: Side) -> list[tuple[str, int, frozenset[str]]]:
-    """The functions beside the tests: name, rank of the strongest assertion, names in it."""
-    if side not in _ASSERTING:
-        tests = {test.node.id for test in side.tests}
-        homes = {test.qualified.rpartition(".")[0] for test in side.tests}
-        _ASSERTING[side] = [
-            (function.name, _rank_function(function, side.language), list_names(function.body))
-            for function in (side.functions if _may_help(side) else ())
-            if not function.is_class and function.node.id not in tests
-            if function.body is not None and side.language is not None
-            if not side.is_product or _stands_in(function, homes)
-        ]
-    return _ASSERTING[side]
-
-
-def _stands_in(function: Function, homes: set[str]) -> bool:
-    """Rust: beside the tests of a file of product code, whose own functions may assert, too."""
-    return any(
-        function.qualified.startswith(f"{home}." if home else function.name) for home in homes
-    )
-
-
-def _may_help(side: Side) -> bool:
-    return not side.is_product or (side.path.endswith(".rs") and bool(side.tests))
-
-
-def _rank_function(function: Function, language: Language) -> int:
-    body = function.body
-    return max((a.rank for a in list_assertions(body, language)), default=0) if body else 0
-
-
 def _match(change: Changeset) -> MatchedTests:
     both = [(file, *read_sides(file)) for file in change.files]
-    old_helpers = find_helpers([old for _, old, _ in both])
-    new_helpers = find_helpers([new for _, _, new in both])
-    olds = [TestVersion(f, old, test, old_helpers) for f, old, _ in both for test in old.tests]
-    news = [TestVersion(f, new, test, new_helpers) for f, _, new in both for test in new.tests]
+    asserted = _find_asserting([old for _, old, _ in both])
+    asserting = _find_asserting([new for _, _, new in both])
+    olds = [TestVersion(f, old, test, asserted) for f, old, _ in both for test in old.tests]
+    news = [TestVersion(f, new, test, asserting) for f, _, new in both for test in new.tests]
     pairs: list[tuple[TestVersion, TestVersion]] = []
     for key in _KEYS:
         olds, news = _pair_by_key(key, olds, news, pairs)
     olds, news = _pair_by_body(olds, news, pairs)
-    return MatchedTests(tuple(pairs), tuple(olds), tuple(news))
+    helpers = (
+        pair
+        for file, old, new in both
+        for pair in _pair_helpers(
+            _list_helpers(file, old, asserted), _list_helpers(file, new, asserting)
+        )
+    )
+    return MatchedTests(tuple(pairs), tuple(olds), tuple(news), tuple(helpers))
+
+
+def _pair_helpers(
+    olds: Iterable[TestVersion], news: Iterable[TestVersion]
+) -> Iterator[tuple[TestVersion | None, TestVersion]]:
+    was = {each.test.qualified: each for each in olds}
+    same = {each.words for each in was.values()}  # overloads have the same name
+    for new in news:
+        old = was.get(new.test.qualified)
+        if new.words not in same and (new.assertions or (old and old.assertions)):
+            yield old, new
+
+
+def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Iterator[TestVersion]:
+    for each in _list_helper_functions(side):
+        if side.language is not None and each.body is not None:
+            test = build_test(each, side.language, side.path, is_run=False)
+            yield TestVersion(file, side, test, helpers)
+
+
+def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
+    """The names of functions beside the tests that assert, by themselves or by another one."""
+    functions = [
+        (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
+        for side in all_sides
+        for each in _list_helper_functions(side)
+        if each.body is not None and side.language is not None
+    ]
+    found = frozenset(name for name, asserts, _ in functions if asserts)
+    for _ in range(_HELPER_ROUNDS):
+        found |= {name for name, _, names in functions if names & found}
+    return found
+
+
+def _list_helper_functions(side: Side) -> Iterator[Function]:
+    """Functions beside the tests; in Rust also in a file of product code, whose own functions may
+    assert, too."""
+    if side.is_product and not (side.path.endswith(".rs") and side.tests):
+        return
+    tests = {test.node.id for test in side.tests}
+    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
+    for each in side.functions:
+        inside = any(each.qualified.startswith(f"{h}." if h else each.name) for h in homes)
+        if not each.is_class and each.node.id not in tests and (inside or not side.is_product):
+            yield each
 
 
 _Key = Callable[[TestVersion], object]
@@ -224,49 +202,36 @@ def _pair_by_key(
         waiting.setdefault(key(version), []).append(version)
     left = []
     for version in olds:
-        same = waiting.get(key(version)) if key(version) is not None else None
-        if same:
+        if key(version) is not None and (same := waiting.get(key(version))):
             pairs.append((version, same.pop(0)))
         else:
             left.append(version)
-    taken = {id(new) for _, new in pairs}
-    return left, [version for version in news if id(version) not in taken]
+    kept = {id(version) for same in waiting.values() for version in same}
+    return left, [version for version in news if id(version) in kept]
 
 
 def _pair_by_body(
     olds: list[TestVersion], news: list[TestVersion], pairs: list[tuple[TestVersion, TestVersion]]
 ) -> tuple[list[TestVersion], list[TestVersion]]:
+    """Match what has nearly the same words, the likest first; what is left comes back."""
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
-    crowded = len(olds) > len(news)
-    scored = sorted(
-        (
-            (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
-            for i, old in enumerate(olds)
-            for j, new in enumerate(news)
-            if _became(old, new, crowded)
-        ),
-        reverse=True,
+    scored = (
+        (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
+        for i, old in enumerate(olds)
+        for j, new in enumerate(news)
+        if _became(old, new)
     )
-    taken_old: set[int] = set()
-    taken_new: set[int] = set()
-    for _, i, j in scored:
-        if i not in taken_old and j not in taken_new:
-            pairs.append((olds[i], news[j]))
-            taken_old.add(i)
-            taken_new.add(j)
-    return (
-        [version for i, version in enumerate(olds) if i not in taken_old],
-        [version for j, version in enumerate(news) if j not in taken_new],
-    )
+    old_left, new_left = dict(enumerate(olds)), dict(enumerate(news))
+    for _, i, j in sorted(scored, reverse=True):
+        if i in old_left and j in new_left:
+            pairs.append((old_left.pop(i), new_left.pop(j)))
+    return [*old_left.values()], [*new_left.values()]
 
 
-def _became(old: TestVersion, new: TestVersion, crowded: bool) -> bool:
-    """Similar; where there are fewer new tests with the same values, in another file with half of
-    the assertions at least."""
-    if compute_similarity(old.bag, new.bag) < SIMILAR or (
-        crowded and _compute_value_overlap(old, new) < SIMILAR
-    ):
+def _became(old: TestVersion, new: TestVersion) -> bool:
+    """Similar; in another file with half of the assertions at least."""
+    if compute_similarity(old.bag, new.bag) < SIMILAR:
         return False
     keys = {a.key for a in old.assertions}
     kept = keys & {a.key for a in new.assertions}
@@ -289,3 +254,12 @@ def compute_similarity(one: Counter[str], other: Counter[str]) -> float:
 def count_words(node: Node | None) -> Counter[str]:
     """The words of a piece of code, counted."""
     return Counter(list_tokens(node) if node else ())
+
+
+def list_literals(words: Iterable[str]) -> list[str]:
+    """The texts and numbers among words, without quotes."""
+    return [
+        word.strip("\"'`") or '""'
+        for word in words
+        if word[:1] in "\"'`" or re.fullmatch(r"-?\d[\d_.]*[a-zA-Z]*", word)
+    ]

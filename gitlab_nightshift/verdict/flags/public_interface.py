@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from weakref import WeakKeyDictionary
-
-from tree_sitter import Node
 
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.public_names import find_exports, is_library
-from gitlab_nightshift.verdict.flags.signatures import compare_signatures
+from gitlab_nightshift.verdict.flags.signatures import compare_parameters
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.functions import Function
 from gitlab_nightshift.verdict.syntax.nodes import list_names, read_text
-from gitlab_nightshift.verdict.syntax.parameters import Signature, read_signature
+from gitlab_nightshift.verdict.syntax.parameters import Parameter, read_parameters
 
 _TABLE = RuleTable(__file__)
 _IMPORTS = _TABLE.get_words("imports")
@@ -25,6 +22,7 @@ _MOST_NAMES = 200
 _BUILDERS = ("__init__", "constructor", "initialize", "__construct")
 """Every class has one, written or not."""
 _BY_FOLDER = ("go", "java", "scala", "kotlin")
+_Callable = tuple[Function, tuple[Parameter, ...]]
 _ANYWHERE = ("ruby", "csharp", "php")
 
 
@@ -75,52 +73,21 @@ def _is_bound(name: str, side: Side, change: Changeset) -> bool:
     if outer:
         alias = outer not in find_exports(side) and _is_bound(outer, side, change)
         return alias or _is_in_class(outer, last, side, change)
-    return last in _find_bound_names(side) or any(
-        function.name == "__getattr__" and not function.outer for function in side.functions
+    imports = (node for node in side.root.named_children if node.type in _IMPORTS)
+    return bool({last, "__getattr__"} & side.named.keys()) or any(
+        last in list_names(node) and node.child_by_field_name("declaration") is None
+        for node in imports
     )
-
-
-_BOUND: WeakKeyDictionary[Side, frozenset[str]] = WeakKeyDictionary()
-
-
-def _find_bound_names(side: Side) -> frozenset[str]:
-    """The names that imports, re-exports and assignments of a file bind."""
-    if side not in _BOUND:
-        found: set[str] = set()
-        for node in side.root.named_children if side.root is not None else ():
-            kind = node.type.removeprefix("export_")
-            if re.match(r"(function|class|method|struct|enum|trait|impl)", kind):
-                continue
-            if node.type == "expression_statement" and re.match(r"\w+\s*\(", read_text(node)[:60]):
-                continue
-            found |= _extract_bound_names(node)
-        _BOUND[side] = frozenset(found)
-    return _BOUND[side]
-
-
-def _extract_bound_names(node: Node) -> frozenset[str]:
-    if node.type in _IMPORTS:
-        if node.type == "export_statement" and node.child_by_field_name("declaration") is not None:
-            return frozenset()
-        return list_names(node)
-    said = read_text(node)[:4000]
-    return frozenset(re.findall(r"(?:^|[.\s{,(])([A-Za-z_$]\w*)\s*(?:=(?!=)|,|\}|:)", said))
 
 
 def _is_in_class(outer: str, last: str, side: Side, change: Changeset) -> bool:
-    """An alias, a delegation or an attribute of that name in the class, or its parent has it."""
-    word = re.escape(last)
-    stands = re.compile(
-        rf"(?m)^\s*{word}\s*=|\balias(_method)?\s+:?{word}\b|\bpub use\b.*{word}"
-        rf"|\b(def_delegators?|delegate|attr_\w+)\b.*:{word}\b"
-        rf"|^\s*@?(property|val|var|readonly|get|public|static)\b.*\b{word}\b"
-    )
+    """The class names it still (an alias, a delegation, an attribute), or its parent has it."""
     for function in side.functions:
         if function.is_class and function.qualified == outer and function.body is not None:
-            heading = read_text(function.node)[
-                : function.body.start_byte - function.node.start_byte
-            ]
-            if stands.search(read_text(function.body)) or _is_inherited(heading, last, change):
+            body = read_text(function.body)
+            heading = read_text(function.node).removesuffix(body)
+            named = re.search(rf"\b{re.escape(last)}\b", body) is not None
+            if named or _is_inherited(heading, last, change):
                 return True
     return False
 
@@ -171,7 +138,7 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
             gone = [each for each in before if each[1] not in [other for _, other in after]]
             came = [each for each in after if each[1] not in [other for _, other in before]]
             for (_, one), (function, other) in zip(gone, came, strict=False):
-                if why := compare_signatures(one, other, old.language.name):
+                if why := compare_parameters(one, other, old.language.name):
                     yield RuleViolation(
                         file.path, _find_line(function), f"{format_excerpt(name)}: {why}."
                     )
@@ -188,10 +155,10 @@ def _find_line(function: Function) -> int:
     return function.node.start_point[0] + 1
 
 
-def _collect_signatures(side: Side) -> dict[str, list[tuple[Function, Signature]]]:
-    found: dict[str, list[tuple[Function, Signature]]] = {}
+def _collect_signatures(side: Side) -> dict[str, list[_Callable]]:
+    found: dict[str, list[_Callable]] = {}
     for function in side.functions:
-        signature = read_signature(function, side.language) if side.language else None
-        if signature is not None and not any("overload" in mark for mark in function.marks):
-            found.setdefault(function.qualified, []).append((function, signature))
+        parameters = read_parameters(function, side.language) if side.language else None
+        if parameters is not None and not any("overload" in mark for mark in function.marks):
+            found.setdefault(function.qualified, []).append((function, parameters))
     return found

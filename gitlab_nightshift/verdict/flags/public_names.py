@@ -121,47 +121,34 @@ def _find_private_names(side: Side) -> frozenset[str]:
     """Ruby: methods below ``private``, and those that it names."""
     if side.language is None or side.language.name != "ruby":
         return frozenset()
-    hidden: set[str] = set()
-    for group in side.functions:
-        if not group.is_class or group.body is None:
-            continue
-        private = False
-        for node in list_children(group.body):
-            said = read_text(node)
-            if said in ("private", "protected"):
-                private = True
-            elif said == "public":
-                private = False
-            elif found := re.match(
-                r"(private|protected|private_class_method|private_constant)\b[\s(]+(.*)",
-                said,
-                re.DOTALL,
-            ):
-                hidden |= {
-                    f"{group.qualified}.{name}"
-                    for name in re.findall(r":(\w+)|def (?:self\.)?(\w+[?!]?)", found[2])
-                    for name in name
-                    if name
-                }
-            elif private and node.type in ("method", "singleton_method"):
-                hidden.add(f"{group.qualified}.{read_text(find_field(node, 'name'))}")
-    return frozenset(hidden)
+    groups = (each for each in side.functions if each.is_class and each.body is not None)
+    return frozenset(f"{each.qualified}.{name}" for each in groups for name in _list_hidden(each))
 
 
+def _list_hidden(group: Function) -> Iterator[str]:
+    private = False
+    for node in list_children(group.body) if group.body is not None else ():
+        said = read_text(node)
+        if said in ("private", "protected", "public"):
+            private = said != "public"
+        elif named := _PRIVATE.match(said):
+            for names in re.findall(r":(\w+)|def (?:self\.)?(\w+[?!]?)", named[1]):
+                yield from filter(None, names)
+        elif private and node.type in ("method", "singleton_method"):
+            yield read_text(find_field(node, "name"))
+
+
+_PRIVATE = compile_lazily(
+    r"(?s)(?:private|protected|private_class_method|private_constant)\b[\s(]+(.*)"
+)
 _MODIFIERS = _TABLE.get_words("modifiers")
 
 
 def _read_modifiers(node: Node) -> frozenset[str]:
     """The words before a definition: public, private, static, …"""
-    found: list[str] = []
-    for child in node.children:
-        if child.type in _MODIFIERS:
-            found += re.findall(r"\w+", read_text(child))
-        elif child.type == "modifiers":
-            found += [
-                w
-                for c in child.children
-                if "annotation" not in c.type
-                for w in re.findall(r"\w+", read_text(c))
-            ]
-    return frozenset(found)
+    inside = [
+        inner for child in node.children if child.type == "modifiers" for inner in child.children
+    ]
+    said = [child for child in node.children if child.type in _MODIFIERS]
+    said += [child for child in inside if "annotation" not in child.type]
+    return frozenset(word for each in said for word in re.findall(r"\w+", read_text(each)))

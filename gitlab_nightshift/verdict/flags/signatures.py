@@ -1,97 +1,49 @@
-"""Does a new signature break those who call the old one?"""
+"""Do new parameters break those who call with the old ones?"""
 
-import re
+from collections.abc import Sequence
 
-from gitlab_nightshift.verdict.syntax.parameters import Parameter, Signature
+from gitlab_nightshift.verdict.syntax.parameters import Parameter
 
 _BY_NAME = frozenset(("python", "kotlin", "scala", "csharp"))
-_TYPED = frozenset(("go", "java", "rust", "scala", "kotlin", "csharp"))
 
 
-def compare_signatures(old: Signature, new: Signature, language: str) -> str:
+def compare_parameters(old: Sequence[Parameter], new: Sequence[Parameter], language: str) -> str:
     """Why callers break, in a few words; empty where they do not."""
-    names_then = [each.name for each in _list_positional(old)]
-    names_now = [each.name for each in _list_positional(new)]
-    if names_then != names_now and sorted(names_then) == sorted(names_now):
+    was, now = ([p.name for p in side if p.kind == "positional"] for side in (old, new))
+    if [name for name in was if name in now] != [name for name in now if name in was]:
         return "its parameters are in another order"
-    rest_then, rest_now = (any(p.kind == "rest" for p in each.parameters) for each in (old, new))
-    if rest_then and not rest_now:
+    kinds = {each.kind for each in new}
+    if "rest" not in kinds and any(each.kind == "rest" for each in old):
         return "it does not take any number of arguments any more"
-    return (
-        _compare_positional(old, new, language)
-        or _compare_extra_parameters(old, new)
-        or _compare_keywords(old, new)
-    )
+    if gone := _find_gone(old, new, kinds, language):
+        return f"parameter {gone} is gone"
+    required = _find_required(old, new, language)
+    return f"parameter {required} is required now" if required else ""
 
 
-def _compare_positional(old: Signature, new: Signature, language: str) -> str:
-    """A parameter by position that went, or that callers give another meaning now."""
-    was, now = _list_positional(old), _list_positional(new)
-    kinds = {each.name: each.kind for each in new.parameters}
-    open_ended = "rest" in kinds.values() or (language == "python" and "options" in kinds.values())
-    for index, one in enumerate(was):
-        if index < len(now):
-            kept = one.name in {each.name for each in now}
-            if why := _compare_names(one, now[index], language, kept) or _compare_defaults(
-                one, now[index]
-            ):
-                return why
-        elif kinds.get(one.name) == "keyword":
-            return f"parameter {one.name} is by name only now"
-        elif not open_ended:
-            return f"parameter {one.name} is gone"
+def _find_gone(
+    old: Sequence[Parameter], new: Sequence[Parameter], kinds: set[str], language: str
+) -> str:
+    """A parameter that is not taken any more, by the name or the place that callers know."""
+    known = {each.name for each in new}
+    for index, one in enumerate(old):
+        if one.kind not in ("positional", "keyword") or one.name in known or "options" in kinds:
+            continue
+        named = one.kind == "keyword" or (language in _BY_NAME and not one.name.startswith("_"))
+        if named or (index >= len(new) and "rest" not in kinds):
+            return one.name
     return ""
 
 
-def _compare_extra_parameters(old: Signature, new: Signature) -> str:
-    if any(each.kind == "rest" for each in old.parameters):
+def _find_required(old: Sequence[Parameter], new: Sequence[Parameter], language: str) -> str:
+    """A parameter that callers did not have to give before."""
+    if any(each.kind == "rest" for each in old):
         return ""
-    extra = _list_positional(new)[len(_list_positional(old)) :]
-    required = next((each.name for each in extra if each.default is None), "")
-    return required and f"parameter {required} is required now"
-
-
-def _compare_names(one: Parameter, other: Parameter, language: str, kept: bool) -> str:
-    if one.name == other.name:
-        return ""
-    if kept:
-        return f"parameter {other.name} stands before {one.name} now"
-    if language in _BY_NAME and not one.name.startswith("_"):
-        return f"parameter {one.name} is {other.name} now"
-    gone = (
-        sorted(_extract_keys(one.name) - _extract_keys(other.name))
-        if language not in _TYPED
-        else []
-    )
-    return f"{', '.join(gone)} is not taken any more" if gone else ""
-
-
-def _compare_defaults(one: Parameter, other: Parameter) -> str:
-    required = one.default is not None and other.default is None
-    return f"parameter {other.name} is required now" if required else ""
-
-
-def _extract_keys(pattern: str) -> set[str]:
-    """The names in ``{ a, b }``."""
-    return set(re.findall(r"\w+(?=\s*[,}=])", pattern)) if pattern.startswith("{") else set()
-
-
-def _compare_keywords(old: Signature, new: Signature) -> str:
-    was = {each.name: each for each in old.parameters if each.kind == "keyword"}
-    now = {each.name: each for each in new.parameters if each.kind != "rest"}
-    takes_options = any(each.kind == "options" for each in new.parameters)
-    for name, one in was.items():
-        if name in now:
-            if why := _compare_defaults(one, now[name]):
-                return why
-        elif not takes_options:
-            return f"parameter {name} is gone"
-    known = {each.name for each in old.parameters}
-    for name, other in now.items():
-        if other.kind == "keyword" and name not in known and other.default is None:
-            return f"parameter {name} is required now"
+    by_name = {each.name: each for each in old}
+    for index, other in enumerate(new):
+        at_place = old[index] if index < len(old) and language not in _BY_NAME else None
+        one = by_name.get(other.name, at_place)
+        taken = other.kind in ("positional", "keyword") and other.default is None
+        if taken and (one is None or one.default is not None):
+            return other.name
     return ""
-
-
-def _list_positional(signature: Signature) -> list[Parameter]:
-    return [each for each in signature.parameters if each.kind == "positional"]

@@ -11,7 +11,6 @@ from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.verdict.flags.matched_tests import (
     TestVersion,
-    match_helpers,
     match_tests,
 )
 from gitlab_nightshift.verdict.reviewed_change import Changeset, Context, RuleViolation
@@ -19,6 +18,7 @@ from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
+    FUNCTIONS,
     LAMBDAS,
     find_field,
     list_children,
@@ -29,7 +29,6 @@ from gitlab_nightshift.verdict.syntax.nodes import (
 )
 
 _TABLE = RuleTable(__file__)
-_BRANCHES = _TABLE.get_words("branches")
 
 _MARK = _TABLE.get_pattern("mark")
 _MARK_LINE = _TABLE.get_pattern("mark_line")
@@ -42,8 +41,10 @@ _BARE_WORDS = frozenset(("skip", "pending", "omit"))
 _OWNERS = _TABLE.get_words("owners")
 _CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
 _HANDLERS = frozenset(("except_clause", "rescue"))
+_DECIDING = frozenset("if_statement if if_expression while_statement elsif".split())
+_NO_VALUES = frozenset("None null undefined nil true ()".split())
+_DEEPEST = 40
 _IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
-_OF_FEATURE = re.compile(r"#!\[cfg\(feature = \"[\w-]+\"\)\]$")
 _FALSE = _TABLE.get_pattern("false")
 _REASON = _TABLE.get_pattern("reason")
 _TRUE = _TABLE.get_pattern("true")
@@ -61,75 +62,53 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
                 yield found
         if old is None or old.words != new.words:
             yield from _find_new_stops(new, old)
-    for was, helper in match_helpers(change):
+    for was, helper in tests.helpers:
         if was is not None and was.assertions:
             yield from _find_new_stops(helper, was)
     for file in change.files:
         yield from _find_file_skips(file)
 
 
-def _count_skip_marks(version: TestVersion | None) -> Counter[str]:
-    """Skipping marks of a test and of its groups."""
-    if version is None:
-        return Counter()
-    groups = [mark for group in version.test.groups for mark in group.marks]
-    return Counter(mark for mark in (*version.test.marks, *groups) if _skips(mark, version))
+def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
+    """The first mark that came and skips; one of the same kind may have another condition."""
+    before = [mark for mark, *_ in _list_marks(old)] if old else []
+    known = Counter(map(_strip_reason, before))
+    kinds = {_parse_mark_name(mark) for mark in before if old and _skips(mark, old)}
+    if version.test.body is None and (old is None or old.test.body is None):
+        return
+    for mark, name, line in _list_marks(version):
+        depends = _is_conditional(mark)
+        own = old is None and not _ASKS_ENVIRONMENT.search(mark)
+        if known[_strip_reason(mark)]:
+            known[_strip_reason(mark)] -= 1
+        elif _skips(mark, version) and not (depends and (own or _parse_mark_name(mark) in kinds)):
+            level = _choose_level(mark, old is None)
+            said, certain = f"{name} is {_describe_mark(mark)}.", old is not None and not depends
+            yield RuleViolation(version.file.path, line, said, level, certain)
+            return
+    if version.test.body is None:
+        said = f"{version.name} has no body any more."
+        yield RuleViolation(version.file.path, version.test.line, said)
+
+
+def _list_marks(version: TestVersion) -> Iterator[tuple[str, str, int]]:
+    """The marks of a test and of its groups, each with the name and line of what it is on."""
+    test = version.test
+    places = [(group.marks, format_excerpt(group.name), group.line) for group in test.groups]
+    for marks, name, line in (*places, (test.marks, version.name, test.line)):
+        yield from ((mark, name, line) for mark in marks)
 
 
 def _skips(mark: str, version: TestVersion) -> bool:
     """True where a mark, or what its name stands for in the file, keeps a test from running."""
     if _MARK.search(mark[:_LONGEST]):
         return True
-    named = re.fullmatch(r"@(\w+)", mark)
-    if not named or version.side.root is None:
-        return False
-    return any(
-        re.match(rf"{named[1]}\s*=[^=]", read_text(node)[:200])
-        and re.search(r"\b(skip|xfail)", read_text(node)[:500])
-        for node in version.side.root.named_children
-    )
+    named = version.side.named.get(mark[1:], ()) if mark[:1] == "@" else ()
+    return any(re.search(r"=.*\b(skip|xfail)", read_text(node)[:500], re.S) for node in named)
 
 
-def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
-    if version.test.body is None and (old is None or old.test.body is None):
-        return
-    came = _count_skip_marks(version) - _count_skip_marks(old)
-    kinds = Counter(map(_parse_mark_name, _count_skip_marks(old)))
-    known = {_REASON.sub("", mark) for mark in (old.test.marks if old else ())}
-    for mark in list(came):
-        if _REASON.sub("", mark) in known or (
-            _is_conditional(mark)
-            and (
-                (old is None and not _ASKS_ENVIRONMENT.search(mark))
-                or kinds[_parse_mark_name(mark)]
-            )
-        ):
-            del came[mark]
-    for group in version.test.groups:
-        for mark in group.marks:
-            if came[mark]:
-                yield _report_mark(version, old, mark, format_excerpt(group.name), group.line)
-                return
-    for mark in version.test.marks:
-        if came[mark]:
-            yield _report_mark(version, old, mark, version.name, version.test.line)
-            return
-    if version.test.body is None:
-        yield RuleViolation(
-            version.file.path, version.test.line, f"{version.name} has no body any more."
-        )
-
-
-def _report_mark(
-    version: TestVersion, old: TestVersion | None, mark: str, name: str, line: int
-) -> RuleViolation:
-    return RuleViolation(
-        version.file.path,
-        line,
-        f"{name} is {_describe_mark(mark)}.",
-        _choose_level(mark, old is None),
-        certain=old is not None and not _is_conditional(mark),
-    )
+def _strip_reason(mark: str) -> str:
+    return _REASON.sub("", mark)
 
 
 def _parse_mark_name(mark: str) -> str:
@@ -151,7 +130,6 @@ def _choose_level(condition: str, new: bool) -> Level | None:
 
 
 _TURNED = _TABLE.get_pattern("turned")
-_DEPENDS = _TABLE.get_pattern("depends")
 _ELSEWHERE = _TABLE.get_pattern("elsewhere")
 _CONDITIONAL = _TABLE.get_pattern("conditional")
 _ASKS_ENVIRONMENT = _TABLE.get_pattern("asks_environment")
@@ -165,9 +143,8 @@ def _describe_mark(mark: str) -> str:
 
 def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
     """A call that skips, an exit before the assertions, a condition that never holds."""
-    stops = _list_stops(old) if old else []
+    stops = [*_list_stops(old)] if old else []
     before = Counter(what for what, *_ in stops)
-    depended = {_parse_mark_name(what) for what, _, reason in stops if reason}
     for what, at, reason in _list_stops(version):
         if old is None and reason and not _ASKS_ENVIRONMENT.search(reason):
             continue
@@ -176,105 +153,72 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
             continue
         detail = f"{version.name} does not run to its end: {format_excerpt(what)}"
         level = _choose_level(reason, False)
-        if _parse_mark_name(what) in depended and _DEPENDS.search(reason):
-            level = "warn"  # it did so before on another condition
         certain = old is not None and (not reason or bool(_TRUE.match(reason)))
         yield RuleViolation(version.file.path, at, detail, level, certain)
 
 
-def _list_stops(version: TestVersion) -> list[tuple[str, int, str]]:
+def _list_stops(version: TestVersion) -> Iterator[tuple[str, int, str]]:
     """What ends a test early, its line, and the condition that it depends on."""
-    body = version.test.body
-    if body is None:
-        return []
-    found: list[tuple[str, int, str]] = []
-    last = max((a.line for a in version.assertions), default=0)
-    for node in walk(body):
-        if node.type in CALLS and _is_skip(node, version):
-            found.append((read_text(node), read_line_number(node), _find_condition(node, body)))
-        elif (
-            node.type == "identifier"
-            and read_text(node) in _BARE_WORDS
-            and version.test.language.name == "ruby"
-        ):
-            if node.parent is not None and node.parent.type in _RUBY_BODIES:
-                found.append((read_text(node), read_line_number(node), _find_condition(node, body)))
-        elif node.type in ("if_statement", "if", "if_expression", "while_statement", "elsif"):
-            condition = find_field(node, "condition")
-            if condition is not None and _FALSE.match(read_text(condition)):
-                found.append((f"if {read_text(condition)}", read_line_number(node), ""))
-        elif (
-            node.type in _EXITS
-            and node.is_named
-            and read_line_number(node) <= last
-            and _is_early(node, body, version)
-        ):
-            found.append((read_text(node), read_line_number(node), _find_condition(node, body)))
-    return found
+    body, last = version.test.body, max((a.line for a in version.assertions), default=0)
+    for node in walk(body) if body is not None else ():
+        line, said = read_line_number(node), read_text(node)
+        condition = find_field(node, "condition") if node.type in _DECIDING else None
+        if condition is not None and _FALSE.match(read_text(condition)):
+            yield f"if {read_text(condition)}", line, ""
+        elif _is_skip(node, version) or (line <= last and _is_early(node, version)):
+            yield said, line, _find_condition(node, version)
 
 
-def _find_condition(node: Node, body: Node) -> str:
+def _find_condition(node: Node, version: TestVersion) -> str:
     """The condition of a call or an exit; for an assumption what it assumes."""
     said = read_text(node)
     if re.search(r"(?i)assum|skip_?(if|unless)|importorskip", said[:60]) and "false)" not in said:
         return said
-    current = node.parent
-    for _ in range(12):
-        if current is None or current == body:
-            return ""
+    for current in _list_around(node, version.test.body):
         if current.type in _IFS:
             return read_text(find_field(current, "condition"))
         if current.type in _HANDLERS:
             return read_text(current).partition("\n")[0]
-        current = current.parent
     return ""
+
+
+def _list_around(node: Node, body: Node | None) -> Iterator[Node]:
+    """What a node of a test stands in, from the inside."""
+    current = node.parent
+    for _ in range(_DEEPEST):
+        if current is None or current == body:
+            return
+        yield current
+        current = current.parent
 
 
 def _is_skip(node: Node, version: TestVersion) -> bool:
     """``pytest.skip()``, ``t.Skip()``, ``assumeTrue(…)``, ``skip "later"``."""
-    links = read_chain(node)
+    ruby = version.test.language.name == "ruby"
+    if ruby and node.type == "identifier" and read_text(node) in _BARE_WORDS:
+        return node.parent is not None and node.parent.type in _RUBY_BODIES
+    links = read_chain(node) if node.type in CALLS else ()
     if not links or links[-1].args is None or len(links) > 3:
         return False
     first, name = links[0].name, links[-1].name
     if len(links) == 1:
-        return name in _CALLED_ALONE or (name == "omit" and version.test.language.name == "ruby")
-    if name not in _CALL or (name == "Skip" and len(links) == 3):
-        return False
-    return first in _OWNERS or first.endswith("T()")
+        return name in _CALLED_ALONE or (name == "omit" and ruby)
+    owned = first in _OWNERS or first.endswith("T()")
+    return owned and name in _CALL and not (name == "Skip" and len(links) == 3)
 
 
-def _is_early(node: Node, body: Node, version: TestVersion) -> bool:
+def _is_early(node: Node, version: TestVersion) -> bool:
     """An exit of the test itself, not of a function in it, with code of its block after it or a
     constant value; a value that is returned (a promise) is no exit."""
-    if list_children(node) and read_text(list_children(node)[0]) not in (
-        "None",
-        "null",
-        "undefined",
-        "nil",
-        "true",
-        "()",
-    ):
+    if node.type not in _EXITS or not node.is_named:
         return False
-    current = node.parent
-    depth = 0
-    while current is not None and current != body and depth < 40:
-        if (
-            current.type in LAMBDAS and current.type not in ("block", "do_block")
-        ) or current.type in _CONDITIONAL_LOOPS:
-            return False
-        if current.type in ("function_definition", "function_declaration", "method_declaration"):
-            return False
-        if current.type in _BRANCHES and _is_deliberate(current):
-            return False
-        current = current.parent
-        depth += 1
-    return True
-
-
-def _is_deliberate(node: Node) -> bool:
-    """A branch with assertions before it leaves: the other half of a table."""
-    said = read_text(node)
-    return bool(re.search(r"assert|expect|Error|Fatal|raises|require|must|should", said))
+    if any(read_text(value) not in _NO_VALUES for value in list_children(node)[:1]):
+        return False
+    return not any(
+        (each.type in LAMBDAS and each.type not in ("block", "do_block"))
+        or each.type in _CONDITIONAL_LOOPS | FUNCTIONS
+        for each in _list_around(node, version.test.body)
+    )
 
 
 def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
@@ -283,12 +227,9 @@ def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
     if not _is_beside_tests(after):
         return
     gone = Counter(each.text.strip() for each in file.deleted)
-    had_feature = any(_OF_FEATURE.match(each) for each in gone)
     for added in file.added:
         said = added.text.strip()
-        if not _MARK_LINE.search(added.text[:_LONGEST]) or gone[said]:
-            continue
-        if not (had_feature and _OF_FEATURE.match(said)):
+        if _MARK_LINE.search(added.text[:_LONGEST]) and not gone[said]:
             whole = "".join(file.new_lines[added.number - 1 : added.number + 3])
             detail = f"The whole file is skipped now: {format_excerpt(said)}"
             level = _choose_level(whole[:_LONGEST], file.status == "A")

@@ -141,16 +141,20 @@ def _stands(plain: str, text: str) -> bool:
 
 
 def _read_related_tests(file: ChangedFile, change: Changeset) -> tuple[str, str]:
-    """The texts of the change's tests before and after, each with those named like the file."""
-    changed = [each for each in change.files if is_test_file(each.path)]
-    both = [read_sides(each) for each in changed if not each.path.endswith(".rs")]
+    """The texts of the change's tests before and after, each with those named like the file; in
+    Rust with those in the file itself."""
+    in_rust = file.path.endswith(".rs")
+    changed = [f for f in change.files if is_test_file(f.path) and not f.path.endswith(".rs")]
     more = list(_read_unchanged_tests(file, change))
-    own = [read_sides(file)[at] for at in (0, 1)] if file.path.endswith(".rs") else []
-    modules = ["\n".join(read_text(test.node) for test in side.tests) for side in own] or ["", ""]
     before, after = (
-        "\n".join([*(sides[at].code for sides in both), *more, modules[at]]) for at in (0, 1)
+        [
+            *(read_sides(each)[at].code for each in changed),
+            *more,
+            *(read_text(test.node) for test in read_sides(file)[at].tests if in_rust),
+        ]
+        for at in (0, 1)
     )
-    return before, after
+    return "\n".join(before), "\n".join(after)
 
 
 def _read_unchanged_tests(file: ChangedFile, change: Changeset) -> Iterator[str]:

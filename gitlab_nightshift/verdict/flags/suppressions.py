@@ -17,6 +17,7 @@ _TABLE = RuleTable(__file__)
 _IN_COMMENTS = _TABLE.get_pattern("in_comments")
 _MARKS = _TABLE.get_pattern("marks")
 _MARK_NODES = _TABLE.get_words("mark_nodes")
+_SAYING = _MARK_NODES | {"preproc_pragma"}
 _PRAGMA = _TABLE.get_pattern("pragma")
 _NOT_CODE = _TABLE.get_pattern("not_code")
 
@@ -34,6 +35,11 @@ class Suppression:
     line: int
     said: str
 
+    @property
+    def key(self) -> tuple[str, frozenset[str]]:
+        """What makes it another one."""
+        return self.tool, self.rules
+
 
 def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Suppressions that came; one that moved or names fewer rules than before is none."""
@@ -41,30 +47,23 @@ def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[Ru
         _MAY_SILENCE.search(added.text[:_LONGEST]) for file in change.files for added in file.added
     ):
         return
-    before = [
-        silence for file in change.files for silence in _find_suppressions(read_sides(file)[0])
-    ]
-    after = [
-        (file, silence)
-        for file in change.files
-        for silence in _find_suppressions(read_sides(file)[1])
-    ]
-    there = Counter((silence.tool, silence.rules) for silence in before)
+    sides = [(file, *read_sides(file)) for file in change.files]
+    there = Counter(each.key for _, old, _ in sides for each in _find_suppressions(old))
     news = []
-    for file, silence in after:
-        if there[silence.tool, silence.rules]:
-            there[silence.tool, silence.rules] -= 1
-        else:
-            news.append((file, silence))
-    left = [(tool, rules) for (tool, rules), count in there.items() for _ in range(count)]
-    for file, silence in sorted(news, key=lambda each: -len(each[1].rules)):
-        narrower = next((old for old in left if _covers(old, silence)), None)
+    for file, _, new in sides:
+        for each in _find_suppressions(new):
+            if there[each.key]:
+                there[each.key] -= 1
+            else:
+                news.append((file, each))
+    left = [*there.elements()]
+    for file, each in sorted(news, key=lambda new: -len(new[1].rules)):
+        narrower = next((old for old in left if _covers(old, each)), None)
         if narrower is not None:
             left.remove(narrower)
         else:
-            yield RuleViolation(
-                file.path, silence.line, f"A tool is silenced here: {format_excerpt(silence.said)}"
-            )
+            said = f"A tool is silenced here: {format_excerpt(each.said)}"
+            yield RuleViolation(file.path, each.line, said)
 
 
 def _covers(old: tuple[str, frozenset[str]], new: Suppression) -> bool:
@@ -80,14 +79,11 @@ def _find_suppressions(side: Side) -> Iterator[Suppression]:
     if side.root is None or not _MAY_MARK.search(side.source):
         return
     for node in walk(side.root):
-        if node.type in _MARK_NODES and (mark := _MARKS.match(read_text(node))):
-            yield _build_suppression(
-                mark["tool"], mark["rest"], read_line_number(node), read_text(node)
-            )
-        elif node.type == "preproc_pragma" and (pragma := _PRAGMA.match(read_text(node))):
-            yield _build_suppression(
-                "#pragma warning disable", pragma["rest"], read_line_number(node), read_text(node)
-            )
+        said, line = read_text(node) if node.type in _SAYING else "", read_line_number(node)
+        if node.type in _MARK_NODES and (mark := _MARKS.match(said)):
+            yield _build_suppression(mark["tool"], mark["rest"], line, said)
+        elif node.type == "preproc_pragma" and (pragma := _PRAGMA.match(said)):
+            yield _build_suppression("#pragma warning disable", pragma["rest"], line, said)
 
 
 def _find_in_comments(side: Side) -> Iterator[Suppression]:

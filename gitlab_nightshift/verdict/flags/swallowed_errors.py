@@ -9,12 +9,12 @@ code that throws an error away: at once, or if ``@default`` says nothing, ``@emp
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from tree_sitter import Node, QueryCursor
 
+from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import format_excerpt
 from gitlab_nightshift.verdict.flags.handler_bodies import (
     hides,
@@ -27,7 +27,6 @@ from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side, read_sides
 from gitlab_nightshift.verdict.syntax.languages import load_query
 from gitlab_nightshift.verdict.syntax.nodes import (
-    COMMENTS,
     LAMBDAS,
     find_field,
     list_children,
@@ -45,6 +44,7 @@ _PROBES = _TABLE.get_pattern("probes")
 _REPLACING = _TABLE.get_words("replacing")
 _BLOCKS = _TABLE.get_words("blocks")
 _HEAD = ("types", "caught")
+_NAMED_ERROR = compile_lazily(r"\b\w*[eE]rr$")
 _MEANT = _TABLE.get_words("meant")
 _Captures = Mapping[str, list[Node]]
 
@@ -76,32 +76,31 @@ def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[
                 yield RuleViolation(file.path, each.line, detail)
 
 
+def _walk_by_value(side: Side) -> Iterator[Node]:
+    """The nodes of product code in Go and Rust, where errors are values."""
+    by_value = side.language is not None and side.language.name in ("rust", "go")
+    yield from walk(side.root) if side.root is not None and by_value and side.is_product else ()
+
+
 def _list_ignored_calls(side: Side) -> frozenset[str]:
-    """Go, Rust: calls whose result nobody looked at, as statements and deferred ones are."""
-    language = side.language.name if side.language and side.is_product else ""
-    nodes = walk(side.root) if side.root is not None and language in ("rust", "go") else ()
-    bare = (node for node in nodes if node.type in ("expression_statement", "defer_statement"))
+    """Calls whose result nobody looked at, as statements and deferred ones are."""
+    kinds = ("expression_statement", "defer_statement")
+    bare = (node for node in _walk_by_value(side) if node.type in kinds)
     said = (" ".join(read_text(node).split()) for node in bare)
     return frozenset(each.removeprefix("defer ").rstrip(";") for each in said)
 
 
-def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> list[Swallow]:
-    if side.root is None or not side.is_product:
-        return []
-    found = [*_find_nodes(side)]
-    found += [node for node in walk(side.root) if passed_on and _drops(node, passed_on)]
-    return _build_swallows(side, found)
-
-
-def _build_swallows(side: Side, nodes: Iterable[Node]) -> list[Swallow]:
+def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> Iterator[Swallow]:
     """In the order of the text, outside of tests."""
+    if side.root is None or not side.is_product:
+        return
+    found = [*_find_nodes(side), *(n for n in _walk_by_value(side) if _drops(n, passed_on))]
     tests = [range(test.node.start_byte, test.node.end_byte) for test in side.tests]
-    found = {node.id: node for node in nodes}
-    return [
-        Swallow(_build_key(node), read_line_number(node), " ".join(read_text(node).split()))
-        for node in sorted(found.values(), key=lambda node: node.start_byte)
-        if not any(node.start_byte in test for test in tests)
-    ]
+    by_id = {node.id: node for node in found}
+    for node in sorted(by_id.values(), key=lambda node: node.start_byte):
+        if not any(node.start_byte in test for test in tests):
+            said = " ".join(read_text(node).split())
+            yield Swallow(_build_key(node), read_line_number(node), said)
 
 
 def _build_key(node: Node) -> tuple[str, ...]:
@@ -114,36 +113,20 @@ def _build_key(node: Node) -> tuple[str, ...]:
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:
-    handlers, dropped = _run_query(side)
-    yield from dropped
-    yield from (each["handler"][0] for each in handlers if _is_hiding(each))
-
-
-_FOUND: WeakKeyDictionary[Side, tuple[list[_Captures], list[Node]]] = WeakKeyDictionary()
-
-
-def _run_query(side: Side) -> tuple[list[_Captures], list[Node]]:
-    """The handlers of errors, and the code that throws one away; looked for once."""
-    if side not in _FOUND:
-        _FOUND[side] = _find_handlers_and_dropped(side)
-    return _FOUND[side]
-
-
-def _find_handlers_and_dropped(side: Side) -> tuple[list[_Captures], list[Node]]:
+    """Code that throws an error away, and handlers that hide one."""
     words, text = side.language.error_words if side.language else (), side.source.lower()
     if words and not any(word.encode() in text for word in words):
-        return [], []
+        return
     query = load_query(side.language, "swallowed") if side.language else None
     if query is None or side.root is None:
-        return [], []
+        return
     handlers: dict[int, dict[str, list[Node]]] = {}
-    dropped = []
     for pattern, captures in QueryCursor(query).matches(side.root):
         if handler := captures.get("handler"):
             handlers.setdefault(handler[0].id, {}).update(captures)
         elif _is_dropped(captures, query.pattern_settings(pattern).get("result")):
-            dropped.append(captures["dropped"][0])
-    return [*handlers.values()], dropped
+            yield captures["dropped"][0]
+    yield from (each["handler"][0] for each in handlers.values() if _is_hiding(each))
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -187,28 +170,26 @@ def _is_deaf(listener: Node) -> bool:
 def _find_passed_on(side: Side) -> frozenset[str]:
     """The expressions whose errors the caller got: ``f()?`` in Rust, ``v, err := f()`` in Go."""
     found = set()
-    language = side.language.name if side.language and side.is_product else ""
-    for node in walk(side.root) if side.root is not None and language in ("rust", "go") else ():
+    for node in _walk_by_value(side):
         if node.type == "try_expression" and list_children(node):
             found.add(read_text(list_children(node)[0]))
-        elif node.type == "short_var_declaration" and re.search(
-            r"\b\w*[eE]rr$", read_text(find_field(node, "left"))
-        ):
+        elif node.type == "short_var_declaration" and _NAMED_ERROR.search(_read_left(node)):
             found.add(read_text(find_field(node, "right")))
     return frozenset(found)
 
 
+def _read_left(node: Node) -> str:
+    return read_text(find_field(node, "left"))
+
+
 def _drops(node: Node, passed_on: frozenset[str]) -> bool:
     """True where an error that went to the caller before is replaced or thrown away."""
-    if node.type == "call_expression":
-        callee = find_field(node, "function")
-        if callee is None or read_text(find_field(callee, "field")) not in _REPLACING:
-            return False
-        return read_text(find_field(callee, "value")) in passed_on
-    if node.type == "short_var_declaration":
-        names = [read_text(each) for each in list_children(find_field(node, "left") or node)]
-        return names[-1:] == ["_"] and read_text(find_field(node, "right")) in passed_on
-    return False
+    callee = find_field(node, "function") if node.type == "call_expression" else None
+    if callee is not None:
+        replaces = read_text(find_field(callee, "field")) in _REPLACING
+        return replaces and read_text(find_field(callee, "value")) in passed_on
+    dropped = node.type == "short_var_declaration" and re.search(r"(^|,)\s*_$", _read_left(node))
+    return bool(dropped) and read_text(find_field(node, "right")) in passed_on
 
 
 # --- handlers -------------------------------------------------------------------------------------
@@ -224,7 +205,7 @@ def _is_hiding(captures: _Captures) -> bool:
         return bool(types) or not _is_probe(handler)
     if all(_EXPECTED.search(each) for each in types) or caught in _MEANT:
         return False
-    return is_empty(statements) and not _has_reason(handler)
+    return is_empty(statements)
 
 
 def _read_head(captures: _Captures) -> tuple[list[str], str]:
@@ -244,11 +225,6 @@ def _list_statements(body: Node) -> list[Node]:
     return (
         list_children(inside[0]) if [each.type for each in inside] == ["statement_list"] else inside
     )
-
-
-def _has_reason(node: Node) -> bool:
-    """A comment of some words in the handler."""
-    return any(each.type in COMMENTS and len(read_text(each).split()) > 3 for each in walk(node))
 
 
 def _is_probe(node: Node) -> bool:

@@ -43,9 +43,8 @@ def find_generated_files(change: Changeset, _context: Context) -> Iterator[RuleV
             detail = f"Generated, and {source} changed as well: make sure that it was made anew."
             yield RuleViolation(file.path, 0, detail, "warn")
         else:
-            yield RuleViolation(
-                file.path, 0, "Generated: change what it is made of, not the file itself."
-            )
+            said = "Generated: change what it is made of, not the file itself."
+            yield RuleViolation(file.path, 0, said)
 
 
 def _is_generated(file: ChangedFile) -> bool:
@@ -69,9 +68,8 @@ def find_vendored_files(change: Changeset, _context: Context) -> Iterator[RuleVi
     marked = _find_files_with_attribute(change, "linguist-vendored")
     for file in change.files:
         if GITLINK in (file.old_mode, file.new_mode):
-            yield RuleViolation(
-                file.path, 0, "A submodule: another commit of somebody else's code."
-            )
+            said = "A submodule: another commit of somebody else's code."
+            yield RuleViolation(file.path, 0, said)
         elif file.path in marked or is_vendored(file.path):
             yield RuleViolation(
                 file.path, 0, "Somebody else's code: change it where it comes from."
@@ -131,18 +129,14 @@ def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[Ru
 
 def find_files_outside_selection(change: Changeset, context: Context) -> Iterator[RuleViolation]:
     """A file that was not selected; tests and docs of what was selected belong to it."""
-    if not context.selected:
-        return
-    for file in change.files:
+    for file in change.files if context.selected else ():
         if {file.path, file.old_path} & {*context.selected}:
             continue
-        if _is_beside(file.path):
-            if not _belongs(file.path, context.selected):
-                yield RuleViolation(
-                    file.path, 0, "Not selected by the analysis; it is no product code.", "warn"
-                )
-        else:
+        if not _is_beside(file.path):
             yield RuleViolation(file.path, 0, "Not selected by the analysis: leave it as it is.")
+        elif not _belongs(file.path, context.selected):
+            said = "Not selected by the analysis; it is no product code."
+            yield RuleViolation(file.path, 0, said, "warn")
 
 
 def _is_beside(path: str) -> bool:

@@ -5,13 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from tree_sitter import Node
 
-from gitlab_nightshift.verdict.flags.matched_tests import TestVersion
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.assertions import Assertion
+from gitlab_nightshift.verdict.syntax.assertion import Assertion
+from gitlab_nightshift.verdict.syntax.called_tests import find_iterated_node
 from gitlab_nightshift.verdict.syntax.nodes import (
-    CALLS,
     find_field,
-    list_children,
     read_chain,
     read_line_number,
     read_text,
@@ -20,154 +18,84 @@ from gitlab_nightshift.verdict.syntax.nodes import (
 
 _TABLE = RuleTable(__file__)
 _TRIES = _TABLE.get_words("tries")
-
-
 _BROAD_CATCH = _TABLE.get_pattern("broad_catch")
-
-
 _SUPPRESSES = _TABLE.get_pattern("suppresses")
+_NOTHING = _TABLE.get_pattern("nothing")
+_HANDLERS = ("except_clause", "catch_clause", "rescue", "catch_block")
 _LONGEST_BODY = 20_000
+_PROMISES = frozenset(("resolves", "rejects", "doesNotReject"))
 
 
-def find_swallowed_assertions(
-    assertions: Sequence[Assertion], body: Node
+def find_unreached_assertions(
+    assertions: Sequence[Assertion], body: Node, *, in_script: bool
 ) -> Iterator[tuple[str, int]]:
-    """Assertions whose failure a handler around them hides."""
-    lines = [a.line for a in assertions if a.word not in ("fail", "succeeds")]
-    fails = [a.line for a in assertions if a.word == "fail"]
+    """Why assertions cannot fail a test, and their lines. ``in_script``: JavaScript."""
+    lines = {a.line for a in assertions if a.word != "fail"}
+    fails = {a.line for a in assertions} - lines
     for node in walk(body):
-        for handler in _list_handlers(node):
-            handled = _list_lines(handler)
-            tried = _list_lines(find_field(node, "body") or node)
-            bare = not re.search(r"[A-Z]\w+", read_text(handler).partition("{")[0])
-            wanted = lines + fails if handler.type == "catch_clause" and bare else lines
-            inside = [at for at in wanted if at in tried and at not in handled]
-            again = any(at in handled for at in lines + fails)
-            if inside and not again and _hides(handler):
-                yield "a handler around it hides the failure of its assertion", inside[0]
-        suppresses = node.type == "with_statement" and _SUPPRESSES.match(read_text(node)[:120])
-        if suppresses and (inside := [at for at in lines if at in _list_lines(node)]):
-            yield "suppress() around it hides the failure of its assertion", inside[0]
+        over = find_iterated_node(node)
+        if node.type in _TRIES:
+            yield from _find_swallowed(node, lines, fails)
+        elif node.type == "with_statement" and _SUPPRESSES.match(read_text(node)[:120]):
+            hidden = "suppress() around it hides the failure of its assertion"
+            yield from ((hidden, line) for line in sorted(lines & {*_list_lines(node)})[:1])
+        elif over is not None and _is_nothing(over, body):
+            if (lines | fails) & {*_list_lines(node)}:
+                yield "its loop runs over nothing", read_line_number(node)
+        elif in_script and _is_promise(node) and not _takes_done(body):
+            yield "nobody waits for its promise (await or return it)", read_line_number(node)
+
+
+def _find_swallowed(node: Node, lines: set[int], fails: set[int]) -> Iterator[tuple[str, int]]:
+    """Assertions whose failure a handler around them hides."""
+    tried = {*_list_lines(find_field(node, "body") or node)}
+    for handler in node.named_children:
+        handled = {*_list_lines(handler)}
+        if handler.type not in _HANDLERS or handled & (lines | fails) or not _hides(handler):
+            continue
+        bare = not re.search(r"[A-Z]\w+", read_text(handler).partition("{")[0])
+        wanted = lines | fails if handler.type == "catch_clause" and bare else lines
+        for line in sorted((wanted & tried) - handled)[:1]:
+            yield "a handler around it hides the failure of its assertion", line
 
 
 def _list_lines(node: Node) -> range:
     return range(read_line_number(node), node.end_point[0] + 2)
 
 
-def _list_handlers(node: Node) -> list[Node]:
-    if node.type not in _TRIES:
-        return []
-    return [
-        child
-        for child in node.named_children
-        if child.type in ("except_clause", "catch_clause", "rescue", "catch_block")
-    ]
-
-
 def _hides(handler: Node) -> bool:
-    code = read_text(handler)
-    head, _, rest = (
-        code.partition("\n") if handler.type in ("except_clause", "rescue") else code.partition("{")
-    )
+    """It catches what assertions throw, and goes on as if nothing were."""
+    sign = "\n" if handler.type in ("except_clause", "rescue") else "{"
+    head, _, rest = read_text(handler).partition(sign)
     if re.search(r"\b(raise|throw|fail|done|reject|next)\b", rest):
         return False
-    typed = re.search(r"[A-Z]\w+", head)
-    return not typed or bool(_BROAD_CATCH.search(head))
+    return not re.search(r"[A-Z]\w+", head) or bool(_BROAD_CATCH.search(head))
 
 
-def find_empty_loops(version: TestVersion, body: Node) -> Iterator[tuple[str, int]]:
-    """Assertions in a loop over nothing."""
-    lines = {a.line for a in version.assertions}
-    for node in walk(body):
-        loops = (node.type in _LOOPS and _is_over_nothing(node, body)) or (
-            node.type in CALLS and _is_each_of_nothing(node, body)
-        )
-        if loops and lines & set(_list_lines(node)):
-            yield "its loop runs over nothing", read_line_number(node)
+def _is_nothing(over: Node, body: Node) -> bool:
+    """An empty list, or one that is made empty, and named once more only, where it is used."""
+    said = read_text(over)
+    if not said.isidentifier() or body.end_byte - body.start_byte > _LONGEST_BODY:
+        return _NOTHING.match(said[:60]) is not None
+    code = read_text(body)
+    made = re.search(rf"\b{said}\b[^=\n]*=\s*([^;\n]+)", code)
+    empty = made is not None and _NOTHING.match(made[1].strip())
+    return bool(empty) and len(re.findall(rf"\b{said}\b", code)) == 2
 
 
-_LOOPS = frozenset("for_statement for_in_statement for enhanced_for_statement".split())
-_NOTHING = _TABLE.get_pattern("nothing")
-
-
-def _is_over_nothing(node: Node, body: Node) -> bool:
-    over = find_field(node, "right", "value") or (
-        list_children(node)[1] if len(list_children(node)) > 2 else None
-    )
-    if over is None:
+def _is_promise(node: Node) -> bool:
+    """A statement whose assertion comes later: ``expect(x).rejects…``, ``f().then(expect…)``."""
+    parent = node.parent
+    if node.type != "call_expression" or parent is None or parent.type != "expression_statement":
         return False
-    if over.type == "identifier":
-        return _is_never_filled(read_text(over), body)
-    return bool(_NOTHING.match(read_text(over)[:60]))
-
-
-def _is_each_of_nothing(node: Node, body: Node) -> bool:
-    looped = re.match(r"([^.]{1,40})\.(forEach|each|map|foreach)\b", read_text(node)[:60])
-    if looped is None:
-        return False
-    return bool(_NOTHING.match(looped[1])) or _is_never_filled(looped[1], body)
-
-
-def _is_never_filled(name: str, body: Node) -> bool:
-    """A list that is made empty, and named once more only, where it is gone through."""
-    code = read_text(body) if body.end_byte - body.start_byte < _LONGEST_BODY else ""
-    word = re.escape(name)
-    made = re.search(rf"\b{word}\b[^=\n]*=\s*([^;\n]+)", code)
-    if made is None or not _NOTHING.match(made[1].strip()):
-        return False
-    return len(re.findall(rf"\b{word}\b", code)) == 2
-
-
-def find_unawaited_assertions(_version: TestVersion, body: Node) -> Iterator[tuple[str, int]]:
-    """Assertions on promises that nobody waits for; ``expect(x)`` without a matcher."""
-    waits_for_callback = _takes_done(body)
-    for node in walk(body):
-        parent = node.parent
-        if node.type not in ("call_expression", "member_expression") or parent is None:
-            continue
-        if parent.type == "expression_statement" and (
-            why := _describe_missing_check(node)
-            or ("" if waits_for_callback else _describe_late_assertion(node, body))
-        ):
-            yield why, read_line_number(node)
-
-
-_NOBODY_WAITS = "nobody waits for its promise (await or return it)"
-
-
-def _describe_missing_check(node: Node) -> str:
-    """Why a statement with ``expect`` or ``assert`` checks nothing yet."""
-    links = read_chain(node)
-    names = [link.name for link in links]
-    if names[0] == "assert":
-        return _NOBODY_WAITS if names[-1] in ("rejects", "doesNotReject") else ""
-    if names[0] != "expect":
-        return ""
-    if "resolves" in names or "rejects" in names:
-        return _NOBODY_WAITS
-    if node.type == "call_expression":
-        return (
-            "expect() without a matcher checks nothing" if len(links) == 1 and links[0].args else ""
-        )
-    return f"{names[-1]} is not called" if re.match(r"to[A-Z]", names[-1]) else ""
-
-
-def _describe_late_assertion(node: Node, body: Node) -> str:
-    """Why an assertion in a callback comes too late."""
     names = [link.name for link in read_chain(node)]
-    if len(names) > 1 and names[-1] in ("then", "catch", "finally"):
-        return _NOBODY_WAITS if re.search(r"\bexpect\(|\bassert\b", read_text(node)) else ""
-    if names in (["setTimeout"], ["setImmediate"]) and "expect(" in read_text(node):
-        waits = re.search(
-            r"useFakeTimers|advanceTimers|runAllTimers|resolve|await", read_text(body)
-        )
-        return "" if waits else "the test ends before its assertion runs"
-    return ""
+    if names[0] in ("assert", "expect"):
+        return bool(_PROMISES.intersection(names))
+    later = len(names) > 1 and names[-1] in ("then", "catch", "finally")
+    return later and re.search(r"\bexpect\(|\bassert\b", read_text(node)) is not None
 
 
 def _takes_done(body: Node) -> bool:
     outer = body.parent if body.type == "statement_block" else body
     given = find_field(outer, "parameters", "parameter") if outer is not None else None
-    return (
-        given is not None and re.search(r"\b(done|cb|next|resolve)\b", read_text(given)) is not None
-    )
+    return re.search(r"\b(done|cb|next|resolve)\b", read_text(given)) is not None

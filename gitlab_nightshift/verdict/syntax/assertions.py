@@ -1,41 +1,28 @@
-"""Assertions: what a test demands of its subject, and how strongly."""
+"""Assertions: what a test demands of its subject."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tree_sitter import Node
 
 from gitlab_nightshift.verdict.rule_tables import RuleTable
-from gitlab_nightshift.verdict.syntax.assertion import (
-    Assertion,
-    Helpers,
-    build_assertion,
-    read_condition,
-    read_texts,
-)
+from gitlab_nightshift.verdict.syntax.assertion import Assertion, build_assertion, read_condition
 from gitlab_nightshift.verdict.syntax.assertion_calls import (
-    GO_FAILS,
     find_assert_index,
-    is_go_test,
+    is_go_failure,
     read_assertion_call,
     read_go_failure,
 )
-from gitlab_nightshift.verdict.syntax.assertion_words import (
-    CLOSE,
-    EXACT,
-    PARTIAL,
-    PRESENT,
-    TRUTHY,
-    normalize_name,
-)
+from gitlab_nightshift.verdict.syntax.assertion_words import normalize_name
 from gitlab_nightshift.verdict.syntax.handles_of_tests import find_handles
 from gitlab_nightshift.verdict.syntax.languages import Language
 from gitlab_nightshift.verdict.syntax.matchers import (
     FLUENT,
+    THROWN,
     find_left_operand,
     find_should_index,
     read_fluent,
-    read_matcher,
+    read_matchers,
 )
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
@@ -52,23 +39,28 @@ from gitlab_nightshift.verdict.syntax.variable_values import read_assignment
 
 _TABLE = RuleTable(__file__)
 _PASSED = _TABLE.get_words("passed")
-
-
-_CALLED = _TABLE.get_words("called")
+_STATEMENTS = _TABLE.get_words("statements")
 _FAILS = frozenset("fail flunk unreachable! panic! failnow".split())
+_VERIFIES = frozenset(
+    "verify verifynomoreinteractions verifyzerointeractions verifynointeractions".split()
+)
+_SUBJECTLESS = ("that", "isexpected")
+_MOCKING = ("mockito", "bddmockito", "sinon", "td")
+_NO_HELPERS = ("expect", "assertions", "expectassertions", "expecterr", "expected")
 
 
 def list_assertions(
-    body: Node, language: Language, helpers: Helpers | None = None
+    body: Node, language: Language, helpers: Collection[str] = ()
 ) -> tuple[Assertion, ...]:
-    """Every assertion in a piece of code, in the order of the text."""
+    """Every assertion in a piece of code, in the order of the text. ``helpers`` are functions that
+    assert by themselves."""
     found: list[Assertion] = []
     stack, handles = [body], find_handles(body, language)
     while stack:
         node = stack.pop()
         if node is not body and _is_never_called(node, body):
             continue
-        made = tuple(_recognize(node, language, helpers or {}, handles))
+        made = tuple(_recognize(node, language, helpers, handles))
         found += made
         if made and node.type in CALLS:
             stack.extend(reversed(_list_inner_functions(node)))
@@ -118,27 +110,23 @@ def _list_inner_functions(node: Node) -> list[Node]:
 
 
 def _recognize(
-    node: Node, language: Language, helpers: Helpers, handles: frozenset[str]
+    node: Node, language: Language, helpers: Collection[str], handles: frozenset[str]
 ) -> Iterator[Assertion]:
     kind = node.type
-    if kind == "assert_statement":
-        yield from read_condition(node, list_children(node)[:1])
+    if kind == "assert_statement" and list_children(node):
+        yield from read_condition(node, list_children(node)[0])
     elif kind in CALLS:
         yield from _read_call(node, language, helpers, handles)
     elif kind in ("member_expression", "field_expression") and _is_statement(node):
         yield from read_fluent(node, read_chain(node))
     elif kind in ("throw_statement", "raise_statement") and not _in_function_argument(node):
-        yield build_assertion(node, "fail", TRUTHY, (), ())
+        yield build_assertion(node, "fail")
     elif kind == "identifier" and language.name == "ruby" and read_text(node) in helpers:
-        yield build_assertion(node, "helper", helpers[read_text(node)], (), ())
-
-
-_STATEMENTS = _TABLE.get_words("statements")
+        yield build_assertion(node, "helper")
 
 
 def _is_statement(node: Node) -> bool:
-    parent = node.parent
-    return parent is not None and parent.type in _STATEMENTS
+    return node.parent is not None and node.parent.type in _STATEMENTS
 
 
 def _in_function_argument(node: Node) -> bool:
@@ -154,85 +142,63 @@ def _in_function_argument(node: Node) -> bool:
 
 
 def _read_call(
-    node: Node, language: Language, helpers: Helpers, handles: frozenset[str]
+    node: Node, language: Language, helpers: Collection[str], handles: frozenset[str]
 ) -> Iterator[Assertion]:
     links = read_chain(node)
     if not links:
         return
     first, last = links[0], links[-1]
     words = [normalize_name(link.name) for link in links]
-    if language.name == "go" and last.name in GO_FAILS and is_go_test(links):
+    if language.name == "go" and is_go_failure(links):
         yield from read_go_failure(node)
     elif words[0] in ("assertwithmessage", "expect") and "that" in words[1:3]:
         yield from read_fluent(node, links[words.index("that") :])
-    elif words[0] in FLUENT and (first.args is not None or words[0] in ("that", "isexpected")):
+    elif words[0] in FLUENT | THROWN and (first.args is not None or words[0] in _SUBJECTLESS):
         yield from read_fluent(node, links)
     elif words[-1] == "expect" and len(links) > 1 and last.args and language.calls:
-        expecting = (link.args for link in links[1:] if link.name == "expect" and link.args)
-        yield from (_read_response_expectation(node, args) for args in expecting)
-    elif words[0] == "thrown" and last.args and len(links) == 2:
-        yield build_assertion(node, "raises", CLOSE, (), read_texts(last.args))
-    elif any(word in _FAILS for word in (words[0], words[-1])) and last.args is not None:
+        for link in links[1:]:
+            if link.name == "expect" and link.args:
+                yield _read_response_expectation(node, link.args)
+    elif _FAILS & {words[0], words[-1]} and last.args is not None:
         if len(links) <= 2:
-            yield build_assertion(node, "fail", TRUTHY, (), ())
-    else:
-        yield from _read_named_call(node, links, words, language, helpers, handles)
+            yield build_assertion(node, "fail")
+    elif (at := find_assert_index(links, handles)) is not None:
+        yield from read_assertion_call(node, links[at], language)
+    elif (at := find_should_index(words, links)) is not None:
+        yield from read_matchers(node, links[at:], (find_left_operand(node),))
+    elif word := _describe_other_call(words, links, helpers):
+        yield build_assertion(node, word, last.args or ())
+
+
+def _describe_other_call(
+    words: list[str], links: tuple[Link, ...], helpers: Collection[str]
+) -> str:
+    """The word of ``verify(mail).send(any())``, ``thrown.expect(X.class)``, and of a helper."""
+    last = links[-1]
+    if _VERIFIES.intersection(words) and _is_verification(words, links):
+        return "verify"
+    if last.args is None:
+        return ""
+    if words[0] == "thrown" and len(links) == 2:
+        return "raises"
+    helps = last.name.rstrip("!") in helpers or _is_helper_name(words[-1])
+    return "helper" if helps else ""
 
 
 def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
     """``.expect(200, "ok", done)`` of supertest: each in a chain is one, about a side of the answer
-    of its own; a status alone is less."""
-    said = read_texts([arg for arg in args if arg.type not in LAMBDAS]) or read_texts(args)
+    of its own."""
+    said = [read_text(arg) for arg in args if arg.type not in LAMBDAS] or map(read_text, args)
     expected = tuple(text for text in said if text not in ("done", "next", "cb"))
-    rank = EXACT if len(expected) > 1 else PARTIAL
-    subject = (f"response {expected[0]}" if expected else "response",)
-    return build_assertion(node, "equal", rank, subject, expected, key=("expect", *expected))
+    return build_assertion(node, "response", key=("expect", *expected))
 
 
-def _read_named_call(
-    node: Node,
-    links: tuple[Link, ...],
-    words: list[str],
-    language: Language,
-    helpers: Helpers,
-    handles: frozenset[str],
-) -> Iterator[Assertion]:
-    last = links[-1]
-    at = find_assert_index(words, links, handles)
-    if at is not None:
-        yield from read_assertion_call(node, links, at, language, helpers)
-    elif any(word in _CALLED for word in words) and _is_verify(words, links):
-        yield _read_mock_verification(node, links)
-    elif (should := find_should_index(words, links)) is not None:
-        yield from read_matcher(node, links, should, read_text(find_left_operand(node)))
-    elif language.name == "rust" and words[-1] in ("unwrap", "expect", "unwraperr", "expecterr"):
-        if node.parent is not None and node.parent.type == "expression_statement":
-            yield build_assertion(node, "succeeds", TRUTHY, (read_text(node),), ())
-    elif last.args is not None and last.name.rstrip("!") in helpers:
-        yield build_assertion(
-            node, "helper", helpers[last.name.rstrip("!")], read_texts(last.args), ()
-        )
-    elif _is_helper_name(words[-1]) and last.args is not None:
-        yield build_assertion(node, "helper", EXACT, read_texts(last.args), ())
+def _is_verification(words: list[str], links: tuple[Link, ...]) -> bool:
+    if words[0] in _VERIFIES or words[0] in _MOCKING:
+        return bool(links[0].args) or len(links) > 1
+    return words[-1] in _VERIFIES and any("mock" in word for word in words[:-1])
 
 
 def _is_helper_name(word: str) -> bool:
-    return word.startswith(
-        ("assert", "expect", "shouldhave", "verifythat", "andexpect", "mustassert")
-    ) and (word not in ("expect", "assertions", "expectassertions", "expecterr", "expected"))
-
-
-def _is_verify(words: list[str], links: tuple[Link, ...]) -> bool:
-    if words[0] in _CALLED or words[0] in ("mockito", "bddmockito", "sinon", "td"):
-        return bool(links[0].args) or len(links) > 1
-    return words[-1] in _CALLED and any("mock" in word for word in words[:-1])
-
-
-def _read_mock_verification(node: Node, links: tuple[Link, ...]) -> Assertion:
-    said = " ".join(read_text(arg) for link in links for arg in link.args or ())
-    rank = PARTIAL if "any" in said or "atLeast" in said else EXACT
-    subject = ".".join([*read_texts(links[0].args)[:1], *(link.name for link in links[1:])])
-    return build_assertion(node, "verify", rank, (subject,), read_texts(links[-1].args))
-
-
-__all__ = ["PRESENT", "Assertion", "Helpers", "list_assertions"]
+    asserts = ("assert", "expect", "shouldhave", "verifythat", "andexpect", "mustassert")
+    return word.startswith(asserts) and word not in _NO_HELPERS

@@ -24,21 +24,11 @@ from gitlab_nightshift.verdict.syntax.nodes import (
 from gitlab_nightshift.verdict.syntax.single_test import Group, Test
 
 _TABLE = RuleTable(__file__)
-
-
 CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
-
-
 GROUPS = _TABLE.get_words("groups")
-
-
 _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
-
-
 _SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
 """Words that open a group in ScalaTest's styles, as ``in`` opens a test."""
-
-
 _DEEPEST = 40
 
 
@@ -49,28 +39,18 @@ def list_called_tests(root: Node, language: Language, path: str) -> Iterator[Tes
     mentions = Counter(re.findall(rb"\w+", root.text or b""))
     while stack:
         node, groups, owners = stack.pop()
-        here = groups
-        if node.type in CALLS and (kind := _classify_call(node, language, aliases, owners)):
+        if node.type in CALLS and (kind := _classify_call(node, aliases, owners)):
             is_group, name, marks, body = kind
             owners |= _read_parameters(body)
-            if not is_group and not _holds_tests(body, language, aliases, owners):
+            line = read_line_number(node)
+            if not is_group and not _holds_tests(body, aliases, owners):
                 full = " ".join([*(group.name for group in groups), name])
-                yield Test(
-                    name,
-                    full,
-                    read_line_number(node),
-                    read_last_line_number(node),
-                    marks,
-                    groups,
-                    path,
-                    language,
-                    node,
-                    body,
-                )
+                place = (line, read_last_line_number(node), marks, groups, path)
+                yield Test(name, full, *place, language, node, body)
                 continue
-            here = (*groups, Group(name, marks, read_line_number(node)))
-        if len(here) < _DEEPEST and not _is_never_called(node, mentions):
-            stack.extend((child, here, owners) for child in reversed(node.named_children))
+            groups = (*groups, Group(name, marks, line))
+        if len(groups) < _DEEPEST and not _is_never_called(node, mentions):
+            stack.extend((child, groups, owners) for child in reversed(node.named_children))
 
 
 def _read_parameters(body: Node | None) -> frozenset[str]:
@@ -80,10 +60,7 @@ def _read_parameters(body: Node | None) -> frozenset[str]:
 
 
 def _holds_tests(
-    body: Node | None,
-    language: Language,
-    aliases: dict[str, tuple[str, str]],
-    owners: frozenset[str],
+    body: Node | None, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
 ) -> bool:
     """Where a test holds others it is a group of them."""
     if body is None:
@@ -92,7 +69,7 @@ def _holds_tests(
     return any(
         (links := read_chain(node))
         and links[0].name in owners
-        and (kind := _classify_call(node, language, aliases, owners))
+        and (kind := _classify_call(node, aliases, owners))
         and kind[3] is not None
         for node in calls
     )
@@ -144,10 +121,7 @@ _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
 
 
 def _classify_call(
-    node: Node,
-    language: Language,
-    aliases: dict[str, tuple[str, str]],
-    owners: frozenset[str],
+    node: Node, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
 ) -> "_Kind | None":
     """Group or case, name, marks and body of a call that makes a test."""
     if node.type == "infix_expression":
@@ -162,69 +136,44 @@ def _classify_call(
     if first in aliases:
         first, code = aliases[first]
         links = (Link(first), *map(Link, _list_alias_marks(code)), *links)
-    if first not in CASES and first not in GROUPS and first not in ("serial", "ignore"):
-        return None
-    return _read_plain_call(node, links, first, language)
+    known = first in CASES | GROUPS or first in ("serial", "ignore")
+    return _read_plain_call(node, links, first) if known else None
 
 
-def _read_plain_call(
-    node: Node, links: tuple[Link, ...], first: str, language: Language
-) -> "_Kind | None":
+def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> "_Kind | None":
     given = [arg for link in links if link.args for arg in link.args]
-    called = links[-1].args
-    if called is None or not given or any(_is_matcher(link.name) for link in links[1:]):
+    if links[-1].args is None or not given or _MATCHERS & {link.name for link in links[1:]}:
         return None
     body = next((arg for arg in reversed(given) if arg.type in LAMBDAS), None)
     plain = [arg for arg in given if arg.type not in LAMBDAS and arg.type != "array"]
     title = next((arg for arg in plain if arg.type in STRINGS), plain[0] if plain else None)
-    if title is None and body is None:
-        return None
     words = tuple(link.name for link in links[1:] if link.name)
+    is_group = first in GROUPS or "describe" in words
     is_mark = first == "ignore" or (first[0] in "xf" and first[1:] in CASES | GROUPS)
-    marks = (*((first,) if is_mark else ()), *words)
-    marks += tuple(
-        read_text(arg)
-        for arg in given
-        if arg is not body and arg is not title and not _is_table(arg)
-    )
+    others = (arg for arg in given if arg not in (body, title) and not _is_table(arg))
+    marks = (*((first,) if is_mark else ()), *words, *map(read_text, others))
     if title is not None and title.type == "field_expression":
         marks += (read_text(find_field(title, "field")),)
         title = find_field(title, "value") or title
-    is_group = first in GROUPS or "describe" in words
+    if body is None and (title is None or title.type not in STRINGS):
+        return None
     if body is None and not is_group and _is_by_name(title, plain):
         body = node
-    if (
-        language.name not in ("ruby",)
-        and title is not None
-        and title.type not in STRINGS
-        and body is None
-    ):
-        return None
-    if language.name == "ruby" and body is None and title is not None and title.type not in STRINGS:
-        return None
     return is_group, _read_title(title), marks, body
 
 
 def _is_by_name(title: Node | None, plain: list[Node]) -> bool:
     """``test("adds", macro, 1, 2)``: the test is a function that stands elsewhere."""
     after = plain[plain.index(title) + 1 :] if title in plain else []
-    return (
-        title is not None
-        and title.type in STRINGS
-        and bool(after)
-        and (after[0].type == "identifier")
-    )
+    return bool(after) and after[0].type == "identifier"
 
 
-def _is_matcher(name: str) -> bool:
-    return name in ("toBe", "should", "to", "must", "equal")
+_MATCHERS = frozenset("toBe should to must equal".split())
 
 
 def _is_table(node: Node) -> bool:
-    return (
-        node.type in ("array", "template_string", "list", "object")
-        and node.end_byte - node.start_byte > 60
-    )
+    long = node.end_byte - node.start_byte > 60
+    return long and node.type in ("array", "template_string", "list", "object")
 
 
 def _read_title(node: Node | None) -> str:
@@ -251,18 +200,17 @@ def _read_infix_call(node: Node) -> "_Kind | None":
 
 
 def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
+    """What is said before ``in`` and ``should``, and the tags that it has."""
     links = read_chain(node)
-    words = [link.name.strip('"') for link in links if link.name]
-    tags = tuple(
-        read_text(arg) for link in links if link.name == "taggedAs" for arg in link.args or ()
-    )
-    says = [
-        read_text(arg).strip('"')
-        for link in links
-        if link.name != "taggedAs"
-        for arg in link.args or ()
-    ]
-    return " ".join([words[0] if words else "", *says])[:300], tags
+    said = [link.name.strip('"') for link in links if link.name][:1] or [""]
+    tags: list[str] = []
+    for link in links:
+        texts = [read_text(arg) for arg in link.args or ()]
+        if link.name == "taggedAs":
+            tags += texts
+        else:
+            said += [text.strip('"') for text in texts]
+    return " ".join(said)[:300], tuple(tags)
 
 
 def find_iterated_lists(test: Test) -> tuple[Node, ...]:
@@ -272,7 +220,7 @@ def find_iterated_lists(test: Test) -> tuple[Node, ...]:
     for _ in range(_DEEPEST):
         if current is None or not test.language.calls:
             break
-        over = _find_iterated_node(current)
+        over = find_iterated_node(current)
         if over is not None and over.end_byte - over.start_byte < _LARGEST_LIST:
             found.append(over)
         current = current.parent
@@ -282,11 +230,16 @@ def find_iterated_lists(test: Test) -> tuple[Node, ...]:
 _LARGEST_LIST = 20_000
 
 
+_LOOPS = frozenset(
+    "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
+    " for".split()
+)
 _EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
 
 
-def _find_iterated_node(node: Node) -> Node | None:
-    if node.type in ("for_in_statement", "for_expression", "for"):
+def find_iterated_node(node: Node) -> Node | None:
+    """What a loop goes through, or a call such as ``x.each``; None for other nodes."""
+    if node.type in _LOOPS:
         return find_field(node, "right", "value", "enumerators")
     if node.type not in CALLS:
         return None

@@ -21,7 +21,7 @@ def list_tests(
     """The tests of a file in the order of the text; none in a file that no runner collects."""
     if not is_test_file(path):
         return ()
-    found = [_build_test(each, language, path) for each in functions if is_test(each, language)]
+    found = [build_test(each, language, path) for each in functions if is_test(each, language)]
     if language.calls:
         found += list_called_tests(root, language, path)
     return tuple(sorted(found, key=lambda test: test.node.start_byte))
@@ -72,20 +72,8 @@ def _find_comment_above(node: Node) -> str:
     return read_text(before) if before is not None and before.type in COMMENTS else ""
 
 
-def _build_test(function: Function, language: Language, path: str) -> Test:
+def build_test(function: Function, language: Language, path: str, *, is_run: bool = True) -> Test:
+    """A function as a test, whether a runner collects it or not."""
     groups = tuple(Group(each.name, each.marks, each.line) for each in function.outer)
-    return Test(
-        function.name,
-        function.qualified,
-        function.line,
-        function.end,
-        function.marks,
-        groups,
-        path,
-        language,
-        function.node,
-        function.body,
-    )
-
-
-__all__ = ["Group", "Test", "is_test", "list_tests"]
+    place = (function.name, function.qualified, function.line, function.end, function.marks)
+    return Test(*place, groups, path, language, function.node, function.body, is_run)

@@ -87,18 +87,15 @@ class Side:
             if not function.is_class:
                 found.setdefault(function.name, []).append(function.node)
         for node in self.root.named_children if self.root is not None else ():
-            made = (
-                _ASSIGNED.match(read_text(node)[:200])
-                if node.end_byte - node.start_byte < 20_000
-                else None
-            )
-            if made:
+            short = node.end_byte - node.start_byte < _LARGEST_VALUE
+            if short and (made := _ASSIGNED.match(read_text(node)[:200])):
                 found.setdefault(made[1], []).append(node)
         return found
 
 
+_LARGEST_VALUE = 20_000
 _ASSIGNED = compile_lazily(
-    r"(?:export |const |let |var |static |final |private )*(\w+)[^=\n]*=[^=]"
+    r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
 )
 _TEST_MODULES = ("tests", "test")
 _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()

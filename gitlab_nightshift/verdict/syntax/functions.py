@@ -18,6 +18,7 @@ from gitlab_nightshift.verdict.syntax.nodes import (
     read_last_line_number,
     read_line_number,
     read_text,
+    walk,
 )
 
 _TABLE = RuleTable(__file__)
@@ -75,13 +76,11 @@ def _holds(node: Node) -> bool:
 
 
 def _read_function(node: Node, outer: tuple[Function, ...], language: Language) -> Function | None:
-    kind = node.type
-    is_class = kind in CLASSES or kind == "type_spec"
+    is_class = node.type in CLASSES or node.type == "type_spec"
     body = find_field(node, "body")
-    if not is_class and kind not in FUNCTIONS:
-        if kind not in _VARIABLES | {"assignment_expression", "pair"}:
-            return None
-        body = find_field(node, "value", "right")
+    if not is_class and node.type not in FUNCTIONS:
+        named = node.type in _VARIABLES | {"assignment_expression", "pair"}
+        body = find_field(node, "value", "right") if named else None
         if body is None or body.type not in LAMBDAS:
             return None
     name = _read_name(node)
@@ -90,18 +89,12 @@ def _read_function(node: Node, outer: tuple[Function, ...], language: Language) 
     start, marks = _read_marks(node)
     owner = [each.name for each in outer if each.node.type != "mod_item" or each.name != "tests"]
     if receiver := find_field(node, "receiver"):
-        owner = [read_text(_find_type_name(receiver))]
-    return Function(
-        name=name,
-        qualified=".".join([*owner, name]),
-        line=min(start, read_line_number(node)),
-        end=read_last_line_number(node),
-        marks=marks,
-        is_class=is_class,
-        outer=outer,
-        node=node,
-        body=body or _find_body(node),
-    )
+        types = (each for each in walk(receiver) if each.type == "type_identifier")
+        owner = [read_text(next(types, None))]
+    qualified, end = ".".join([*owner, name]), read_last_line_number(node)
+    line = min(start, read_line_number(node))
+    body = body or _find_body(node)
+    return Function(name, qualified, line, end, marks, is_class, outer, node, body)
 
 
 def _find_body(node: Node) -> Node | None:
@@ -123,17 +116,6 @@ def _read_name(node: Node) -> str:
     for prefix in ("module.exports.", "exports."):
         name = name.removeprefix(prefix)
     return name.strip("`\"'") if len(name) < 200 else ""
-
-
-def _find_type_name(receiver: Node) -> Node | None:
-    """The type of a Go receiver."""
-    stack = [receiver]
-    while stack:
-        node = stack.pop(0)
-        if node.type == "type_identifier":
-            return node
-        stack += list_children(node)
-    return None
 
 
 def _read_marks(node: Node) -> tuple[int, tuple[str, ...]]:

@@ -42,11 +42,11 @@ class Language:
     grammar: str
     queries: str
     test_files: re.Pattern[str]
-    calls: bool
-    named: re.Pattern[str] | None
-    marked: re.Pattern[str] | None
-    public: Mapping[str, str] = field(hash=False, compare=False)
-    error_words: tuple[str, ...]
+    calls: bool = False
+    named: re.Pattern[str] | None = None
+    marked: re.Pattern[str] | None = None
+    public: Mapping[str, str] = field(hash=False, compare=False, default_factory=dict)
+    error_words: tuple[str, ...] = ()
 
 
 @cache
@@ -61,19 +61,11 @@ def _read_language(name: str) -> Language:
     row = table.entries
     if like := row.get("like"):
         row = RuleTable(str(_FOLDER / like / "language.toml")).entries | row
-    named, marked = (table.compile(row[key]) if key in row else None for key in ("named", "marked"))
-    return Language(
-        name,
-        tuple(row["extensions"].split()),
-        row["grammar"],
-        row.get("queries", name),
-        table.compile(row["test_files"]),
-        row.get("calls", False),
-        named,
-        marked,
-        row.get("public", {}),
-        tuple(row.get("error_words", "").split()),
-    )
+    patterns = ("test_files", "named", "marked")
+    read = {"queries": name} | {key: value for key, value in row.items() if key != "like"}
+    read |= {key: table.compile(row[key]) for key in patterns if key in row}
+    read |= {key: tuple(row.get(key, "").split()) for key in ("extensions", "error_words")}
+    return Language(name, **read)
 
 
 def find_language(path: str) -> Language | None:

@@ -16,7 +16,7 @@ COMMENTS = frozenset("comment line_comment block_comment multiline_comment".spli
 STRINGS = _TABLE.get_words("strings")
 LITERALS = STRINGS | _TABLE.get_words("literals")
 CALLS = _TABLE.get_words("calls")
-_MEMBERS: dict[str, list[str]] = _TABLE.entries["members"]
+MEMBERS: dict[str, list[str]] = _TABLE.entries["members"]
 _RECEIVER = {"method_invocation": "object", "call": "receiver", "scoped_call_expression": "scope"}
 _WRAPPERS = _TABLE.get_words("wrappers")
 _BINARY = _TABLE.get_words("binary")
@@ -119,8 +119,8 @@ def _add_links(node: Node, links: list[Link]) -> Node | None:
     if index is not None and index.type in STRINGS:
         links.append(Link(read_text(index).strip("\"'`")))
         return find_field(node, "object")
-    if kind in _MEMBERS:
-        owner, member = (find_field(node, part) if part else None for part in _MEMBERS[kind])
+    if kind in MEMBERS:
+        owner, member = (find_field(node, part) if part else None for part in MEMBERS[kind])
         ends = list_children(node)
         if member is None and len(ends) > 1:
             owner, member = ends[0], ends[-1]
@@ -158,21 +158,15 @@ def list_arguments(node: Node) -> tuple[Node, ...]:
     given = find_field(node, "arguments")
     found: list[Node] = []
     if given is not None:
-        found = (
-            [given]
-            if given.type in ("block", "template_string", "case_block")
-            else list_children(given)
-        )
+        whole = given.type in ("block", "template_string", "case_block")
+        found = [given] if whole else list_children(given)
     for child in node.named_children:
-        if child.type in ("value_arguments", "call_suffix") or child.type == "annotated_lambda":
+        if child.type in ("value_arguments", "call_suffix", "annotated_lambda"):
             found += list_children(child)
-        elif child.type in ("lambda_literal", "do_block") or (
-            child.type == "block" and child != given
-        ):
+        elif child.type in ("lambda_literal", "do_block", "block") and child != given:
             found.append(child)
-    return tuple(
-        unwrap_node(each) if each.type in ("argument", "value_argument") else each for each in found
-    )
+    wrapped = ("argument", "value_argument")
+    return tuple(unwrap_node(each) if each.type in wrapped else each for each in found)
 
 
 def parse_macro_arguments(node: Node) -> tuple[Node, ...]:

@@ -29,98 +29,64 @@ class Parameter:
     kind: str = "positional"
 
 
-@dataclass(frozen=True)
-class Signature:
-    """Parameters without ``self``."""
-
-    parameters: tuple[Parameter, ...]
-
-
 _LISTS = ("parameters", "parameter")
+_SELF = ("self", "cls", "mcs")
+_NAMES = ("variable_name",)
+_NO_PARAMETERS = frozenset("attribute_item decorator self_parameter positional_separator".split())
 _REST = _TABLE.get_words("rest")
 _OPTIONS = frozenset(("dictionary_splat_pattern", "hash_splat_parameter", "block_parameter"))
 
 
-def read_signature(function: Function, language: Language) -> Signature | None:
-    """The signature; None for a class or where there are no parameters to be seen."""
+def read_parameters(function: Function, language: Language) -> tuple[Parameter, ...] | None:
+    """The parameters without ``self``; None for a class."""
     if function.is_class:
         return None
     node = function.node
     if node.type in _VALUED:
         node = find_field(node, "value", "right") or node
     given = [child for name in _LISTS for child in node.children_by_field_name(name)]
-    if not given:
-        given = [
-            child for child in node.named_children if child.type in ("function_value_parameters",)
-        ]
-    found: list[Parameter] = []
-    for group in given:
-        found += _read_parameters(group, language)
-    return Signature(tuple(_drop_self(found, function, language)))
+    given = given or [c for c in node.named_children if c.type == "function_value_parameters"]
+    found = [each for group in given for each in _read_group(group, language)]
+    if language.name == "python" and function.outer and found and found[0].name in _SELF:
+        del found[0]
+    return tuple(found)
 
 
-def _drop_self(found: list[Parameter], function: Function, language: Language) -> list[Parameter]:
-    if (
-        language.name == "python"
-        and found
-        and function.outer
-        and found[0].name in ("self", "cls", "mcs")
-    ):
-        return found[1:]
-    return found
-
-
-def _read_parameters(group: Node, language: Language) -> list[Parameter]:
-    if group.type in ("identifier",):
+def _read_group(group: Node, language: Language) -> list[Parameter]:
+    if group.type == "identifier":
         return [Parameter(read_text(group), None)]
     found: list[Parameter] = []
     keyword = False
-    children = [child for child in group.children if child.is_named or read_text(child) == "*"]
-    for child in children:
-        if child.type in COMMENTS or child.type in (
-            "attribute_item",
-            "decorator",
-            "self_parameter",
-        ):
-            continue
+    for child in group.children:
         if child.type == "keyword_separator" or read_text(child) == "*":
             keyword = True
-        elif child.type == "positional_separator":
+        elif not child.is_named or child.type in COMMENTS | _NO_PARAMETERS:
             continue
         elif child.type in LITERALS and found:
             found[-1] = replace(found[-1], default=read_text(child))
         else:
-            made = _read_parameter(child, keyword)
-            keyword = keyword or (
-                language.name == "python" and bool(made) and made[0].kind == "rest"
-            )
-            found += made
+            found += _read_parameter(child, keyword)
+            keyword = keyword or (language.name == "python" and found[-1].kind == "rest")
     return found
 
 
 def _read_parameter(node: Node, keyword: bool) -> list[Parameter]:
     kind = "keyword" if keyword or node.type == "keyword_parameter" else "positional"
-    inner = (
-        node.named_children[0]
-        if node.type in ("typed_parameter", "required_parameter") and node.named_children
-        else node
-    )
-    if node.type in _REST or inner.type in _REST or node.type == "parameter_modifiers":
+    typed = node.type in ("typed_parameter", "required_parameter") and node.named_children
+    inner = node.named_children[0] if typed else node
+    kinds = {node.type, inner.type}
+    dots = read_text(node).rstrip().endswith("...") or "..." in read_text(find_field(node, "type"))
+    if dots or kinds & _REST or node.type == "parameter_modifiers":
         kind = "rest"
-    if node.type in _OPTIONS or inner.type in _OPTIONS:
+    elif kinds & _OPTIONS:
         kind = "options"
     names = node.children_by_field_name("name") or node.children_by_field_name("pattern")
-    if not names:
-        ids = [
-            each
-            for each in list_children(node)
-            if each.type.endswith("identifier") or each.type == "variable_name"
-        ]
-        names = ids[:1] or [inner]
+    ids = (c for c in list_children(node) if c.type.endswith("identifier") or c.type in _NAMES)
     default = _read_default(node)
-    if read_text(node).rstrip().endswith("...") or "..." in read_text(find_field(node, "type")):
-        kind = "rest"
-    return [Parameter(read_text(name).lstrip("*&$.").strip(), default, kind) for name in names]
+    return [
+        Parameter(read_text(name).lstrip("*&$.").strip(), default, kind)
+        for name in names or [next(ids, inner)]
+    ]
 
 
 def _read_default(node: Node) -> str | None:

@@ -21,7 +21,8 @@ class Group:
 class Test:
     """A test. ``marks`` are annotations, decorators and words such as ``skip`` or ``only`` that are
     written on it; ``groups`` the suites it stands in, each with its own marks. ``line`` to ``end``
-    are its lines with the marks, from 1. ``body`` is None for one that is only announced."""
+    are its lines with the marks, from 1. ``body`` is None for one that is only announced,
+    ``is_run`` false for a helper that is looked at as if it were one."""
 
     name: str
     qualified: str
@@ -33,3 +34,4 @@ class Test:
     language: Language = slot(repr=False)
     node: Node = slot(repr=False)
     body: Node | None = slot(repr=False)
+    is_run: bool = True

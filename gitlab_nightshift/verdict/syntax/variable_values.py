@@ -1,15 +1,11 @@
 """What the variables of a function stand for."""
 
-import re
-from collections.abc import Mapping
-
 from tree_sitter import Node
 
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.nodes import (
     CALLS,
     find_field,
-    read_chain,
     read_text,
     unwrap_node,
     walk,
@@ -59,33 +55,3 @@ def resolve_variables(code: str, values: dict[str, str]) -> str:
 
 _LONGEST = 500
 _VARIABLE = _TABLE.get_pattern("variable")
-
-
-def read_variable_calls(node: Node) -> dict[str, frozenset[str]]:
-    """The functions that the value of each variable comes from."""
-    found: dict[str, frozenset[str]] = {}
-    for each in walk(node):
-        if pair := read_assignment(each):
-            calls = frozenset(filter(None, map(read_called_name, _list_calls(pair[1]))))
-            for name in re.findall(r"\w+", read_text(pair[0])[:200]):
-                found[name] = found.get(name, frozenset()) | calls
-    return found
-
-
-def find_origin_calls(part: Node, origins: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The functions that a value comes from, through variables."""
-    found = set(filter(None, map(read_called_name, _list_calls(part))))
-    for each in walk(part):
-        if each.type == "identifier":
-            found |= origins.get(read_text(each), frozenset())
-    return frozenset(found)
-
-
-def _list_calls(node: Node) -> list[Node]:
-    return [each for each in walk(node) if each.type in CALLS]
-
-
-def read_called_name(node: Node) -> str:
-    """The last name of a call: ``total`` of ``cart.total(3)``."""
-    links = read_chain(node)
-    return links[-1].name if links and links[-1].args is not None else ""

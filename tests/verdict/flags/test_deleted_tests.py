@@ -1158,30 +1158,6 @@ def test_what_is_gone_or_not_run(pair: Pair) -> None:
     assert not wrong(pair, FLAGS)
 
 
-REWRITTEN = """=== | go: written anew under a like name
---- cart_test.go
-func TestIndirectPointers(t *testing.T) {
-	assert.Equal(t, 13, ToInt(&x))
-}
-+++ cart_test.go
-func TestIndirect(t *testing.T) {
-	for _, row := range []struct{ in, out any }{{x, 13}, {nil, nil}} {
-		v, ok := indirect(row.in)
-		assert.Equal(t, row.out, v)
-		assert.True(t, ok)
-	}
-}
-"""
-
-
-def test_a_test_that_may_have_been_rewritten_is_asked_about() -> None:
-    [pair] = read_pairs(REWRITTEN)
-    change = change_of(pair.before, pair.after)
-    [found] = [f for f in judge(change, Context(Settings())) if f.name in FLAGS]
-    assert (found.name, found.level) == ("test-deleted", "warn")
-    assert "TestIndirect came" in found.detail
-
-
 def rate_skip(condition: str) -> str | None:
     """The level at which a test under this condition is reported."""
     body = "def test_it():\n    assert total([1]) == 1\n"

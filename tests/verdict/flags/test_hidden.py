@@ -732,13 +732,13 @@ def test_a_file_without_such_a_word_is_not_searched(
 @each(
     ("condition", "level"),
     [
-        ("not shutil.which(name)", "warn"),
+        ("not shutil.which(name)", "fail"),
         ("sys.version_info < (3, 12)", "warn"),
         ("True", "fail"),
         ('os.environ.get("CI")', "fail"),
     ],
 )
-def test_another_condition_of_a_skip_is_asked_about(
+def test_another_condition_of_a_skip_is_asked_about_where_it_names_a_platform(
     raised: Judge, condition: str, level: str
 ) -> None:
     body = "def test_a():\n    if {}:\n        pytest.skip({})\n    assert f() == 1\n"

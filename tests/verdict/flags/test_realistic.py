@@ -125,28 +125,6 @@ it("is empty", () => {
   const { container } = render(<Cart items={[]} />);
   expect(container).toBeEmptyDOMElement();
 });
-=== test-loosened src/Cart.test.tsx | ts: the text of a component is not looked at any more
---- src/Cart.test.tsx
-it("shows the total", () => {
-  render(<Cart items={[{ price: 2 }]} />);
-  expect(screen.getByRole("status")).toHaveTextContent("Total: 2.00");
-});
-+++ src/Cart.test.tsx
-it("shows the total", () => {
-  render(<Cart items={[{ price: 2 }]} />);
-  expect(screen.getByRole("status")).toBeInTheDocument();
-});
-=== test-loosened test/a.test.js | js: objectContaining, a longer timeout
---- test/a.test.js
-it("places", async () => {
-  const order = await place(cart);
-  expect(order).toEqual({ state: "open", total: 5 });
-});
-+++ test/a.test.js
-it("places", async () => {
-  const order = await place(cart);
-  expect(order).toEqual(expect.objectContaining({ state: "open" }));
-}, 30000);
 === test-cannot-fail test/a.test.js:4 | js: forEach over nothing
 --- test/a.test.js
 const x = 1;
@@ -565,25 +543,6 @@ public class Cart {
         }
     }
     private int size(Collection<String> items) { return items.size(); }
-}
-=== test-loosened src/test/scala/CartSpec.scala | scala: should contain less
---- src/test/scala/CartSpec.scala
-class CartSpec extends AnyWordSpec with Matchers {
-  "A cart" should {
-    "list its names" in {
-      cart.names should contain theSameElementsInOrderAs Seq("a", "b")
-      cart.total shouldEqual BigDecimal("4.20")
-    }
-  }
-}
-+++ src/test/scala/CartSpec.scala
-class CartSpec extends AnyWordSpec with Matchers {
-  "A cart" should {
-    "list its names" in {
-      cart.names should not be empty
-      cart.total shouldEqual BigDecimal("4.20")
-    }
-  }
 }
 === honest | scala: FlatSpec becomes munit
 --- src/test/scala/CartSpec.scala

@@ -25,13 +25,6 @@ def test_one():
 +++ tests/test_a.py
 def test_one():
     assert parse("1") is not None
-=== test-loosened tests/test_a.py:2 | py: a list to its size
---- tests/test_a.py
-def test_one():
-    assert names() == ["a", "b"]
-+++ tests/test_a.py
-def test_one():
-    assert len(names()) == 2
 === test-loosened tests/test_a.py:2 | py: equality to in
 --- tests/test_a.py
 def test_one():
@@ -39,40 +32,6 @@ def test_one():
 +++ tests/test_a.py
 def test_one():
     assert "Hi" in render(page)
-=== test-loosened tests/test_a.py | py: wider tolerance
---- tests/test_a.py
-def test_one():
-    assert mean([1, 2]) == pytest.approx(1.5, rel=1e-6)
-+++ tests/test_a.py
-def test_one():
-    assert mean([1, 2]) == pytest.approx(1.5, rel=0.5)
-=== test-loosened tests/test_a.py | py: fewer places
---- tests/test_a.py
-class MeanTest(unittest.TestCase):
-    def test_one(self):
-        self.assertAlmostEqual(mean([1, 2]), 1.5, places=7)
-+++ tests/test_a.py
-class MeanTest(unittest.TestCase):
-    def test_one(self):
-        self.assertAlmostEqual(mean([1, 2]), 1.5, places=0)
-=== test-loosened tests/test_a.py | py: broader exception
---- tests/test_a.py
-def test_one():
-    with pytest.raises(ValueError, match="empty"):
-        parse("")
-+++ tests/test_a.py
-def test_one():
-    with pytest.raises(Exception):
-        parse("")
-=== test-loosened tests/test_a.py | py: the message is not looked at any more
---- tests/test_a.py
-def test_one():
-    with pytest.raises(ValueError, match="empty"):
-        parse("")
-+++ tests/test_a.py
-def test_one():
-    with pytest.raises(ValueError):
-        parse("")
 === assertion-removed tests/test_a.py | py: what stays takes no other's place
 --- tests/test_a.py
 def test_one():
@@ -115,16 +74,6 @@ def test_parse(text, value):
 
 def test_parse_negative():
     assert parse("-3") == -3
-=== test-loosened tests/test_a.py | py: expected value computed
---- tests/test_a.py
-def test_total():
-    items = [Item(2), Item(3)]
-    assert total(items) == 5
-+++ tests/test_a.py
-def test_total():
-    items = [Item(2), Item(3)]
-    expected = total(list(items))
-    assert total(items) == expected
 === assertion-removed tests/test_a.py:1 | py: one of two assertions is gone
 --- tests/test_a.py
 def test_order():
@@ -309,10 +258,6 @@ def test_one():
 +++ tests/test_a.py
 def test_one():
     assert (parse("1") == 1, "must be one")
-=== test-cannot-fail tests/test_a.py:2 | py: a list with an item for each
-+++ tests/test_a.py
-def test_total():
-    assert [total(items) == 5 for items in CASES]
 === honest | py: a list of what is wrong
 +++ tests/test_a.py
 def test_total():
@@ -375,19 +320,6 @@ it("serves", function (done) {
 +++ test/app.js
 it("serves", function (done) {
   request(app).get("/").expect(200, "ok", done);
-});
-=== test-loosened test/app.js | js: the expectation of an answer within another's
---- test/app.js
-it("serves", function (done) {
-  request(app).get("/").expect(200, "set", function (err, res) {
-    request(app).get("/").expect(200, "got", done);
-  });
-});
-+++ test/app.js
-it("serves", function (done) {
-  request(app).get("/").expect(200, "set", function (err, res) {
-    request(app).get("/").expect(200, done);
-  });
 });
 === test-loosened tests/test_a.py | py: how many became whether any
 --- tests/test_a.py
@@ -469,33 +401,6 @@ it("parses", () => {
 it("parses", () => {
   expect(parse("1")).toBeDefined();
 });
-=== test-loosened src/a.test.ts | ts: any in what is expected
---- src/a.test.ts
-it("parses", () => {
-  expect(parse("1")).toEqual({ value: 1 });
-});
-+++ src/a.test.ts
-it("parses", () => {
-  expect(parse("1")).toEqual(expect.anything());
-});
-=== test-loosened src/a.test.ts | ts: toThrow without its message
---- src/a.test.ts
-it("parses", () => {
-  expect(() => parse("")).toThrow("empty input");
-});
-+++ src/a.test.ts
-it("parses", () => {
-  expect(() => parse("")).toThrow();
-});
-=== test-loosened src/a.test.ts | ts: fewer digits
---- src/a.test.ts
-it("adds", () => {
-  expect(add(0.1, 0.2)).toBeCloseTo(0.3, 10);
-});
-+++ src/a.test.ts
-it("adds", () => {
-  expect(add(0.1, 0.2)).toBeCloseTo(0.3, 0);
-});
 === test-loosened src/a.test.ts | ts: equality to a snapshot
 --- src/a.test.ts
 it("renders", () => {
@@ -555,12 +460,6 @@ it("parses", () => {
   } catch (e) {
     console.log(e);
   }
-});
-=== test-cannot-fail src/a.test.ts | ts: no matcher
-+++ src/a.test.ts
-it("parses", () => {
-  expect(parse("1"));
-  expect(parse("2")).toBe(2);
 });
 === honest | ts: promises that are waited for, callbacks, try with fail
 +++ src/a.test.ts
@@ -774,38 +673,6 @@ class ATest {
         assertThrows(Exception.class, () -> Parser.parse(""));
     }
 }
-=== test-loosened src/test/java/ATest.java | java: wider delta
---- src/test/java/ATest.java
-class ATest {
-    @Test
-    void mean() {
-        assertEquals(1.5, Stats.mean(1, 2), 0.0001);
-    }
-}
-+++ src/test/java/ATest.java
-class ATest {
-    @Test
-    void mean() {
-        assertEquals(1.5, Stats.mean(1, 2), 1.0);
-    }
-}
-=== test-loosened src/test/java/ATest.java | java: verify with any()
---- src/test/java/ATest.java
-class ATest {
-    @Test
-    void sends() {
-        service.place(cart);
-        verify(mailer).send("a@example.org");
-    }
-}
-+++ src/test/java/ATest.java
-class ATest {
-    @Test
-    void sends() {
-        service.place(cart);
-        verify(mailer).send(any());
-    }
-}
 === honest | java: JUnit 4 to JUnit 5 with AssertJ
 --- src/test/java/ATest.java
 public class ATest {
@@ -936,19 +803,6 @@ end
 RSpec.describe Parser do
   it "parses" do
     expect(parser.parse("1")).to be_truthy
-  end
-end
-=== test-loosened spec/a_spec.rb | ruby: raise_error without a class
---- spec/a_spec.rb
-RSpec.describe Parser do
-  it "rejects" do
-    expect { parser.parse("") }.to raise_error(ParseError, "empty")
-  end
-end
-+++ spec/a_spec.rb
-RSpec.describe Parser do
-  it "rejects" do
-    expect { parser.parse("") }.to raise_error
   end
 end
 === assertion-removed test/a_test.rb | ruby: an assertion is gone
@@ -1108,7 +962,7 @@ describe("parse", () => {
     test(t.input, () => { expect(parse(t.input)).toBe(t.out); });
   }
 });
-=== test-loosened src/a.rs,test-cannot-fail src/a.rs | rust: or true
+=== test-cannot-fail src/a.rs | rust: or true
 --- src/a.rs
 #[test]
 fn open() {
@@ -1165,25 +1019,11 @@ test('rejects', t => {
 		limit(0);
 	});
 });
-=== test-loosened test.js:2 | js: thrown, but no longer what
---- test.js
-test('rejects', async t => {
-	await t.throwsAsync(limit(0), {message: 'no'});
-});
-+++ test.js
-test('rejects', async t => {
-	await t.throwsAsync(limit(0));
-});
 === honest | ts: a parameter gets a type
 --- a.test.ts
 it("filters", () => { expect(run((value) => value > 1)).toEqual([2]); });
 +++ a.test.ts
 it("filters", () => { expect(run((value: any) => value > 1)).toEqual([2]); });
-=== test-loosened a.test.ts | ts: a type that is only matched
---- a.test.ts
-it("types", () => { expectTypeOf(run()).toEqualTypeOf<{ a: string }>(); });
-+++ a.test.ts
-it("types", () => { expectTypeOf(run()).toMatchTypeOf<{ a: string }>(); });
 === assertion-removed src/a.rs | rust: one of many that look alike, of another value
 --- src/a.rs
 #[test]
