@@ -9,7 +9,7 @@ from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, build_aim, choose_near_faults
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
-from gitlab_nightshift.proof.running.single_canaries import list_focused
+from gitlab_nightshift.proof.running.single_canaries import list_focused, list_passing
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
@@ -156,7 +156,10 @@ def _run_against_faults(
     seen: list[SuiteOutcome] = []
     planted = plant(trial, subject.tree, faults, files.read, [_build_way(trial, run, seen)])
     if planted is None:
-        return _judge_unplanted(subject, trial, tests, seen)
+        failed = seen[-1].failed if seen else frozenset[str]()
+        return _leave_out_old(subject, trial, tests, failed) or _judge_unplanted(
+            subject, trial, tests, failed
+        )
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
         if trial.lab.compute_left_s() <= 0:
@@ -165,8 +168,8 @@ def _run_against_faults(
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
     survived = [fault for fault, outcome in tried.items() if not _is_found(outcome, tests)]
     found = _judge_faults(subject, tests, len(tried) - len(survived), survived)
-    failed = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
-    return found + Evidence(proven=tuple(_list_able(tests, failed)))
+    by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
+    return found + Evidence(proven=tuple(_list_able(tests, by_value)))
 
 
 def _is_found(outcome: SuiteOutcome, tests: Sequence[Test]) -> bool:
@@ -193,11 +196,24 @@ def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
     return look
 
 
+def _leave_out_old(
+    subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
+) -> Evidence | None:
+    """The tests without those that fail on code that does the same, where all of these were there
+    before: what looks at the size of the code did so then."""
+    known = {t.qualified for file in subject.change.files for t in read_sides(file)[0].tests}
+    left = list_passing(tests, failed)
+    if not left or any(t.qualified not in known for t in tests if t not in left):
+        return None
+    trial.hold(subject.tree)
+    run, _ = trial.find_run(list_focused(trial, left), {})
+    return _run_against_faults(subject, trial, left, run) if run else None
+
+
 def _judge_unplanted(
-    subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], seen: Sequence[SuiteOutcome]
+    subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence:
     """Tests that fail, twice, on code that does the same look at its text."""
-    failed = seen[-1].failed if seen else frozenset()
     if not _names_any(failed, tests):
         text = "no function that they name takes a fault"
         return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))

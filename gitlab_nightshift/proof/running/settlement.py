@@ -66,8 +66,10 @@ def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
         return "But it was seen to fail." if tests else ""
     if finding.name in WEAKER:
         tests = list(_find_tests(subject, finding))
-        names = {n for n, _ in seen.canaries if any(is_reported_as(n, test) for test in tests)}
-        if names and _is_excused(seen, names):
+        found = {n for n, _ in seen.canaries}
+        by_test = [{n for n in found if is_reported_as(n, test)} for test in tests]
+        known = all(by_test) if finding.line == 0 else any(by_test)
+        if known and _is_excused(seen, set().union(*by_test)):
             return "But each planted fault that it noticed is noticed still."
     return ""
 
@@ -82,10 +84,12 @@ def _is_excused(seen: Evidence, names: "Sequence[str] | set[str]") -> bool:
 
 
 def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
-    """The tests at the place of a finding, on either side: its line is that of one of them."""
+    """The tests at the place of a finding, on either side: its line is that of one of them, or 0
+    for all of a file that is gone."""
     for file in subject.change.files:
         if finding.file in (file.path, file.old_path):
-            yield from _list_at(file, finding.line)
+            gone = file.status == "D" and finding.line == 0
+            yield from read_sides(file)[0].tests if gone else _list_at(file, finding.line)
 
 
 def _list_at(file: ChangedFile, line: int) -> Iterator[Test]:

@@ -71,7 +71,8 @@ Way = Callable[[PlantedTree], tuple[TestRun | None, str]]
 @dataclass(frozen=True)
 class Trial:
     """A lab, whose ``runs`` are counted, and the base's files at the root, which say what commands
-    run. ``red_without`` are trees without a fault, and whether the commands fail there."""
+    run. ``red_without`` are trees without a fault, and whether the commands fail there;
+    ``failed`` are the tests that failed in the runs that ``find_run`` looked for last."""
 
     lab: Lab
     read: ReadText
@@ -79,6 +80,7 @@ class Trial:
     runs: list[str] = field(default_factory=list)
     noting: dict[str, str] = field(default_factory=dict)
     red_without: dict[str, bool] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
 
     def hold(self, tree: str) -> None:
         """Put the checkout back, with that tree in it, for the runs that follow."""
@@ -147,6 +149,7 @@ class Trial:
     ) -> tuple[TestRun | None, str]:
         """The first of these commands that passes here and runs a test, else what they printed."""
         printed = []
+        self.failed.clear()
         for each in focused:
             command = shlex.join(each.argv)
             outcome = self.run([command], env)
@@ -154,6 +157,7 @@ class Trial:
             if not outcome.red and outcome.ended and (outcome.ran or each.count(said)):
                 return TestRun((command,), outcome.duration_s, True, bool(outcome.ran)), ""
             printed.append(said)
+            self.failed.update(outcome.failed)
         return None, "\n".join(printed)
 
     def find_whole_run(self, env: Mapping[str, str]) -> tuple[TestRun | None, str]:

@@ -177,6 +177,15 @@ def test_a_test_that_reads_the_code_is_told_from_one_that_runs_it(tried: Tried) 
     ]
 
 
+def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(tried: Tried) -> None:
+    size = add('self.assertLess(len(open("shop.py").read()), {})')
+    new = '\n    def test_another(self):\n        self.assertEqual(label("b"), "for b")\n'
+    files = PYTHON | {LABELS: size.format(400)}
+    seen = evaluate(tried, files, {LABELS: size.format(405) + new})
+    assert list_outcomes(seen) == {FAULTS: PASSED}
+    assert seen.findings == ()
+
+
 def test_tests_that_cannot_be_run_alone_are_said_so(tried: Tried) -> None:
     seen = evaluate(tried, PYTHON, {"tests/test_more.py": "import nowhere\n" + add("pass")})
     assert list_outcomes(seen) == {BEFORE: NOT_CHECKED}

@@ -102,3 +102,21 @@ def test_tests_of_files_that_the_change_leaves_alone_are_not_excused() -> None:
     other = "tests.test_price.PriceTest.test_members"
     seen = Evidence(canaries=((other, True),) * 3)
     assert list_excused(SUBJECT, [run_tests(SOMEBODY)], seen) == set()
+
+
+@pytest.mark.parametrize(
+    ("canaries", "left"),
+    [
+        (((NOBODY, True),) * 2 + ((SOMEBODY, True),), False),
+        (((NOBODY, True),) * 3, True),
+        (((NOBODY, True),) * 3 + ((SOMEBODY, False),), True),
+    ],
+)
+def test_a_file_of_tests_is_gone_without_harm_where_each_noticed_what_is_noticed_still(
+    canaries: tuple[tuple[str, bool | None], ...], left: bool
+) -> None:
+    gone = change_of({LABELS: LABEL_TEST}, {})
+    subject = EvidenceSubject("", "", gone, Context(Settings(), "tests"))
+    finding = Finding("test-deleted", "fail", LABELS, 0, "The file is deleted with its 2 tests.")
+    kept, _ = settle_findings(subject, [finding], Evidence(canaries=canaries))
+    assert bool(kept) is left

@@ -98,6 +98,19 @@ def test_a_run_with_a_fault_is_in_a_job_of_ci(tried: Tried) -> None:
     assert found.canaries == ()
 
 
+def test_a_test_of_the_size_of_the_code_is_left_out(tried: Tried) -> None:
+    size = LABEL_TEST + (
+        "\n    def test_size(self):\n"
+        f'        self.assertEqual(len(open("shop.py").read()), {len(SHOP)})\n'
+    )
+    with tried(PYTHON | {LABELS: size}, NO_CHANGE, commands=(UNITTEST,)) as (subject, lab):
+        found = find(subject, lab, list_shop_faults(SHOP, "label"), list_tests(LABELS, size))
+    assert {name for c in found.canaries for name in c.found_by} == {
+        "tests.test_label.LabelTest.test_nobody",
+        "tests.test_label.LabelTest.test_somebody",
+    }
+
+
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
 def test_where_nothing_is_reported_the_exit_status_tells(tried: Tried) -> None:
     script = "python3 -c 'import shop; assert shop.label(str()) == \"nobody\"'\n"
