@@ -17,7 +17,7 @@ EXAMPLES = """\
 examples:
   nightshift publish                         the bundle of nightshift/bundle
   nightshift publish nightshift/bundle       resume after a failed publish; costs no model tokens
-  nightshift publish --from-job nightshift:work --approved"""
+  nightshift publish --from-job nightshift:work --notary-job nightshift:notary"""
 
 
 def register(commands: "options.Commands") -> None:
@@ -35,6 +35,11 @@ def register(commands: "options.Commands") -> None:
     source.add_argument("bundle", nargs="?", metavar="BUNDLE", help="default: nightshift/bundle")
     source.add_argument(
         "--from-job", metavar="NAME", help="publish the bundle of another job in this pipeline"
+    )
+    parser.add_argument(
+        "--notary-job",
+        metavar="NAME",
+        help="with --from-job: the job whose word counts for what was run on the change",
     )
     parser.add_argument(
         "--approved", action="store_true", help="in a manual job: whoever started it approves"
@@ -58,9 +63,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
             raise
         keep_to_row(JOBS, env, session.checkout)
         try:
-            done = publishing.publish_again(
-                session, args.bundle, args.from_job, approved=args.approved
-            )
+            origin = publishing.BundleOrigin(args.bundle, args.from_job, args.notary_job)
+            done = publishing.publish_again(session, origin, approved=args.approved)
         finally:  # a night that left no bundle is told, too
             _notify(session)
         return to_exit_status(done.error_code)

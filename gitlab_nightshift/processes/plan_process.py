@@ -106,7 +106,10 @@ def _plan_night(session: Session) -> dict[str, Any]:
             write_earlier_run(session, earlier)
         if earlier and not earlier.ready:
             return {"notify": {}}  # people were told by the earlier try
-        work = {"plan": dataclasses.asdict(made)} if earlier else _pack_work(there, made)
+        work = _pack_work(there, made)
+        if earlier:  # there is no work, but the notary needs what work would have been given
+            where = {name: work[name] for name in ("place", "gateway")}
+            work = {"plan": work["plan"], "earlier": where}
         night = {**work, "publish": _pack_publish(there, made)}
     night["stand"] = _find_required_commit(session, made)
     return {"night": night, "upkeep": _plan_upkeep(session, planned)}

@@ -8,10 +8,60 @@ so a job with the token for publishing must not get them from one that ran agent
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 
+LARGEST_NOTARY = 4 * 1024 * 1024
+"""Bytes."""
 FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
+
+
+def fetch_notary(
+    project: Project, pipeline: str, job: str, place: str, bundle_job: str
+) -> NotaryRecord:
+    """What the job whose word counts has seen; ``place`` is its output folder. Raises ``E_PUBLISH``
+    where it has left nothing, or where the job that ran the agents speaks for it,
+    ``E_PARSE_ERROR`` for what is no record."""
+    if job != bundle_job:
+        refuse_foreign_notary(project, pipeline, bundle_job, place)
+    data = _find_notary(project, pipeline, job, place)
+    if data is None:
+        text = f"not published: the job {job} has left no {NOTARY}"
+        raise NightshiftError(Code.PUBLISH, text)
+    return decode_notary(data, f"{NOTARY} of the job {job}")
+
+
+def refuse_foreign_notary(project: Project, pipeline: str, job: str, place: str) -> None:
+    """Raise ``E_PUBLISH`` where a job whose word does not count has left a record."""
+    if _find_notary(project, pipeline, job, place) is not None:
+        raise NightshiftError(
+            Code.PUBLISH,
+            f"not published: the job {job} left a {NOTARY}, and --notary-job does not name it",
+        )
+
+
+def decode_notary(data: bytes, where: str) -> NotaryRecord:
+    """The record that was read from somewhere. Raises ``E_PARSE_ERROR``."""
+    try:
+        return decode_record(NotaryRecord, data)
+    except InvalidRecordError as error:
+        text = f"{where} is not a record that can be used: {error}"
+        raise NightshiftError(Code.PARSE_ERROR, text) from None
+
+
+def _find_notary(project: Project, pipeline: str, job: str, place: str) -> bytes | None:
+    number = project.pipelines.find_newest_job(pipeline, job)
+    if number is None:
+        raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
+    try:
+        return project.download_artifact(number, f"{place}/{NOTARY}", LARGEST_NOTARY)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
 
 
 def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: Path) -> None:

@@ -166,7 +166,8 @@ class Bundle:
     ``incomplete`` says which part of the night could not do its work, "" where all did; the outcome
     stands all the same. ``files_scanned`` is None where nobody saw what was read;
     ``files_scanned_at_least``: it may be more. ``answers`` are for the threads of the plan's
-    request, with a change or without one.
+    request, with a change or without one. ``baseline`` is how the commands ended before the
+    change.
     """
 
     run_id: str
@@ -190,6 +191,7 @@ class Bundle:
     incomplete: str = ""
     files_scanned_at_least: bool = False
     answers: Answers = ()
+    baseline: tuple[CommandResult, ...] = ()
     version: int = BUNDLE_VERSION
 
 

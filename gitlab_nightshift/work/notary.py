@@ -1,0 +1,202 @@
+"""The notary: runs the commands that prove a change once more, in a process that has read nothing
+of an agent's.
+
+It starts when the last process of work is gone, with the plan's commands and the patch. The patch
+is read by a process of its own (``repository/bundle_reader.py``); what that reports is put into the
+restored checkout, and the commands run in the sandbox of the night. What they print is passed on
+unread. Only how they end counts, and how long they take.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.events import CommandEnded, Emit, Event, Note, StepEnded, StepStarted
+from gitlab_nightshift.gateway.gateway_client import RemoteGateway
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.notary_records import SeenCommand, SeenRun
+from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
+from gitlab_nightshift.repository.private_repository import PLAIN_MODES, RepositoryParts
+from gitlab_nightshift.repository.rebuilt_change import ReadingPlace, make_change, rebuild_patch
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.verdict.proof_commands import DISK_FULL, Runner
+from gitlab_nightshift.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
+from gitlab_nightshift.work.work_context import WorkContext
+
+SLACK_S, TIMES = 60.0, 3.0
+"""A command may take this many seconds, and this many times what it took before the change."""
+LONGEST_S = 3600.0
+"""Of a command whose time before the change is not known."""
+STEP = "notary"
+NAMED = 10
+LeftSeconds = Callable[[], float | None]
+
+
+@dataclass(frozen=True)
+class NotaryTask:
+    """What to run: ``commands`` on the tree that ``patch`` makes of ``base``, which has to be
+    ``tree``.
+
+    Work says how long each took before the change (``usual``, seconds) and which were ``flaky``:
+    that decides how long a command may take, and whether it is run again. ``may_be_red``: one that
+    fails on the change may fail without it, which is tried then.
+    """
+
+    base: str
+    tree: str
+    patch: bytes
+    commands: tuple[str, ...]
+    may_be_red: bool = False
+    usual: Mapping[str, float] | None = None
+    flaky: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class NotarizedRuns:
+    """What was seen (``records/notary_records.py``)."""
+
+    commands: tuple[SeenCommand, ...]
+    isolation: str
+    unrestored: tuple[str, ...]
+
+
+def notarize(
+    task: NotaryTask,
+    place: WorkContext,
+    prepared: PreparedCheckout,
+    gateway: RemoteGateway | None,
+    left_s: LeftSeconds,
+) -> NotarizedRuns:
+    """Run the commands on the change, each until one is not accepted; ``left_s`` gives the seconds
+    that are left (None: no deadline).
+
+    Raises NightshiftError where they cannot be run: no sandbox, no time, no such change.
+    """
+    title = "The commands once more, on the change alone"
+    place.emit(StepStarted(STEP, title))
+    quiet = replace(place, emit=_pass_warnings(place.emit))
+    sandbox = SandboxContext(quiet, gateway, "", (), left_s)
+    with open_sandboxed_checkout(sandbox) as sandboxed:
+        checkout = sandboxed.checkout
+        change = _rebuild_change(task, place, prepared, checkout)
+        with sandboxed.open_runner() as (boundary, _, runner):
+            trial = _Trial(task, checkout, runner, change, left_s, place.emit)
+            seen = tuple(trial.run_all())
+    accepted = sum(each.accepted for each in seen)
+    whole = accepted == len(task.commands)
+    place.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))
+    return NotarizedRuns(seen, str(boundary)[:1_000], tuple(trial.unrestored)[:NAMED])
+
+
+def _pass_warnings(emit: Emit) -> Emit:
+    """Of the boundary, which work has told of, only what is not as it should be."""
+
+    def pass_on(event: Event) -> None:
+        if isinstance(event, Note) and event.warning:
+            emit(event)
+
+    return pass_on
+
+
+def _rebuild_change(
+    task: NotaryTask, place: WorkContext, prepared: PreparedCheckout, checkout: Checkout
+) -> CapturedChange:
+    """The change as the process that reads the patch reports it, made in ``checkout``'s private
+    repository. Raises NightshiftError where it is not the one that was asked for."""
+    if checkout.base_sha != task.base:
+        text = f"{task.base[:12]} is not checked out, but {checkout.base_sha[:12]}"
+        raise NightshiftError(Code.PUBLISH, text)
+    own = checkout.repository.folder
+    attributes = own / "info/attributes"
+    parts = RepositoryParts(
+        objects=list_object_folders(own / "objects"),
+        object_format=prepared.place.object_format,
+        attributes=attributes.read_bytes() if attributes.exists() else b"",
+    )
+    path = build_search_path(place.env, place.checkout)
+    reading = ReadingPlace(parts, prepared.config, place.private, path)
+    rebuilt = rebuild_patch(reading, task.base, task.patch)
+    if rebuilt.refused:
+        raise NightshiftError(Code.PUBLISH, rebuilt.refused)
+    if rebuilt.tree != task.tree or not rebuilt.files:
+        raise NightshiftError(Code.PUBLISH, "base plus change.patch is another tree")
+    if any(file.mode not in PLAIN_MODES for file in rebuilt.files):  # a link would be followed
+        raise NightshiftError(Code.PUBLISH, "the change holds a symbolic link or a submodule")
+    make_change(checkout.repository, rebuilt, task.base)
+    return CapturedChange(rebuilt.tree, rebuilt.files, b"")
+
+
+class _Trial:
+    """The runs of the commands in one checkout."""
+
+    def __init__(
+        self,
+        task: NotaryTask,
+        checkout: Checkout,
+        runner: Runner,
+        change: CapturedChange,
+        left_s: LeftSeconds,
+        emit: Emit,
+    ) -> None:
+        self._task, self._checkout, self._runner = task, checkout, runner
+        self._change, self._left_s, self._emit = change, left_s, emit
+        self.unrestored: dict[str, None] = {}
+
+    def run_all(self) -> Iterator[SeenCommand]:
+        """Each command, to the first that is not accepted."""
+        self._apply()
+        for number, command in enumerate(self._task.commands, 1):
+            seen = self._run_command(command, str(number))
+            yield seen
+            if not seen.accepted:
+                return
+            if seen.base:
+                self._apply()
+
+    def _run_command(self, command: str, log: str) -> SeenCommand:
+        runs = [self._run(command, log)]
+        if not runs[0].ok and command in self._task.flaky:
+            self._apply()
+            runs.append(self._run(command, f"{log}-again"))
+        seen = SeenCommand(command, tuple(runs))
+        if seen.ok or not self._task.may_be_red:
+            return seen
+        return replace(seen, base=self._run_on_base(command, f"{log}-base"))
+
+    def _run_on_base(self, command: str, log: str) -> SeenRun | None:
+        """Its run without the change, None where something of the change's is left: its code has
+        run before, and could make the base fail."""
+        self._runner.renew()
+        if self._note_unrestored(self._checkout.restore()):
+            return None
+        return self._run(command, log)
+
+    def _run(self, command: str, log: str) -> SeenRun:
+        done = self._runner.run(shlex.split(command), log, at_most_s=self._compute_limit(command))
+        left_s = self._left_s()
+        if done.exit_status is None and left_s is not None and left_s <= 0:
+            raise NightshiftError(Code.TIMEOUT, f"the run had no time left for `{command}`")
+        if done.error == DISK_FULL:
+            raise NightshiftError(Code.CONFIG, f"{DISK_FULL} when `{command}` ran")
+        self._emit(CommandEnded(CommandResult(command, *_describe_end(done))))
+        return SeenRun(*_describe_end(done))
+
+    def _compute_limit(self, command: str) -> float:
+        usual = (self._task.usual or {}).get(command)
+        return LONGEST_S if usual is None else SLACK_S + TIMES * usual
+
+    def _apply(self) -> None:
+        self._note_unrestored(self._checkout.apply_change(self._change))
+
+    def _note_unrestored(self, paths: tuple[str, ...]) -> bool:
+        self.unrestored |= dict.fromkeys(paths)
+        return bool(paths)
+
+
+def _describe_end(done: CommandResult) -> tuple[Any, ...]:
+    return done.exit_status, done.duration_s, done.error
