@@ -57,7 +57,8 @@ class SeenCommand:
 
 @dataclass(frozen=True)
 class NotaryRecord:
-    """What was seen of the tree ``tree_id``, for one run and one base. ``asked`` are the commands
+    """What was seen of the tree ``tree_id`` ("" where nothing was asked for), for one run and one
+    base. ``asked`` are the commands
     that should have run, ``commands`` those that did, in this order, to the first that was not
     accepted. ``isolation`` is where they ran, ``unrestored`` what could not be put back in the
     checkout before. ``why`` says why they could not be run, "" where they were."""
@@ -89,7 +90,8 @@ def find_refusal(
     if record.why:
         text = f"the commands were not run once more on the change: {record.why}"
         return NotaryRefusal(Code.INCOMPLETE, text)
-    if (record.run_id, record.base_sha, record.tree_id) != (run_id, base_sha, tree_id):
+    tree = record.tree_id or (tree_id if not record.asked else "")
+    if (record.run_id, record.base_sha, tree) != (run_id, base_sha, tree_id):
         return NotaryRefusal(Code.PUBLISH, f"{NOTARY} is about another change, or another run")
     failed = next((each for each in record.commands if not each.accepted), None)
     ran = tuple(each.command for each in record.commands)

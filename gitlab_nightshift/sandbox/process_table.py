@@ -104,12 +104,12 @@ WORK = ProcessRow(
 NOTARY = ProcessRow(
     "notary",
     "gitlab_nightshift.processes.notary_process",
-    ("run",),
+    _ALL,
     Confined.AS_WORK,
     agent_bytes="names, modes and bytes that the bundle reader reports, checked; what commands"
     " print, passed on unread",
     reads=WORK.reads,
-    writes=WORK.writes,
+    writes=("the checkout, or one of its own", "its folders"),
     children="the bundle reader, commands in the sandbox, git",
     attributes=True,
 )

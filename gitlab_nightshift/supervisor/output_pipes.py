@@ -61,6 +61,7 @@ OF_DELEGATION = (
     Sender("prepare", _UNKNOWN, FROM_PREPARE, (("plan.json", "plan"),), logs=True),
     Sender("work", _UNKNOWN, FROM_TASK, _TASK, logs=True),
     Sender("fallback", _UNKNOWN, FROM_TASK, _TASK, logs=True),
+    Sender("notary", _UNKNOWN, FROM_NOTARY, logs=True),
     Sender("finish", _UNKNOWN, FROM_FINISH, (("result.json", "delegation"), *_BUNDLE), logs=True),
 )
 

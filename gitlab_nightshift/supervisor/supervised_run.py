@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,10 +47,11 @@ from gitlab_nightshift.supervisor.failure_records import (
 )
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
 from gitlab_nightshift.supervisor.notary_run import (
-    NotaryOrder,
-    NotaryRun,
-    build_order_place,
+    Notary,
+    RunNotary,
+    build_order,
     is_to_be_seen,
+    without_record,
 )
 from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
@@ -200,6 +202,7 @@ class _Run:
         try:
             with check_out_for(night["stand"], self._start.env, self._there):
                 bundle = self._run_work(night, work) if "place" in night else self._go_on(night)
+                work.held.close()  # where an earlier try has done its work
                 record = self._notarize(night, bundle, work.sender.replace("work", "notary"))
                 if self._signals.stopped and not bundle.error_code:
                     self._fail(self._signals.stopped)
@@ -258,20 +261,14 @@ class _Run:
         if self._start.alone or self._signals.stopped or not is_to_be_seen(bundle):
             return None
         where, run_id = night.get("earlier", night), night["plan"]["run_id"]
-        place = build_order_place(where["place"])
-        order = NotaryOrder(run_id, place, where["gateway"], bundle, self._unrestored)
+        order = build_order(run_id, without_record(where["place"]), bundle, self._unrestored)
         kept = read_kept(NotaryRecord, self._there.results / NOTARY)  # of an earlier try
         if "earlier" in night and kept and is_refused(kept, order.build_record()):
             return kept
-        run = NotaryRun(
-            self._start.env,
-            self._there,
-            self._stages,
-            self._signals,
-            self._values,
-            self._warnings.append,
-        )
-        record = run.run(order, sender)
+        start, signals, warn = self._start, self._signals, self._warnings.append
+        process = RunNotary(sender, start.env, self._there, self._stages, signals, warn)
+        ask = functools.partial(process.ask, order, where["gateway"])
+        record = Notary(self._there.results, signals, self._values).run(order, ask)
         self._pipes.wait(sender)
         return record
 

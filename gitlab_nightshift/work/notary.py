@@ -17,11 +17,13 @@ from gitlab_nightshift.events import CommandEnded, Emit, Event, Note, StepEnded,
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.notary_records import SeenCommand, SeenRun
-from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git_folder import list_object_folders
-from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout
-from gitlab_nightshift.repository.private_repository import PLAIN_MODES, RepositoryParts
+from gitlab_nightshift.repository.private_repository import (
+    PLAIN_MODES,
+    RepositoryParts,
+    resolve_tree,
+)
 from gitlab_nightshift.repository.rebuilt_change import ReadingPlace, make_change, rebuild_patch
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.verdict.proof_commands import DISK_FULL, Runner
@@ -33,14 +35,16 @@ SLACK_S, TIMES = 60.0, 3.0
 LONGEST_S = 3600.0
 """Of a command whose time before the change is not known."""
 STEP = "notary"
-NAMED = 10
+NAMED, LONGEST = 10, 1_000
+SHA256 = 64
+"""Digits of an id."""
 LeftSeconds = Callable[[], float | None]
 
 
 @dataclass(frozen=True)
 class NotaryTask:
     """What to run: ``commands`` on the tree that ``patch`` makes of ``base``, which has to be
-    ``tree``.
+    ``tree`` ("": any); ``config`` is the repository's (``git.read_conversion_config``).
 
     Work says how long each took before the change (``usual``, seconds) and which were ``flaky``:
     that decides how long a command may take, and whether it is run again. ``may_be_red``: one that
@@ -50,6 +54,7 @@ class NotaryTask:
     base: str
     tree: str
     patch: bytes
+    config: Mapping[str, str]
     commands: tuple[str, ...]
     may_be_red: bool = False
     usual: Mapping[str, float] | None = None
@@ -60,37 +65,31 @@ class NotaryTask:
 class NotarizedRuns:
     """What was seen (``records/notary_records.py``)."""
 
+    tree_id: str
     commands: tuple[SeenCommand, ...]
     isolation: str
     unrestored: tuple[str, ...]
 
 
 def notarize(
-    task: NotaryTask,
-    place: WorkContext,
-    prepared: PreparedCheckout,
-    gateway: RemoteGateway | None,
-    left_s: LeftSeconds,
+    task: NotaryTask, place: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
 ) -> NotarizedRuns:
-    """Run the commands on the change, each until one is not accepted; ``left_s`` gives the seconds
-    that are left (None: no deadline).
+    """Run the commands on the change, to the first that is not accepted, in ``place``'s checkout,
+    which is prepared or a private one. ``left_s`` gives the seconds left (None: no deadline).
 
     Raises NightshiftError where they cannot be run: no sandbox, no time, no such change.
     """
-    title = "The commands once more, on the change alone"
-    place.emit(StepStarted(STEP, title))
+    place.emit(StepStarted(STEP, "The commands once more, on the change alone"))
     quiet = replace(place, emit=_pass_warnings(place.emit))
-    sandbox = SandboxContext(quiet, gateway, "", (), left_s)
-    with open_sandboxed_checkout(sandbox) as sandboxed:
-        checkout = sandboxed.checkout
-        change = _rebuild_change(task, place, prepared, checkout)
+    with open_sandboxed_checkout(SandboxContext(quiet, gateway, STEP, (), left_s)) as sandboxed:
+        tree = _rebuild_change(task, place, sandboxed.checkout)
         with sandboxed.open_runner() as (boundary, _, runner):
-            trial = _Trial(task, checkout, runner, change, left_s, place.emit)
+            trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, place.emit)
             seen = tuple(trial.run_all())
     accepted = sum(each.accepted for each in seen)
     whole = accepted == len(task.commands)
     place.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))
-    return NotarizedRuns(seen, str(boundary)[:1_000], tuple(trial.unrestored)[:NAMED])
+    return NotarizedRuns(tree, seen, str(boundary)[:LONGEST], tuple(trial.unrestored)[:NAMED])
 
 
 def _pass_warnings(emit: Emit) -> Emit:
@@ -103,65 +102,61 @@ def _pass_warnings(emit: Emit) -> Emit:
     return pass_on
 
 
-def _rebuild_change(
-    task: NotaryTask, place: WorkContext, prepared: PreparedCheckout, checkout: Checkout
-) -> CapturedChange:
-    """The change as the process that reads the patch reports it, made in ``checkout``'s private
-    repository. Raises NightshiftError where it is not the one that was asked for."""
-    if checkout.base_sha != task.base:
-        text = f"{task.base[:12]} is not checked out, but {checkout.base_sha[:12]}"
-        raise NightshiftError(Code.PUBLISH, text)
+def _rebuild_change(task: NotaryTask, place: WorkContext, checkout: Checkout) -> str:
+    """The tree with the change, as the process that reads the patch reports it, made in
+    ``checkout``'s private repository. Raises NightshiftError where it is not the one that was asked
+    for."""
     own = checkout.repository.folder
     attributes = own / "info/attributes"
     parts = RepositoryParts(
         objects=list_object_folders(own / "objects"),
-        object_format=prepared.place.object_format,
+        object_format="sha256" if len(task.base) == SHA256 else "sha1",
         attributes=attributes.read_bytes() if attributes.exists() else b"",
     )
     path = build_search_path(place.env, place.checkout)
-    reading = ReadingPlace(parts, prepared.config, place.private, path)
+    reading = ReadingPlace(parts, task.config, place.private, path)
     rebuilt = rebuild_patch(reading, task.base, task.patch)
     if rebuilt.refused:
         raise NightshiftError(Code.PUBLISH, rebuilt.refused)
-    if rebuilt.tree != task.tree or not rebuilt.files:
+    if task.tree not in ("", rebuilt.tree) or not rebuilt.files:
         raise NightshiftError(Code.PUBLISH, "base plus change.patch is another tree")
     if any(file.mode not in PLAIN_MODES for file in rebuilt.files):  # a link would be followed
         raise NightshiftError(Code.PUBLISH, "the change holds a symbolic link or a submodule")
     make_change(checkout.repository, rebuilt, task.base)
-    return CapturedChange(rebuilt.tree, rebuilt.files, b"")
+    return rebuilt.tree
 
 
 class _Trial:
-    """The runs of the commands in one checkout."""
+    """The runs of the commands in one checkout, on ``tree`` and without it."""
 
     def __init__(
         self,
         task: NotaryTask,
+        tree: str,
         checkout: Checkout,
         runner: Runner,
-        change: CapturedChange,
         left_s: LeftSeconds,
         emit: Emit,
     ) -> None:
-        self._task, self._checkout, self._runner = task, checkout, runner
-        self._change, self._left_s, self._emit = change, left_s, emit
+        self._task, self._tree, self._checkout = task, tree, checkout
+        self._runner, self._left_s, self._emit = runner, left_s, emit
         self.unrestored: dict[str, None] = {}
 
     def run_all(self) -> Iterator[SeenCommand]:
         """Each command, to the first that is not accepted."""
-        self._apply()
+        self._apply(self._tree)
         for number, command in enumerate(self._task.commands, 1):
             seen = self._run_command(command, str(number))
             yield seen
             if not seen.accepted:
                 return
             if seen.base:
-                self._apply()
+                self._apply(self._tree)
 
     def _run_command(self, command: str, log: str) -> SeenCommand:
         runs = [self._run(command, log)]
         if not runs[0].ok and command in self._task.flaky:
-            self._apply()
+            self._apply(self._tree)
             runs.append(self._run(command, f"{log}-again"))
         seen = SeenCommand(command, tuple(runs))
         if seen.ok or not self._task.may_be_red:
@@ -172,7 +167,7 @@ class _Trial:
         """Its run without the change, None where something of the change's is left: its code has
         run before, and could make the base fail."""
         self._runner.renew()
-        if self._note_unrestored(self._checkout.restore()):
+        if self._apply(self._task.base):
             return None
         return self._run(command, log)
 
@@ -190,10 +185,9 @@ class _Trial:
         usual = (self._task.usual or {}).get(command)
         return LONGEST_S if usual is None else SLACK_S + TIMES * usual
 
-    def _apply(self) -> None:
-        self._note_unrestored(self._checkout.apply_change(self._change))
-
-    def _note_unrestored(self, paths: tuple[str, ...]) -> bool:
+    def _apply(self, tree: str) -> bool:
+        """Put the checkout back, then make it this tree; True where something is not as before."""
+        paths = self._checkout.apply_tree(resolve_tree(self._checkout.repository, tree))
         self.unrestored |= dict.fromkeys(paths)
         return bool(paths)
 
