@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from gitlab_nightshift.dashboard_runs import find_ticking_approver, update_dashb
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.earlier_nights import find_last_outcome
 from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger
@@ -26,13 +27,14 @@ from gitlab_nightshift.publish.approval import find_approver
 from gitlab_nightshift.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.publish.bundle_download import (
     decode_notary,
+    download_bundle,
     fetch_bundle,
     fetch_notary,
     refuse_foreign_notary,
 )
 from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
-from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
-from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin, NotaryRecord
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_record, write_record
@@ -106,16 +108,6 @@ def _build_context(
     return PublishContext(session, session.open_project(), source, recent)
 
 
-@dataclass(frozen=True)
-class BundleOrigin:
-    """Where a bundle comes from: a folder that was ``given`` (None: the usual one), or another job
-    of this pipeline; ``notary_job`` is the one whose word counts for what was run."""
-
-    given: str | None = None
-    job: str | None = None
-    notary_job: str | None = None
-
-
 def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = False) -> RunResult:
     """Publish the bundle of an earlier stage or run; a dry run only reports it.
 
@@ -149,7 +141,7 @@ def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = Fa
     with take_up_request(session, begun.request) as there:
         published = None
         if not there.settings.dry_run:
-            published = _publish_now(there, folder, origin, approved_by, begun.request)
+            published = _publish_now(there, folder, bundle, origin, approved_by, begun.request)
     return finish_run(session, folder, bundle, published, begun.request)
 
 
@@ -203,7 +195,7 @@ def _publish_commit(
         with take_up_request(session, begun.request) as answered:
             if not answered.settings.dry_run:
                 kept = replace(answered, results=there.results)
-                published = _publish_now(kept, folder, origin, approved_by, begun.request)
+                published = _publish_now(kept, folder, bundle, origin, approved_by, begun.request)
     notary = read_kept(NotaryRecord, there.results / NOTARY)
     result = build_run_result(bundle, published, notary=notary)
     tell_ended(session, begun.request, result, bundle, published, read_patch(folder))
@@ -235,22 +227,27 @@ def _find_skip_reason(bundle: Bundle, begun: TriggerContext) -> str:
 def _publish_now(
     session: Session,
     folder: Path,
+    bundle: Bundle,
     origin: BundleOrigin,
     approved_by: str,
     request: TaskRequest | None,
 ) -> Publication:
     if not session.secrets.gitlab_token:
         raise build_missing_token_error()
-    notary = _find_notary(session, folder, origin)
+    notary = _find_notary(session, folder, bundle, origin)
     facts = read_checkout_facts(session)
     recent = frozenset(facts.recent_files if facts.recent_enforced else ())
     source = read_source_checkout(session)
     return publish(session, folder, source, recent, notary, approved_by, request)
 
 
-def _find_notary(session: Session, folder: Path, origin: BundleOrigin) -> NotaryRecord | None:
+def _find_notary(
+    session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
+) -> NotaryRecord | None:
     """What was seen of the bundle, which then lies beside this job's own results; None where only
-    the job that ran the agents says anything."""
+    the job that ran the agents says anything, or nothing is proposed."""
+    if bundle.outcome is not Outcome.MR_READY:
+        return None
     beside = folder.parent / NOTARY
     if not origin.job:
         return decode_notary(beside.read_bytes(), str(beside)) if beside.exists() else None
@@ -273,6 +270,47 @@ def _check_approver(session: Session) -> str:
     how = "who started this job" if login == session.job.user_login else "on the dashboard"
     session.emit(GateApproved("write", f"{login}, {how}"))
     return login
+
+
+def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
+    """Put a bundle among this job's results, and that of an upkeep before it, for a notary. From
+    another job it comes by this job's own token, and the plan says which job that is.
+
+    Raises ``E_CONFIG``, ``E_PUBLISH`` where there is none.
+    """
+    if origin.job:
+        _fetch_bundles(session, plan, origin.job)
+        return
+    folder = locate_product(session, origin.given, "bundle")
+    for place in (folder.parent / UPKEEP, folder.parent):
+        target = session.results / (UPKEEP if place.name == UPKEEP else "")
+        if (place / "bundle").exists() or place == folder.parent:
+            shutil.copytree(
+                folder if place == folder.parent else place / "bundle", target / "bundle"
+            )
+            with contextlib.suppress(FileNotFoundError):  # one that refuses stays
+                shutil.copy(place / NOTARY, target)
+
+
+def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
+    number = max((job.id for job in plan.jobs if job.name == name), default=None)
+    token = session.env.get("CI_JOB_TOKEN", "")
+    if number is None or not token:
+        why = "CI_JOB_TOKEN is not set" if number else f"the plan names no job {name}"
+        text = f"--from-job: {why}: it works only in a pipeline whose plan was made in a job"
+        raise build_config_error(text)
+    job = session.job
+    project = open_project(job.server_url, job.project_id, token, tell=session.tell, of_job=True)
+    output = session.settings.output_dir
+    with contextlib.suppress(FileNotFoundError):
+        download_bundle(
+            project, number, f"{output}/{UPKEEP}/bundle", session.results / UPKEEP / "bundle"
+        )
+    try:
+        download_bundle(project, number, f"{output}/bundle", session.results / "bundle")
+    except FileNotFoundError:
+        text = f"the job {name} (id {number}) has left no bundle"
+        raise NightshiftError(Code.PUBLISH, text) from None
 
 
 def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:

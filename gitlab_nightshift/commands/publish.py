@@ -51,6 +51,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift import publishing
     from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.errors import NightshiftError, to_exit_status
+    from gitlab_nightshift.records.notary_records import BundleOrigin
     from gitlab_nightshift.sandbox.process_table import JOBS
     from gitlab_nightshift.session import open_run
 
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
             raise
         keep_to_row(JOBS, env, session.checkout)
         try:
-            origin = publishing.BundleOrigin(args.bundle, args.from_job, args.notary_job)
+            origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
             done = publishing.publish_again(session, origin, approved=args.approved)
         finally:  # a night that left no bundle is told, too
             _notify(session)

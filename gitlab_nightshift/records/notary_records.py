@@ -75,6 +75,16 @@ class NotaryRecord:
 
 
 @dataclass(frozen=True)
+class BundleOrigin:
+    """Where a bundle comes from: a folder that was ``given`` (None: the usual one), or another job
+    of this pipeline; ``notary_job`` is the one whose word counts for what was run."""
+
+    given: str | None = None
+    job: str | None = None
+    notary_job: str | None = None
+
+
+@dataclass(frozen=True)
 class NotaryRefusal:
     """Why a change is not published: ``E_TEST_FAILED`` where a command failed, ``E_INCOMPLETE``
     where nobody has seen whether it does."""

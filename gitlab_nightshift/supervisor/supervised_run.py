@@ -9,17 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import NightshiftError, to_exit_status
+from gitlab_nightshift.errors import Code, NightshiftError, to_exit_status
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.records.bead_results import BeadResult, Usage
-from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, is_refused
+from gitlab_nightshift.records.notary_records import (
+    NOTARY,
+    BundleOrigin,
+    NotaryRecord,
+    NotaryRefusal,
+    find_refusal,
+    is_refused,
+)
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.report.annotations import build_report_url
 from gitlab_nightshift.report.killed_run import read_kept
-from gitlab_nightshift.report.result_files import move_upkeep
+from gitlab_nightshift.report.result_files import UPKEEP, move_upkeep
 from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.run_folder import (
     Invocation,
@@ -48,6 +55,7 @@ from gitlab_nightshift.supervisor.failure_records import (
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
 from gitlab_nightshift.supervisor.notary_run import (
     Notary,
+    NotaryOrder,
     RunNotary,
     build_order,
     is_to_be_seen,
@@ -78,10 +86,12 @@ from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, 
 
 @dataclass(frozen=True)
 class SupervisorOptions(Invocation):
-    """How a run was called; ``alone``: only the work stage, with an earlier job's ``plan``."""
+    """How a run was called; ``alone``: only the work stage, with an earlier job's ``plan``; with
+    ``seen`` only the notary, for a bundle that is there already."""
 
     alone: bool = False
     plan: str | None = None
+    seen: BundleOrigin | None = None
 
 
 def supervise(start: SupervisorOptions) -> int:
@@ -129,12 +139,15 @@ class _Run:
             self._stages = Stages(self._pipes, self._own, self._signals)
             notices = Notices(self._start, self._own, self._pipes)
             with self._stages.open_stage("plan", PLAN) as plan:
-                work = stack.enter_context(self._open_worker())
+                if not self._start.seen:
+                    work = stack.enter_context(self._open_worker())
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._there)  # before work, which might write it
             if "status" in answer:
                 notices.tell_mistake(answer.get("mistake"))
                 return int(answer["status"])
+            if self._start.seen:
+                return self._see_bundles(answer)
             if upkeep := answer.get("upkeep"):
                 self._look_after(upkeep, work)
                 work = stack.enter_context(self._open_worker("work-2"))
@@ -174,6 +187,7 @@ class _Run:
                 "overrides": dict(start.overrides),
                 "alone": start.alone,
                 "plan": start.plan,
+                "seen": start.seen and dataclasses.asdict(start.seen),
                 "machine": self._machine,
                 "checkout": str(there.checkout),
                 "private": str(there.private),
@@ -260,17 +274,64 @@ class _Run:
         none, or where another job does this. What was refused once stays refused."""
         if self._start.alone or self._signals.stopped or not is_to_be_seen(bundle):
             return None
-        where, run_id = night.get("earlier", night), night["plan"]["run_id"]
-        order = build_order(run_id, without_record(where["place"]), bundle, self._unrestored)
-        kept = read_kept(NotaryRecord, self._there.results / NOTARY)  # of an earlier try
-        if "earlier" in night and kept and is_refused(kept, order.build_record()):
+        kept = read_kept(NotaryRecord, self._there.results / NOTARY) if "earlier" in night else None
+        order = self._build_order(night, bundle)
+        if kept and is_refused(kept, order.build_record()):
             return kept
+        return self._ask_notary(night, order, sender, self._there.results)
+
+    def _build_order(self, night: Mapping[str, Any], bundle: Bundle) -> NotaryOrder:
+        where, run_id = night.get("earlier", night), night["plan"]["run_id"]
+        return build_order(run_id, without_record(where["place"]), bundle, self._unrestored)
+
+    def _ask_notary(
+        self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
+    ) -> NotaryRecord:
         start, signals, warn = self._start, self._signals, self._warnings.append
         process = RunNotary(sender, start.env, self._there, self._stages, signals, warn)
-        ask = functools.partial(process.ask, order, where["gateway"])
-        record = Notary(self._there.results, signals, self._values).run(order, ask)
+        gateway = night.get("earlier", night)["gateway"]
+        ask = functools.partial(process.ask, order, gateway)
+        record = Notary(results, signals, self._values).run(order, ask)
         self._pipes.wait(sender)
         return record
+
+    def _see_bundles(self, answer: Mapping[str, Any]) -> int:
+        """Have the commands run on what another job has made. Raises NightshiftError where that is
+        not to be published."""
+        results = self._there.results
+        refused = [
+            self._see_bundle(answer[name], place, sender)
+            for name, place, sender in (
+                ("upkeep", results / UPKEEP, "notary"),
+                ("night", results, "notary-2"),
+            )
+            if answer.get(name) and (place / "bundle").exists()
+        ]
+        for line in self._warnings:
+            sys.stderr.write(f"nightshift: warning: {line}\n")
+        for each in filter(None, refused):
+            raise NightshiftError(each.code, each.why)
+        return 0
+
+    def _see_bundle(
+        self, night: Mapping[str, Any], results: Path, sender: str
+    ) -> NotaryRefusal | None:
+        bundle = read_own_bundle(results, night["plan"])
+        if bundle is None:
+            return NotaryRefusal(Code.PARSE_ERROR, "the bundle is none that can be used")
+        if not is_to_be_seen(bundle):
+            return None
+        order = self._build_order(night, bundle)
+        record = read_kept(NotaryRecord, results / NOTARY)
+        asked = order.build_record()
+        with check_out_for(night["stand"], self._start.env, self._there):
+            if not record or not is_refused(record, asked):
+                record = self._ask_notary(night, order, sender, results)
+        if self._signals.stopped:
+            raise self._signals.stopped
+        return find_refusal(
+            record, run_id=asked.run_id, base_sha=asked.base_sha, tree_id=asked.tree_id
+        )
 
     def _publish(
         self, night: dict[str, Any], bundle: Bundle, record: NotaryRecord | None, worker: str
