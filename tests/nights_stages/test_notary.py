@@ -304,6 +304,26 @@ def test_where_no_record_is_the_notarys_job_is_waited_for(shop: World) -> None:
     assert f"the job {NOTARY} has left no notary.json" in done.stderr
 
 
+def test_a_night_without_a_change_is_nothing_to_run(shop: World) -> None:
+    """Nor is one whose work has left nothing."""
+    worked = begin(shop)
+    before = runs(shop)
+    quiet = {**json.loads((worked / "bundle/bundle.json").read_text()), "proposal": None}
+    quiet = {**quiet, "outcome": "NO_IMPROVEMENT", "reason": "Everything is tested."}
+    (worked / "bundle/bundle.json").write_text(json.dumps(quiet))
+    assert shop.nightshift("notary", "--from-job", WORK, **ALONE).exit_status == 0
+    ended_job(shop, 13, NOTARY)
+    assert shop.nightshift("publish", *BOTH).exit_status == 0
+    assert shop.result["outcome"] == "NO_IMPROVEMENT"
+    shutil.rmtree(worked / "bundle")
+    shutil.copytree(
+        shop.folder / "artifacts-11/nightshift", shop.checkout / "nightshift", dirs_exist_ok=True
+    )
+    done = shop.nightshift("notary", "--from-job", WORK, **ALONE)
+    assert (done.exit_status, runs(shop)) == (0, before)
+    assert "has left no bundle" in done.log
+
+
 def test_a_plan_that_names_no_job_is_told(shop: World) -> None:
     shop.nightshift("plan", CI_PIPELINE_ID="")
     done = shop.nightshift("notary", "--from-job", WORK, **ALONE)
