@@ -189,7 +189,9 @@ class RunNotary:
                 keep_machine(self.there),
             ):
                 answer, _ = notary.worker.run(inputs, config, {})
-            restore_run_checkout(notary.held, self.env, self.there, self.warn)
+            left = restore_run_checkout(notary.held, self.env, self.there, lambda _: None)
+            for line in left:  # what has lost owner or times has lost it by work, which was told
+                self.warn(line)
         return answer
 
 

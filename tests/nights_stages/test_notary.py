@@ -162,6 +162,24 @@ def test_a_notary_that_dies_leaves_a_change_that_waits(shop: World) -> None:
     shop.assert_restored()
 
 
+def test_what_could_not_be_put_back_is_told(tmp_path: Path) -> None:
+    """An ignored file that was too large to be copied: what depends on it proves nothing."""
+    large = "from gitlab_nightshift.repository import saved_state; saved_state.COPIED_BYTES = 10\n"
+    with checked(tmp_path) as shop:
+        (shop.checkout / "build").mkdir()
+        (shop.checkout / "build/library").write_text("as it was before the night\n")
+        shop.patch = large
+        changed = [sh("echo evil > build/library"), *GOOD["implement"]]
+        shop.agent.script(plays(GOOD, {"implement": changed}))
+        done = shop.nightshift("run")
+        assert shop.result["outcome"] == "MR_CREATED", done.log
+        [line] = shop.product("notary.json")["unrestored"]
+        assert line == "could not be put back: build/library"
+        assert "what depends on it proves nothing (could not be put back: build/library)" in body(
+            shop
+        )
+
+
 def test_a_dry_run_tells_what_would_be_refused(shop: World) -> None:
     with_mr(shop, "fails")
     assert_refused(shop, shop.nightshift("run", "--dry-run"), "exit 4")
