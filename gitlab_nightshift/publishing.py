@@ -165,9 +165,10 @@ def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> 
         folder = night.parent / UPKEEP / "bundle"
         if not folder.exists():
             return None
+        placed = shutil.copytree(folder, session.results / "bundle")
         with contextlib.suppress(FileNotFoundError):
             shutil.copy(folder.parent / NOTARY, session.results)
-        return shutil.copytree(folder, session.results / "bundle")
+        return placed
     try:
         return _fetch_job_bundle(session, from_job, f"{UPKEEP}/bundle")
     except ApiError as error:

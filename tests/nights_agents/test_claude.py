@@ -241,7 +241,7 @@ def _machine_products(shop: World, cost: float) -> None:
     events = [json.loads(line)["event"] for line in texts["events.jsonl"].splitlines()]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
     assert events.count("bead_ended") == 4
-    assert events.count("command_ended") == 2
+    assert events.count("command_ended") == 3
     assert events.count("progress") >= 4
     assert shop.product("plan.json")["categories"][:2] == ["tests", "refactoring"]
     published = shop.product("published.json")

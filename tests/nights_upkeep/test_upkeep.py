@@ -367,7 +367,6 @@ def test_in_three_jobs_what_the_notary_refuses_is_not_pushed(tmp_path: Path) -> 
         record.write_text(json.dumps(data))
         done = shop.nightshift("publish", CI_PIPELINE_ID="4712")
         assert len(shop.project.pushes) == 1, done.log
-        print(done.log, done.stderr)
         assert "could not do this (`E_TEST_FAILED`)" in replies(shop, request)[0]
 
 
