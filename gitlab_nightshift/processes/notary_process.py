@@ -1,5 +1,5 @@
-"""The process of the notary (``work/notary.py``): it runs commands in the sandbox, holds no secret,
-and has read nothing of an agent's but the change that it runs them on."""
+"""The process of the notary (``work/notarization.py``): it runs commands in the sandbox, holds no
+secret, and has read nothing of an agent's but the change that it runs them on."""
 
 import base64
 import dataclasses
@@ -26,7 +26,7 @@ from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system
 from gitlab_nightshift.system.prepared_folders import PreparedFolders
 from gitlab_nightshift.system.supervised_process import serve_stage
 from gitlab_nightshift.work.delegation.delegation_workspace import make_workspace
-from gitlab_nightshift.work.notary import NotaryTask, notarize
+from gitlab_nightshift.work.notarization import NotaryTask, notarize
 from gitlab_nightshift.work.work_context import WorkContext
 
 
@@ -102,7 +102,7 @@ def _read_task(data: Mapping[str, Any], config: Mapping[str, str]) -> NotaryTask
         patch=base64.b64decode(data["patch"]),
         config=config,
         commands=tuple(data["commands"]),
-        may_be_red=data["may_be_red"],
+        may_be_red=frozenset(data["may_be_red"]),
         usual=data["usual"],
         flaky=frozenset(data["flaky"]),
     )

@@ -11,7 +11,7 @@ from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
-from gitlab_nightshift.records.notary_records import NotaryRecord, SeenCommand, describe_run
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord, describe_run
 from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
@@ -66,7 +66,7 @@ def _render_summary(proposal: Proposal, notary: NotaryRecord | None, approved_by
 def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
     """What proves the change and how large it is, on one line; whose word the rest is."""
     held = [each.detail for each in proposal.checks if each.outcome is CheckOutcome.PASSED]
-    ran: list[CommandResult] | list[SeenCommand]
+    ran: list[CommandResult] | list[NotarizedCommand]
     ran = [*(notary.commands if notary else proposal.commands)]
     passed = [f"{to_code_span(each.command)} passed" for each in ran if each.ok][:3]
     change = proposal.change
@@ -128,7 +128,7 @@ def _render_verification(bundle: Bundle, proposal: Proposal, notary: NotaryRecor
     if notary is None:
         parts.append("\n".join(_render_reported(proposal.commands, bundle.base_sha)))
     else:
-        parts.append("\n".join(_render_seen(notary)))
+        parts.append("\n".join(_render_notarized(notary)))
         parts += _render_unrestored(notary.unrestored)
         if notary.commands:
             parts.append(_render_sandbox("They ran", notary.isolation))
@@ -181,7 +181,7 @@ def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]
         yield f"{head}:\n\n" + "\n".join(approved[:MOST_FILES])
 
 
-def _render_seen(notary: NotaryRecord) -> Iterator[str]:
+def _render_notarized(notary: NotaryRecord) -> Iterator[str]:
     """What the notary saw."""
     if not notary.asked:
         yield "This program ran no command on the change."

@@ -21,7 +21,7 @@ _Words = Annotated[str, Length(1_000)]
 
 
 @dataclass(frozen=True)
-class SeenRun:
+class NotarizedRun:
     """One run of a command. ``exit_status`` is None where it did not end by itself, and ``error``
     says why, in this program's words."""
 
@@ -36,13 +36,13 @@ class SeenRun:
 
 
 @dataclass(frozen=True)
-class SeenCommand:
+class NotarizedCommand:
     """A command on the change: once, or twice where it failed and was flaky before the change.
     ``base`` is its run without the change, where it failed with it and may fail without it."""
 
     command: _Command
-    runs: Annotated[tuple[SeenRun, ...], Length(MOST_RUNS, least=1)]
-    base: SeenRun | None = None
+    runs: Annotated[tuple[NotarizedRun, ...], Length(MOST_RUNS, least=1)]
+    base: NotarizedRun | None = None
 
     @property
     def ok(self) -> bool:
@@ -51,8 +51,9 @@ class SeenCommand:
 
     @property
     def accepted(self) -> bool:
-        """True where it passed, or fails without the change as well."""
-        return self.ok or (self.base is not None and not self.base.ok)
+        """True where it passed, or ends by itself and fails without the change as well: a time that
+        is too short proves neither."""
+        return self.ok or (self.base is not None and self.base.exit_status not in (None, 0))
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class NotaryRecord:
     base_sha: Annotated[str, Length(64)]
     tree_id: Annotated[str, Length(64)]
     asked: _Commands
-    commands: Annotated[tuple[SeenCommand, ...], Length(1_000)] = ()
+    commands: Annotated[tuple[NotarizedCommand, ...], Length(1_000)] = ()
     isolation: _Words = ""
     unrestored: Annotated[tuple[_Words, ...], Length(20)] = ()
     why: _Words = ""
@@ -118,14 +119,14 @@ def is_refused(record: NotaryRecord, asked: NotaryRecord) -> bool:
     return refusal is not None and refusal.code is Code.TEST_FAILED
 
 
-def describe_failure(seen: SeenCommand) -> str:
+def describe_failure(seen: NotarizedCommand) -> str:
     """How a command failed on the change, all its runs told."""
     how = ", then ".join(map(describe_run, seen.runs))
     where = "" if seen.base is None else f"; without the change: {describe_run(seen.base)}"
     return f"`{seen.command}` failed when it was run once more on the change: {how}{where}"
 
 
-def describe_run(run: SeenRun) -> str:
+def describe_run(run: NotarizedRun) -> str:
     """How one run ended: ``exit 1, 2.5 s``."""
     how = run.error or ("did not end" if run.exit_status is None else f"exit {run.exit_status}")
     return f"{how}, {run.duration_s:.1f} s"

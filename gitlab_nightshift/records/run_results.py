@@ -10,7 +10,7 @@ from typing import Literal
 
 from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
-from gitlab_nightshift.records.notary_records import SeenCommand, describe_run
+from gitlab_nightshift.records.notary_records import NotarizedCommand, describe_run
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 
@@ -202,7 +202,7 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
     )
 
 
-def build_seen_finding(seen: SeenCommand) -> CommandFinding:
+def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
     """A command that the notary ran, as ``result.json`` has it: all its runs are told."""
     last = seen.runs[-1]
     told = [describe_run(each) for each in seen.runs[:-1]]

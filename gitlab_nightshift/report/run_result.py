@@ -19,7 +19,7 @@ from gitlab_nightshift.records.run_results import (
     build_command_finding,
     build_evidence_finding,
     build_flag_finding,
-    build_seen_finding,
+    build_notarized_finding,
 )
 from gitlab_nightshift.report.job_log import format_line
 
@@ -118,7 +118,7 @@ def _describe_proposal(
     return {
         "title": (published and published.title) or proposal.draft.title,
         "change": ChangeSize(change.files, change.added, change.deleted),
-        "commands": tuple(map(build_seen_finding, notary.commands if notary else ())),
+        "commands": tuple(map(build_notarized_finding, notary.commands if notary else ())),
         "reported": tuple(map(build_command_finding, proposal.commands)),
         "evidence": tuple(map(build_evidence_finding, proposal.checks)),
         "flags": tuple(map(build_flag_finding, proposal.findings)),

@@ -18,7 +18,7 @@ from gitlab_nightshift.sandbox.visible_home import GIT_SETTINGS
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.supervisor.failure_records import build_killed_error
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
-from gitlab_nightshift.supervisor.notary_run import stop_late, without_model
+from gitlab_nightshift.supervisor.notary_run import remove_model, stop_late
 from gitlab_nightshift.supervisor.output_pipes import Pipes
 from gitlab_nightshift.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
@@ -114,7 +114,7 @@ class DelegatedWork:
     ) -> Mapping[str, Any]:
         """The answer of a notary to a task, in a checkout that is made as that of work was. Raises
         NightshiftError, OSError."""
-        config = without_model(gateway)
+        config = remove_model(gateway)
         agent = {"place": place, "gateway": config}
         opened = open_scratch_folder(self.there.private.parent, source.top)
         scratch = self.stack.enter_context(opened)

@@ -46,8 +46,8 @@ from gitlab_nightshift.supervisor.failure_records import (
 from gitlab_nightshift.supervisor.notary_run import (
     Notary,
     NotaryOrder,
-    is_to_be_seen,
-    without_record,
+    is_proposed,
+    remove_recording,
 )
 from gitlab_nightshift.supervisor.output_pipes import (
     OF_DELEGATION,
@@ -237,12 +237,12 @@ class _Delegation:
         that are not committed is seen as it will be handed over: without them."""
         (self._there.results / NOTARY).unlink(missing_ok=True)  # as published.json in a run
         bundle = read_bundle(self._there.results)
-        if done.failure or not done.inputs or not bundle or not is_to_be_seen(bundle):
+        if done.failure or not done.inputs or not bundle or not is_proposed(bundle):
             return None
         assert bundle.proposal
         local = done.inputs.get("local") is True
         tree = "" if local else bundle.proposal.change.tree_id
-        place = without_record(done.agent["place"])
+        place = remove_recording(done.agent["place"])
         order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, place)
         gateway, work = done.agent["gateway"], prepared["work"]
         ask = functools.partial(worker.ask_notary, work, place, gateway, source)

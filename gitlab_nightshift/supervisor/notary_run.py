@@ -15,7 +15,7 @@ from typing import Any
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.events import read_clock, redact_record
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, SeenCommand
+from gitlab_nightshift.records.notary_records import NOTARY, NotarizedCommand, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_PATCH, write_record
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, make_record
@@ -61,15 +61,20 @@ class NotaryOrder:
         )
 
     def build_task(self, patch: bytes) -> dict[str, Any]:
-        """The task as its process gets it. A command of the build files may fail without the
-        change: one that cannot run here is left out by work."""
-        settings, verify = self.place["settings"]["values"], self.place["verify"]
+        """The task as its process gets it. A command may be red where it is red without the change:
+        by ``baseline: report``, or one of the build files that work has left out, as it cannot run
+        here."""
+        verify, before = self.place["verify"], [each.command for each in self.before]
+        may_be_red = [each for each in verify["commands"] if verify["implied"]]
+        may_be_red = [each for each in may_be_red if each not in before]
+        if self.place["settings"]["values"]["baseline"] == "report":
+            may_be_red = verify["commands"]
         return {
             "base": self.base,
             "tree": self.tree,
             "patch": base64.b64encode(patch).decode(),
             "commands": verify["commands"],
-            "may_be_red": settings["baseline"] == "report" or verify["implied"],
+            "may_be_red": may_be_red,
             "usual": {each.command: max(each.duration_s, 0.0) for each in self.before},
             "flaky": [each.command for each in self.before if each.flaky],
         }
@@ -84,7 +89,7 @@ def build_order(
     return NotaryOrder(run_id, bundle.base_sha, tree, place, before, unrestored)
 
 
-def is_to_be_seen(bundle: Bundle) -> bool:
+def is_proposed(bundle: Bundle) -> bool:
     """Whether a bundle holds a change that is to be published."""
     ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
     return ready and bundle.proposal is not None
@@ -121,7 +126,7 @@ class Notary:
         if why := answer.get("why"):
             return replace(record, why=str(why)[:LONGEST])
         try:
-            seen = make_record(tuple[SeenCommand, ...], answer["commands"])
+            seen = make_record(tuple[NotarizedCommand, ...], answer["commands"])
             left = make_record(tuple[str, ...], answer["unrestored"])
             tree, isolation = (make_record(str, answer[each]) for each in ("tree_id", "isolation"))
         except (KeyError, InvalidRecordError):
@@ -166,7 +171,7 @@ class RunNotary:
     ) -> Mapping[str, Any]:
         """The answer to a task; ``gateway`` is the input of work's. Raises NightshiftError,
         OSError."""
-        config = without_model(gateway)
+        config = remove_model(gateway)
         opened = open_run_worker(
             self.sender,
             process_table.NOTARY,
@@ -204,7 +209,7 @@ def stop_late(
     return signals.stop_after(late, "the notary did not end at the deadline")
 
 
-def without_record(place: Mapping[str, Any]) -> dict[str, Any]:
+def remove_recording(place: Mapping[str, Any]) -> dict[str, Any]:
     """The input of work as a notary gets it: it records nothing."""
     settings = place["settings"]
     return {
@@ -213,7 +218,7 @@ def without_record(place: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def without_model(gateway: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def remove_model(gateway: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The input of a gateway that only passes on what commands ask of allowed hosts."""
     if not gateway or not gateway["egress_hosts"]:
         return None

@@ -58,8 +58,8 @@ from gitlab_nightshift.supervisor.notary_run import (
     NotaryOrder,
     RunNotary,
     build_order,
-    is_to_be_seen,
-    without_record,
+    is_proposed,
+    remove_recording,
 )
 from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
@@ -147,7 +147,7 @@ class _Run:
                 notices.tell_mistake(answer.get("mistake"))
                 return int(answer["status"])
             if self._start.seen:
-                return self._see_bundles(answer)
+                return self._notarize_bundles(answer)
             if upkeep := answer.get("upkeep"):
                 self._look_after(upkeep, work)
                 work = stack.enter_context(self._open_worker("work-2"))
@@ -272,7 +272,7 @@ class _Run:
     ) -> NotaryRecord | None:
         """Have the commands run once more on a change that is to be published. None where there is
         none, or where another job does this. What was refused once stays refused."""
-        if self._start.alone or self._signals.stopped or not is_to_be_seen(bundle):
+        if self._start.alone or self._signals.stopped or not is_proposed(bundle):
             return None
         kept = read_kept(NotaryRecord, self._there.results / NOTARY) if "earlier" in night else None
         order = self._build_order(night, bundle)
@@ -282,7 +282,7 @@ class _Run:
 
     def _build_order(self, night: Mapping[str, Any], bundle: Bundle) -> NotaryOrder:
         where, run_id = night.get("earlier", night), night["plan"]["run_id"]
-        return build_order(run_id, without_record(where["place"]), bundle, self._unrestored)
+        return build_order(run_id, remove_recording(where["place"]), bundle, self._unrestored)
 
     def _ask_notary(
         self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
@@ -295,12 +295,12 @@ class _Run:
         self._pipes.wait(sender)
         return record
 
-    def _see_bundles(self, answer: Mapping[str, Any]) -> int:
+    def _notarize_bundles(self, answer: Mapping[str, Any]) -> int:
         """Have the commands run on what another job has made. Raises NightshiftError where that is
         not to be published."""
         results = self._there.results
         refused = [
-            self._see_bundle(answer[name], place, sender)
+            self._notarize_bundle(answer[name], place, sender)
             for name, place, sender in (
                 ("upkeep", results / UPKEEP, "notary"),
                 ("night", results, "notary-2"),
@@ -313,13 +313,13 @@ class _Run:
             raise NightshiftError(each.code, each.why)
         return 0
 
-    def _see_bundle(
+    def _notarize_bundle(
         self, night: Mapping[str, Any], results: Path, sender: str
     ) -> NotaryRefusal | None:
         bundle = read_own_bundle(results, night["plan"])
         if bundle is None:
             return NotaryRefusal(Code.PARSE_ERROR, "the bundle is none that can be used")
-        if not is_to_be_seen(bundle):
+        if not is_proposed(bundle):
             return None
         order = self._build_order(night, bundle)
         record = read_kept(NotaryRecord, results / NOTARY)

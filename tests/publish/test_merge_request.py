@@ -17,7 +17,7 @@ from gitlab_nightshift.publish import merge_request as texts
 from gitlab_nightshift.publish.description import render_description
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
-from gitlab_nightshift.records.notary_records import NotaryRecord, SeenCommand, SeenRun
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.products import (
     Bundle,
     ChangeSummary,
@@ -76,7 +76,7 @@ def drafted(**changes: Any) -> Proposal:
     return dataclasses.replace(PROPOSAL, draft=dataclasses.replace(PROPOSAL.draft, **changes))
 
 
-SEEN = seen(BUNDLE, SeenCommand("make test", (PASSED,)), isolation="namespaces")
+SEEN = seen(BUNDLE, NotarizedCommand("make test", (PASSED,)), isolation="namespaces")
 
 
 def body(
@@ -250,8 +250,8 @@ def test_what_only_the_work_job_says_is_called_that() -> None:
 def test_each_run_of_a_command_is_told() -> None:
     """One that was flaky, one that fails without the change as well, and what was not as before."""
     commands = (
-        SeenCommand("make test", (FAILED, PASSED)),
-        SeenCommand("make lint", (FAILED,), base=SeenRun(2, 1.0)),
+        NotarizedCommand("make test", (FAILED, PASSED)),
+        NotarizedCommand("make lint", (FAILED,), base=NotarizedRun(2, 1.0)),
     )
     text = body(notary=seen(BUNDLE, *commands, unrestored=("node_modules/x",)))
     flaky = "- `make test`: exit 1, 2.5 s, then exit 0, 12.3 s (flaky before the change)"

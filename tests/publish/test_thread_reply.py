@@ -19,7 +19,7 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.publish import thread_reply
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, ThreadAnswer, Verdict
-from gitlab_nightshift.records.notary_records import NotaryRecord, SeenCommand
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal, Publication
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.report.run_result import build_run_result
@@ -160,7 +160,7 @@ def test_no_test_was_run() -> None:
 
 
 def test_whose_word_it_is_that_a_test_ran() -> None:
-    record = seen(BUNDLE, SeenCommand("make test", (PASSED,)))
+    record = seen(BUNDLE, NotarizedCommand("make test", (PASSED,)))
     assert "Run on the change:\n\n- `make test`: passed\n" in ended(notary=record)
     assert "as the work job reports:\n\n- `make test`: passed\n- `make lint`: failed" in ended()
 

@@ -10,7 +10,7 @@ from gitlab_nightshift.records.handoffs import (
     Handoff,
     Verdict,
 )
-from gitlab_nightshift.records.notary_records import SeenCommand
+from gitlab_nightshift.records.notary_records import NotarizedCommand
 from gitlab_nightshift.records.products import (
     Bundle,
     ChangeSummary,
@@ -114,10 +114,10 @@ def test_what_was_seen_and_what_was_only_said_are_told_apart() -> None:
     bundle = dataclasses.replace(BUNDLE, proposal=PROPOSAL, failed_attempts=(other, *failed))
     record = seen(
         bundle,
-        SeenCommand("make test", (PASSED,)),
-        SeenCommand("make again", (FAILED, PASSED)),
-        SeenCommand("make x", (FAILED,), base=FAILED),
-        SeenCommand("make y", (FAILED,)),
+        NotarizedCommand("make test", (PASSED,)),
+        NotarizedCommand("make again", (FAILED, PASSED)),
+        NotarizedCommand("make x", (FAILED,), base=FAILED),
+        NotarizedCommand("make y", (FAILED,)),
     )
     made = build_run_result(bundle, None, notary=record)
     assert (made.title, made.change) == ("Cover a", ChangeSize(("src/a.py",), 3, 4))

@@ -13,10 +13,10 @@ from typing import Any
 
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.notary_records import NotaryRecord, SeenCommand, SeenRun
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
 from gitlab_nightshift.repository import bundle_reader, rebuilt_change
-from gitlab_nightshift.work import notary
+from gitlab_nightshift.work import notarization
 from gitlab_nightshift.work.proof_context import ProofResult
 
 COMMAND = "make test"
@@ -189,8 +189,8 @@ def _believe_work(_process: str) -> None:
     from gitlab_nightshift.supervisor import notary_run
 
     def run(self: Any, order: Any, _ask: Any) -> NotaryRecord:
-        seen = tuple(SeenCommand(each, (SeenRun(0, 1.0),)) for each in order.build_record().asked)
         record: NotaryRecord = order.build_record()
+        seen = tuple(NotarizedCommand(each, (NotarizedRun(0, 1.0),)) for each in record.asked)
         return replace(record, commands=seen, isolation="namespaces")
 
     setattr(notary_run.Notary, "run", run)  # noqa: B010
@@ -198,13 +198,13 @@ def _believe_work(_process: str) -> None:
 
 def _bind_nothing(_process: str) -> None:
     """The notary takes any tree that its reader reports."""
-    honest = notary._rebuild_change
+    honest = notarization._rebuild_change
 
     def rebuild(task: Any, *rest: Any) -> str:
         honest(replace(task, tree=""), *rest)
         return str(task.tree)
 
-    real = notary._Trial.__init__
+    real = notarization._Trial.__init__
 
     def begin(self: Any, task: Any, _tree: str, *rest: Any) -> None:
         real(self, task, _seen[-1], *rest)
@@ -216,9 +216,9 @@ def _bind_nothing(_process: str) -> None:
         _seen.append(rebuilt.tree)
         made(repository, rebuilt, base)
 
-    setattr(notary, "make_change", make_change)  # noqa: B010
-    setattr(notary, "_rebuild_change", rebuild)  # noqa: B010
-    setattr(notary._Trial, "__init__", begin)  # noqa: B010
+    setattr(notarization, "make_change", make_change)  # noqa: B010
+    setattr(notarization, "_rebuild_change", rebuild)  # noqa: B010
+    setattr(notarization._Trial, "__init__", begin)  # noqa: B010
 
 
 def _compare_nothing(_process: str) -> None:

@@ -10,13 +10,11 @@ unread. Only how they end counts, and how long they take.
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import CommandEnded, Emit, Event, Note, StepEnded, StepStarted
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
-from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.notary_records import SeenCommand, SeenRun
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git_folder import list_object_folders
 from gitlab_nightshift.repository.private_repository import (
@@ -47,8 +45,8 @@ class NotaryTask:
     ``tree`` ("": any); ``config`` is the repository's (``git.read_conversion_config``).
 
     Work says how long each took before the change (``usual``, seconds) and which were ``flaky``:
-    that decides how long a command may take, and whether it is run again. ``may_be_red``: one that
-    fails on the change may fail without it, which is tried then.
+    that decides how long a command may take, and whether it is run again. ``may_be_red`` are those
+    that may fail on the change if they fail without it, which is tried then.
     """
 
     base: str
@@ -56,24 +54,24 @@ class NotaryTask:
     patch: bytes
     config: Mapping[str, str]
     commands: tuple[str, ...]
-    may_be_red: bool = False
+    may_be_red: frozenset[str] = frozenset()
     usual: Mapping[str, float] | None = None
     flaky: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class NotarizedRuns:
+class NotaryAnswer:
     """What was seen (``records/notary_records.py``)."""
 
     tree_id: str
-    commands: tuple[SeenCommand, ...]
+    commands: tuple[NotarizedCommand, ...]
     isolation: str
     unrestored: tuple[str, ...]
 
 
 def notarize(
     task: NotaryTask, place: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
-) -> NotarizedRuns:
+) -> NotaryAnswer:
     """Run the commands on the change, to the first that is not accepted, in ``place``'s checkout,
     which is prepared or a private one. ``left_s`` gives the seconds left (None: no deadline).
 
@@ -89,7 +87,7 @@ def notarize(
     accepted = sum(each.accepted for each in seen)
     whole = accepted == len(task.commands)
     place.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))
-    return NotarizedRuns(tree, seen, str(boundary)[:LONGEST], tuple(trial.unrestored)[:NAMED])
+    return NotaryAnswer(tree, seen, str(boundary)[:LONGEST], tuple(trial.unrestored)[:NAMED])
 
 
 def _pass_warnings(emit: Emit) -> Emit:
@@ -142,7 +140,7 @@ class _Trial:
         self._runner, self._left_s, self._emit = runner, left_s, emit
         self.unrestored: dict[str, None] = {}
 
-    def run_all(self) -> Iterator[SeenCommand]:
+    def run_all(self) -> Iterator[NotarizedCommand]:
         """Each command, to the first that is not accepted."""
         self._apply(self._tree)
         for number, command in enumerate(self._task.commands, 1):
@@ -153,17 +151,17 @@ class _Trial:
             if seen.base:
                 self._apply(self._tree)
 
-    def _run_command(self, command: str, log: str) -> SeenCommand:
+    def _run_command(self, command: str, log: str) -> NotarizedCommand:
         runs = [self._run(command, log)]
         if not runs[0].ok and command in self._task.flaky:
             self._apply(self._tree)
             runs.append(self._run(command, f"{log}-again"))
-        seen = SeenCommand(command, tuple(runs))
-        if seen.ok or not self._task.may_be_red:
+        seen = NotarizedCommand(command, tuple(runs))
+        if seen.ok or command not in self._task.may_be_red:
             return seen
         return replace(seen, base=self._run_on_base(command, f"{log}-base"))
 
-    def _run_on_base(self, command: str, log: str) -> SeenRun | None:
+    def _run_on_base(self, command: str, log: str) -> NotarizedRun | None:
         """Its run without the change, None where something of the change's is left: its code has
         run before, and could make the base fail."""
         self._runner.renew()
@@ -171,15 +169,15 @@ class _Trial:
             return None
         return self._run(command, log)
 
-    def _run(self, command: str, log: str) -> SeenRun:
+    def _run(self, command: str, log: str) -> NotarizedRun:
         done = self._runner.run(shlex.split(command), log, at_most_s=self._compute_limit(command))
         left_s = self._left_s()
         if done.exit_status is None and left_s is not None and left_s <= 0:
             raise NightshiftError(Code.TIMEOUT, f"the run had no time left for `{command}`")
         if done.error == DISK_FULL:
             raise NightshiftError(Code.CONFIG, f"{DISK_FULL} when `{command}` ran")
-        self._emit(CommandEnded(CommandResult(command, *_describe_end(done))))
-        return SeenRun(*_describe_end(done))
+        self._emit(CommandEnded(replace(done, command=command)))
+        return NotarizedRun(done.exit_status, done.duration_s, done.error)
 
     def _compute_limit(self, command: str) -> float:
         usual = (self._task.usual or {}).get(command)
@@ -190,7 +188,3 @@ class _Trial:
         paths = self._checkout.apply_tree(resolve_tree(self._checkout.repository, tree))
         self.unrestored |= dict.fromkeys(paths)
         return bool(paths)
-
-
-def _describe_end(done: CommandResult) -> tuple[Any, ...]:
-    return done.exit_status, done.duration_s, done.error
