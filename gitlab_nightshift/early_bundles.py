@@ -6,6 +6,7 @@ from gitlab_nightshift.comment_runs import tell_failed
 from gitlab_nightshift.dashboard_runs import update_dashboard
 from gitlab_nightshift.errors import Interruption, NightshiftError
 from gitlab_nightshift.plan.earlier_run import EarlierRun
+from gitlab_nightshift.records.notary_records import NOTARY
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.report.run_result import build_run_result
@@ -39,6 +40,8 @@ def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
     """Write what an earlier try has left as this one's products."""
     _write_bundle(session, earlier.bundle)
     (session.results / "bundle/change.patch").write_bytes(earlier.patch)
+    if earlier.notary:
+        write_record(session.results / NOTARY, earlier.notary)
     if earlier.published:
         write_record(session.results / "published.json", earlier.published)
 

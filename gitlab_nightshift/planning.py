@@ -26,6 +26,7 @@ from gitlab_nightshift.events import (
     StepEnded,
     StepStarted,
 )
+from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
@@ -41,7 +42,7 @@ from gitlab_nightshift.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.publish.merge_request import check_templates
 from gitlab_nightshift.publish.publish_context import choose_author
 from gitlab_nightshift.publishing import read_checkout_facts
-from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.products import PipelineJob, Plan
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.storage import read_record, write_record
 from gitlab_nightshift.repository import git as git_verbs
@@ -176,6 +177,8 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
         made = _add_skips(session, made, project)
     if project and request and (other := find_other_run(request, project, made.run_id)):
         made = replace(made, skip=f"the comment has already been handled, by pipeline {other}")
+    if project and not whole:
+        made = replace(made, jobs=_list_jobs(session, project))
     tell_taken_up(session, made, heard)
     _write_plan(session, made, verify)
     if project:
@@ -204,6 +207,14 @@ def _add_skips(session: Session, made: Plan, project: Project) -> Plan:
     if skips is None:
         return replace(made, unknown=(*made.unknown, "whether the last nights were skipped too"))
     return replace(made, skipped_before=skips)
+
+
+def _list_jobs(session: Session, project: Project) -> tuple[PipelineJob, ...]:
+    """The jobs of this pipeline; none where there is none, or GitLab does not tell."""
+    if not session.env.get("CI_PIPELINE_ID"):
+        return ()
+    found = call_or_none(lambda: project.pipelines.list_jobs(session.job.run_id), 403, 404)
+    return tuple(PipelineJob(each.name, each.id) for each in found or ())
 
 
 def _estimate_end(session: Session) -> datetime:

@@ -1,5 +1,6 @@
 """The publish stage as a session runs it: at the end of a run, or from an earlier job's bundle."""
 
+import contextlib
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,18 +19,27 @@ from gitlab_nightshift.dashboard_runs import find_ticking_approver, update_dashb
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.api_error import ApiError
+from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts, read_facts
 from gitlab_nightshift.plan.earlier_nights import find_last_outcome
 from gitlab_nightshift.plan.trigger import DeclinedRequest, IgnoredTrigger
 from gitlab_nightshift.publish.approval import find_approver
 from gitlab_nightshift.publish.bundle_check import refuse_unknown_category
-from gitlab_nightshift.publish.bundle_download import fetch_bundle
+from gitlab_nightshift.publish.bundle_download import (
+    decode_notary,
+    download_bundle,
+    fetch_bundle,
+    fetch_notary,
+    refuse_foreign_notary,
+)
 from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
-from gitlab_nightshift.records.products import Bundle, Outcome, Publication
+from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin, NotaryRecord
+from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_record, write_record
 from gitlab_nightshift.report.annotations import build_report_url
+from gitlab_nightshift.report.killed_run import read_kept
 from gitlab_nightshift.report.outcome_message import CHANGES, pack_notify_request
 from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.report.result_files import UPKEEP
@@ -45,12 +55,14 @@ def publish(
     folder: Path,
     source: SourceCheckout,
     recent: frozenset[str],
+    notary: NotaryRecord | None,
     approved_by: str = "",
     request: TaskRequest | None = None,
 ) -> Publication:
     """The publish stage; writes ``published.json``. A failure is an outcome, the bundle stays.
 
-    ``source`` and ``recent`` (files that are refused) were read before any agent ran;
+    ``source`` and ``recent`` (files that are refused) were read before any agent ran; ``notary`` is
+    what was seen of the change since, None where that is another job's word alone.
     ``approved_by`` is the login of who has approved it, "" where nobody has, ``request`` the
     comment that asked for it.
     """
@@ -59,14 +71,20 @@ def publish(
     session.emit(StepStarted("publish", "Publish"))
     try:
         context = replace(
-            _build_context(session, source, recent), approved_by=approved_by, request=request
+            _build_context(session, source, recent),
+            approved_by=approved_by,
+            request=request,
+            notary=notary,
         )
         published = do_publish(folder, context)
     except (NightshiftError, Interruption) as error:
         resume = f"nightshift publish {session.settings.output_dir}/bundle"
         stopped = f"stopped by a signal. Go on with: {resume}"
         reason = error.message if isinstance(error, NightshiftError) else stopped
-        published = Publication(session.job.run_id, Outcome.FAILED, reason, error.code.value)
+        # A change that nobody has seen run waits; nothing has failed.
+        waits = error.code is Code.INCOMPLETE
+        outcome = Outcome.MR_READY if waits else Outcome.FAILED
+        published = Publication(session.job.run_id, outcome, reason, error.code.value)
     text = published.mr_url or published.reason
     session.emit(StepEnded("publish", not published.error_code, text))
     write_record(session.results / "published.json", published)
@@ -90,19 +108,18 @@ def _build_context(
     return PublishContext(session, session.open_project(), source, recent)
 
 
-def publish_again(
-    session: Session, given: str | None, from_job: str | None = None, *, approved: bool = False
-) -> RunResult:
+def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = False) -> RunResult:
     """Publish the bundle of an earlier stage or run; a dry run only reports it.
 
     ``approved`` says that a person has started this job to approve it, which is checked first.
     """
+    from_job = origin.job
     approved_by = _check_approver(session) if approved else ""
     try:
         folder = (
             _fetch_job_bundle(session, from_job)
             if from_job
-            else locate_product(session, given, "bundle")
+            else locate_product(session, origin.given, "bundle")
         )
     except NightshiftError as error:
         if error.code is not Code.PUBLISH:
@@ -116,28 +133,29 @@ def publish_again(
             raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
         # Its logs stay where they are, in that job's artifacts.
         bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
-    _publish_upkeep(session, folder, bundle, from_job, approved_by)
+    _publish_upkeep(session, folder, bundle, origin, approved_by)
     begun = start(session) if session.job.trigger_payload else TriggerContext()
     if why := _find_skip_reason(bundle, begun):
         skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
         return finish_run(session, folder, skipped, None)
     with take_up_request(session, begun.request) as there:
-        dry = there.settings.dry_run
-        published = None if dry else _publish_now(there, folder, approved_by, begun.request)
+        published = None
+        if not there.settings.dry_run:
+            published = _publish_now(there, folder, bundle, origin, approved_by, begun.request)
     return finish_run(session, folder, bundle, published, begun.request)
 
 
 def _publish_upkeep(
-    session: Session, night: Path, bundle: Bundle, from_job: str | None, approved_by: str
+    session: Session, night: Path, bundle: Bundle, origin: BundleOrigin, approved_by: str
 ) -> None:
     """Publish what the same run has done for an open merge request. Nothing that goes wrong there
     stops the night's own."""
     there = replace(session, results=session.results / UPKEEP)
     try:
-        folder = _find_upkeep_bundle(there, night, from_job)
+        folder = _find_upkeep_bundle(there, night, origin.job)
         made = read_record(Bundle, folder / "bundle.json") if folder else None
         if folder and made and made.run_id == bundle.run_id:
-            _publish_commit(session, there, folder, made, approved_by)
+            _publish_commit(session, there, folder, made, origin, approved_by)
     except NightshiftError as error:
         session.emit(Note(f"upkeep is not published: {error.message}", warning=True))
 
@@ -147,7 +165,10 @@ def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> 
         folder = night.parent / UPKEEP / "bundle"
         if not folder.exists():
             return None
-        return shutil.copytree(folder, session.results / "bundle")
+        placed = shutil.copytree(folder, session.results / "bundle")
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(folder.parent / NOTARY, session.results)
+        return placed
     try:
         return _fetch_job_bundle(session, from_job, f"{UPKEEP}/bundle")
     except ApiError as error:
@@ -157,7 +178,12 @@ def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> 
 
 
 def _publish_commit(
-    session: Session, there: Session, folder: Path, bundle: Bundle, approved_by: str
+    session: Session,
+    there: Session,
+    folder: Path,
+    bundle: Bundle,
+    origin: BundleOrigin,
+    approved_by: str,
 ) -> None:
     """Publish one more commit, and answer; ``there`` has the folder of its results."""
     begun = find_begun_upkeep(session, bundle)
@@ -170,8 +196,9 @@ def _publish_commit(
         with take_up_request(session, begun.request) as answered:
             if not answered.settings.dry_run:
                 kept = replace(answered, results=there.results)
-                published = _publish_now(kept, folder, approved_by, begun.request)
-    result = build_run_result(bundle, published)
+                published = _publish_now(kept, folder, bundle, origin, approved_by, begun.request)
+    notary = read_kept(NotaryRecord, there.results / NOTARY)
+    result = build_run_result(bundle, published, notary=notary)
     tell_ended(session, begun.request, result, bundle, published, read_patch(folder))
 
 
@@ -199,13 +226,41 @@ def _find_skip_reason(bundle: Bundle, begun: TriggerContext) -> str:
 
 
 def _publish_now(
-    session: Session, folder: Path, approved_by: str, request: TaskRequest | None
+    session: Session,
+    folder: Path,
+    bundle: Bundle,
+    origin: BundleOrigin,
+    approved_by: str,
+    request: TaskRequest | None,
 ) -> Publication:
     if not session.secrets.gitlab_token:
         raise build_missing_token_error()
+    notary = _find_notary(session, folder, bundle, origin)
     facts = read_checkout_facts(session)
     recent = frozenset(facts.recent_files if facts.recent_enforced else ())
-    return publish(session, folder, read_source_checkout(session), recent, approved_by, request)
+    source = read_source_checkout(session)
+    return publish(session, folder, source, recent, notary, approved_by, request)
+
+
+def _find_notary(
+    session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
+) -> NotaryRecord | None:
+    """What was seen of the bundle, which then lies beside this job's own results; None where only
+    the job that ran the agents says anything, or nothing is proposed."""
+    if bundle.outcome is not Outcome.MR_READY:
+        return None
+    beside = folder.parent / NOTARY
+    if not origin.job:
+        return decode_notary(beside.read_bytes(), str(beside)) if beside.exists() else None
+    upkeep = session.results.name == UPKEEP
+    place = f"{session.settings.output_dir}{f'/{UPKEEP}' if upkeep else ''}"
+    project, pipeline = session.open_project(), session.job.run_id
+    if not origin.notary_job:
+        refuse_foreign_notary(project, pipeline, origin.job, place)
+        return None
+    record = fetch_notary(project, pipeline, origin.notary_job, place, origin.job)
+    write_record(session.results / NOTARY, record)
+    return record
 
 
 def _check_approver(session: Session) -> str:
@@ -216,6 +271,46 @@ def _check_approver(session: Session) -> str:
     how = "who started this job" if login == session.job.user_login else "on the dashboard"
     session.emit(GateApproved("write", f"{login}, {how}"))
     return login
+
+
+def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
+    """Put a bundle among this job's results, and that of an upkeep before it, for a notary. From
+    another job it comes by this job's own token, and the plan says which job that is.
+
+    Raises ``E_CONFIG`` where none can be looked for.
+    """
+    if origin.job:
+        _fetch_bundles(session, plan, origin.job)
+        return
+    folder = locate_product(session, origin.given, "bundle")
+    for place in (folder.parent / UPKEEP, folder.parent):
+        target = session.results / (UPKEEP if place.name == UPKEEP else "")
+        if (place / "bundle").exists() or place == folder.parent:
+            shutil.copytree(
+                folder if place == folder.parent else place / "bundle", target / "bundle"
+            )
+            with contextlib.suppress(FileNotFoundError):  # one that refuses stays
+                shutil.copy(place / NOTARY, target)
+
+
+def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
+    number = max((job.id for job in plan.jobs if job.name == name), default=None)
+    token = session.env.get("CI_JOB_TOKEN", "")
+    if number is None or not token:
+        why = "CI_JOB_TOKEN is not set" if number else f"the plan names no job {name}"
+        text = f"--from-job: {why}: it works only in a pipeline whose plan was made in a job"
+        raise build_config_error(text)
+    job = session.job
+    project = open_project(job.server_url, job.project_id, token, tell=session.tell, of_job=True)
+    output = session.settings.output_dir
+    with contextlib.suppress(FileNotFoundError):
+        download_bundle(
+            project, number, f"{output}/{UPKEEP}/bundle", session.results / UPKEEP / "bundle"
+        )
+    try:
+        download_bundle(project, number, f"{output}/bundle", session.results / "bundle")
+    except FileNotFoundError:  # publish says what that means
+        session.emit(Note(f"the job {name} (id {number}) has left no bundle", warning=True))
 
 
 def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:
@@ -249,7 +344,8 @@ def finish_run(
     the bundle."""
     job = session.job
     upkeep = read_upkeep_result(session.results)
-    result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep)
+    notary = read_kept(NotaryRecord, folder.parent / NOTARY)
+    result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep, notary)
     patch = read_patch(folder)
     session.logs.reserve.release()
     try:

@@ -43,7 +43,8 @@ VERBS = frozenset(
     forward frame free gather get give go grant greet group guard hand handle hash hear
     hide hold identify implement import install interact join judge keep kill launch leave let
     limit link list listen live load locate lock log look main make map mark mask match measure
-    mend merge mount move mutate narrow normalize note notify open order outlive override pack
+    mend merge mount move mutate narrow normalize notarize note notify open order outlive override
+    pack
     package paint pair parse pass pick pin place plan plant play pluralize post predict prepare
     preview print probe propose prove publish push put quote raise rank read reap rebase rebuild
     receive recognize record recover redact refresh refuse register relay release remake

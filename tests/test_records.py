@@ -42,8 +42,8 @@ def test_result_json_has_the_keys_of_the_contract() -> None:
     names = """run_id outcome error_code reason summary task mr_url branch base_sha commit_sha
         category_used is_fallback files_scanned files_scanned_at_least total_cost_usd total_tokens
         assumed_cost_usd assumed_tokens total_duration_s isolation beads
-        project pipeline_url started_at scheduled title change commands evidence flags gates notes
-        attempts said upkeep version""".split()
+        project pipeline_url started_at scheduled title change commands reported evidence flags
+        gates notes attempts said upkeep version""".split()
     data = json.loads(to_json(RESULT))
     assert list(data) == names
     assert data["version"] == RESULT_VERSION == 2
@@ -51,8 +51,8 @@ def test_result_json_has_the_keys_of_the_contract() -> None:
 
 def test_a_result_of_version_1_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     old = json.loads(to_json(RESULT))
-    new = """project pipeline_url started_at scheduled title change commands evidence flags gates
-        notes attempts said""".split()
+    new = """project pipeline_url started_at scheduled title change commands reported evidence flags
+        gates notes attempts said""".split()
     file = tmp_path / "result.json"
     file.write_text(json.dumps({key: old[key] for key in old if key not in new} | {"version": 1}))
     read = read_record(RunResult, file)

@@ -143,15 +143,17 @@ def _describe_change(run: EndedRun, redact: Redact) -> list[str]:
 
 
 def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
-    if run.files and not run.commands:
+    commands = run.result.commands or run.result.reported
+    if run.files and not commands:
         return ["No test was run by the night shift itself."]
+    said = "" if run.result.commands else "the work job reports: "
     lines = [
-        f"{'passed' if each.exit_status == 0 else 'failed'}:"
+        f"{said}{'passed' if each.exit_status == 0 else 'failed'}:"
         f" {format_code(redact(each.command), 120)}"
-        for each in run.commands[:MOST_COMMANDS]
+        for each in commands[:MOST_COMMANDS]
     ]
-    left = len(run.commands) - MOST_COMMANDS
-    failed = sum(each.exit_status != 0 for each in run.commands[MOST_COMMANDS:])
+    left = len(commands) - MOST_COMMANDS
+    failed = sum(each.exit_status != 0 for each in commands[MOST_COMMANDS:])
     return [*lines, f"and {left} more, {failed} failed"] if left > 0 else lines
 
 

@@ -11,6 +11,13 @@ from gitlab_nightshift.records.products import Outcome
 _Text = Annotated[str, AfterValidator(lambda text: text[:10_000])]
 
 
+class ExecutedCommand(BaseModel):
+    """A command that was run on the change."""
+
+    command: _Text
+    exit_status: int | None = None
+
+
 class Result(BaseModel):
     """The keys of ``result.json`` that a message shows; ``published.json`` has the same."""
 
@@ -23,19 +30,14 @@ class Result(BaseModel):
     total_cost_usd: float | None = None
     assumed_tokens: int = 0
     total_duration_s: float | None = None
+    commands: list[ExecutedCommand] = []
+    reported: list[ExecutedCommand] = []
 
 
 class _Change(BaseModel):
     files: list[_Text] = []
     added: int = 0
     deleted: int = 0
-
-
-class ExecutedCommand(BaseModel):
-    """A command that the run itself ran on the change."""
-
-    command: _Text
-    exit_status: int | None = None
 
 
 class _Draft(BaseModel):
@@ -45,7 +47,6 @@ class _Draft(BaseModel):
 class _Proposal(BaseModel):
     change: _Change = _Change()
     draft: _Draft = _Draft()
-    commands: list[ExecutedCommand] = []
 
 
 class _Bundle(BaseModel):
@@ -61,7 +62,6 @@ class EndedRun:
     files: tuple[str, ...] = ()
     added: int = 0
     deleted: int = 0
-    commands: tuple[ExecutedCommand, ...] = ()
     patch: bytes = b""
 
 
@@ -81,7 +81,6 @@ def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
         tuple(change.files),
         change.added,
         change.deleted,
-        tuple(proposal.commands),
     )
 
 

@@ -5,6 +5,6 @@ own command: what this needs to run is imported by the function that runs it.
 """
 
 COMMANDS = (
-    *("init", "plan", "work", "publish", "run", "report", "config", "doctor", "check"),
+    *("init", "plan", "work", "notary", "publish", "run", "report", "config", "doctor", "check"),
     *("patch", "execute", "providers", "delegate", "chat", "demo"),
 )

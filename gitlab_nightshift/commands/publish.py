@@ -17,7 +17,7 @@ EXAMPLES = """\
 examples:
   nightshift publish                         the bundle of nightshift/bundle
   nightshift publish nightshift/bundle       resume after a failed publish; costs no model tokens
-  nightshift publish --from-job nightshift:work --approved"""
+  nightshift publish --from-job nightshift:work --notary-job nightshift:notary"""
 
 
 def register(commands: "options.Commands") -> None:
@@ -37,6 +37,11 @@ def register(commands: "options.Commands") -> None:
         "--from-job", metavar="NAME", help="publish the bundle of another job in this pipeline"
     )
     parser.add_argument(
+        "--notary-job",
+        metavar="NAME",
+        help="with --from-job: the job whose word counts for what was run on the change",
+    )
+    parser.add_argument(
         "--approved", action="store_true", help="in a manual job: whoever started it approves"
     )
 
@@ -46,6 +51,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift import publishing
     from gitlab_nightshift.commands.kept_command import keep_to_row
     from gitlab_nightshift.errors import NightshiftError, to_exit_status
+    from gitlab_nightshift.records.notary_records import BundleOrigin
     from gitlab_nightshift.sandbox.process_table import JOBS
     from gitlab_nightshift.session import open_run
 
@@ -58,9 +64,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
             raise
         keep_to_row(JOBS, env, session.checkout)
         try:
-            done = publishing.publish_again(
-                session, args.bundle, args.from_job, approved=args.approved
-            )
+            origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
+            done = publishing.publish_again(session, origin, approved=args.approved)
         finally:  # a night that left no bundle is told, too
             _notify(session)
         return to_exit_status(done.error_code)

@@ -33,8 +33,15 @@ class Client(gitlab.Gitlab):
     """
 
     def __init__(
-        self, server_url: str, token: str, *, timeout_s: float, patience: RetryPolicy
+        self,
+        server_url: str,
+        token: str,
+        *,
+        timeout_s: float,
+        patience: RetryPolicy,
+        of_job: bool = False,
     ) -> None:
+        """``of_job``: the token is a job's own, which GitLab takes for a few requests only."""
         session = requests.Session()
         # A redirect would carry the token to another address.
         session.max_redirects = 0
@@ -44,7 +51,8 @@ class Client(gitlab.Gitlab):
         self._secret, self._retry_after_s = token, 0.0
         super().__init__(
             server_url,
-            private_token=token,
+            private_token=None if of_job else token,
+            job_token=token if of_job else None,
             timeout=timeout_s,
             session=session,
             keep_base_url=True,

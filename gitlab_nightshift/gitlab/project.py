@@ -43,11 +43,13 @@ def open_project(
     patience_s: float = PATIENCE_S,
     clock: Clock | None = None,
     tell: Callable[[str], None] = write_notice,
+    of_job: bool = False,
 ) -> "Project":
     """The façade of a project (its id or path); nothing is asked before a method is called.
 
     ``timeout_s`` bounds each request, ``patience_s`` all repetitions together, from now on;
-    ``tell`` gets a line before each longer pause between them.
+    ``tell`` gets a line before each longer pause between them. ``of_job``: the token is the job's
+    own (``CI_JOB_TOKEN``), which may read artifacts of this project's jobs and hardly more.
     Raises ``E_CONFIG`` for a server or a token that cannot be one.
     """
     if "@" in server_url:
@@ -60,7 +62,7 @@ def open_project(
         raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
     time = clock or Clock()
     patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
-    return Project(server_url.rstrip("/"), project, token, timeout_s, patience)
+    return Project(server_url.rstrip("/"), project, token, timeout_s, patience, of_job=of_job)
 
 
 def _is_address(url: str) -> bool:
@@ -75,9 +77,16 @@ class Project:
     """A project behind one token. Every method may raise :class:`ApiError` (``E_PUBLISH``)."""
 
     def __init__(
-        self, server_url: str, name: str, token: str, timeout_s: float, patience: RetryPolicy
+        self,
+        server_url: str,
+        name: str,
+        token: str,
+        timeout_s: float,
+        patience: RetryPolicy,
+        *,
+        of_job: bool = False,
     ) -> None:
-        self.name = name
+        self.name, self._of_job = name, of_job
         self._server_url, self._token, self._timeout_s = server_url, token, timeout_s
         self._patience = patience
 
@@ -220,7 +229,11 @@ class Project:
         from gitlab_nightshift.gitlab.client import Client
 
         return Client(
-            self._server_url, self._token, timeout_s=self._timeout_s, patience=self._patience
+            self._server_url,
+            self._token,
+            timeout_s=self._timeout_s,
+            patience=self._patience,
+            of_job=self._of_job,
         )
 
     @cached_property

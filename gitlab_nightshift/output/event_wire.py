@@ -49,6 +49,7 @@ FROM_WORK = _list_names(
 )
 """What the processes of a run may say; what work says may be an agent's words. How a run begins and
 ends, and what is approved, is not for it to say."""
+FROM_NOTARY = _list_names(StepStarted, StepEnded, Note, CommandEnded)
 FROM_PREPARE = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, GateDenied)
 FROM_TASK = (*FROM_WORK, *_list_names(PhaseStart, PhaseEnd, CmdStart, CmdEnd))
 FROM_FINISH = _list_names(Note, PhaseStart, PhaseEnd, GateRequired, GateApproved, ArtifactWritten)

@@ -64,6 +64,38 @@ class SentLogs(Logs):
         self.outlet.send_text(self.prefix + name, text)
 
 
+@dataclass(frozen=True)
+class _PassedLog:
+    """The redactor's log alone."""
+
+    outlet: OutputChannel
+    number: int
+
+    def write(self, data: bytes) -> None:
+        """Take what was printed."""
+        self.outlet.log(self.number, data)
+
+
+@dataclass(frozen=True)
+class PassedLogs(SentLogs):
+    """Logs of a sender that keeps nothing of them: it passes on what it must not read."""
+
+    @contextlib.contextmanager
+    def open_logs(self, *names: str) -> Iterator[tuple[Sink, ...]]:
+        """New logs, for as long as a program runs."""
+        first = self.outlet.open_logs(*(self.prefix + name for name in names))
+        try:
+            yield tuple(_PassedLog(self.outlet, n) for n, _ in enumerate(names, first))
+        finally:
+            self.outlet.close_logs(first)
+
+
+def pass_logs(folder: Path, outlet: OutputChannel, prefix: str) -> PassedLogs:
+    """Logs that are passed on; ``folder`` is made, for texts of the process's own."""
+    folder.mkdir(exist_ok=True)
+    return PassedLogs(folder, Redactor(()), Reserve(folder / "reserve"), outlet, prefix)
+
+
 def open_logs(folder: Path, outlet: OutputChannel, prefix: str = "") -> SentLogs:
     """Logs of a process that may know no secret; its own are in ``folder``, which is made, unless
     the process is started once more."""

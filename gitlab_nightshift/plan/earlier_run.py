@@ -16,8 +16,10 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, build_earlier_publication
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.plan.checkout_facts import CheckoutFacts
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, build_record
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 
 MOST_TRIES = 5
 """The newest earlier tries whose artifacts are asked for."""
@@ -27,12 +29,14 @@ MOST_TRIES = 5
 class EarlierRun:
     """What is there, and ``why`` in one line; ``published`` where the merge request is open.
 
-    The bundle is as hostile as any; ``patch`` is its change where that is still to be published.
+    The bundle is as hostile as any; ``patch`` is its change where that is still to be published,
+    ``notary`` what was seen of it: a refusal stays, anything else is seen again.
     """
 
     why: str
     bundle: Bundle
     patch: bytes = b""
+    notary: NotaryRecord | None = None
     published: Publication | None = None
 
     @property
@@ -109,6 +113,18 @@ def _read_bundle(project: Project, job: Job, place: str) -> Bundle | None:
         raise NightshiftError(Code.PARSE_ERROR, f"{text} pipeline for another night") from None
 
 
+def _read_notary(project: Project, job: Job, place: str) -> NotaryRecord | None:
+    try:
+        data = project.download_artifact(job.id, f"{place}/{NOTARY}", LARGEST_BUNDLE)
+        return decode_record(NotaryRecord, data)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    except InvalidRecordError:
+        return None
+
+
 def _build_from_bundle(
     project: Project, job: Job, place: str, bundle: Bundle, facts: CheckoutFacts
 ) -> EarlierRun | None:
@@ -123,7 +139,8 @@ def _build_from_bundle(
             return EarlierRun(why, skipped)
         patch = project.download_artifact(job.id, f"{place}/change.patch", LARGEST_PATCH)
         why = f"{where} has verified a change, which will be published now"
-        return EarlierRun(why, replace(kept, error_code=""), patch)
+        record = _read_notary(project, job, place.rpartition("/")[0])
+        return EarlierRun(why, replace(kept, error_code=""), patch, record)
     if bundle.outcome is Outcome.NO_IMPROVEMENT and not bundle.incomplete:
         why = f"{where} has already done this night: {bundle.reason}"
         return EarlierRun(why, replace(kept, reason=why))

@@ -23,6 +23,7 @@ from gitlab_nightshift.processes.settings_data import unpack_settings
 from gitlab_nightshift.publish.bundle_check import judge
 from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.delegation_records import WorkReport
+from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, build_adapter
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record, make_record
@@ -85,6 +86,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         began=inputs["began"],
     )
     known = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
+    known.notary = inputs["notary"] and make_record(NotaryRecord, inputs["notary"])
     failure = _find_failure(inputs, known)
     given = inputs.get("source")
     source = unpack_source(given, private / "finish") if given else None
@@ -172,6 +174,7 @@ def _package(
         proposal=dataclasses.replace(bundle.proposal, change=change, gates=gates),
         usage=_read_usage(inputs) or bundle.usage,
     )
+    _refuse_unseen(known)
     _pass_write_gate(context, gates)
     _hand_over(context, inputs, known, source, made)
 
@@ -193,6 +196,17 @@ def _read_bundle(results: Path) -> Bundle:
 def _read_usage(inputs: Mapping[str, Any]) -> Usage | None:
     """The usage that the gateway counted, whatever work says."""
     return build_adapter(Usage).validate_python(inputs["usage"]) if inputs["usage"] else None
+
+
+def _refuse_unseen(known: DelegationState) -> None:
+    """Raise ``E_TEST_FAILED`` where the test has failed on this change when it was run once more,
+    ``E_INCOMPLETE`` where nobody has seen that it does not; the bundle is kept."""
+    bundle, record = known.bundle, known.notary
+    assert bundle and bundle.proposal and record
+    about = (bundle.run_id, bundle.base_sha, bundle.proposal.change.tree_id)
+    run_id, base, tree = about
+    if refusal := find_refusal(record, run_id=run_id, base_sha=base, tree_id=tree):
+        raise NightshiftError(refusal.code, refusal.why)
 
 
 def _pass_write_gate(context: DelegationContext, gates: tuple[GatedFile, ...]) -> None:

@@ -29,9 +29,12 @@ from gitlab_nightshift.processes.work_data import pack_work_place
 from gitlab_nightshift.publishing import (
     build_missing_token_error,
     build_notify_request,
+    place_bundles,
     read_source_checkout,
 )
+from gitlab_nightshift.records.notary_records import BundleOrigin
 from gitlab_nightshift.records.products import Plan
+from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.repository.git_folders import list_git_folders
 from gitlab_nightshift.run_folder import Invocation, RunFolder
@@ -80,6 +83,8 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     if inputs["alone"]:
         made, upkeep = planning.read_plans(session, inputs["plan"])
         planning.emit_run_started(session)
+        if inputs["seen"]:
+            place_bundles(session, made, make_record(BundleOrigin, inputs["seen"]))
         answer["upkeep"] = upkeep and _plan_work_alone(session, upkeep)
         answer["night"] = _plan_work_alone(session, made)
         return 0
@@ -106,7 +111,10 @@ def _plan_night(session: Session) -> dict[str, Any]:
             write_earlier_run(session, earlier)
         if earlier and not earlier.ready:
             return {"notify": {}}  # people were told by the earlier try
-        work = {"plan": dataclasses.asdict(made)} if earlier else _pack_work(there, made)
+        work = _pack_work(there, made)
+        if earlier:  # there is no work, but the notary needs what work would have been given
+            where = {name: work[name] for name in ("place", "gateway")}
+            work = {"plan": work["plan"], "earlier": where}
         night = {**work, "publish": _pack_publish(there, made)}
     night["stand"] = _find_required_commit(session, made)
     return {"night": night, "upkeep": _plan_upkeep(session, planned)}

@@ -19,11 +19,13 @@ from gitlab_nightshift.processes.settings_data import unpack_settings
 from gitlab_nightshift.publish.publish_context import SourceCheckout
 from gitlab_nightshift.publishing import publish
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.records.strict_reading import make_record
 from gitlab_nightshift.redaction.redactor import Redactor
+from gitlab_nightshift.report.killed_run import read_kept
 from gitlab_nightshift.report.report_files import read_patch
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs
@@ -52,11 +54,15 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     forward_signals()
     session = _build_session(inputs)
     request = inputs["request"] and make_record(TaskRequest, inputs["request"])
-    published = _publish_bundle(session, source, inputs, request) if inputs["ready"] else None
+    notary = make_record(NotaryRecord, inputs["notary"]) if inputs["notary"] else None
+    published = read_kept(Publication, session.results / "published.json")
+    if inputs["ready"]:
+        assert notary, "a run publishes nothing that its notary was not asked about"
+        published = _publish_bundle(session, source, inputs, notary, request)
     bundle = read_own(Bundle, session.results / "bundle/bundle.json")
     if inputs["usage"]:
         bundle = replace(bundle, usage=make_record(Usage, inputs["usage"]))
-    result = build_run_result(bundle, published)
+    result = build_run_result(bundle, published, notary=notary)
     patch = read_patch(session.results / "bundle")
     tell_ended(session, request, result, bundle, published, patch)
     if inputs["dashboard"]:
@@ -65,10 +71,15 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
 
 
 def _publish_bundle(
-    session: Session, source: SourceCheckout, inputs: Mapping[str, Any], request: TaskRequest | None
+    session: Session,
+    source: SourceCheckout,
+    inputs: Mapping[str, Any],
+    notary: NotaryRecord,
+    request: TaskRequest | None,
 ) -> Publication:
     recent = frozenset(inputs["recent"])
-    return publish(session, session.results / "bundle", source, recent, request=request)
+    folder = session.results / "bundle"
+    return publish(session, folder, source, recent, notary, request=request)
 
 
 def _build_session(inputs: Mapping[str, Any]) -> Session:

@@ -1,29 +1,24 @@
 """A delegation's change made again on the real base, from a patch that nobody here parses."""
 
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import Note
-from gitlab_nightshift.publish.rebuilt_bundle import (
-    LARGEST_LINE,
-    RebuiltBundle,
-    make_change,
-    read_answer,
-    run_task,
-)
-from gitlab_nightshift.records.products import Bundle, Outcome
-from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository import git as git_verbs
-from gitlab_nightshift.repository.bundle_reader import RebuildTask, encode_attributes
-from gitlab_nightshift.repository.capture import MAX_CHANGE_BYTES, MAX_FILE_BYTES, CapturedChange
+from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.private_repository import (
     build_diff_patch,
     create_private_repository,
     list_diff_files,
     read_parts,
+)
+from gitlab_nightshift.repository.rebuilt_change import (
+    ReadingPlace,
+    RebuiltBundle,
+    make_change,
+    rebuild_patch,
 )
 from gitlab_nightshift.sandbox.process_places import list_unheld
 from gitlab_nightshift.work.delegation.delegation_context import DelegationContext
@@ -39,21 +34,9 @@ def remake(
     ``E_APPLY_FAILED``, ``E_PUBLISH`` where the other process breaks the rules.
     """
     config = git_verbs.read_conversion_config(source.git, source.top)
-    parts, bundle = read_parts(source.place), _build_bundle(context, base)
-    with tempfile.TemporaryDirectory(prefix="reader-", dir=context.private) as folder:
-        task = RebuildTask(
-            folder=folder,
-            objects=tuple(map(str, parts.objects)),
-            object_format=parts.object_format,
-            attributes=encode_attributes(parts.attributes),
-            config=config,
-            base=base,
-            ci_config=context.job.ci_config_path,
-            search_path=source.git.env["PATH"],
-            sizes=(len(bundle), len(patch)),
-            largest=(LARGEST_LINE, MAX_FILE_BYTES, MAX_CHANGE_BYTES),
-        )
-        inputs = read_answer(run_task(task, bundle + patch), "the bundle")
+    parts, path = read_parts(source.place), source.git.env["PATH"]
+    reading = ReadingPlace(parts, config, context.private, path, context.job.ci_config_path)
+    inputs = rebuild_patch(reading, base, patch)
     if inputs.refused:
         why = "it rests on changes that are not committed" if local else inputs.refused
         text = f"the change does not apply to {base[:12]}: {why}"
@@ -66,16 +49,3 @@ def remake(
     trees = (repository, base, inputs.tree)
     captured = CapturedChange(inputs.tree, list_diff_files(*trees), build_diff_patch(*trees))
     return RebasedChange(repository, base, captured), inputs
-
-
-def _build_bundle(context: DelegationContext, base: str) -> bytes:
-    """The bundle that the other process expects around a patch."""
-    made = Bundle(
-        run_id=context.job.run_id,
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        base_sha=base,
-        target_branch="",
-        outcome=Outcome.MR_READY,
-        reason="",
-    )
-    return to_json(made).encode()

@@ -10,9 +10,11 @@ from gitlab_nightshift.errors import to_exit_status
 from gitlab_nightshift.exit_status import run_guarded
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
 from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.records.strict_reading import make_record
+from gitlab_nightshift.report.killed_run import read_kept
 from gitlab_nightshift.report.report_files import read_patch, render_result_files
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.report.upkeep_result import read_upkeep_result
@@ -34,8 +36,9 @@ def _run_report(inputs: Mapping[str, Any]) -> int:
     there = results / "published.json"
     published = read_own(Publication, there) if there.exists() else None
     bundle = _with_usage(bundle, inputs["usage"])
-    upkeep = read_upkeep_result(results)
-    result = build_run_result(bundle, published, inputs["project"], inputs["pipeline_url"], upkeep)
+    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    project, pipeline_url = inputs["project"], inputs["pipeline_url"]
+    result = build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
     patch = read_patch(results / "bundle")
     files = render_result_files(result, patch, inputs["report_url"])
     for name, text in files.items():

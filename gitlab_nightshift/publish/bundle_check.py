@@ -1,8 +1,8 @@
 """The bundle as it comes from the work stage: hostile until git says the same.
 
 An agent of the night may have written every byte of it. What counts is the tree that git makes of
-base and patch, in a process of its own (``rebuilt_bundle.py``); everything the bundle says of
-itself is compared with that.
+base and patch, in a process of its own (``repository/rebuilt_change.py``); everything the bundle
+says of itself is compared with that.
 """
 
 import errno
@@ -23,13 +23,11 @@ from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.repository.capture import summarize_change
-from gitlab_nightshift.repository.private_repository import DiffFile
+from gitlab_nightshift.repository.private_repository import PLAIN_MODES, DiffFile
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 
 LATEST = timedelta(days=1)
-MODES = {"000000", "100644", "100755"}
-"""What git says of plain files, and of those that are gone."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,7 @@ def judge(
     found = [
         f"{format_path(each.path)} is a symbolic link or a submodule."
         for each in files
-        if each.mode not in MODES
+        if each.mode not in PLAIN_MODES
     ]
     change = summarize_change(tree, files)
     found += find_violations(change, tool_settings, settings, recent_files, ci_config, ci_files)

@@ -8,10 +8,68 @@ so a job with the token for publishing must not get them from one that ran agent
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, is_refused
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
+from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 
+MOST_TRIES = 5
+"""Of the notary's job, the newest ones."""
+LARGEST_NOTARY = 4 * 1024 * 1024
+"""Bytes."""
 FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
+
+
+def fetch_notary(
+    project: Project, pipeline: str, job: str, place: str, bundle_job: str
+) -> NotaryRecord:
+    """What the job whose word counts has seen; ``place`` is its output folder. Where an earlier try
+    of that job has refused the same change, its word: a refusal stays.
+
+    Raises ``E_PUBLISH`` where it has left nothing, or where the job that ran the agents speaks for
+    it, ``E_PARSE_ERROR`` for what is no record.
+    """
+    if job != bundle_job:
+        refuse_foreign_notary(project, pipeline, bundle_job, place)
+    found = project.pipelines.list_jobs(pipeline, retried=True)
+    tries = sorted((each.id for each in found if each.name == job), reverse=True)[:MOST_TRIES]
+    there = [(number, _find_notary(project, number, place)) for number in tries]
+    if not there or there[0][1] is None:
+        text = f"not published: the job {job} has left no {NOTARY}"
+        raise NightshiftError(Code.PUBLISH, text)
+    records = [decode_notary(data, f"{NOTARY} of job {number}") for number, data in there if data]
+    return next((each for each in records if is_refused(each, records[0])), records[0])
+
+
+def refuse_foreign_notary(project: Project, pipeline: str, job: str, place: str) -> None:
+    """Raise ``E_PUBLISH`` where a job whose word does not count has left a record."""
+    number = project.pipelines.find_newest_job(pipeline, job)
+    if number is None:
+        raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
+    if _find_notary(project, number, place) is not None:
+        raise NightshiftError(
+            Code.PUBLISH,
+            f"not published: the job {job} left a {NOTARY}, and --notary-job does not name it",
+        )
+
+
+def decode_notary(data: bytes, where: str) -> NotaryRecord:
+    """The record that was read from somewhere. Raises ``E_PARSE_ERROR``."""
+    try:
+        return decode_record(NotaryRecord, data)
+    except InvalidRecordError as error:
+        text = f"{where} is not a record that can be used: {error}"
+        raise NightshiftError(Code.PARSE_ERROR, text) from None
+
+
+def _find_notary(project: Project, job: int, place: str) -> bytes | None:
+    try:
+        return project.download_artifact(job, f"{place}/{NOTARY}", LARGEST_NOTARY)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
 
 
 def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: Path) -> None:
@@ -22,10 +80,28 @@ def fetch_bundle(project: Project, pipeline: str, job: str, place: str, folder: 
     number = project.pipelines.find_newest_job(pipeline, job)
     if number is None:
         raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
-    files = {
-        name: project.download_artifact(number, f"{place}/{name}", most)
+    _write_files(folder, _download_files(project, number, place))
+
+
+def download_bundle(project: Project, job: int, place: str, folder: Path) -> None:
+    """The same for a job by its id. Raises FileNotFoundError where it has left none."""
+    try:
+        files = _download_files(project, job, place)
+    except ApiError as error:
+        if error.status == 404:
+            raise FileNotFoundError(place) from None
+        raise
+    _write_files(folder, files)
+
+
+def _download_files(project: Project, job: int, place: str) -> dict[str, bytes]:
+    return {
+        name: project.download_artifact(job, f"{place}/{name}", most)
         for name, most in FILES.items()
     }
+
+
+def _write_files(folder: Path, files: dict[str, bytes]) -> None:
     folder.mkdir(parents=True)
     for name, data in files.items():
         (folder / name).write_bytes(data)

@@ -11,6 +11,7 @@ from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord, describe_run
 from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
@@ -30,45 +31,52 @@ def render_description(
     proposal: Proposal,
     job: JobFacts,
     mark: Marker,
+    notary: NotaryRecord | None,
     approved_by: str = "",
     request: TaskRequest | None = None,
 ) -> str:
     """The description: Markdown with the headings Summary, Reasoning, Changes, Verification.
 
-    ``approved_by`` is the login of who has approved what the gates ask about, ``request`` the
-    comment that asked for the change.
+    ``notary`` is what was seen of the change, None where the job that ran the agents alone speaks
+    of it. ``approved_by`` is the login of who has approved what the gates ask about, ``request``
+    the comment that asked for the change.
     """
     parts = (
-        f"## Summary\n\n{_render_summary(proposal, approved_by)}",
+        f"## Summary\n\n{_render_summary(proposal, notary, approved_by)}",
         f"## Reasoning\n\n{_render_reasoning(bundle, proposal)}",
         f"## Changes\n\n{_render_changes(proposal)}",
-        f"## Verification\n\n{_render_verification(bundle, proposal)}",
+        f"## Verification\n\n{_render_verification(bundle, proposal, notary)}",
         f"---\n\n{_render_origin(bundle, job, request)}",
         write_marker(mark),
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _render_summary(proposal: Proposal, approved_by: str) -> str:
+def _render_summary(proposal: Proposal, notary: NotaryRecord | None, approved_by: str) -> str:
     """What a reviewer needs first: what it is, what proves it, and what is in doubt."""
     shown = [_render_finding(finding) for finding in proposal.findings[:MOST_FINDINGS]]
     doubts = [each for each in proposal.verdict.doubts if each.strip()][:MOST_DOUBTS]
     shown += [f"{to_markdown_line(each)} (the second agent doubts this)" for each in doubts]
-    parts = [to_markdown(proposal.draft.summary), f"**{_render_proofs(proposal)}**"]
+    parts = [to_markdown(proposal.draft.summary), f"**{_render_proofs(proposal, notary)}**"]
     if shown:
         parts.append("Please look at:\n\n" + "\n".join(f"- {each}" for each in shown))
     return _join_paragraphs([*parts, *_render_gates(proposal.gates, approved_by)])
 
 
-def _render_proofs(proposal: Proposal) -> str:
-    """What proves the change and how large it is, on one line."""
+def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
+    """What proves the change and how large it is, on one line; whose word the rest is."""
     held = [each.detail for each in proposal.checks if each.outcome is CheckOutcome.PASSED]
-    ran = [f"{to_code_span(each.command)} passed" for each in proposal.commands if each.ok]
+    ran: list[CommandResult] | list[NotarizedCommand]
+    ran = [*(notary.commands if notary else proposal.commands)]
+    passed = [f"{to_code_span(each.command)} passed" for each in ran if each.ok][:3]
     change = proposal.change
     size = f"{change.lines} {_pluralize('line', change.lines)}, "
     size += f"{len(change.files)} {_pluralize('file', len(change.files))}"
-    proofs = [*(to_markdown_line(each.partition("; ")[0]) for each in held[-1:]), *ran[:3]]
-    return " · ".join([*(proofs or ["Nothing was run on it"]), size])
+    seen = passed or ["Nothing was run on it" if not ran else "No command passed on it"]
+    said = [to_markdown_line(each.partition("; ")[0]) for each in held[-1:]]
+    if notary is None:
+        return " · ".join([size, f"the work job reports: {', '.join([*said, *passed])}"])
+    return " · ".join([*seen, size, *(f"found beside the agents: {each}" for each in said)])
 
 
 def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
@@ -114,18 +122,22 @@ def _render_changes(proposal: Proposal) -> str:
     return _join_paragraphs([to_markdown(proposal.draft.changes), lines + "\n".join(shown)])
 
 
-def _render_verification(bundle: Bundle, proposal: Proposal) -> str:
+def _render_verification(bundle: Bundle, proposal: Proposal, notary: NotaryRecord | None) -> str:
     """Only facts: what ran on which commit, and what was not checked; whose word they are."""
-    verdict = proposal.verdict
-    checks = [
-        *_render_commands(proposal.commands, bundle.base_sha),
-        *map(_render_check, proposal.checks),
-    ]
-    parts = [_REPORTED, "\n".join(checks)]
-    if verdict.passed:
+    parts = ["The files of this change were checked when it was published."]
+    if notary is None:
+        parts.append("\n".join(_render_reported(proposal.commands, bundle.base_sha)))
+    else:
+        parts.append("\n".join(_render_notarized(notary)))
+        parts += _render_unrestored(notary.unrestored)
+        if notary.commands:
+            parts.append(_render_sandbox("They ran", notary.isolation))
+    parts.append(_BESIDE)
+    parts.append("\n".join(map(_render_check, proposal.checks)))
+    if proposal.verdict.passed:
         said = "The Verify bead, a second agent, approved the change."
         parts.append(f"{said} {_render_tools(proposal.verify_tools)}")
-    parts.append(_render_sandbox(bundle.isolation))
+    parts.append(_render_sandbox("Agents and commands ran", bundle.isolation))
     parts.append("\n".join(f"- {to_markdown_line(note)}" for note in proposal.notes))
     return _join_paragraphs(parts)
 
@@ -149,11 +161,11 @@ def _render_call(call: ToolCall, *, by_model: bool) -> str:
     return f"{to_code_span(call.subject or call.tool)} ({said}{', as its CLI reports' * by_model})"
 
 
-def _render_sandbox(isolation: str) -> str:
-    """Where the agents and the commands ran, with the guarantees that held only in part."""
+def _render_sandbox(what: str, isolation: str) -> str:
+    """Where something ran, with the guarantees that held only in part."""
     if isolation == "none":
-        return "Agents and commands ran without a sandbox (`isolation: none`)."
-    return f"Agents and commands ran in the sandbox {to_markdown_line(isolation)}."
+        return f"{what} without a sandbox (`isolation: none`)."
+    return f"{what} in the sandbox {to_markdown_line(isolation)}."
 
 
 def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]:
@@ -169,13 +181,38 @@ def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]
         yield f"{head}:\n\n" + "\n".join(approved[:MOST_FILES])
 
 
-def _render_commands(results: Iterable[CommandResult], base_sha: str) -> Iterator[str]:
-    ran = tuple(results)
-    if not ran:
+def _render_notarized(notary: NotaryRecord) -> Iterator[str]:
+    """What the notary saw."""
+    if not notary.asked:
         yield "This program ran no command on the change."
-    else:
-        base = to_code_span(base_sha[:12])
-        yield f"This program ran, on commit {base} with only this change applied:\n"
+        return
+    base = to_code_span(notary.base_sha[:12])
+    where = f"on commit {base} with only this change applied"
+    yield f"This program ran, {where}, in a process that had read nothing of an agent:\n"
+    for each in notary.commands:
+        how = ", then ".join(map(describe_run, each.runs))
+        again = " (flaky before the change)" if len(each.runs) > 1 else ""
+        without = "" if each.base is None else f"; without the change: {describe_run(each.base)}"
+        yield f"- {to_code_span(each.command)}: {how}{again}{without}"
+
+
+def _render_unrestored(paths: tuple[str, ...]) -> Iterator[str]:
+    """What the commands may have depended on that is not in git and was not as before."""
+    if paths:
+        named = ", ".join(to_markdown_line(path) for path in paths)
+        yield (
+            "Not everything outside of git was as before the agents: what depends on it proves"
+            f" nothing ({named})."
+        )
+
+
+def _render_reported(results: Iterable[CommandResult], base_sha: str) -> Iterator[str]:
+    """What the job that ran the agents says, where nobody else has seen it."""
+    ran, base = tuple(results), to_code_span(base_sha[:12])
+    if not ran:
+        yield "The work job reports that it ran no command on the change."
+        return
+    yield f"The work job reports, for commit {base} with only this change applied:\n"
     for result in ran:
         ended = "did not end" if result.exit_status is None else f"exit {result.exit_status}"
         again = ", in the second attempt" if result.flaky else ""
@@ -187,10 +224,7 @@ def _render_check(check: Check) -> str:
     return f"- {_OUTCOMES[check.outcome]}{title}: {detail}"
 
 
-_REPORTED = (
-    "The files of this change were checked when it was published. What ran is reported by the "
-    "process that ran the agents:"
-)
+_BESIDE = "The process that ran the agents reports besides:"
 _OUTCOMES = {
     CheckOutcome.PASSED: "",
     CheckOutcome.FAILED: "Failed: ",

@@ -12,6 +12,7 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.repository import git as host_git
 from gitlab_nightshift.repository.git import CommitIdentity, Git
@@ -62,7 +63,8 @@ class PublishContext:
     ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
     patience runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
     login of who has approved this publication, "" where nobody has; ``request`` is the comment that
-    asked for it, where one did; ``date`` is the commit's.
+    asked for it, where one did; ``date`` is the commit's. ``notary`` is what was seen of the
+    change, None where nobody but the job that ran the agents has seen anything.
     """
 
     session: "Session"
@@ -73,6 +75,7 @@ class PublishContext:
     approved_by: str = ""
     request: TaskRequest | None = None
     date: datetime = field(default_factory=lambda: datetime.now(UTC))
+    notary: NotaryRecord | None = None
 
     @property
     def base(self) -> str:
@@ -92,6 +95,11 @@ class PublishContext:
     def resume(self) -> str:
         """The command that goes on after a failure."""
         return f"nightshift publish {self.session.settings.output_dir}/bundle"
+
+    @property
+    def notarize(self) -> str:
+        """The command that has the commands run on the change."""
+        return f"nightshift notary {self.session.settings.output_dir}/bundle"
 
     def build_git_server(self) -> GitServer:
         """Where to push, and with what. Raises ``E_CONFIG`` where the project is not known."""

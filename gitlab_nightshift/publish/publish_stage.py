@@ -35,6 +35,7 @@ from gitlab_nightshift.publish.rebuilt_bundle import (
     rebuild_repository,
 )
 from gitlab_nightshift.publish.reviewers import MergeRequestFacts, choose_reviewers
+from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.storage import map_texts
@@ -62,6 +63,8 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
     if isinstance(files.patch, NightshiftError):
         raise files.patch
     proposal = judge_bundle(rebuilt, files.patch, context)
+    if context.notary:
+        _refuse_unseen(context.notary, bundle, rebuilt.tree, context)
     with tempfile.TemporaryDirectory(prefix="publish-", dir=context.session.private) as folder:
         repository = rebuild_repository(rebuilt, context, Path(folder))
         return _publish_change(bundle, proposal, files.patch, repository, context)
@@ -115,6 +118,20 @@ def _add_follow_up(
 
 
 # --- steps ------------------------------------------------------------------------------------
+
+
+def _refuse_unseen(
+    record: NotaryRecord, bundle: Bundle, tree: str, context: PublishContext
+) -> None:
+    """Raise ``E_TEST_FAILED`` where a command has failed on this change, ``E_INCOMPLETE`` where
+    nobody has seen that it does not."""
+    refusal = find_refusal(record, run_id=bundle.run_id, base_sha=bundle.base_sha, tree_id=tree)
+    if refusal is None:
+        return
+    why = f"not published: {refusal.why}"
+    if refusal.code is Code.INCOMPLETE:
+        why = f"{why}. The bundle is kept. Go on with: {context.notarize}, then {context.resume}"
+    raise NightshiftError(refusal.code, context.session.redact(why))
 
 
 def _check_token(context: PublishContext) -> None:
@@ -176,7 +193,13 @@ def write_texts(
         title=redact(texts.format_title(cleaned, plain, settings)),
         body=redact(
             render_description(
-                cleaned, plain, context.session.job, mark, context.approved_by, context.request
+                cleaned,
+                plain,
+                context.session.job,
+                mark,
+                clean_record(context.notary, redact),
+                context.approved_by,
+                context.request,
             )
         ),
         slug=build_slug(redact(texts.build_branch_slug(cleaned, plain, settings))),

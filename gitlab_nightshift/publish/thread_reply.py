@@ -18,11 +18,10 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
 from gitlab_nightshift.publish.suggestion import render_patch
-from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import ThreadAnswer
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
-from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.run_results import CommandFinding, RunResult
 
 LONGEST_REASON = 400
 LONGEST_ANSWER = 2_000
@@ -71,7 +70,7 @@ def render_result_reply(
         _describe_tests(bundle, result),
         _describe_report_link(job),
     )
-    failed = is_failure(result.error_code) or result.outcome in _NOT_DONE
+    failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _waits(ended)
     said: Said = "failed" if failed and not _is_answered(ended) else "done"
     return _append_marker("\n\n".join(part for part in parts if part), said, place, job, request)
 
@@ -83,6 +82,11 @@ def _show_change(ended: RunEnding) -> str:
     failed = is_failure(ended.result.error_code)
     proposed = ended.result.outcome is Outcome.MR_READY and not failed
     return render_patch(ended.patch) if proposed and ended.patch else ""
+
+
+def _waits(ended: RunEnding) -> bool:
+    """Whether a change is kept because nobody has seen it run."""
+    return ended.published is not None and ended.result.outcome is Outcome.MR_READY
 
 
 def _is_answered(ended: RunEnding) -> bool:
@@ -110,7 +114,7 @@ def _describe_outcome(ended: RunEnding, place: CommentAddress, answer: ThreadAns
         return f"{text}{_describe_part(bundle, answer)}"
     if published and published.suggestion:
         return "The night shift suggests this change and has pushed nothing"
-    if result.outcome is Outcome.MR_READY and not is_failure(result.error_code):
+    if result.outcome is Outcome.MR_READY and not is_failure(result.error_code) and not published:
         what = _describe_proposal(bundle)
         return f"Dry run, nothing was pushed. The night shift would propose {what}"
     if _is_answered(ended):
@@ -143,17 +147,20 @@ def _describe_proposal(bundle: Bundle) -> str:
 
 def _describe_tests(bundle: Bundle, result: RunResult) -> str:
     """How the tests of the change ended; nothing where there is no change."""
-    proposal = bundle.proposal
-    if proposal is None or is_failure(result.error_code):
+    if bundle.proposal is None or is_failure(result.error_code):
         return ""
-    if not proposal.commands:
-        return "No test was run on the change."
-    return "Run on the change:\n\n" + "\n".join(_describe_commands(proposal.commands))
+    if result.commands:
+        return "Run on the change:\n\n" + "\n".join(_describe_commands(result.commands))
+    if result.reported:
+        head = "Run on the change, as the work job reports:"
+        return f"{head}\n\n" + "\n".join(_describe_commands(result.reported))
+    return "No test was run on the change."
 
 
-def _describe_commands(results: Iterable[CommandResult]) -> Iterable[str]:
+def _describe_commands(results: Iterable[CommandFinding]) -> Iterable[str]:
     for each in tuple(results)[:MOST_COMMANDS]:
-        yield f"- {to_code_span(each.command)}: {'passed' if each.ok else 'failed'}"
+        how = "passed" if each.exit_status == 0 else "failed"
+        yield f"- {to_code_span(each.command)}: {how}"
 
 
 def _describe_author(request: TaskRequest) -> str:

@@ -63,6 +63,14 @@ class SkippedCategory:
 
 
 @dataclass(frozen=True)
+class PipelineJob:
+    """A job of this pipeline: its name, and its id in GitLab."""
+
+    name: str
+    id: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """Product of the plan stage.
 
@@ -75,7 +83,8 @@ class Plan:
     ``open_merge_requests``, ``rejected_ideas`` and ``merged_ideas`` are of earlier nights,
     ``open_elsewhere`` is what people work on, ``skipped_before`` are the reasons of the skips in a
     row before this night, the newest first.
-    ``unknown`` says what could not be known (without a token, say).
+    ``unknown`` says what could not be known (without a token, say). ``jobs`` are this pipeline's,
+    where others than this one follow: a job's own token may not list them.
     """
 
     run_id: str
@@ -102,6 +111,7 @@ class Plan:
     task: str = ""
     request: TaskRequest | None = None
     skipped_before: tuple[str, ...] = ()
+    jobs: tuple[PipelineJob, ...] = ()
     version: int = VERSION
 
 
@@ -166,7 +176,8 @@ class Bundle:
     ``incomplete`` says which part of the night could not do its work, "" where all did; the outcome
     stands all the same. ``files_scanned`` is None where nobody saw what was read;
     ``files_scanned_at_least``: it may be more. ``answers`` are for the threads of the plan's
-    request, with a change or without one.
+    request, with a change or without one. ``baseline`` is how the commands ended before the
+    change.
     """
 
     run_id: str
@@ -190,6 +201,7 @@ class Bundle:
     incomplete: str = ""
     files_scanned_at_least: bool = False
     answers: Answers = ()
+    baseline: tuple[CommandResult, ...] = ()
     version: int = BUNDLE_VERSION
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
+from gitlab_nightshift.records.notary_records import NotarizedCommand, describe_run
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 
@@ -27,17 +28,17 @@ _LEVELS: dict[CheckOutcome, ResultLevel] = {
 
 @dataclass(frozen=True)
 class CommandFinding:
-    """A command that this program ran on the change."""
+    """A command that was run on the change."""
 
     command: str
     level: ResultLevel
-    """`warn`: it passed only in the second attempt."""
+    """`warn`: it passed only in the second attempt, or fails without the change as well."""
     exit_status: int | None
     """Null where it did not end by itself."""
     duration_s: float
     error: str
     output: str
-    """The end of what it printed."""
+    """The end of what it printed; of one in `commands`, how its other runs ended."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,10 @@ class RunResult:
     change: ChangeSize | None = None
     """Null where nothing is proposed."""
     commands: tuple[CommandFinding, ...] = ()
+    """What this program ran after the agents, in a process that had read nothing of theirs."""
+    reported: tuple[CommandFinding, ...] = ()
+    """What the process that ran the agents says that it ran; `evidence`, `flags` and `notes` are
+    its word as well."""
     evidence: tuple[EvidenceFinding, ...] = ()
     flags: tuple[FlagFinding, ...] = ()
     gates: tuple[GatedFile, ...] = ()
@@ -194,6 +199,20 @@ def build_command_finding(result: CommandResult) -> CommandFinding:
         level = "warn" if result.flaky else "pass"
     return CommandFinding(
         result.command, level, result.exit_status, result.duration_s, result.error, result.output
+    )
+
+
+def build_notarized_finding(seen: NotarizedCommand) -> CommandFinding:
+    """A command that the notary ran, as ``result.json`` has it: all its runs are told."""
+    last = seen.runs[-1]
+    told = [describe_run(each) for each in seen.runs[:-1]]
+    if seen.base:
+        told.append(f"without the change: {describe_run(seen.base)}")
+    level: ResultLevel = "fail"
+    if seen.accepted:
+        level = "pass" if seen.ok and not told else "warn"
+    return CommandFinding(
+        seen.command, level, last.exit_status, last.duration_s, last.error, "; ".join(told)
     )
 
 

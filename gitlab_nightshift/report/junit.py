@@ -36,7 +36,7 @@ def _render_attempts(result: RunResult) -> Iterator[str]:
 
 
 def _render_findings(result: RunResult) -> Iterator[str]:
-    for command in result.commands:
+    for command in result.commands or result.reported:
         how = describe_command(command)
         why = how if command.level == "fail" else ""
         yield _render_case("command", command.command, command.duration_s, why, how)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE
@@ -25,7 +26,7 @@ MOST_BEADS, LARGEST = 1_000, 1e15
 
 _COST = "the cost is what was known until then"
 
-Record = TypeVar("Record", Plan, Bundle, Publication, RunResult)
+Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult)
 
 
 @dataclass
@@ -71,8 +72,8 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
         bundle, outcome=Outcome.FAILED, error_code=Code.TERMINATED.value, reason=f"{why}; {_COST}"
     )
     published = read_kept(Publication, results / "published.json")
-    upkeep = read_upkeep_result(results)
-    result = build_run_result(bundle, published, summary.project, upkeep=upkeep)
+    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    result = build_run_result(bundle, published, summary.project, upkeep=upkeep, notary=notary)
     write_results(results, result, read_patch(results / "bundle"), Redactor(()))
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+from gitlab_nightshift.records.notary_records import NOTARY
 from gitlab_nightshift.system.disk_space import build_no_space_error
 from gitlab_nightshift.system.openat import remove_tree
 from gitlab_nightshift.system.raw_logs import move_logs
@@ -42,6 +43,8 @@ def place_results(private: Path, output: Path) -> None:
         output.rename(output.with_name(f"{output.name}.earlier-{os.urandom(4).hex()}"))
     results, earlier, part = private / RESULTS, private / EARLIER, _build_part_path(private, output)
     if earlier.exists():
+        if (results / "bundle").exists():  # what was seen of another bundle
+            (earlier / NOTARY).unlink(missing_ok=True)
         shutil.copytree(results, earlier, dirs_exist_ok=True)
     whole = earlier if earlier.exists() else results
     if not any(whole.iterdir()):
@@ -77,7 +80,7 @@ def move_upkeep(results: Path) -> None:
     """Put what was done before new work into a folder of its own."""
     place = results / UPKEEP
     place.mkdir(exist_ok=True)
-    for name in ("bundle", "published.json"):
+    for name in ("bundle", NOTARY, "published.json"):
         if (results / name).exists():
             (results / name).rename(place / name)
 

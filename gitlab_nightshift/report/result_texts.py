@@ -32,14 +32,18 @@ def is_incomplete(result: RunResult) -> bool:
 
 
 def list_proofs(result: RunResult) -> tuple[str, ...]:
-    """What proves the proposed change, the strongest first, then the commands, then its size."""
+    """What proves the proposed change: the commands, its size, and what was found beside agents."""
     if result.change is None:
         return ()
     passed = [each.detail.partition("; ")[0] for each in result.evidence if each.level == "pass"]
-    commands = [f"{each.command} passed" for each in result.commands if each.level != "fail"]
+    commands = [f"{each.command} passed" for each in result.commands if each.exit_status == 0]
+    if not result.commands:
+        ran = (each.command for each in result.reported if each.exit_status == 0)
+        commands = [f"{command} passed, as the work job reports" for command in ran]
     size = f"{count_words(result.change.lines, 'line')}, "
     size += count_words(len(result.change.files), "file")
-    return (*passed[-1:], *(commands[:3] or ["no command was run"]), size)
+    said = [f"found beside the agents: {each}" for each in passed[-1:]]
+    return (*(commands[:3] or ["no command was run"]), size, *said)
 
 
 def describe_attempt(attempt: AttemptResult) -> str:

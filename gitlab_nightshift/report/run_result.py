@@ -8,6 +8,7 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.handoffs import AnalysisResult, Verdict
+from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
 from gitlab_nightshift.records.run_results import (
     AgentStatements,
@@ -18,6 +19,7 @@ from gitlab_nightshift.records.run_results import (
     build_command_finding,
     build_evidence_finding,
     build_flag_finding,
+    build_notarized_finding,
 )
 from gitlab_nightshift.report.job_log import format_line
 
@@ -30,9 +32,10 @@ def build_run_result(
     project: str = "",
     pipeline_url: str = "",
     upkeep: UpkeepResult | None = None,
+    notary: NotaryRecord | None = None,
 ) -> RunResult:
     """Bundle and publication as the result of the whole run, which ran for this ``project``, with
-    the ``upkeep`` before it."""
+    the ``upkeep`` before it. ``notary`` is what was seen of the change."""
     last: Bundle | Publication = published or bundle
     error_code, reason = last.error_code, last.reason
     if bundle.incomplete and last.outcome is not Outcome.FAILED:
@@ -66,7 +69,7 @@ def build_run_result(
         scheduled=_find_scheduled(bundle),
         attempts=_list_attempts(bundle),
         upkeep=upkeep,
-        **_describe_proposal(bundle.proposal, published),
+        **_describe_proposal(bundle.proposal, published, notary),
     )
 
 
@@ -105,7 +108,9 @@ def _list_attempts(bundle: Bundle) -> tuple[AttemptResult, ...]:
     return (*failed, AttemptResult(category, number, True))
 
 
-def _describe_proposal(proposal: Proposal | None, published: Publication | None) -> dict[str, Any]:
+def _describe_proposal(
+    proposal: Proposal | None, published: Publication | None, notary: NotaryRecord | None
+) -> dict[str, Any]:
     """The fields of a result that are about a change."""
     if proposal is None:
         return {}
@@ -113,7 +118,8 @@ def _describe_proposal(proposal: Proposal | None, published: Publication | None)
     return {
         "title": (published and published.title) or proposal.draft.title,
         "change": ChangeSize(change.files, change.added, change.deleted),
-        "commands": tuple(map(build_command_finding, proposal.commands)),
+        "commands": tuple(map(build_notarized_finding, notary.commands if notary else ())),
+        "reported": tuple(map(build_command_finding, proposal.commands)),
         "evidence": tuple(map(build_evidence_finding, proposal.checks)),
         "flags": tuple(map(build_flag_finding, proposal.findings)),
         "gates": proposal.gates,

@@ -23,6 +23,8 @@ from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git
 
 GONE = "000000"
 """The mode of a path that is not there."""
+PLAIN_MODES = frozenset({GONE, "100644", "100755"})
+"""What git says of plain files, and of those that are gone."""
 APPLY_MEMORY = 512 * 1024 * 1024
 """Bytes. A binary patch of some hundred may say that it makes gigabytes."""
 

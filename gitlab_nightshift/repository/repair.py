@@ -44,7 +44,7 @@ def repair(
     private: Path,
     search_path: str,
     just_now: bool = False,
-    warn: Callable[[str], None] | None = None,
+    tell: Callable[[RestoreReport], object] | None = None,
     held: LockedStateFolder | None = None,
 ) -> bool:
     """Undo what a run left of ``path``; True where there was something to undo.
@@ -58,7 +58,7 @@ def repair(
     and, for a later start, on whether something has used the checkout since.
 
     Raises NightshiftError E_WORKSPACE_DIRTY where another night runs there, where not everything
-    could be undone (``warn`` gets that instead, in lines), or where something else has worked on in
+    could be undone (``tell`` gets that instead), or where something else has worked on in
     the throw-away ``.git``; the real one is back in each of the last two cases.
     """
     remove_trial_folders(path.resolve())
@@ -77,10 +77,9 @@ def repair(
             left = _undo(state, note, saved, git, private)
         else:
             raise _hand_over(state)
-    for line in left.lines if warn else ():
-        assert warn
-        warn(line)
-    if left.trouble and not warn:
+    if tell:
+        tell(left)
+    elif left.trouble:
         raise NightshiftError(Code.WORKSPACE_DIRTY, _describe_left_changes(state.checkout, left))
     return True
 

@@ -41,7 +41,7 @@ Places = Mapping[str, str | Sequence[str]]
 def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> ProcessRights:
     """What a process may keep that is started from this row, with this environment."""
     readable = list(_expand(row.reads, places, env))
-    listable = [] if _is_shared() else [str(PACKAGE.parent)]
+    listable = list_around_package()
     if ALL_FILES in readable and (credentials := _list_credentials(env)):
         readable.remove(ALL_FILES)
         for top in _list_top():
@@ -88,6 +88,12 @@ def _list_top() -> list[str]:
 def list_unheld() -> tuple[str, ...]:
     """What this kernel cannot keep from any process that confines itself."""
     return ("files",) * (not landlock.read_abi()) + ("network",) * (not AUDIT_ARCH)
+
+
+def list_around_package() -> list[str]:
+    """The folder that has to be listed to import the package, where more than packages are in it:
+    what a process reads else contains it."""
+    return [] if _is_shared() else [str(PACKAGE.parent)]
 
 
 def _is_shared() -> bool:

@@ -101,6 +101,18 @@ WORK = ProcessRow(
     children="agents and commands in the sandbox, git",
     attributes=True,
 )
+NOTARY = ProcessRow(
+    "notary",
+    "gitlab_nightshift.processes.notary_process",
+    _ALL,
+    Confined.AS_WORK,
+    agent_bytes="names, modes and bytes that the bundle reader reports, checked; what commands"
+    " print, passed on unread",
+    reads=WORK.reads,
+    writes=("the checkout, or one of its own", "its folders"),
+    children="the bundle reader, commands in the sandbox, git",
+    attributes=True,
+)
 PUBLISH = ProcessRow(
     "publish",
     "gitlab_nightshift.processes.publish_process",
@@ -135,7 +147,7 @@ REPORT = ProcessRow(
     agent_bytes="`bundle.json`, `change.patch`, `published.json`, those of an upkeep",
     reads=(
         INSTALLATION,
-        *("{results}/bundle", "{results}/published.json"),
+        *("{results}/bundle", "{results}/notary.json", "{results}/published.json"),
         *("{results}/upkeep/bundle", "{results}/upkeep/published.json"),
     ),
     memory=1024 * _MB,
@@ -284,7 +296,7 @@ CHAT = ProcessRow(
     serves=True,
 )
 ROWS = (
-    *(SUPERVISOR, REDACTOR, PLAN, GATEWAY, WORK, PUBLISH, BUNDLE_READER, REPORT, ADDRESSES),
+    *(SUPERVISOR, REDACTOR, PLAN, GATEWAY, WORK, NOTARY, PUBLISH, BUNDLE_READER, REPORT, ADDRESSES),
     *(NOTIFY, NOTIFY_CHECK, PREPARE, TASK, FINISH, WORK_TRIAL, JOBS, CHECK),
     *(COMMANDS, CHAT),
 )

@@ -16,6 +16,7 @@ from gitlab_nightshift.sandbox.inside.syscall_numbers import AUDIT_ARCH
 from gitlab_nightshift.sandbox.launch import Sandbox
 from gitlab_nightshift.sandbox.privilege_drop import is_alone
 from gitlab_nightshift.sandbox.process_places import (
+    list_around_package,
     list_installation,
     list_programs,
     list_unheld,
@@ -127,7 +128,7 @@ def _restrict(
     Landlock knows no exceptions, so what lies around it is opened."""
     if not is_alone():
         raise RuntimeError("threads are running that cannot be confined")
-    around, listable = list(system.readable), list(system.listable)
+    around, listable = list(system.readable), [*system.listable, *list_around_package()]
     for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
         open_around(path, hidden, around, listable)
     paths = landlock.LandlockPaths(around, listable, [*writable], list(DEVICES))

@@ -13,11 +13,12 @@ from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.repair import repair
 from gitlab_nightshift.run_folder import RunFolder
-from gitlab_nightshift.sandbox.process_table import TASK
+from gitlab_nightshift.sandbox.process_table import NOTARY, TASK, ProcessRow
 from gitlab_nightshift.sandbox.visible_home import GIT_SETTINGS
 from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, read_isolation
 from gitlab_nightshift.supervisor.failure_records import build_killed_error
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
+from gitlab_nightshift.supervisor.notary_run import remove_model, stop_late
 from gitlab_nightshift.supervisor.output_pipes import Pipes
 from gitlab_nightshift.supervisor.stage_calls import Stages, Worker, add_figures, limit_budget
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
@@ -85,8 +86,9 @@ class DelegatedWork:
         inputs |= {"place": agent["place"], "scratch": str(scratch), "instead_of": instead_of}
         sender = "fallback" if instead_of else "work"
         late = agent["place"]["until_s"] - read_clock() + GRACE_S
+        started = self._open_worker(sender, TASK, agent, source, private)
         with (
-            self._open_worker(sender, agent, source, private) as (worker, prepared),
+            started as (worker, prepared),
             self.signals.stop_after(late, "work did not end at its deadline"),
             keep_machine(self.there),
         ):
@@ -102,9 +104,46 @@ class DelegatedWork:
             repair(source.top, private=self.there.private, search_path=path, just_now=True)
         return done
 
+    def ask_notary(
+        self,
+        work: Mapping[str, Any],
+        place: Mapping[str, Any],
+        gateway: Mapping[str, Any] | None,
+        source: DelegationSource,
+        task: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        """The answer of a notary to a task, in a checkout that is made as that of work was. Raises
+        NightshiftError, OSError."""
+        config = remove_model(gateway)
+        agent = {"place": place, "gateway": config}
+        opened = open_scratch_folder(self.there.private.parent, source.top)
+        scratch = self.stack.enter_context(opened)
+        private = None if work["in_place"] else scratch
+        inputs = {name: work[name] for name in ("payload", "source")}
+        inputs |= {"place": place, "task": task, "name": "notary", "scratch": str(scratch)}
+        started = self._open_worker("notary", NOTARY, agent, source, private, {"ahead": False})
+        with (
+            started as (worker, prepared),
+            stop_late(self.signals, place),
+            keep_machine(self.there),
+        ):
+            inputs["prepared"] = prepared.to_data()
+            answer, _ = worker.run(inputs, config, {})
+        self.pipes.wait("notary")
+        if work["in_place"]:
+            path = source.git.env["PATH"]
+            repair(source.top, private=self.there.private, search_path=path, just_now=True)
+        return answer
+
     @contextlib.contextmanager
     def _open_worker(
-        self, sender: str, agent: Mapping[str, Any], source: DelegationSource, scratch: Path | None
+        self,
+        sender: str,
+        row: ProcessRow,
+        agent: Mapping[str, Any],
+        source: DelegationSource,
+        scratch: Path | None,
+        data: Mapping[str, Any] | None = None,
     ) -> Iterator[tuple[Worker, PreparedFolders]]:
         """The process that does the work, confined unless that is in the caller's own checkout."""
         with contextlib.ExitStack() as stack:
@@ -121,7 +160,5 @@ class DelegatedWork:
                 wanted = read_isolation(agent["place"], places)
                 confine = functools.partial(open_confined_stage, places, wanted)
             likely = bool(agent["gateway"])
-            yield (
-                stack.enter_context(self.stages.open_worker(sender, TASK, confine, likely=likely)),
-                prepared,
-            )
+            begun = self.stages.open_worker(sender, row, confine, likely=likely, data=data)
+            yield stack.enter_context(begun), prepared

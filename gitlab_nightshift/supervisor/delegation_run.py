@@ -12,6 +12,7 @@ process of its own.
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +22,14 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.records.delegation_records import DelegationResult, build_refused_result
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository.delegated_repository import share_source, unpack_source
+from gitlab_nightshift.repository.delegated_repository import (
+    DelegationSource,
+    share_source,
+    unpack_source,
+)
 from gitlab_nightshift.run_folder import RunFolder, find_temp_folder
 from gitlab_nightshift.sandbox.process_table import FINISH, PREPARE
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts, lies_in
@@ -32,7 +38,17 @@ from gitlab_nightshift.supervisor.delegation_folder import (
     DelegationFolder,
     open_delegation_folder,
 )
-from gitlab_nightshift.supervisor.failure_records import build_killed_error, build_lost_error
+from gitlab_nightshift.supervisor.failure_records import (
+    build_killed_error,
+    build_lost_error,
+    read_bundle,
+)
+from gitlab_nightshift.supervisor.notary_run import (
+    Notary,
+    NotaryOrder,
+    is_proposed,
+    remove_recording,
+)
 from gitlab_nightshift.supervisor.output_pipes import (
     OF_DELEGATION,
     Pipes,
@@ -123,6 +139,7 @@ class _Delegation:
         self._call, self._job, self._there, self._kept = call, job, there, kept
         self._signals, self._began = signals, read_clock()
         self._finished: dict[str, Any] = {}
+        self._notary: NotaryRecord | None = None
         self._own = build_own_environment(call.env, find_checkouts(call.folder, call.env))
         self._own |= copy_certificates(call.env, call.folder, there.private)
 
@@ -202,10 +219,35 @@ class _Delegation:
                     closed = map(Path, work["closed"])
                     stack.enter_context(share_source(source, self._job.run_id, closed))
                 means = self._stages, self._pipes, self._signals, stack
-                done = DelegatedWork(self._call.env, there, *means).run(work, source)
+                worker = DelegatedWork(self._call.env, there, *means)
+                done = worker.run(work, source)
+                self._notary = self._notarize(prepared, done, worker, source)
             except NightshiftError as error:
                 done.failure = error
             self._finish(prepared, done)
+
+    def _notarize(
+        self,
+        prepared: Mapping[str, Any],
+        done: WorkResult,
+        worker: DelegatedWork,
+        source: DelegationSource,
+    ) -> NotaryRecord | None:
+        """What a notary sees of the change, None where there is none. One that was made on changes
+        that are not committed is seen as it will be handed over: without them."""
+        (self._there.results / NOTARY).unlink(missing_ok=True)  # as published.json in a run
+        bundle = read_bundle(self._there.results)
+        if done.failure or not done.inputs or not bundle or not is_proposed(bundle):
+            return None
+        assert bundle.proposal
+        local = done.inputs.get("local") is True
+        tree = "" if local else bundle.proposal.change.tree_id
+        place = remove_recording(done.agent["place"])
+        order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, place)
+        gateway, work = done.agent["gateway"], prepared["work"]
+        ask = functools.partial(worker.ask_notary, work, place, gateway, source)
+        values = read_secret_values(self._call.env)
+        return Notary(self._there.results, self._signals, values).run(order, ask)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -220,6 +262,7 @@ class _Delegation:
             "results": str(self._there.results),
             "final": str(self._kept.path),
             "failure": failure,
+            "notary": self._notary and dataclasses.asdict(self._notary),
             "worked": done.inputs,
             "no_second": done.no_second,
             "usage": done.figures and dataclasses.asdict(build_usage(done.figures)),

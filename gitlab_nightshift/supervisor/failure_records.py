@@ -10,6 +10,7 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import find_unknown_category
 from gitlab_nightshift.records.bead_results import Usage
+from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import write_record
@@ -100,6 +101,17 @@ def write_unpublished(results: Path, bundle: Bundle, answer: object) -> None:
     write_record(results / _PUBLISHED, made)
 
 
+def write_refused(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
+    """Write the publication of a dry run whose change would not be published."""
+    change = bundle.proposal and bundle.proposal.change
+    assert change
+    about = {"run_id": bundle.run_id, "base_sha": bundle.base_sha, "tree_id": change.tree_id}
+    if refusal := find_refusal(record, **about):
+        outcome = Outcome.MR_READY if refusal.code is Code.INCOMPLETE else Outcome.FAILED
+        made = Publication(bundle.run_id, outcome, refusal.why, refusal.code.value)
+        write_record(results / _PUBLISHED, made)
+
+
 def build_own_result(
     results: Path, usage: Usage | None, project: str, pipeline_url: str
 ) -> RunResult:
@@ -109,8 +121,8 @@ def build_own_result(
     assert bundle
     bundle = replace(bundle, usage=usage or bundle.usage)
     published = read_kept(Publication, results / _PUBLISHED)
-    upkeep = read_upkeep_result(results)
-    return build_run_result(bundle, published, project, pipeline_url, upkeep)
+    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    return build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
 
 
 def ensure_result(

@@ -16,6 +16,7 @@ from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.output.event_wire import (
     FROM_FINISH,
+    FROM_NOTARY,
     FROM_NOTIFY,
     FROM_PLAN,
     FROM_PREPARE,
@@ -44,8 +45,10 @@ _UNKNOWN = -1
 OF_RUN = (
     Sender("plan", _UNKNOWN, FROM_PLAN),
     Sender("work", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
+    Sender("notary", _UNKNOWN, FROM_NOTARY, logs=True),
     Sender("publish", _UNKNOWN, FROM_PUBLISH),
     Sender("work-2", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
+    Sender("notary-2", _UNKNOWN, FROM_NOTARY, logs=True),
     Sender("publish-2", _UNKNOWN, FROM_PUBLISH),
     Sender("report", _UNKNOWN, (), (("result.json", "result"), *_REPORTS)),
     Sender("supervisor", _UNKNOWN, FROM_SUPERVISOR),
@@ -58,6 +61,7 @@ OF_DELEGATION = (
     Sender("prepare", _UNKNOWN, FROM_PREPARE, (("plan.json", "plan"),), logs=True),
     Sender("work", _UNKNOWN, FROM_TASK, _TASK, logs=True),
     Sender("fallback", _UNKNOWN, FROM_TASK, _TASK, logs=True),
+    Sender("notary", _UNKNOWN, FROM_NOTARY, logs=True),
     Sender("finish", _UNKNOWN, FROM_FINISH, (("result.json", "delegation"), *_BUNDLE), logs=True),
 )
 

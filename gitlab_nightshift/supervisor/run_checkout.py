@@ -7,6 +7,7 @@ from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.checkout_restore import RestoreReport
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
 from gitlab_nightshift.repository.prepared_checkout import prepare_checkout
 from gitlab_nightshift.repository.repair import repair
@@ -31,10 +32,15 @@ def check_out_for(
 
 
 def prepare_run_checkout(
-    held: LockedStateFolder, night: Mapping[str, Any], env: Mapping[str, str], there: RunFolder
+    held: LockedStateFolder,
+    place: Mapping[str, Any],
+    run_id: str,
+    env: Mapping[str, str],
+    there: RunFolder,
 ) -> dict[str, Any]:
-    """Prepare the checkout for the work of a night, as JSON for its process."""
-    place, path = night["place"], build_search_path(env, there.checkout)
+    """Prepare the checkout for what runs agents' code, as JSON for its process; ``place`` is the
+    input of work."""
+    path = build_search_path(env, there.checkout)
     prepared = prepare_checkout(
         held,
         there.checkout.resolve(),
@@ -43,7 +49,7 @@ def prepare_run_checkout(
             there.private / "machine-git", path, Path(place["home"])
         ),
         output_dir=place["settings"]["values"]["output_dir"],
-        run_id=night["plan"]["run_id"],
+        run_id=run_id,
     )
     return prepared.to_data()
 
@@ -53,13 +59,22 @@ def restore_run_checkout(
     env: Mapping[str, str],
     there: RunFolder,
     warn: Callable[[str], None],
-) -> None:
-    """Put the checkout back, whatever has become of work, from the folder that is held; ``warn`` is
-    told what cannot be."""
+) -> tuple[str, ...]:
+    """Put the checkout back, whatever has become of work, from the folder that is held. What cannot
+    be, in lines; ``warn`` is told of these, and of what has lost its owner or times."""
     path, private = build_search_path(env, there.checkout), there.private
+    found = RestoreReport()
+
+    def tell(report: RestoreReport) -> None:
+        found.trouble += report.trouble
+        for line in report.lines:
+            warn(line)
+
     try:
         repair(
-            there.checkout, private=private, search_path=path, just_now=True, warn=warn, held=held
+            there.checkout, private=private, search_path=path, just_now=True, tell=tell, held=held
         )
     except (NightshiftError, OSError) as error:
-        warn(f"the checkout is not put back: {error}")
+        found.trouble.append(f"the checkout is not put back: {error}")
+        warn(found.trouble[-1])
+    return tuple(found.trouble)

@@ -4,22 +4,30 @@ import contextlib
 import dataclasses
 import functools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import NightshiftError, to_exit_status
+from gitlab_nightshift.errors import Code, NightshiftError, to_exit_status
 from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.notary_records import (
+    NOTARY,
+    BundleOrigin,
+    NotaryRecord,
+    NotaryRefusal,
+    find_refusal,
+    is_refused,
+)
 from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.report.annotations import build_report_url
-from gitlab_nightshift.report.result_files import move_upkeep
+from gitlab_nightshift.report.killed_run import read_kept
+from gitlab_nightshift.report.result_files import UPKEEP, move_upkeep
 from gitlab_nightshift.repository.alive_mark import keep_marked
-from gitlab_nightshift.repository.state_folder import OWN, hold
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,
@@ -31,7 +39,7 @@ from gitlab_nightshift.run_folder import (
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
-from gitlab_nightshift.supervisor.confined_stage import open_confined_stage, predict_isolation
+from gitlab_nightshift.supervisor.confined_stage import predict_isolation
 from gitlab_nightshift.supervisor.failure_records import (
     build_killed_error,
     build_lost_error,
@@ -41,9 +49,18 @@ from gitlab_nightshift.supervisor.failure_records import (
     read_own_bundle,
     write_failed,
     write_measured,
+    write_refused,
     write_unpublished,
 )
 from gitlab_nightshift.supervisor.kept_machine import keep_machine
+from gitlab_nightshift.supervisor.notary_run import (
+    Notary,
+    NotaryOrder,
+    RunNotary,
+    build_order,
+    is_proposed,
+    remove_recording,
+)
 from gitlab_nightshift.supervisor.notices import Notices
 from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
 from gitlab_nightshift.supervisor.run_checkout import (
@@ -51,10 +68,10 @@ from gitlab_nightshift.supervisor.run_checkout import (
     prepare_run_checkout,
     restore_run_checkout,
 )
+from gitlab_nightshift.supervisor.run_worker import RunWorker, open_run_worker
 from gitlab_nightshift.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
-    Worker,
     add_figures,
     build_usage,
     has_key,
@@ -63,18 +80,18 @@ from gitlab_nightshift.supervisor.stage_calls import (
     remove_proxies,
 )
 from gitlab_nightshift.supervisor.stop_signals import GRACE_S, Signals
-from gitlab_nightshift.supervisor.work_paths import find_places
 from gitlab_nightshift.system.certificates import copy_certificates
 from gitlab_nightshift.system.descendants import become_subreaper, end_orphans, list_own_children
-from gitlab_nightshift.system.prepared_folders import prepare
 
 
 @dataclass(frozen=True)
 class SupervisorOptions(Invocation):
-    """How a run was called; ``alone``: only the work stage, with an earlier job's ``plan``."""
+    """How a run was called; ``alone``: only the work stage, with an earlier job's ``plan``; with
+    ``seen`` only the notary, for a bundle that is there already."""
 
     alone: bool = False
     plan: str | None = None
+    seen: BundleOrigin | None = None
 
 
 def supervise(start: SupervisorOptions) -> int:
@@ -105,6 +122,7 @@ class _Run:
         self._usage: Usage | None = None
         self._figures: UsageFigures | None = None
         self._before: tuple[BeadResult, ...] = ()
+        self._unrestored: tuple[str, ...] = ()
         self._warnings: list[str] = []
         self.output: Path | None = None
 
@@ -121,12 +139,15 @@ class _Run:
             self._stages = Stages(self._pipes, self._own, self._signals)
             notices = Notices(self._start, self._own, self._pipes)
             with self._stages.open_stage("plan", PLAN) as plan:
-                work = stack.enter_context(self._open_worker())
+                if not self._start.seen:
+                    work = stack.enter_context(self._open_worker())
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._there)  # before work, which might write it
             if "status" in answer:
                 notices.tell_mistake(answer.get("mistake"))
                 return int(answer["status"])
+            if self._start.seen:
+                return self._notarize_bundles(answer)
             if upkeep := answer.get("upkeep"):
                 self._look_after(upkeep, work)
                 work = stack.enter_context(self._open_worker("work-2"))
@@ -136,26 +157,19 @@ class _Run:
             notices.tell_ended(answer, self._there.results, self._signals.forward_to)
             return status
 
-    @contextlib.contextmanager
-    def _open_worker(self, sender: str = "work") -> Iterator[Worker]:
-        start, there, self._sender = self._start, self._there, sender
-        with (
-            prepare(there.checkout, there.private, sender) as self._prepared,
-            contextlib.closing(hold(there.checkout, there.private.parent)) as self._held,
-            find_places(
-                start.env,
-                there,
-                (there.checkout.resolve(), self._held.folder / OWN, *self._prepared.places),
-                self._held.folder / "git",
-            ) as places,
-        ):
-            wanted, likely = predict_isolation(start.env, start.overrides), has_key(start.env)
-            confine = functools.partial(open_confined_stage, places, wanted)
-            lock = {"lock": self._held.lock}
-            data = {"ahead": likely and wanted.isolation != "none"}
-            begun = self._stages.open_worker(sender, WORK, confine, lock, likely=likely, data=data)
-            with begun as worker:
-                yield worker
+    def _open_worker(self, sender: str = "work") -> contextlib.AbstractContextManager[RunWorker]:
+        start = self._start
+        wanted, likely = predict_isolation(start.env, start.overrides), has_key(start.env)
+        return open_run_worker(
+            sender,
+            WORK,
+            self._stages,
+            start.env,
+            self._there,
+            lambda _: wanted,
+            likely=likely,
+            data={"ahead": likely and wanted.isolation != "none"},
+        )
 
     def _handle_redactor_death(self) -> None:
         """End the run: nothing can be logged or kept any more."""
@@ -173,6 +187,7 @@ class _Run:
                 "overrides": dict(start.overrides),
                 "alone": start.alone,
                 "plan": start.plan,
+                "seen": start.seen and dataclasses.asdict(start.seen),
                 "machine": self._machine,
                 "checkout": str(there.checkout),
                 "private": str(there.private),
@@ -189,7 +204,7 @@ class _Run:
 
     # --- work and publish -------------------------------------------------------------------------
 
-    def _look_after(self, upkeep: dict[str, Any], work: Worker) -> None:
+    def _look_after(self, upkeep: dict[str, Any], work: RunWorker) -> None:
         """Do what an open merge request needs. Whatever becomes of it, new work follows, and gets
         what is left of the budget."""
         self._run_night(upkeep, work)
@@ -197,42 +212,50 @@ class _Run:
             self._before = bundle.beads
         move_upkeep(self._there.results)
 
-    def _run_night(self, night: dict[str, Any], work: Worker) -> None:
+    def _run_night(self, night: dict[str, Any], work: RunWorker) -> None:
         try:
             with check_out_for(night["stand"], self._start.env, self._there):
                 bundle = self._run_work(night, work) if "place" in night else self._go_on(night)
+                work.held.close()  # where an earlier try has done its work
+                record = self._notarize(night, bundle, work.sender.replace("work", "notary"))
                 if self._signals.stopped and not bundle.error_code:
                     self._fail(self._signals.stopped)
-                self._publish(night, bundle)
+                self._publish(night, bundle, record, work.sender)
         except NightshiftError as error:
             self._fail(error, night["plan"])
             if failed := read_bundle(self._there.results):
-                self._publish(night, failed)
+                self._publish(night, failed, None, work.sender)
 
-    def _run_work(self, night: Mapping[str, Any], work: Worker) -> Bundle:
+    def _run_work(self, night: Mapping[str, Any], work: RunWorker) -> Bundle:
         if stopped := self._signals.stopped:
             raise stopped
         inputs = {"plan": night["plan"], "place": night["place"]}
         inputs["before"] = [dataclasses.asdict(each) for each in self._before]
-        checkout = prepare_run_checkout(self._held, night, self._start.env, self._there)
-        inputs |= {"prepared": self._prepared.to_data(), "prepared_checkout": checkout}
+        run_id = night["plan"]["run_id"]
+        checkout = prepare_run_checkout(
+            work.held, night["place"], run_id, self._start.env, self._there
+        )
+        inputs |= {"prepared": work.prepared.to_data(), "prepared_checkout": checkout}
         until = night["place"]["until_s"]
         late = None if until is None else until - read_clock() + GRACE_S
         began = read_clock()
         with (
             self._signals.stop_after(late, "work did not end at its deadline"),
-            keep_marked(self._held.folder),
+            keep_marked(work.held.folder),
             keep_machine(self._there),
         ):
             gateway = limit_budget(night["gateway"], self._figures)
-            answer, figures = work.run(inputs, gateway, self._start.env)
-        self._pipes.wait(self._sender)
+            answer, figures = work.worker.run(inputs, gateway, self._start.env)
+        self._pipes.wait(work.sender)
         self._figures = add_figures(self._figures, figures)
         self._usage = build_usage(self._figures) if self._figures else None
-        # Where nothing confines work it could have written this in the name of publish.
-        (self._there.results / "published.json").unlink(missing_ok=True)
+        # Where nothing confines work it could have written these in others' names.
+        for name in ("published.json", NOTARY):
+            (self._there.results / name).unlink(missing_ok=True)
         error = self._signals.stopped or build_lost_error("work", answer)
-        restore_run_checkout(self._held, self._start.env, self._there, self._warnings.append)
+        self._unrestored = restore_run_checkout(
+            work.held, self._start.env, self._there, self._warnings.append
+        )
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
             return write_measured(self._there.results, bundle, self._usage, read_clock() - began)
@@ -244,17 +267,88 @@ class _Run:
             return bundle
         raise build_lost_error("plan", night)
 
-    def _publish(self, night: dict[str, Any], bundle: Bundle) -> None:
+    def _notarize(
+        self, night: Mapping[str, Any], bundle: Bundle, sender: str
+    ) -> NotaryRecord | None:
+        """Have the commands run once more on a change that is to be published. None where there is
+        none, or where another job does this. What was refused once stays refused."""
+        if self._start.alone or self._signals.stopped or not is_proposed(bundle):
+            return None
+        kept = read_kept(NotaryRecord, self._there.results / NOTARY) if "earlier" in night else None
+        order = self._build_order(night, bundle)
+        if kept and is_refused(kept, order.build_record()):
+            return kept
+        return self._ask_notary(night, order, sender, self._there.results)
+
+    def _build_order(self, night: Mapping[str, Any], bundle: Bundle) -> NotaryOrder:
+        where, run_id = night.get("earlier", night), night["plan"]["run_id"]
+        return build_order(run_id, remove_recording(where["place"]), bundle, self._unrestored)
+
+    def _ask_notary(
+        self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
+    ) -> NotaryRecord:
+        start, signals, warn = self._start, self._signals, self._warnings.append
+        process = RunNotary(sender, start.env, self._there, self._stages, signals, warn)
+        gateway = night.get("earlier", night)["gateway"]
+        ask = functools.partial(process.ask, order, gateway)
+        record = Notary(results, signals, self._values).run(order, ask)
+        self._pipes.wait(sender)
+        return record
+
+    def _notarize_bundles(self, answer: Mapping[str, Any]) -> int:
+        """Have the commands run on what another job has made. Raises NightshiftError where that is
+        not to be published."""
+        results = self._there.results
+        refused = [
+            self._notarize_bundle(answer[name], place, sender)
+            for name, place, sender in (
+                ("upkeep", results / UPKEEP, "notary"),
+                ("night", results, "notary-2"),
+            )
+            if answer.get(name) and (place / "bundle").exists()
+        ]
+        for line in self._warnings:
+            sys.stderr.write(f"nightshift: warning: {line}\n")
+        for each in filter(None, refused):
+            raise NightshiftError(each.code, each.why)
+        return 0
+
+    def _notarize_bundle(
+        self, night: Mapping[str, Any], results: Path, sender: str
+    ) -> NotaryRefusal | None:
+        bundle = read_own_bundle(results, night["plan"])
+        if bundle is None:
+            return NotaryRefusal(Code.PARSE_ERROR, "the bundle is none that can be used")
+        if not is_proposed(bundle):
+            return None
+        order = self._build_order(night, bundle)
+        record = read_kept(NotaryRecord, results / NOTARY)
+        asked = order.build_record()
+        with check_out_for(night["stand"], self._start.env, self._there):
+            if not record or not is_refused(record, asked):
+                record = self._ask_notary(night, order, sender, results)
+        if self._signals.stopped:
+            raise self._signals.stopped
+        return find_refusal(
+            record, run_id=asked.run_id, base_sha=asked.base_sha, tree_id=asked.tree_id
+        )
+
+    def _publish(
+        self, night: dict[str, Any], bundle: Bundle, record: NotaryRecord | None, worker: str
+    ) -> None:
         """Publish what is ready, answer who asked for the run, and keep the dashboard; once."""
         if not (inputs := night.pop("publish", None)):
             return
         ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
+        if ready and inputs["dry_run"] and record:
+            write_refused(self._there.results, bundle, record)
         ready = ready and not inputs["dry_run"] and not self._signals.stopped
         if self._pipes.gone or not (ready or inputs["request"] or inputs["dashboard"]):
             return
         config = {
             **inputs,
             "ready": ready,
+            "notary": record and dataclasses.asdict(record),
             "usage": self._usage and dataclasses.asdict(self._usage),
             "token": self._start.env.get("GITLAB_TOKEN", "").strip(),
             "values": self._values,
@@ -262,7 +356,7 @@ class _Run:
             "checkout": str(self._there.checkout),
             "private": str(self._there.private),
         }
-        sender = self._sender.replace("work", "publish")
+        sender = worker.replace("work", "publish")
         with self._stages.open_stage(sender, PUBLISH) as publish:
             # Who asked is told of a run that was stopped, too.
             answer = publish.run(config, forwarding=ready)

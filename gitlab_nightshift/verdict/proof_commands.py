@@ -26,6 +26,7 @@ from gitlab_nightshift.verdict.collection.report_request import (
 from gitlab_nightshift.verdict.collection.reported_cases import CaseOutcome, Collection
 
 TAIL_BYTES = 4_000
+DISK_FULL = "the disk was full"
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,7 @@ class Runner:
             return CommandResult(shlex.join(argv), NOT_FOUND, 0.0, why)
         if ended.end is EndReason.STOPPED or (ended.exit_status and disks.find_full()):
             self.renew()
-            why = "the disk was full"
-            return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), why)
+            return CommandResult(shlex.join(argv), None, round(ended.duration_s, 3), DISK_FULL)
         if ended.end is EndReason.EXITED:
             return CommandResult(shlex.join(argv), ended.exit_status, round(ended.duration_s, 3))
         why = f"ended by this program: {ended.end}"

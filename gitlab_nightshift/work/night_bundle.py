@@ -32,6 +32,7 @@ def build_bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) 
         failed_attempts=tuple(ledger.failed_attempts),
         task=plan.task,
         answers=ending.answers,
+        baseline=ledger.baseline,
         incomplete=ending.incomplete or describe_repeated_skip(plan, ending),
     )
 

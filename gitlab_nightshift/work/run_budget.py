@@ -1,16 +1,18 @@
 """What the run has spent and how long it has: checked before every bead, watched during it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import read_clock
-from gitlab_nightshift.records.bead_results import BeadResult, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, CommandResult, Usage
 from gitlab_nightshift.records.products import FailedAttemptRecord, Outcome, Plan
 
 SMALLEST_USD = 0.01
 """With less than a cent left nothing is begun."""
+NEEDED = 2
+"""Times the baseline's seconds that the notary may need."""
 
 
 class Stop(Exception):
@@ -25,7 +27,8 @@ class Stop(Exception):
 class Ledger:
     """The beads so far, the attempts that were sent back, and the boundary they run in.
 
-    ``deadline`` is a monotonic time in seconds, None without one.
+    ``deadline`` is a monotonic time in seconds, None without one. ``baseline`` is how the commands
+    that prove a change ended before it.
     """
 
     max_budget_usd: float
@@ -35,11 +38,21 @@ class Ledger:
     results: list[BeadResult] = field(default_factory=list)
     failed_attempts: list[FailedAttemptRecord] = field(default_factory=list)
     isolation: str = "not started"
+    baseline: tuple[CommandResult, ...] = ()
 
     def note_failed_attempt(self, category: str, code: Code, why: str) -> None:
         """Keep why an attempt at a category's change was sent back, for the run's records."""
         number = 1 + sum(each.category == category for each in self.failed_attempts)
         self.failed_attempts.append(FailedAttemptRecord(category, number, code.value, why))
+
+    def note_baseline(self, results: tuple[CommandResult, ...]) -> None:
+        """Keep how the commands ended before the change, and back the time that running them once
+        more takes, after the work: at most half of what is left."""
+        self.baseline = tuple(replace(each, output="") for each in results)
+        left_s = self.compute_left_s()
+        if self.deadline is not None and left_s is not None:
+            needed_s = NEEDED * sum(each.duration_s for each in results)
+            self.deadline -= max(min(needed_s, left_s / 2), 0.0)
 
     def compute_usage(self) -> Usage:
         """Cost and tokens of all beads, failed ones included; unknown stays unknown."""

@@ -178,6 +178,7 @@ def _run_in_sandbox(
     )
     with sandboxed.open_runner() as (boundary, egress, runner):
         before = workflow.first(place, checkout, runner)
+        ledger.note_baseline(before.results)
         if before.skip and not ledger.late():
             skipped = Ending(Outcome.SKIPPED, before.skip, plan.scheduled)
             return dataclasses.replace(skipped, incomplete=before.incomplete)

@@ -226,7 +226,7 @@ JOB = read_job({})
 def body(text: str) -> str:
     """The merge request's description."""
     made = bundle(text)
-    return render_description(made, proposal(text), JOB, Marker("1", "tests", "0"))
+    return render_description(made, proposal(text), JOB, Marker("1", "tests", "0"), None)
 
 
 def title(text: str) -> str:

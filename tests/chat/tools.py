@@ -22,7 +22,7 @@ from gitlab_nightshift.demo.standin_state import MAINTAINER
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal
-from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.run_results import RunResult, build_command_finding
 from gitlab_nightshift.records.storage import write_record
 from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject
@@ -261,6 +261,9 @@ def left_behind(
     """A folder of artifacts, as a job leaves them."""
     output = folder / "nightshift"
     (output / "bundle").mkdir(parents=True)
+    if change is not None:
+        reported = tuple(map(build_command_finding, commands))
+        result = replace(result, commands=reported)
     write_record(output / "result.json", result)
     proposal = (
         None
@@ -272,7 +275,6 @@ def left_behind(
             analysis=AnalysisResult("IMPROVEMENT_FOUND", selected=AnalysisCandidate((), TASK)),
             draft=Draft(title=title, summary="Prices are whole."),
             verdict=Verdict(passed=True),
-            commands=commands,
         )
     )
     bundle = Bundle(

@@ -71,6 +71,7 @@ def test_job_takes_the_bundle_of_the_job_that_ran_agents_and_a_refusal_is_a_warn
     assert done.status == 0
     asked, approved = nightshift.calls
     assert asked.argv == ["run"]
-    assert approved.argv == ["publish", "--approved", "--from-job", "nightshift"]
+    jobs = ["--from-job", "nightshift", "--notary-job", "nightshift"]
+    assert approved.argv == ["publish", "--approved", *jobs]
     assert approved.files == []
     assert not [name for name in approved.variables if name.startswith(("SENT_BY", "NIGHT_"))]

@@ -150,7 +150,9 @@ def test_three_jobs_as_the_page_sets_them_up(
 ) -> None:
     repository = sample_repository(example("Three jobs, in five lines"))
     done = run_pipeline(repository, "web", NIGHT, programs=nightshift.programs, scoped=SCOPED)
-    assert list(done.jobs) == ["nightshift:plan", "nightshift:work", "nightshift:publish"]
+    assert list(done.jobs) == [
+        f"nightshift:{name}" for name in ("plan", "work", "notary", "publish")
+    ]
 
 
 def test_a_schedule_known_by_its_description(ran: Runs) -> None:

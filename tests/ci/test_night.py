@@ -25,7 +25,9 @@ from tests.ci.conftest import (
 from tests.support.standin import open_full_demo
 from tests.support.standin_records import PipelineJob, as_full
 
-PLAN, WORK, PUBLISH = JOBS = ("nightshift:plan", "nightshift:work", "nightshift:publish")
+PLAN, WORK, NOTARY, PUBLISH = JOBS = (
+    *("nightshift:plan", "nightshift:work", "nightshift:notary", "nightshift:publish"),
+)
 PIPELINE = "4711"
 GIVEN = ("CI_", "GITLAB_USER_", "NIGHTSHIFT_")
 SECRETS = ("GITLAB_TOKEN", "CI_JOB_TOKEN")
@@ -66,14 +68,23 @@ def run(
     (checkout / STATE).mkdir()
     (checkout / STATE / "night.yml").write_text(TEMPLATE.read_text())
     ran = WORK if shape == "three-jobs" else "nightshift"
-    job = PipelineJob(1, int(PIPELINE), ran, artifacts_folder(checkout, ran))
-    as_full(demo.project).jobs.append(job)
+    for number, name in enumerate((ran, NOTARY) if ran == WORK else (ran,), 1):
+        job = PipelineJob(number, int(PIPELINE), name, artifacts_folder(checkout, name))
+        as_full(demo.project).jobs.append(job)
     given = {k: v for k, v in demo.env.items() if k.startswith(GIVEN) and k not in SECRETS}
     scope = "nightshift*" if shape == "three-jobs" else "*"
     return run_pipeline(
         checkout,
         "schedule",
-        {**given, **NIGHT, "CI_PIPELINE_ID": PIPELINE, "no_proxy": "127.0.0.1", **more},
+        {
+            **{
+                **given,
+                **NIGHT,
+                "CI_PIPELINE_ID": PIPELINE,
+                "CI_JOB_TOKEN": demo.env["CI_JOB_TOKEN"],
+            },
+            **{"no_proxy": "127.0.0.1", **more},
+        },
         programs=night.programs,
         scoped={"GITLAB_TOKEN": {scope: demo.env["GITLAB_TOKEN"]}},
         fresh=True,
@@ -95,7 +106,8 @@ def test_three_jobs(night: Night, run_pipeline: RunPipeline) -> None:
     assert result(done, PUBLISH)["mr_url"] == opened.web_url
     token = night.demo.env["GITLAB_TOKEN"]
     with_it = [call.argv[0] for call in night.calls if token in "\n".join(call.variables.values())]
-    assert [call.argv[0] for call in night.calls] == ["plan", "work", "publish"]
+    assert [call.argv[0] for call in night.calls] == ["plan", "work", "notary", "publish"]
+    assert "This program ran, on commit" in (opened.description or "")
     assert with_it == ["plan", "publish"]
     left = {path.name for path in (done.artifacts(PUBLISH) / "nightshift").iterdir()}
     assert {"report.html", "bundle", "published.json", "junit.xml"} <= left

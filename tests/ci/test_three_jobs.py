@@ -33,7 +33,9 @@ from tests.ci.conftest import (
     run_in,
 )
 
-PLAN, WORK, PUBLISH = JOBS = ("nightshift:plan", "nightshift:work", "nightshift:publish")
+PLAN, WORK, NOTARY, PUBLISH = JOBS = (
+    *("nightshift:plan", "nightshift:work", "nightshift:notary", "nightshift:publish"),
+)
 
 
 ALL = {"nightshift*": TOKEN}
@@ -67,10 +69,12 @@ def test_remote_include_with_inputs(jobs: dict[str, Any]) -> None:
 
 def test_expanded_jobs(jobs: dict[str, Any]) -> None:
     environment = {"name": "nightshift", "action": "access"}
-    assert [jobs[name].get("environment") for name in JOBS] == [environment, None, environment]
+    found = [jobs[name].get("environment") for name in JOBS]
+    assert found == [environment, None, None, environment]
     assert [jobs[name]["artifacts"].get("paths") for name in JOBS] == [
         ["nightshift/plan.*"],
         ["nightshift/"],
+        ["nightshift/notary.json", "nightshift/upkeep/notary.json", "nightshift/logs/"],
         ["nightshift/"],
     ]
     for job in (jobs[name] for name in JOBS):
@@ -82,15 +86,19 @@ def test_expanded_jobs(jobs: dict[str, Any]) -> None:
 
 
 def test_nothing_of_the_work_job_reaches_the_next_by_itself(jobs: dict[str, Any]) -> None:
-    """Neither files nor variables: the program fetches the bundle."""
-    assert "reports" not in jobs[WORK]["artifacts"]
+    """Neither files nor variables: the program fetches the bundle, and what the notary saw."""
+    for name in (WORK, NOTARY):
+        assert "reports" not in jobs[name]["artifacts"]
     assert "dotenv" in jobs[PUBLISH]["artifacts"]["reports"]
-    [need] = jobs[PUBLISH]["needs"]
-    assert (need["job"], need["artifacts"]) == (WORK, False)
+    needs = [(each["job"], each["artifacts"]) for each in jobs[PUBLISH]["needs"]]
+    assert needs == [(WORK, False), (NOTARY, False)]
+    [plan, work] = jobs[NOTARY]["needs"]
+    assert plan["job"] == PLAN and plan.get("artifacts", True)
+    assert (work["job"], work["artifacts"]) == (WORK, False)
     assert_approve_waits(jobs)
 
 
-def test_only_work_lacks_the_token_and_only_work_gets_a_file(
+def test_work_and_notary_lack_the_token_and_get_the_plan_alone(
     runner: Path, tmp_path: Path, nightshift: Recorder
 ) -> None:
     """Of the night's jobs and of the one for an approval, which publish asks for."""
@@ -103,18 +111,23 @@ def test_only_work_lacks_the_token_and_only_work_gets_a_file(
         fresh=True,
         manual=APPROVE,
     )
-    assert done.jobs == {PLAN: "PASS", WORK: "PASS", PUBLISH: "WARN", APPROVE: "PASS"}, done.log
-    plan, work, publish, approve = nightshift.calls
+    passed = dict.fromkeys((PLAN, WORK, NOTARY, APPROVE), "PASS")
+    assert done.jobs == {**passed, PUBLISH: "WARN"}, done.log
+    plan, work, notary, publish, approve = nightshift.calls
     assert plan.argv == ["plan"]
     assert work.argv == ["work"]
-    assert publish.argv == ["publish", "--from-job", WORK]
-    assert approve.argv == ["publish", "--approved", "--from-job", WORK]
+    assert notary.argv == ["notary", "--from-job", WORK]
+    both = ["--from-job", WORK, "--notary-job", NOTARY]
+    assert publish.argv == ["publish", *both]
+    assert approve.argv == ["publish", "--approved", *both]
     tokens = [call.variables.get("GITLAB_TOKEN") for call in nightshift.calls]
-    assert tokens == [TOKEN, None, TOKEN, TOKEN]
-    assert not [name for name, value in work.variables.items() if TOKEN in value]
+    assert tokens == [TOKEN, None, None, TOKEN, TOKEN]
+    for call in (work, notary):
+        assert not [name for name, value in call.variables.items() if TOKEN in value]
     assert work.variables["ANTHROPIC_API_KEY"] == KEY
-    assert [call.files for call in nightshift.calls] == [[], ["plan.json"], [], []]
-    for call in (publish, approve):
+    files = [call.files for call in nightshift.calls]
+    assert files == [[], ["plan.json"], ["plan.json"], [], []]
+    for call in (notary, publish, approve):
         assert not [name for name in call.variables if name.startswith(("SENT_BY", "NIGHT_"))]
 
 
@@ -146,7 +159,8 @@ def ran(runner: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 def test_no_agent_is_installed_beside_the_token(ran: Runs) -> None:
     found = ran[0]["agent missing"]
-    assert found.jobs == {PLAN: "PASS", WORK: "FAIL", PUBLISH: "PASS"}, found.log
+    passed = dict.fromkeys((PLAN, NOTARY, PUBLISH), "PASS")
+    assert found.jobs == {**passed, WORK: "FAIL"}, found.log
     assert re.findall(r"^(\S+) +> Installing (\S+)", found.log, re.MULTILINE) == [
         (WORK, "an-agent")
     ]
@@ -157,7 +171,7 @@ def test_no_agent_is_installed_beside_the_token(ran: Runs) -> None:
     [
         (
             "token everywhere",
-            {PLAN: "PASS", WORK: "FAIL", PUBLISH: "PASS"},
+            {PLAN: "PASS", WORK: "FAIL", NOTARY: "FAIL", PUBLISH: "PASS"},
             ["plan", "publish"],
         ),
         ("token nowhere", {PLAN: "FAIL"}, []),
@@ -176,19 +190,20 @@ def test_an_approval_without_the_token_is_told(ran: Runs) -> None:
     found = ran[0]["scope without approve"]
     assert found.jobs == {**dict.fromkeys(JOBS, "PASS"), APPROVE: "WARN"}, found.log
     assert "must match nightshift/approve" in found.log
-    assert [call.argv[0] for call in found.calls] == ["plan", "work", "publish"]
+    assert [call.argv[0] for call in found.calls] == ["plan", "work", "notary", "publish"]
 
 
 def test_a_night_of_which_a_part_did_no_work_is_a_warning_and_goes_on(ran: Runs) -> None:
     found = ran[0]["incomplete"]
-    warned = dict.fromkeys((WORK, PUBLISH), "WARN")
-    assert found.jobs == {PLAN: "PASS", **warned, APPROVE: "WARN"}, found.log
+    warned = dict.fromkeys((WORK, PUBLISH, APPROVE), "WARN")
+    assert found.jobs == {**dict.fromkeys((PLAN, NOTARY), "PASS"), **warned}, found.log
 
 
 def test_a_failed_night_is_reported_and_its_artifacts_are_kept(ran: Runs) -> None:
     found = ran[0]["failed"]
-    assert found.jobs == {PLAN: "PASS", WORK: "FAIL", PUBLISH: "PASS"}, found.log
-    assert [call.argv[0] for call in found.calls] == ["plan", "work", "publish"]
+    passed = dict.fromkeys((PLAN, NOTARY, PUBLISH), "PASS")
+    assert found.jobs == {**passed, WORK: "FAIL"}, found.log
+    assert [call.argv[0] for call in found.calls] == ["plan", "work", "notary", "publish"]
     kept = ran[1].artifacts(WORK)
     assert json.loads((kept / "nightshift/bundle/bundle.json").read_text()) == {"of": "failed"}
     assert not list(kept.rglob(".gitlab-ci-reports"))

@@ -21,7 +21,6 @@ from gitlab_nightshift.publish.bundle_check import (
     read_files,
 )
 from gitlab_nightshift.publish.publish_stage import clean_record
-from gitlab_nightshift.publish.rebuilt_bundle import LARGEST_LINE, make_change, read_answer
 from gitlab_nightshift.records.products import Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_record, to_json
@@ -34,6 +33,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     list_diff_files,
 )
+from gitlab_nightshift.repository.rebuilt_change import LARGEST_LINE, make_change, read_answer
 from gitlab_nightshift.settings.load import build_settings
 from tests.attacks.text_places import bundle
 from tests.fuzz.strategies import json_of, places_in, spoiled, spoiled_bytes, steady

@@ -133,7 +133,7 @@ def show(analysis: AnalysisResult, draft: Draft, verdict: Verdict) -> None:
     mark = merge_request.build_marker(bundle, plain)
     title = merge_request.format_title(bundle, plain, SETTINGS)
     assert title.splitlines() == [title] and len(title) <= 255
-    assert render_description(bundle, plain, JobFacts(), mark).encode()
+    assert render_description(bundle, plain, JobFacts(), mark, None).encode()
     assert merge_request.build_commit_message(bundle, plain, SETTINGS, ()).encode()
     slug = merge_request.build_branch_slug(bundle, plain, SETTINGS)
     assert slug and slug.isascii() and not {*slug} & {*" ~^:?*[\\\0"} and ".." not in slug

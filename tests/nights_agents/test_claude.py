@@ -31,7 +31,8 @@ BODY = """\
 
 A discount was never tested.
 
-**`make test`: 1 test before, 1 with the change · `make test` passed · 2 lines, 1 file**
+**`make test` passed · 2 lines, 1 file · found beside the agents: `make test`: 1 test before, 1 \
+with the change**
 
 ## Reasoning
 
@@ -61,12 +62,17 @@ One test more.
 
 ## Verification
 
-The files of this change were checked when it was published. What ran is reported by the \
-process that ran the agents:
+The files of this change were checked when it was published.
 
-This program ran, on commit `{base}` with only this change applied:
+This program ran, on commit `{base}` with only this change applied, in a process that had \
+read nothing of an agent:
 
 - `make test`: exit 0, {seconds} s
+
+They ran without a sandbox (`isolation: none`).
+
+The process that ran the agents reports besides:
+
 - The untouched checkout: the same commands passed before the change
 - The tests that ran: `make test`: 1 test before, 1 with the change
 
@@ -153,7 +159,7 @@ def _committed(shop: World, sha: str) -> None:
 
 def _products(shop: World) -> None:
     logs = [f"logs/{n:02}-{bead}-tests-1" for n, bead in enumerate(REALLY, 1)]
-    logs += ["logs/baseline-1", "logs/checks-tests-1-1"]
+    logs += ["logs/baseline-1", "logs/checks-tests-1-1", "logs/notary-1"]
     products = {name for name in shop.products() if not name.startswith("logs/evidence-")}
     assert products == {
         "bundle/bundle.json",
@@ -162,6 +168,7 @@ def _products(shop: World) -> None:
         "annotations.json",
         "junit.xml",
         "nightshift.env",
+        "notary.json",
         "plan.json",
         "published.json",
         "report.html",
@@ -178,7 +185,8 @@ def _products(shop: World) -> None:
     assert result.pop("pipeline_url").endswith("/acme/shop/-/pipelines/4711")
     assert result.pop("title") == "[night-shift/tests] Test the discount of total()"
     assert result.pop("change") == {"files": ["test_shop.py"], "added": 2, "deleted": 0}
-    assert [each["level"] for each in result.pop("commands")] == ["pass"]
+    for name in ("commands", "reported"):
+        assert [each["level"] for each in result.pop(name)] == ["pass"]
     [attempt] = result.pop("attempts")
     assert attempt["passed"]
     assert result.pop("said")["summary"] == DRAFT["summary"]
@@ -233,7 +241,7 @@ def _machine_products(shop: World, cost: float) -> None:
     events = [json.loads(line)["event"] for line in texts["events.jsonl"].splitlines()]
     assert (events[0], events[-1]) == ("run_started", "run_ended")
     assert events.count("bead_ended") == 4
-    assert events.count("command_ended") == 2
+    assert events.count("command_ended") == 3
     assert events.count("progress") >= 4
     assert shop.product("plan.json")["categories"][:2] == ["tests", "refactoring"]
     published = shop.product("published.json")

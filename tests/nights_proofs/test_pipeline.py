@@ -116,12 +116,13 @@ def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> Non
     config = "verify_commands: ['test -e build/ok']\nbaseline: report\nmax_implement_retries: 0\n"
     with world(tmp_path, scripts, config=config) as shop:
         done = shop.nightshift("run")
-        assert [c["exit_status"] for c in _commands_of(shop)] == [1, 1]
+        assert [c["exit_status"] for c in _commands_of(shop)] == [1] * 4
         [mr] = shop.merge_requests
         said = "verify_commands fail on the untouched checkout:"
         assert f"{said} `test -e build/ok` failed: exit status 1. They therefore prove" in done.log
         body = (mr.description or "").replace("\\_", "_")
         assert "- `test -e build/ok`: exit 1, " in body
+        assert "; without the change: exit 1, " in body
         assert said in body
         assert git(shop.project.bare_repository, "show", f"{mr.sha}:made.md") == "1\n"
         shop.assert_restored()

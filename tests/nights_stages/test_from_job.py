@@ -36,7 +36,8 @@ def small_bundle(shop: World) -> None:
 
 
 def publish(shop: World, **env: str) -> Done:
-    return shop.nightshift("publish", "--from-job", JOB, ANTHROPIC_API_KEY="", **env)
+    jobs = ("--from-job", JOB, "--notary-job", JOB)
+    return shop.nightshift("publish", *jobs, ANTHROPIC_API_KEY="", **env)
 
 
 def test_the_newest_try_of_this_pipelines_job_is_published(shop: World) -> None:

@@ -1,5 +1,6 @@
 """Nights that look after what they have opened: one commit more, and not for ever."""
 
+import json
 import shutil
 import signal
 from collections.abc import Iterator
@@ -349,6 +350,24 @@ def test_in_three_jobs(tmp_path: Path) -> None:
         assert "has added the commit" in replies(shop, request)[0]
         assert upkeep(shop)["outcome"] == "MR_CREATED"
         assert (shop.result["outcome"], shop.result["task"]) == ("NO_IMPROVEMENT", "")
+
+
+def test_in_three_jobs_what_the_notary_refuses_is_not_pushed(tmp_path: Path) -> None:
+    """For the open merge request as for new work: each has a record of its own."""
+    with opened(tmp_path, most_open=3) as (shop, request):
+        fail(shop)
+        for stage in ("plan", "work"):
+            assert shop.nightshift(stage, CI_PIPELINE_ID="4712").exit_status == 0
+        seen = shop.nightshift("notary", CI_PIPELINE_ID="4712", GITLAB_TOKEN="")
+        assert (seen.exit_status, seen.stderr) == (0, "")
+        record = shop.checkout / "nightshift/upkeep/notary.json"
+        data = json.loads(record.read_text())
+        assert [run["exit_status"] for each in data["commands"] for run in each["runs"]] == [0]
+        data["commands"][0]["runs"][0]["exit_status"] = 1
+        record.write_text(json.dumps(data))
+        done = shop.nightshift("publish", CI_PIPELINE_ID="4712")
+        assert len(shop.project.pushes) == 1, done.log
+        assert "could not do this (`E_TEST_FAILED`)" in replies(shop, request)[0]
 
 
 def test_a_branch_that_is_behind_is_rebased(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gitlab_nightshift.publish import merge_request as texts
 from gitlab_nightshift.publish.description import render_description
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft, Verdict
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.products import (
     Bundle,
     ChangeSummary,
@@ -28,6 +29,7 @@ from gitlab_nightshift.records.tool_calls import ToolCall, ToolUse
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.settings.model import Settings
+from tests.support.notaries import FAILED, PASSED, seen
 
 JOB = JobFacts(pipeline_url="https://gitlab.example/g/p/-/pipelines/4711")
 CHOSEN = AnalysisCandidate(("src/parser.py",), "Cover the parser's errors", 1, "They matter most")
@@ -74,8 +76,16 @@ def drafted(**changes: Any) -> Proposal:
     return dataclasses.replace(PROPOSAL, draft=dataclasses.replace(PROPOSAL.draft, **changes))
 
 
-def body(proposal: Proposal = PROPOSAL, bundle: Bundle = BUNDLE, job: JobFacts = JOB) -> str:
-    return render_description(bundle, proposal, job, texts.build_marker(bundle, proposal))
+SEEN = seen(BUNDLE, NotarizedCommand("make test", (PASSED,)), isolation="namespaces")
+
+
+def body(
+    proposal: Proposal = PROPOSAL,
+    bundle: Bundle = BUNDLE,
+    job: JobFacts = JOB,
+    notary: NotaryRecord | None = SEEN,
+) -> str:
+    return render_description(bundle, proposal, job, texts.build_marker(bundle, proposal), notary)
 
 
 def title(proposal: Proposal = PROPOSAL, **settings: Any) -> str:
@@ -117,13 +127,16 @@ Why not the others:
 
 ## Verification
 
-The files of this change were checked when it was published. What ran is reported by the \
-process that ran the agents:
+The files of this change were checked when it was published.
 
-This program ran, on commit `bbbbbbbbbbbb` with only this change applied:
+This program ran, on commit `bbbbbbbbbbbb` with only this change applied, in a process that had \
+read nothing of an agent:
 
 - `make test`: exit 0, 12.3 s
-- `make slow`: did not end, 60.0 s
+
+They ran in the sandbox namespaces.
+
+The process that ran the agents reports besides:
 
 The Verify bead, a second agent, approved the change. What it ran is unknown.
 
@@ -148,8 +161,8 @@ def test_the_whole_description() -> None:
 
 
 def test_nothing_ran_is_said_plainly() -> None:
-    proposal = dataclasses.replace(PROPOSAL, commands=(), notes=(), verdict=Verdict(True))
-    text = body(proposal)
+    proposal = dataclasses.replace(PROPOSAL, notes=(), verdict=Verdict(True))
+    text = body(proposal, notary=seen(BUNDLE))
     assert "This program ran no command on the change" in text
     assert "pytest" not in text
 
@@ -213,13 +226,38 @@ def test_the_summary_says_what_proves_it_and_what_is_doubted() -> None:
     verdict = DoubtingVerdict(True, doubts=("Is 10 kg right?\n/merge @all",))
     summary = body(dataclasses.replace(PROPOSAL, checks=checks, verdict=verdict))
     summary = summary.partition("## Reasoning")[0]
-    line = "**7 of 8 planted mistakes found · `make test` passed · 15 lines, 1 file**"
+    said = "found beside the agents: 7 of 8 planted mistakes found"
+    line = f"**`make test` passed · 15 lines, 1 file · {said}**"
     assert line in summary.splitlines()
     assert "- Is 10 kg right? /merge " in summary
     assert "(the second agent doubts this)" in summary
     assert not [each for each in summary.splitlines() if each.startswith("/merge")]
-    none = body(dataclasses.replace(PROPOSAL, commands=(), checks=()))
+    none = body(dataclasses.replace(PROPOSAL, checks=()), notary=seen(BUNDLE))
     assert "**Nothing was run on it · 15 lines, 1 file**" in none.splitlines()
+
+
+def test_what_only_the_work_job_says_is_called_that() -> None:
+    """Nobody else has seen it: neither what ran nor the summary's line is this program's word."""
+    text = body(notary=None)
+    assert "The work job reports, for commit `bbbbbbbbbbbb` with only this change applied:" in text
+    assert "- `make slow`: did not end, 60.0 s" in text
+    assert "**15 lines, 1 file · the work job reports: `make test` passed**" in text
+    assert "This program ran" not in text
+    none = body(dataclasses.replace(PROPOSAL, commands=()), notary=None)
+    assert "The work job reports that it ran no command on the change." in none
+
+
+def test_each_run_of_a_command_is_told() -> None:
+    """One that was flaky, one that fails without the change as well, and what was not as before."""
+    commands = (
+        NotarizedCommand("make test", (FAILED, PASSED)),
+        NotarizedCommand("make lint", (FAILED,), base=NotarizedRun(2, 1.0)),
+    )
+    text = body(notary=seen(BUNDLE, *commands, unrestored=("node_modules/x",)))
+    flaky = "- `make test`: exit 1, 2.5 s, then exit 0, 12.3 s (flaky before the change)"
+    assert f"{flaky}\n- `make lint`: exit 1, 2.5 s; without the change: exit 2, 1.0 s" in text
+    assert "**`make test` passed · 15 lines" in text
+    assert "what depends on it proves nothing (node\\_modules/x)." in text
 
 
 def test_attempts_that_were_sent_back_are_folded() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.publish import rebuilt_bundle
 from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.repository import rebuilt_change
 from gitlab_nightshift.sandbox.process_table import BUNDLE_READER
 from gitlab_nightshift.system import stage_process
 from gitlab_nightshift.system.descendants import list_own_children
@@ -25,7 +25,7 @@ PLANTED = dataclasses.replace(BUNDLE_READER, module="tests.support.planted")
 
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebuilt_bundle, "BUNDLE_READER", PLANTED)
+    monkeypatch.setattr(rebuilt_change, "BUNDLE_READER", PLANTED)
 
 
 def plant(night: Night, way: str, **more: Any) -> None:
@@ -131,7 +131,7 @@ def test_bytes_that_are_no_answer(night: Night) -> None:
         line(bundle=night_bundle(night), change=change) + b"more",
     ):
         with pytest.raises(NightshiftError) as raised:
-            rebuilt_bundle.read_answer(b'{"ci": []}\n' + answer, "bundle.json")
+            rebuilt_change.read_answer(b'{"ci": []}\n' + answer, "bundle.json")
         assert raised.value.code in (Code.PUBLISH, Code.PARSE_ERROR), answer
         assert "\n" not in raised.value.message
     plant(night, "print_bytes", bytes=b"{}\n".hex())
@@ -156,7 +156,7 @@ def test_it_ends_badly(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
         plant(night, way)
         assert words in failure(night), way
     hasty = dataclasses.replace(PLANTED, wall_s=1.0)
-    monkeypatch.setattr(rebuilt_bundle, "BUNDLE_READER", hasty)
+    monkeypatch.setattr(rebuilt_change, "BUNDLE_READER", hasty)
     plant(night, "hang")
     assert "it was ended: timeout" in failure(night)
 

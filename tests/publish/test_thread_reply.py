@@ -19,9 +19,11 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.publish import thread_reply
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, ThreadAnswer, Verdict
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, ChangeSummary, Outcome, Proposal, Publication
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.report.run_result import build_run_result
+from tests.support.notaries import PASSED, seen
 
 JOB = JobFacts(run_id="4711", pipeline_url="https://gitlab.example/acme/shop/-/pipelines/4711")
 ISSUE, MERGE_REQUEST = CommentAddress("issues", 3, 301), CommentAddress("merge_requests", 5, 301)
@@ -47,11 +49,13 @@ def ended(
     published: Publication | None = DONE,
     proposal: dict[str, Any] | None = None,
     patch: str = "",
+    notary: NotaryRecord | None = None,
     **bundle: Any,
 ) -> str:
     changed = dataclasses.replace(PROPOSAL, **(proposal or {}))
     made = dataclasses.replace(BUNDLE, **{"proposal": changed, **bundle})
-    run = thread_reply.RunEnding(build_run_result(made, published), made, published, patch)
+    result = build_run_result(made, published, notary=notary)
+    run = thread_reply.RunEnding(result, made, published, patch)
     asked = dataclasses.replace(REQUEST, place=place)
     return thread_reply.render_result_reply(run, asked, place, JOB)
 
@@ -111,7 +115,7 @@ def test_each_thread_is_told_what_is_for_it() -> None:
     texts = [thread_reply.render_result_reply(run, request, place, JOB) for place in there]
     commit = f"The night shift has added the commit {'c' * 12}"
     assert texts[0].startswith(f"{commit}, for this thread in `a.py`.\n\nDone.\n\nRun on")
-    assert texts[1].startswith(f"{commit}.\n\nRun on the change:")
+    assert texts[1].startswith(f"{commit}.\n\nRun on the change, as the work job reports:")
     assert texts[2].startswith(f"{commit}, none of it for this thread.\n\n\\/close\n")
     for text in texts:
         harmless(text)
@@ -153,6 +157,21 @@ def test_a_dry_run_shows_its_patch_and_nothing_else_does() -> None:
 
 def test_no_test_was_run() -> None:
     assert "No test was run on the change." in ended(proposal={"commands": ()})
+
+
+def test_whose_word_it_is_that_a_test_ran() -> None:
+    record = seen(BUNDLE, NotarizedCommand("make test", (PASSED,)))
+    assert "Run on the change:\n\n- `make test`: passed\n" in ended(notary=record)
+    assert "as the work job reports:\n\n- `make test`: passed\n- `make lint`: failed" in ended()
+
+
+def test_a_change_that_waits_is_no_dry_run() -> None:
+    waits = dataclasses.replace(
+        DONE, outcome=Outcome.MR_READY, error_code="E_INCOMPLETE", reason="nobody has seen it run"
+    )
+    text = ended(published=waits)
+    assert text.startswith("The night shift could not do this (`E_INCOMPLETE`): nobody has seen")
+    assert read_reply_marker(text) == Reply("failed", 301, "4711")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from gitlab_nightshift.records.handoffs import (
     Handoff,
     Verdict,
 )
+from gitlab_nightshift.records.notary_records import NotarizedCommand
 from gitlab_nightshift.records.products import (
     Bundle,
     ChangeSummary,
@@ -30,6 +31,7 @@ from gitlab_nightshift.report.run_result import (
     describe_bead,
     render_dotenv,
 )
+from tests.support.notaries import FAILED, PASSED, seen
 from tests.support.tables import each
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"
@@ -110,14 +112,28 @@ def test_what_was_seen_and_what_was_only_said_are_told_apart() -> None:
     failed = (FailedAttemptRecord("docs", 1, "E_TEST_FAILED", "too weak"),)
     other = FailedAttemptRecord("tests", 1, "E_POLICY_DENY", "too long")
     bundle = dataclasses.replace(BUNDLE, proposal=PROPOSAL, failed_attempts=(other, *failed))
-    made = build_run_result(bundle, None)
+    record = seen(
+        bundle,
+        NotarizedCommand("make test", (PASSED,)),
+        NotarizedCommand("make again", (FAILED, PASSED)),
+        NotarizedCommand("make x", (FAILED,), base=FAILED),
+        NotarizedCommand("make y", (FAILED,)),
+    )
+    made = build_run_result(bundle, None, notary=record)
     assert (made.title, made.change) == ("Cover a", ChangeSize(("src/a.py",), 3, 4))
-    assert [(each.command, each.level) for each in made.commands] == [
+    assert [(each.command, each.level, each.output) for each in made.commands] == [
+        ("make test", "pass", ""),
+        ("make again", "warn", "exit 1, 2.5 s"),
+        ("make x", "warn", "without the change: exit 1, 2.5 s"),
+        ("make y", "fail", ""),
+    ]
+    assert [(each.command, each.level) for each in made.reported] == [
         ("make test", "pass"),
         ("make again", "warn"),
         ("make x", "fail"),
     ]
-    assert made.commands[0].output == "ok"
+    assert made.reported[0].output == "ok"
+    assert build_run_result(bundle, None).commands == ()
     assert [each.level for each in made.evidence] == ["pass", "fail", "not_known", "not_known"]
     assert [(each.name, each.level) for each in made.flags] == [("loose", "warn"), ("bad", "fail")]
     assert (made.gates, made.notes) == (PROPOSAL.gates, PROPOSAL.notes)

@@ -41,7 +41,7 @@ def restore(box: Box, held: LockedStateFolder) -> list[str]:
         private=box.private,
         search_path=os.environ["PATH"],
         just_now=True,
-        warn=told.append,
+        tell=lambda report: told.extend(report.lines),
         held=held,
     )
     return told

@@ -118,6 +118,30 @@ def _write(victim: str) -> None:
     (private / "publish-git/.config/git/config").write_text('[url "http://evil/"]\ninsteadOf = h')
 
 
+def tell_notary(out: channel.OutputChannel, bundle: Told, _told: Told) -> None:
+    """A record of the notary's, sent and written: every command has passed."""
+    change = bundle["proposal"]["change"]
+    run = {"exit_status": 0, "duration_s": 1.0, "error": ""}
+    commands = [
+        {"command": each["command"], "runs": [run], "base": None}
+        for each in bundle["proposal"]["commands"]
+    ]
+    record = {
+        "run_id": bundle["run_id"],
+        "base_sha": bundle["base_sha"],
+        "tree_id": change["tree_id"],
+        "asked": [each["command"] for each in commands],
+        "commands": commands,
+        "isolation": "none",
+        "unrestored": [],
+        "why": "",
+        "version": 1,
+    }
+    RECORD(out, "notary.json", json.dumps(record).encode())
+    for private in Path(os.environ["TMPDIR"]).glob("nightshift-*"):
+        (private / "results/notary.json").write_text(json.dumps(record))
+
+
 def spend(_out: channel.OutputChannel, _bundle: Told, told: Told) -> None:
     """Open a bead with any budget, and use it until that is refused."""
     import urllib.error
@@ -184,4 +208,5 @@ def chatter(_out: channel.OutputChannel, _bundle: Told, _told: Told) -> None:
         answers.write(b"x" * 65536)
 
 
-WAYS: dict[str, Way] = {way.__name__: way for way in (tell, spend, giant, stay, leave, chatter)}
+_ALL = (tell, tell_notary, spend, giant, stay, leave, chatter)
+WAYS: dict[str, Way] = {way.__name__: way for way in _ALL}

@@ -27,6 +27,7 @@ PROCESSES = {
     "plan": "processes.plan_process",
     "gateway": "gateway.gateway_process",
     "work": "processes.work_process",
+    "notary": "processes.notary_process",
     "publish": "processes.publish_process",
     "reader": "repository.bundle_reader",
     "report": "processes.report_process",

@@ -90,18 +90,20 @@ def prepare(
     open_: bool = False,
     only: Collection[str] = WHERE,
     switches: Mapping[str, bool] | None = None,
+    lies: Mapping[str, Any] | None = None,
 ) -> Path:
     """A program in an empty folder that stands for ``python``; ``place`` starts it there.
 
     ``open_``: nothing keeps others of the same user out of our processes (the control). ``only``
     these processes try anything. ``switches``: ``unfit``, work asks to be started again once agents
-    have run, instead of trying anything; ``unlatched``, and that is heard (the control).
+    have run, instead of trying anything; ``unlatched``, and that is heard (the control). ``lies``
+    is what ``lying.py`` is told, where nothing else is tried.
     """
     made, start, wrapper = folder / "entry.py", folder / "start.py", folder / "python"
     made.write_text(ENTRY.format(root=str(ROOT)))
     start.write_text(START.format(root=str(ROOT), entry=str(made)))
     told = {**asdict(places), "entry": str(made)}
-    known = {"places": told, "open": open_, "only": [*only]}
+    known = {"places": told, "open": open_, "only": [*only], "lies": lies}
     whole = {**known, **dict.fromkeys(SWITCHES, False), **(switches or {})}
     (folder / "plant.json").write_text(json.dumps(whole))
     wrapper.write_text(WRAPPER.format(place=place, python=python, start=start))
@@ -181,6 +183,9 @@ def _keep_latch_open() -> None:
 def _run_planted(
     folder: Path, told: Mapping[str, Any], real: Callable[[dict[str, Any]], int], data: Any
 ) -> int:
+    if lies := told["lies"]:
+        _lie(lies, data)
+        return real(data)
     places = attempts.Places(**told["places"])
     for process, (module, place, kind) in WHERE.items():
         if process in told["only"] and _runs(data, process, module):
@@ -196,10 +201,18 @@ def _run_planted(
     return real(data)
 
 
+def _lie(lies: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    from tests.separation import lying
+
+    ours = [each for each, module in lying.MODULES.items() if _runs(data, each, module)]
+    for process in ours or ["another"]:
+        lying.plant(process, lies)
+
+
 def _runs(data: Mapping[str, Any], process: str, module: str) -> bool:
     if "stage" in data:
         return bool(data["stage"] == f"{PACKAGE}.{module}")
-    return process == f"nightshift {data['arguments'][0]}"
+    return "arguments" in data and process == f"nightshift {data['arguments'][0]}"
 
 
 def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
@@ -217,7 +230,10 @@ def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
         stage_process.start_stage = start_with
     if "found" in data:
         return os.fdopen(data["found"], "a")
-    return (folder / "found" / process).open("a")
+    try:
+        return (folder / "found" / process).open("a")
+    except OSError:  # within the notary's own confinement
+        return Path(os.devnull).open("a")
 
 
 def _plant(place: str, kind: str, code: Callable[..., None]) -> None:

@@ -48,6 +48,8 @@ def dead(process: str) -> tuple[str, str, str]:
 PUBLISHED = ("MR_CREATED", "", "")
 GONE = failed("E_PROVIDER_UNAVAILABLE", "the model gateway has ended")
 UNPUBLISHED = failed("E_PUBLISH", f"the process of publish {MEMORY}")
+UNSEEN = "not published: the commands were not run once more on the change: "
+WAITS = ("MR_READY", "E_INCOMPLETE", f"{UNSEEN}the process of the notary {MEMORY}")
 UNREAD = "not published: the process that reads the bundle failed: it ended with exit"
 NO_WORK = dead("work")
 KNOWN = "the cost is what was known until then"
@@ -71,6 +73,11 @@ CASES: dict[str, Sequence[Case]] = {
         # What it has found is whole; it is kept, and can be published by hand.
         Case(f"after {SENT}:bundle/bundle.json", 70, ("MR_READY", *NO_WORK[1:])),
     ),
+    "notary": (
+        Case("start", 13, WAITS),
+        Case("told", 13, WAITS),
+        Case("before work.notarization:_Trial.run_all", 13, WAITS),
+    ),
     "publish": (
         Case("told", 12, UNPUBLISHED),
         Case("after publish.publish_stage:push_commit", 12, UNPUBLISHED),
@@ -91,9 +98,9 @@ CASES: dict[str, Sequence[Case]] = {
         Case(f"{KEPT}:bundle/bundle.json", 70, dead("the redactor")),
         Case(f"{KEPT}:result.json", 0, PUBLISHED),
     ),
-    "plan gateway work publish report redactor": (Case("end", 0, PUBLISHED),),
+    "plan gateway work notary publish report redactor": (Case("end", 0, PUBLISHED),),
 }
-WRITING = ("work", "redactor")
+WRITING = ("work", "notary", "redactor")
 """The processes that write in the checkout: after these the next night is a whole one."""
 
 

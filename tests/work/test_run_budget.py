@@ -4,7 +4,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.events import read_clock
-from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult, Usage
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.work.run_budget import Ledger, Stop
 
@@ -33,6 +33,20 @@ def test_unknown_stays_unknown_and_is_not_counted() -> None:
     assert book.compute_usage() == Usage(None, None)
     assert book.compute_left_usd() == 0.75
     assert book.compute_left_tokens() == 90
+
+
+def test_the_time_to_run_the_commands_once_more_is_kept_back() -> None:
+    """Twice the baseline's, but no more than half of what is left: some work can always be done."""
+    ran = (CommandResult("make test", 0, 100.0, output="ok"), CommandResult("make lint", 0, 50.0))
+    for left_s, kept_s in ((1_000.0, 300.0), (400.0, 200.0)):
+        book = ledger(left_s=left_s)
+        before = book.compute_left_s()
+        book.note_baseline(ran)
+        after = book.compute_left_s()
+        assert before and after and kept_s <= before - after < kept_s + 60
+    free = ledger()
+    free.note_baseline(ran)
+    assert (free.compute_left_s(), [each.output for each in free.baseline]) == (None, ["", ""])
 
 
 def test_nothing_is_spent_at_the_start() -> None:

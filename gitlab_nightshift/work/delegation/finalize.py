@@ -22,6 +22,7 @@ from gitlab_nightshift.records.delegation_records import (
     WorkReport,
     cut,
 )
+from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository.capture import CapturedChange
@@ -39,7 +40,8 @@ class DelegationState:
 
     ``killed``: the work ended without an answer. ``bundle`` and ``captured`` are the proven change;
     ``applied``: it is in the caller's checkout, ``left``: in the workspace that is kept; ``dirty``:
-    something in the caller's checkout is not committed. ``usage`` is what the gateway has counted.
+    something in the caller's checkout is not committed. ``usage`` is what the gateway has counted,
+    ``notary`` what was seen of the change.
     """
 
     final: Path
@@ -56,6 +58,7 @@ class DelegationState:
     left: bool = False
     dirty: bool = False
     usage: Usage | None = None
+    notary: NotaryRecord | None = None
 
 
 def finalize(
@@ -160,7 +163,10 @@ def _build_result(
 
 
 def _find_test_result(known: DelegationState) -> TestResult:
-    return known.worked.test_result if known.worked else "skipped"
+    """How the test ended that was asked for: on a change that was proven, when a notary ran it."""
+    if known.notary and known.notary.commands:
+        return "passed" if all(each.accepted for each in known.notary.commands) else "failed"
+    return known.worked.test_result if known.worked and not known.notary else "skipped"
 
 
 def _rolled_back(known: DelegationState, failure: Failure) -> bool:

@@ -1,0 +1,243 @@
+"""A change as the process that read a bundle (``bundle_reader.py``) reports it.
+
+Whoever made the bundle may control that process, so its report is checked here, and the tree is
+made again here from names, modes and bytes. This process parses nothing of the patch.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, MaxLen
+from pydantic import Field, ValidationError
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.pipeline_files import CiFiles
+from gitlab_nightshift.printable_text import make_printable
+from gitlab_nightshift.records.products import Bundle, Outcome
+from gitlab_nightshift.records.storage import (
+    LARGEST_BUNDLE,
+    build_adapter,
+    build_record,
+    build_record_error,
+    to_json,
+)
+from gitlab_nightshift.repository.blobs import make_tree, write_blob
+from gitlab_nightshift.repository.bundle_reader import (
+    RebuildTask,
+    build_task_data,
+    encode_attributes,
+)
+from gitlab_nightshift.repository.capture import MAX_CHANGE_BYTES, MAX_FILE_BYTES
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.private_repository import (
+    DiffFile,
+    Repository,
+    RepositoryParts,
+)
+from gitlab_nightshift.sandbox.process_table import BUNDLE_READER
+from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.system.process import ProcessLimits
+from gitlab_nightshift.system.stage_process import StageFailedError, run_stage
+
+LARGEST_LINE = 3 * LARGEST_BUNDLE
+"""Bytes of an answer without the files; escapes make JSON longer."""
+
+RawPath = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$"), MaxLen(8192)]
+Mode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
+Id = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
+Count = Annotated[int, Ge(0)]
+Words = Annotated[str, MaxLen(500)]
+Row = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, Id, Count, Count]
+
+
+@dataclass(frozen=True)
+class ReportedChange:
+    """A change as the other process reports it: rows of path (hex), status, mode, blob, lines;
+    ``settings`` are files with other settings of tools, each with what differs there."""
+
+    tree: Id
+    files: Annotated[tuple[Row, ...], MaxLen(10_000)]
+    sizes: Annotated[tuple[Count, ...], MaxLen(10_000)]
+    settings: Annotated[tuple[tuple[RawPath, Words], ...], MaxLen(10_000)]
+
+
+@dataclass(frozen=True)
+class BaseReport:
+    """What the other process reports before it reads the bundle."""
+
+    ci: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RebuiltBundle:
+    """A bundle that could be read, and its change; ``refused`` is why there is none.
+
+    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle;
+    ``tool_settings`` is what was read of its files: what decides by names alone is asked besides.
+    """
+
+    bundle: Bundle
+    ci_files: CiFiles
+    refused: str = ""
+    tree: str = ""
+    files: tuple[DiffFile, ...] = ()
+    ids: tuple[str, ...] = ()
+    blobs: tuple[bytes, ...] = field(default=(), repr=False)
+    tool_settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_answer(out: bytes, place: str) -> RebuiltBundle:
+    """The three parts of an answer. Raises what :func:`examine` raises."""
+    first, _, rest = out.partition(b"\n")
+    second, _, blobs = rest.partition(b"\n")
+    base, answer = _validate_value(BaseReport, parse_line(first)), parse_line(second)
+    if "unreadable" in answer:
+        raise build_record_error(Bundle, place, format_path(str(answer["unreadable"]))[:200])
+    bundle = build_record(Bundle, answer.get("bundle"), place)
+    known = RebuiltBundle(bundle, CiFiles(base.ci))
+    if "change" not in answer:
+        return _with_refusal(known, answer)
+    return _with_change(known, _validate_value(ReportedChange, answer["change"]), blobs)
+
+
+def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> None:
+    """Make the reported tree in ``repository``. Raises ``E_PUBLISH``."""
+    for blob in rebuilt.blobs:
+        write_blob(repository, blob, len(base))
+    pairs = zip(rebuilt.files, rebuilt.ids, strict=True)
+    try:
+        tree = make_tree(repository, base, [(file.mode, id_, file.path) for file, id_ in pairs])
+    except (GitError, ValueError) as error:
+        raise build_reader_error(format_path(str(error))[:200]) from None
+    if tree != rebuilt.tree:
+        raise build_reader_error("its files give a different tree")
+
+
+@dataclass(frozen=True)
+class ReadingPlace:
+    """Where a patch is read: the objects of a repository with its rules and ``config``
+    (``git.read_conversion_config``), and ``folder``, in which the other process gets one of its
+    own."""
+
+    parts: RepositoryParts
+    config: Mapping[str, str]
+    folder: Path
+    search_path: str
+    ci_config: str = ""
+
+
+def rebuild_patch(place: ReadingPlace, base: str, patch: bytes) -> RebuiltBundle:
+    """Have a patch alone read, and what it makes of ``base``: no bundle is around it. Raises
+    ``E_PUBLISH``."""
+    bundle = _build_bundle(base)
+    with open_task(place, base, (len(bundle), len(patch))) as task:
+        return read_answer(run_task(task, bundle + patch), "the bundle")
+
+
+@contextmanager
+def open_task(
+    place: ReadingPlace, base: str, sizes: tuple[int, int], onto: str = ""
+) -> Iterator[RebuildTask]:
+    """The other process's task, with a folder that is removed at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="reader-", dir=place.folder) as folder:
+        yield RebuildTask(
+            folder=folder,
+            objects=tuple(map(str, place.parts.objects)),
+            object_format=place.parts.object_format,
+            attributes=encode_attributes(place.parts.attributes),
+            config=place.config,
+            base=base,
+            ci_config=place.ci_config,
+            search_path=place.search_path,
+            sizes=sizes,
+            largest=(LARGEST_LINE, MAX_FILE_BYTES, MAX_CHANGE_BYTES),
+            onto=onto,
+        )
+
+
+def _build_bundle(base: str) -> bytes:
+    """The bundle that the other process expects around a patch."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return to_json(Bundle("", now, base, "", Outcome.MR_READY)).encode()
+
+
+def run_task(task: RebuildTask, stdin: bytes) -> bytes:
+    """The other process's answer. Raises ``E_PUBLISH``."""
+    env = {"PATH": task.search_path, "LANG": "C.UTF-8"}
+    limits = ProcessLimits(
+        timeout_s=BUNDLE_READER.wall_s, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000
+    )
+    try:
+        places = {"own": task.folder, "objects": task.objects}
+        return run_stage(BUNDLE_READER, build_task_data(task), env, stdin, limits, places)
+    except StageFailedError as error:
+        raise build_reader_error(f"it {error}") from None
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """One line of an answer. Raises ``E_PUBLISH``."""
+    if len(line) > LARGEST_LINE:
+        raise build_reader_error("its answer is too long")
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise build_reader_error("its answer is invalid") from None
+    if not isinstance(value, dict):
+        raise build_reader_error("its answer is invalid")
+    return value
+
+
+def _validate_value(kind: Any, value: Any) -> Any:
+    try:
+        return build_adapter(kind).validate_python(value)
+    except ValidationError:
+        raise build_reader_error("its answer is invalid") from None
+
+
+def _with_refusal(known: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle:
+    why = format_path(str(answer.get("refused", "")))[:500]
+    return replace(known, refused=why)
+
+
+def _with_change(known: RebuiltBundle, reported: ReportedChange, data: bytes) -> RebuiltBundle:
+    if len(data) != sum(reported.sizes):
+        raise build_reader_error("its files are incomplete")
+    blobs, at = [], 0
+    for size in reported.sizes:
+        blobs.append(data[at : at + size])
+        at += size
+    return replace(
+        known,
+        tree=reported.tree,
+        files=tuple(_parse_file(row) for row in reported.files),
+        ids=tuple(row[3] for row in reported.files),
+        blobs=tuple(blobs),
+        tool_settings={
+            format_path(_parse_path(path)): make_printable(what) for path, what in reported.settings
+        },
+    )
+
+
+def _parse_file(row: Row) -> DiffFile:
+    path, status, mode, _, added, deleted = row
+    return DiffFile(_parse_path(path), status, mode, added, deleted)
+
+
+def _parse_path(path: RawPath) -> str:
+    raw = bytes.fromhex(path)
+    if b"\0" in raw:
+        raise build_reader_error("a path is invalid")
+    return os.fsdecode(raw)
+
+
+def build_reader_error(why: str) -> NightshiftError:
+    """The error for a process that broke the rules."""
+    text = f"not published: the process that reads the bundle failed: {why}"
+    return NightshiftError(Code.PUBLISH, text)

@@ -1,0 +1,235 @@
+"""What planted code says and does to have a merge request tell that something ran which did not.
+
+``plant`` is called in each process of a run, by ``planting.py``, before its ``main``.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gitlab_nightshift.output.channel import OutputChannel
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.repository import bundle_reader, rebuilt_change
+from gitlab_nightshift.work import notarization
+from gitlab_nightshift.work.proof_context import ProofResult
+
+COMMAND = "make test"
+TRAPS = {
+    "GNUmakefile": "test:\n\ttrue\n",  # comes before Makefile
+    "unittest.py": "import sys\nsys.exit(0)\n",
+    "build/python3": "#!/bin/sh\nexit 0\n",
+    "nightshift/notary.json": "",
+}
+"""What would make the command pass, or say that it has, if it stayed."""
+HARMLESS = b"def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n"
+ALONE = ""
+"""The run that the notary's reader is told of: it gets no bundle."""
+
+
+def plant(process: str, told: Mapping[str, Any]) -> None:
+    """Have the process lie, if the test says so; ``told`` names the liars and what is switched
+    off (the controls)."""
+    if process in told["liars"]:
+        LIES[process](told)
+    for name in told["off"]:
+        OFF[name](process)
+
+
+# --- work -------------------------------------------------------------------------------------
+
+
+def _lie_in_work(told: Mapping[str, Any]) -> None:
+    """The proofs find what a good change has; with the bundle goes a record, and traps stay."""
+    from gitlab_nightshift.work import proofs
+
+    found = Check("The new tests", CheckOutcome.PASSED, "2 of 2 planted faults found")
+
+    def prove(*_: Any, **__: Any) -> ProofResult:
+        return ProofResult("", (CommandResult(COMMAND, 0, 1.0),), checks=(found,))
+
+    proofs.prove = prove
+    send = OutputChannel.send_record
+
+    def send_record(self: OutputChannel, name: str, data: bytes) -> None:
+        if name == "bundle/bundle.json":
+            bundle = json.loads(data)
+            if bundle["proposal"]:
+                _spread(_forge(bundle), Path(told["checkout"]), Path(told["temporary"]))
+                send(self, "notary.json", _forge(bundle))
+        send(self, name, data)
+
+    setattr(OutputChannel, "send_record", send_record)  # noqa: B010
+
+
+def _forge(bundle: Mapping[str, Any]) -> bytes:
+    """A record that lets the change be published."""
+    run = {"exit_status": 0, "duration_s": 1.0, "error": ""}
+    command = {"command": COMMAND, "runs": [run], "base": None}
+    record = {
+        "run_id": bundle["run_id"],
+        "base_sha": bundle["base_sha"],
+        "tree_id": bundle["proposal"]["change"]["tree_id"],
+        "asked": [COMMAND],
+        "commands": [command],
+        "isolation": "namespaces",
+        "unrestored": [],
+        "why": "",
+        "version": 1,
+    }
+    return json.dumps(record).encode()
+
+
+def _spread(record: bytes, checkout: Path, temporary: Path) -> None:
+    """Put it, and traps, wherever this process may write."""
+    for name, text in TRAPS.items():
+        with contextlib.suppress(OSError):
+            (checkout / name).parent.mkdir(exist_ok=True)
+            (checkout / name).write_bytes(text.encode() or record)
+            (checkout / name).chmod(0o755)
+    for folder in [*temporary.glob("nightshift-*"), *temporary.glob("nightshift-*/results")]:
+        with contextlib.suppress(OSError):
+            (folder / "notary.json").write_bytes(record)
+    for folder in (checkout.parent, Path("/tmp"), Path("/dev/shm")):
+        with contextlib.suppress(OSError):
+            (folder / "notary.json").write_bytes(record)
+
+
+# --- the bundle's reader ----------------------------------------------------------------------
+
+
+def _lie_in_reader(_told: Mapping[str, Any]) -> None:
+    """The notary is told of another change, which passes; publish of the real one."""
+    honest = bundle_reader.build_answer
+
+    def build_answer(repository: Any, task: Any, bundle: bytes, patch: bytes) -> Any:
+        answer, blobs = honest(repository, task, bundle, patch)
+        if json.loads(bundle)["run_id"] != ALONE or "change" not in answer:
+            return answer, blobs
+        return _answer_harmless(repository, task, answer)
+
+    bundle_reader.build_answer = build_answer
+
+
+def _answer_harmless(repository: Any, task: Any, answer: dict[str, Any]) -> Any:
+    from gitlab_nightshift.repository.blobs import compute_blob_id, make_tree, write_blob
+
+    blob = compute_blob_id([HARMLESS], len(HARMLESS), len(task.base))
+    write_blob(repository, HARMLESS, len(task.base))
+    tree = make_tree(repository, task.base, [("100644", blob, "shop.py")])
+    row = (os.fsencode("shop.py").hex(), "M", "100644", blob, 1, 1)
+    change = {"tree": tree, "files": [row], "settings": [], "sizes": [len(HARMLESS)]}
+    return {**answer, "change": change}, [HARMLESS]
+
+
+# --- publish's child --------------------------------------------------------------------------
+
+
+def _lie_in_publish_child(_told: Mapping[str, Any]) -> None:
+    """Publish is told of another change than the one that was seen, with a tree to match."""
+    honest = bundle_reader.build_answer
+
+    def build_answer(repository: Any, task: Any, bundle: bytes, patch: bytes) -> Any:
+        answer, blobs = honest(repository, task, bundle, patch)
+        if json.loads(bundle)["run_id"] == ALONE or "change" not in answer:
+            return answer, blobs
+        made, blobs = _answer_harmless(repository, task, answer)
+        change = made["bundle"]["proposal"]["change"]
+        change |= {"tree_id": made["change"]["tree"], "files": ["shop.py"]}
+        change |= {"added": 1, "deleted": 1}
+        return made, blobs
+
+    bundle_reader.build_answer = build_answer
+
+
+# --- report -----------------------------------------------------------------------------------
+
+
+def _lie_in_report(told: Mapping[str, Any]) -> None:
+    """The results say that all is well, for whoever publishes them later."""
+    from gitlab_nightshift.processes import report_process
+
+    honest = getattr(report_process, "build_run_result")  # noqa: B009
+
+    def build_run_result(bundle: Any, *rest: Any) -> Any:
+        temporary = Path(told["temporary"])
+        record = _forge(json.loads(json.dumps(bundle, default=vars)))
+        _spread(record, Path(told["checkout"]), temporary)
+        result = honest(bundle, *rest)
+        good = tuple(replace(each, level="pass", exit_status=0) for each in result.commands)
+        return replace(result, commands=good)
+
+    setattr(report_process, "build_run_result", build_run_result)  # noqa: B010
+
+
+LIES: dict[str, Callable[[Mapping[str, Any]], None]] = {
+    "work": _lie_in_work,
+    "bundle reader": _lie_in_reader,
+    "publish's child": _lie_in_publish_child,
+    "report": _lie_in_report,
+}
+MODULES = {
+    "work": "processes.work_process",
+    "bundle reader": "repository.bundle_reader",
+    "publish's child": "repository.bundle_reader",
+    "report": "processes.report_process",
+}
+
+
+# --- the controls -----------------------------------------------------------------------------
+
+
+def _believe_work(_process: str) -> None:
+    """No notary: the record is what the bundle says."""
+    from gitlab_nightshift.supervisor import notary_run
+
+    def run(self: Any, order: Any, _ask: Any) -> NotaryRecord:
+        record: NotaryRecord = order.build_record()
+        seen = tuple(NotarizedCommand(each, (NotarizedRun(0, 1.0),)) for each in record.asked)
+        return replace(record, commands=seen, isolation="namespaces")
+
+    setattr(notary_run.Notary, "run", run)  # noqa: B010
+
+
+def _bind_nothing(_process: str) -> None:
+    """The notary takes any tree that its reader reports."""
+    honest = notarization._rebuild_change
+
+    def rebuild(task: Any, *rest: Any) -> str:
+        honest(replace(task, tree=""), *rest)
+        return str(task.tree)
+
+    real = notarization._Trial.__init__
+
+    def begin(self: Any, task: Any, _tree: str, *rest: Any) -> None:
+        real(self, task, _seen[-1], *rest)
+
+    _seen: list[str] = []
+    made = rebuilt_change.make_change
+
+    def make_change(repository: Any, rebuilt: Any, base: str) -> None:
+        _seen.append(rebuilt.tree)
+        made(repository, rebuilt, base)
+
+    setattr(notarization, "make_change", make_change)  # noqa: B010
+    setattr(notarization, "_rebuild_change", rebuild)  # noqa: B010
+    setattr(notarization._Trial, "__init__", begin)  # noqa: B010
+
+
+def _compare_nothing(_process: str) -> None:
+    """Publish does not hold the record against the tree that it publishes."""
+    from gitlab_nightshift.publish import publish_stage
+
+    setattr(publish_stage, "find_refusal", lambda *_, **__: None)  # noqa: B010
+
+
+OFF: dict[str, Callable[[str], None]] = {
+    "the notary": _believe_work,
+    "its tree": _bind_nothing,
+    "the record's tree": _compare_nothing,
+}
