@@ -192,7 +192,8 @@ FLAGS: dict[str, FlagEntry] = {
         "Faults that the tests found pass from now on.",
         what=(
             "Only by running: a fault planted in product code that tests noticed before is noticed"
-            " by none with the change; `warn` where another test notices it, or nothing is known."
+            " by none with the change, or a night lets tests pass three that only others notice;"
+            " `warn` where that happens less often, or nothing is known."
         ),
     ),
     "mutants-survive": FlagEntry(

@@ -17,6 +17,8 @@ from gitlab_nightshift.proof.running.trial import (
 
 MOST_FAULTS = 12
 MOST_TRIES = 3
+FEWER = 4
+"""Where a fault ends the run: so many times fewer are tried next."""
 CUT_SHORT = 0.5
 """A run that reports less than this part of the tests was ended by a fault."""
 
@@ -50,7 +52,7 @@ def run_on_base(
             return seen
         green = seen is not None and seen.outcome.ended and not seen.outcome.red
         others = green and len(faults) == MOST_FAULTS  # of fewer, one may hide another
-        faults = choose(MOST_FAULTS if others else max(len(faults) // 2, 1))
+        faults = choose(MOST_FAULTS if others else max(len(faults) // FEWER, 1))
     return None
 
 
