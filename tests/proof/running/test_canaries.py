@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from gitlab_nightshift.proof.running import gathering
+from gitlab_nightshift.proof.running import canaries, gathering, single_canaries
+from gitlab_nightshift.proof.running.fault_choice import ProductCode
+from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from gitlab_nightshift.verdict.evidence.lab import Evidence
 from tests.proof.running.proving import prove
 from tests.proof.running.shops import (
@@ -17,6 +19,7 @@ from tests.proof.running.shops import (
     LABEL_TEST,
     NODE,
     NODE_TEST,
+    PRICE_TEST,
     PYTEST,
     PYTHON,
     UNITTEST,
@@ -198,3 +201,26 @@ def test_a_cheat_is_found_by_canaries_alone(
         assert found.failing & WEAKENED, found
         monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
         assert prove(subject, lab, reading=False).failing == cheat.others
+
+
+@pytest.mark.parametrize("looking", [True, False])
+def test_what_tests_do_not_come_by_any_more_is_tried_first(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch, looking: bool
+) -> None:
+    """Their input was moved; of the few faults that are tried, none is left to chance."""
+    for module in (canaries, single_canaries):
+        monkeypatch.setattr(module, "MOST_TRIES", 1)
+    monkeypatch.setattr(canaries, "choose_near_faults", reverse_text)
+    if not looking:
+        monkeypatch.setattr(canaries, "_list_left", lambda *_all: [])
+    moved = change(PRICE_TEST, "price(11, True), 22", "price(9, True), 27")
+    with tried(PYTHON, {PRICES: moved}, commands=(UNITTEST,)) as (subject, lab):
+        failing = prove(subject, lab, reading=False).failing
+    assert failing == ({"suite-weakened"} if looking else set())
+
+
+def reverse_text(code: ProductCode, *_all: object) -> list[Fault]:
+    """Faults of the price, the last in the text first."""
+    side = code.sides["shop.py"]
+    faults = list_faults(side, [each for each in side.functions if each.name == "price"])
+    return faults[::-1]
