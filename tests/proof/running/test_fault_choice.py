@@ -3,14 +3,18 @@
 import random
 from collections import Counter
 
+import pytest
+
 from gitlab_nightshift.proof.running.fault_choice import (
     MOST_OF_LINE,
+    Aim,
     ProductCode,
     build_aim,
     choose_far_faults,
     choose_near_faults,
     keep_unchanged,
 )
+from gitlab_nightshift.proof.running.faults import list_faults
 from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
 from tests.proof.running.shops import GOLANG, LABEL_TEST, PYTHON, SHOP
 from tests.proof.running.test_canaries import LABELS, change
@@ -34,6 +38,36 @@ def test_near_faults_are_in_what_the_tests_name_and_in_what_that_calls(tried: Tr
     assert {fault.function for fault in near} == {"find", "label", "price"}, "by the file's name"
     assert {fault.function for fault in direct} == {"find"}
     assert max(Counter((fault.path, fault.line) for fault in near).values()) <= MOST_OF_LINE
+
+
+@pytest.mark.parametrize(
+    ("aim", "leader"),
+    [
+        pytest.param(Aim("python", {"price": 1.0, "label": 0.2}, few=False), "price", id="rare"),
+        pytest.param(
+            Aim("python", {"price": 0.4, "label": 0.4, "name": 1.0}, True, frozenset(["price"])),
+            "price",
+            id="its call changes",
+        ),
+        pytest.param(Aim("python", {"nobody": 1.0}, few=True), "label", id="its line"),
+    ],
+)
+def test_the_best_fault_is_in_the_function_that_tells_most_of_the_tests(
+    tried: Tried, aim: Aim, leader: str
+) -> None:
+    with tried(PYTHON, {LABELS: None}) as (subject, lab):
+        code = ProductCode(TreeFiles(lab.checkout.repository, subject.base))
+        side = code.sides["shop.py"]
+        best = max(list_faults(side, side.functions), key=lambda fault: aim.score(code, fault))
+    assert best.function == leader
+    assert best.by_value
+
+
+def test_a_whole_sentence_is_a_word_and_its_words_are_not() -> None:
+    test = LABEL_TEST.replace('label("a")', "'no such count here'")
+    words = build_aim(list_tests(LABELS, test), set(), []).words
+    assert "no such count here" in words
+    assert "count" not in words
 
 
 def test_far_faults_are_one_of_each_function_those_of_other_files_first(tried: Tried) -> None:
