@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.proof.running.fault_choice import draw_seed
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.verdict.reviewed_change import Changeset
@@ -20,7 +21,7 @@ _IMPORT = compile_lazily(
 )
 _WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
-MOST_UNNAMED = 25
+MOST_UNNAMED = 12
 """Tests that are tried for code that none of them names."""
 DEEPEST = 3
 """Helpers that call helpers."""
@@ -79,8 +80,8 @@ def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
 
 
 def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
-    """Where changed test code is named by no test, as hooks are: those tests that have the most of
-    its words, the rare ones above all."""
+    """Where changed test code is named by no test, as hooks are: tests that have the most of its
+    words, the rare ones above all, and as many of the others."""
     sides = [side for file in change.files for side in read_sides(file)]
     support = [side for side in sides if side.language and not side.is_product and not side.tests]
     words = {name for side in support if side.root for name in list_names(side.root)}
@@ -90,8 +91,11 @@ def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
     shared = [words & list_names(test.node) for test in tests]
     times = Counter(word for each in shared for word in each)
     scores = [sum(1 / times[word] for word in each) for each in shared]
-    best = sorted(range(len(tests)), key=lambda n: -scores[n])[:MOST_UNNAMED]
-    return [tests[n] for n in best if scores[n]]
+    order = sorted(range(len(tests)), key=lambda n: -scores[n])
+    near = [n for n in order[:MOST_UNNAMED] if scores[n]]
+    others = [n for n in order if n not in near]
+    draw_seed().shuffle(others)
+    return [tests[n] for n in (*near, *others[:MOST_UNNAMED])]
 
 
 def _drop_doubles(tests: Iterable[Test]) -> tuple[Test, ...]:
