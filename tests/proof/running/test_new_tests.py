@@ -194,8 +194,8 @@ def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
     """A night's change is held to notice some: a test may have hidden what it came by."""
     test = change(LABEL_TEST, 'label("a"), "for a"', "bool(label), True")
     files = {"tests/test_more.py": test.partition("    def test_nobody")[0] + NEW.format("label")}
-    with tried(PYTHON, files, commands=(UNITTEST,)) as (subject, lab):
-        subject = replace(subject, context=replace(subject.context, by_people=by_people))
+    with tried(PYTHON, files, commands=(UNITTEST,)) as (made, lab):
+        subject = replace(made, context=replace(made.context, by_people=by_people))
         seen = evaluate_new_tests(subject, open_trial(subject, lab))
     assert [finding.level for finding in seen.findings] == ([] if by_people else ["fail"])
 
