@@ -271,14 +271,14 @@ def _list_ways(trial: Trial, tests: Sequence[Test]) -> tuple[Way, ...]:
     def run_passing(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted)
         run, printed = trial.find_run(list_focused(trial, tests), env)
-        if run is None and (left := list_passing(tests, trial.failed)):
+        if run is None and (left := _list_passing(tests, trial.failed)):
             run, _ = trial.find_run(list_focused(trial, left), env)
         return run, printed
 
     return run_passing, lambda planted: trial.find_whole_run(_build_env(planted))
 
 
-def list_passing(tests: Sequence[Test], failed: Set[str]) -> list[Test]:
+def _list_passing(tests: Sequence[Test], failed: Set[str]) -> list[Test]:
     """Those that are not reported to fail; none where no report names one that does."""
     passing = [test for test in tests if not any(is_reported_as(name, test) for name in failed)]
     return passing if len(passing) < len(tests) else []

@@ -178,12 +178,20 @@ def test_a_test_that_reads_the_code_is_told_from_one_that_runs_it(tried: Tried) 
     ]
 
 
-def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(tried: Tried) -> None:
-    size = add('self.assertLess(len(open("shop.py").read()), {})')
-    new = '\n    def test_another(self):\n        self.assertEqual(label("b"), "for b")\n'
+@pytest.mark.parametrize(
+    ("new", "outcome"),
+    [
+        ("", NOT_CHECKED),
+        ('\n    def test_b(self):\n        self.assertEqual(label("b"), "for b")\n', PASSED),
+    ],
+)
+def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
+    tried: Tried, new: str, outcome: CheckOutcome
+) -> None:
+    size = add('self.assertLess(len(open("shop.py").read() + label("")), {})')
     files = PYTHON | {LABELS: size.format(400)}
     seen = evaluate(tried, files, {LABELS: size.format(405) + new})
-    assert list_outcomes(seen) == {FAULTS: PASSED}
+    assert list_outcomes(seen) == {FAULTS: outcome}
     assert seen.findings == ()
 
 
