@@ -67,7 +67,7 @@ def _list_access(row: ProcessRow) -> str:
         row.writes
     )
     parts += [f"network: {row.network}"] * bool(row.network)
-    parts += ["changes attributes"] * row.attributes
+    parts += [f"changes attributes of {row.attributes}"] * bool(row.attributes)
     return "; ".join(parts)
 
 
