@@ -90,7 +90,7 @@ PLAN = ProcessRow(
 GATEWAY = ProcessRow(
     "gateway",
     "gitlab_nightshift.gateway.gateway_process",
-    (*_ALL, "check --run"),
+    (*_ALL, "check --run", "patch"),
     Confined.WHEN_TOLD,
     secrets="the model key, a proxy's credentials",
     agent_bytes="HTTP requests, each of bounded size and strictly read",
@@ -280,13 +280,25 @@ CHECK = ProcessRow(
     children="git",
     attributes=Attributes.ANY,
 )
+PATCH = ProcessRow(
+    "patch",
+    _OWN,
+    ("patch",),
+    Confined.WHEN_TOLD,
+    secrets="every secret of the job",
+    agent_bytes="a model's answers, each of bounded size",
+    reads=(INSTALLATION, PROGRAMS, "{repository}"),
+    writes=("{temporary}",),
+    network="the gateway",
+    children="the gateway, git",
+)
 COMMANDS = ProcessRow(
     "other commands",
     _OWN,
-    ("check --run", "patch", "doctor"),
+    ("check --run", "doctor"),
     Confined.NOT,
     secrets="every secret of the job",
-    agent_bytes="`check --run`: a change, and what its commands print; `patch`: a model's answers",
+    agent_bytes="`check --run`: a change, and what its commands print",
     reads=("the job's files",),
     writes=("the checkout", "the output folder"),
     network="GitLab",
@@ -307,5 +319,5 @@ CHAT = ProcessRow(
 ROWS = (
     *(SUPERVISOR, REDACTOR, PLAN, GATEWAY, WORK, NOTARY, PUBLISH, BUNDLE_READER, REPORT, ADDRESSES),
     *(NOTIFY, NOTIFY_CHECK, PREPARE, TASK, FINISH, WORK_TRIAL, JOBS, CHECK),
-    *(COMMANDS, CHAT),
+    *(PATCH, COMMANDS, CHAT),
 )

@@ -68,6 +68,7 @@ WHERE = {
     "nightshift plan": ("", "planning:plan", ""),
     "nightshift publish": ("", "publishing:publish_again", ""),
     "nightshift check": ("", "commands.change_check:check", ""),
+    "nightshift patch": ("", "commands.propose_patch:ask_until_usable", ""),
 }
 """Where each of them tries it: a module ("": a command), a function before whose first call, and
 the type of its argument. In work that is when an agent's first process has ended."""
