@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 SECURITY, ARCHITECTURE = ROOT / "SECURITY.md", ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- processes: made by `make docs` -->", "<!-- /processes -->"
 WORDS = {
-    "/": "files other than credentials in HOME",
+    "/": "all but HOME's credentials",
     "{repository}": "the repository",
     "{objects}": "git's objects",
     "{private}": "the run's folder",
