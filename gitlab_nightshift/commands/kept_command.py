@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.commands.options import Env
@@ -15,10 +16,15 @@ from gitlab_nightshift.system.file_names import choose_short_parent
 
 
 def keep_to_row(
-    row: ProcessRow, env: Env, checkout: Path | None = None, output: Collection[Path] = ()
+    row: ProcessRow,
+    env: Env,
+    checkout: Path | None = None,
+    output: Collection[Path] = (),
+    ports: tuple[int, ...] = (),
 ) -> None:
-    """From here on, on Linux. It may write into ``checkout`` and its git's folders, and into those
-    of files that were asked for (``output``). A kernel that knows none of this is told."""
+    """From here on, on Linux. What the row says of a repository is about ``checkout`` and its git's
+    folders, of output about the folders of files that were asked for (``output``), of the network
+    about TCP to these ``ports`` alone. A kernel that knows none of this is told."""
     if sys.platform != "linux":
         return
     repository = (checkout, *list_git_folders(checkout)) if checkout else ()
@@ -29,6 +35,6 @@ def keep_to_row(
         "output": list(map(str, output)),
     }
     try:
-        renounce(find_rights(row, places, env))
+        renounce(replace(find_rights(row, places, env), ports=ports))
     except OSError as error:
         write_notice(f"warning: this process is not confined: {error.strerror}")

@@ -6,10 +6,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Patch
 from gitlab_nightshift.categories import INJECTION_MITIGATION_PREAMBLE
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error
+from gitlab_nightshift.commands.kept_command import keep_to_row
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.events import Emit, Event, Note
 from gitlab_nightshift.gateway.gateway_start import open_gateway
@@ -32,6 +34,7 @@ from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
+from gitlab_nightshift.sandbox.process_table import PATCH
 from gitlab_nightshift.session import read_config_file
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
@@ -109,6 +112,8 @@ def propose(call: Invocation, wish: PatchRequest, tell: Callable[[str], None]) -
         with open_gateway(config, env, emit) as gateway:
             access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
             with access.open_bead("patch", settings.models.implement, *budget) as way:
+                port = urlsplit(way.env[BASE_URL]).port
+                keep_to_row(PATCH, call.env, top, ports=(port,) if port else ())
                 question = _PatchQuestion(top, git, settings, call, wish, task, way, tell)
                 tell(f"asking {settings.models.implement or 'the model'}")
                 return question.request_proposal()

@@ -46,7 +46,7 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
     """The process for as long as the block lasts: it waits for its configuration, and loads
     meanwhile where it is ``likely`` to serve.
 
-    It ends with ``control`` (all copies of it), or ``report``. Raises OSError.
+    It ends with the block, or with all copies of ``control``, or ``report``. Raises OSError.
     """
     own = {name: env[name] for name in _VARIABLES if name in env}
     control, its_control = control_messages.create_socket_pair()
@@ -68,6 +68,8 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
             yield GatewayProcess(process, config_end, control, report_end)
         finally:
             config_end.close()
+            with contextlib.suppress(OSError):  # it has ended already
+                control.shutdown(socket.SHUT_RDWR)  # whoever else holds a copy
             control.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)

@@ -1,16 +1,18 @@
 """The broker of a process that reads what agents write (``inside/broker_service.py``): its start,
 and what it is asked for."""
 
+import contextlib
 import errno
 import json
 import os
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox.inside import kernel, privileges, seccomp
 from gitlab_nightshift.sandbox.inside.broker_service import ANSWER_BYTES
 from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
@@ -18,6 +20,11 @@ from gitlab_nightshift.sandbox.system_paths import INSIDE, build_python_command
 NO_LISTENER = (errno.EBUSY, errno.EINVAL)
 """Another program is listening already, or the kernel is too old: then agents' monitor cannot
 either, and they may change attributes themselves."""
+END_S = 5.0
+GONE = (
+    "the broker, which starts agents and commands, was killed, perhaps for lack of memory: give the"
+    " job more, and start it again"
+)
 
 
 @dataclass(frozen=True)
@@ -49,14 +56,30 @@ class Broker:
 
     def start(self, argv: Sequence[str], spec: int, status: int) -> "subprocess.Popen[bytes]":
         """A launcher with this spec and status pipe, which is a child of this process with three
-        pipes and a session of its own. Once for a spec. Raises OSError."""
+        pipes and a session of its own. Once for a spec. Raises OSError, NightshiftError."""
         return _LaunchedProcess(self, argv, spec, status)
 
     def ask(self, descriptors: Sequence[int]) -> int:
-        """The pid of what it starts with these. Raises OSError."""
+        """The pid of what it starts with these. Raises OSError where it refuses, NightshiftError
+        (``E_INTERNAL``) where it has ended."""
         with self._asking:
-            socket.send_fds(self._channel, [b"."], descriptors)
-            return _read_answer(self._channel)
+            try:
+                socket.send_fds(self._channel, [b"."], descriptors)
+                return _read_answer(self._channel)
+            except ConnectionError:
+                raise NightshiftError(Code.INTERNAL, GONE) from None
+
+    @contextlib.contextmanager
+    def explain_end(self, *kinds: type[Exception]) -> Iterator[None]:
+        """Raise NightshiftError (``E_INTERNAL``) instead of exceptions of these ``kinds`` in
+        the block where this has ended: the kernel refuses changes of attributes then."""
+        try:
+            yield
+        except kinds:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_S)  # its listener is closed before it has ended
+                raise NightshiftError(Code.INTERNAL, GONE) from None
+            raise
 
 
 class _LaunchedProcess(subprocess.Popen[bytes]):

@@ -20,7 +20,8 @@ class ProcessRights:
     """What a process keeps: files to read, folders to list and folders to write (absolute paths,
     with all below), the network, sockets to listen on, children of its own, the right to change
     modes, owners, times and attributes of files, and limits for itself and each descendant (bytes
-    of data, CPU seconds; 0: none)."""
+    of data, CPU seconds; 0: none). Of the network, TCP to ``ports`` alone, where there are some.
+    """
 
     readable: tuple[str, ...]
     listable: tuple[str, ...]
@@ -31,6 +32,7 @@ class ProcessRights:
     attributes: bool
     memory: int
     cpu_s: int
+    ports: tuple[int, ...] = ()
 
 
 def renounce(rights: ProcessRights) -> None:
@@ -76,7 +78,8 @@ def _limit_files(rights: ProcessRights, version: int) -> None:
         list(rights.writable),
         ["/dev/null", "/dev/urandom"],
     )
-    landlock.restrict(version, paths, None if rights.network else [], binds=rights.serves)
+    ports = list(rights.ports) or None if rights.network else []
+    landlock.restrict(version, paths, ports, binds=rights.serves)
 
 
 def _build_form(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
@@ -88,6 +91,7 @@ def _build_form(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
         judge_attributes=False,
         sockets=rights.network,
         in_row=True,
+        datagrams=not rights.ports,
         alone=0 if rights.children else os.getpid(),
         serves=rights.serves,
         keep_attributes=not rights.attributes,

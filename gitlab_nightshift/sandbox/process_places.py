@@ -54,7 +54,7 @@ def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> Proc
         network=bool(row.network),
         serves=row.serves,
         children=bool(row.children),
-        attributes=row.attributes,
+        attributes=bool(row.attributes),
         memory=row.memory,
         cpu_s=row.cpu_s,
     )

@@ -25,14 +25,23 @@ class Confined(StrEnum):
     NOT = "no"
 
 
+class Attributes(StrEnum):
+    """Of which files a process may change modes, owners, times and extended attributes. Landlock
+    does not know where these lie: a process that keeps itself to its row loses all or none."""
+
+    NONE = ""
+    WRITTEN = "what it writes"
+    ANY = "any file"
+
+
 @dataclass(frozen=True)
 class ProcessRow:
     """A process. ``commands`` are those that start it, ``secrets`` what it holds ("": nothing),
     ``agent_bytes`` what it reads of an agent's and within what bounds ("": nothing). ``network``
     says what it may reach, ``children`` which processes it starts ("": none). ``serves``: it
-    listens on sockets that it is handed. ``attributes``: it may change modes, owners, times and
-    extended attributes of files. ``memory`` (bytes of data), ``cpu_s`` and ``wall_s`` (seconds) are
-    limits (0: none). ``module`` has its ``main``; "" for one that the caller's shell starts.
+    listens on sockets that it is handed. ``memory`` (bytes of data), ``cpu_s`` and ``wall_s``
+    (seconds) are limits (0: none). ``module`` has its ``main``; "" for one that the caller's shell
+    starts.
     """
 
     name: str
@@ -46,7 +55,7 @@ class ProcessRow:
     network: str = ""
     children: str = ""
     serves: bool = False
-    attributes: bool = False
+    attributes: Attributes = Attributes.NONE
     memory: int = 0
     cpu_s: int = 0
     wall_s: float = 0.0
@@ -76,12 +85,12 @@ PLAN = ProcessRow(
     writes=("{repository}", "{private}"),
     network="GitLab",
     children="git, the address check",
-    attributes=True,
+    attributes=Attributes.ANY,
 )
 GATEWAY = ProcessRow(
     "gateway",
     "gitlab_nightshift.gateway.gateway_process",
-    (*_ALL, "check --run"),
+    (*_ALL, "check --run", "patch"),
     Confined.WHEN_TOLD,
     secrets="the model key, a proxy's credentials",
     agent_bytes="HTTP requests, each of bounded size and strictly read",
@@ -99,7 +108,7 @@ WORK = ProcessRow(
     writes=("the checkout", "its folders"),
     network="the gateway",
     children="agents and commands in the sandbox, git",
-    attributes=True,
+    attributes=Attributes.WRITTEN,
 )
 NOTARY = ProcessRow(
     "notary",
@@ -111,7 +120,7 @@ NOTARY = ProcessRow(
     reads=WORK.reads,
     writes=("the checkout, or one of its own", "its folders"),
     children="the bundle reader, commands in the sandbox, git",
-    attributes=True,
+    attributes=Attributes.WRITTEN,
 )
 PUBLISH = ProcessRow(
     "publish",
@@ -199,7 +208,7 @@ PREPARE = ProcessRow(
     writes=("{repository}", "{private}"),
     network="the server of a repository by URL",
     children="git",
-    attributes=True,
+    attributes=Attributes.ANY,
 )
 TASK = ProcessRow(
     "delegated work",
@@ -211,7 +220,7 @@ TASK = ProcessRow(
     writes=("a checkout of its own", "its folders"),
     network=WORK.network,
     children=WORK.children,
-    attributes=True,
+    attributes=Attributes.WRITTEN,
 )
 FINISH = ProcessRow(
     "finish",
@@ -222,7 +231,7 @@ FINISH = ProcessRow(
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
     children="the bundle reader, git",
-    attributes=True,
+    attributes=Attributes.ANY,
 )
 WORK_TRIAL = ProcessRow(
     "trial of work",
@@ -231,7 +240,7 @@ WORK_TRIAL = ProcessRow(
     Confined.AS_WORK,
     reads=WORK.reads,
     writes=("its folders",),
-    attributes=True,
+    attributes=Attributes.WRITTEN,
 )
 _OWN = "gitlab_nightshift.sealed_entry"
 SUPERVISOR = ProcessRow(
@@ -244,7 +253,7 @@ SUPERVISOR = ProcessRow(
     reads=("the job's files",),
     writes=("the checkout", "{private}", "the output folder"),
     children="all others; git",
-    attributes=True,
+    attributes=Attributes.ANY,
 )
 JOBS = ProcessRow(
     "plan, publish as commands",
@@ -257,7 +266,7 @@ JOBS = ProcessRow(
     writes=("{repository}", "{temporary}"),
     network="GitLab",
     children="the bundle reader, notify, the address check, git",
-    attributes=True,
+    attributes=Attributes.ANY,
 )
 CHECK = ProcessRow(
     "check",
@@ -269,20 +278,32 @@ CHECK = ProcessRow(
     reads=(ALL_FILES,),
     writes=("{temporary}", "{output}"),
     children="git",
-    attributes=True,
+    attributes=Attributes.ANY,
+)
+PATCH = ProcessRow(
+    "patch",
+    _OWN,
+    ("patch",),
+    Confined.WHEN_TOLD,
+    secrets="every secret of the job",
+    agent_bytes="a model's answers, each of bounded size",
+    reads=(INSTALLATION, PROGRAMS, "{repository}"),
+    writes=("{temporary}",),
+    network="the gateway",
+    children="the gateway, git",
 )
 COMMANDS = ProcessRow(
     "other commands",
     _OWN,
-    ("check --run", "patch", "doctor"),
+    ("check --run", "doctor"),
     Confined.NOT,
     secrets="every secret of the job",
-    agent_bytes="`check --run`: a change, and what its commands print; `patch`: a model's answers",
+    agent_bytes="`check --run`: a change, and what its commands print",
     reads=("the job's files",),
     writes=("the checkout", "the output folder"),
     network="GitLab",
     children="those named here; git",
-    attributes=True,
+    attributes=Attributes.ANY,
 )
 CHAT = ProcessRow(
     "chat",
@@ -298,5 +319,5 @@ CHAT = ProcessRow(
 ROWS = (
     *(SUPERVISOR, REDACTOR, PLAN, GATEWAY, WORK, NOTARY, PUBLISH, BUNDLE_READER, REPORT, ADDRESSES),
     *(NOTIFY, NOTIFY_CHECK, PREPARE, TASK, FINISH, WORK_TRIAL, JOBS, CHECK),
-    *(COMMANDS, CHAT),
+    *(PATCH, COMMANDS, CHAT),
 )

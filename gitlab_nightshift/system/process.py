@@ -290,8 +290,10 @@ def _end(process: Process) -> None:
                 process.wait(GRACE_S)
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGKILL)
-        process.kill()
-        process.wait()
+        # Who has given up to signal it meanwhile leaves that to whoever ends what is left.
+        with contextlib.suppress(PermissionError):
+            process.kill()
+            process.wait()
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

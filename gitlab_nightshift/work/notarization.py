@@ -79,11 +79,14 @@ def notarize(
     """
     place.emit(StepStarted(STEP, "The commands once more, on the change alone"))
     quiet = replace(place, emit=_pass_warnings(place.emit))
-    with open_sandboxed_checkout(SandboxContext(quiet, gateway, STEP, (), left_s)) as sandboxed:
+    context = SandboxContext(quiet, gateway, STEP, (), left_s)
+    with (
+        open_sandboxed_checkout(context) as sandboxed,
+        sandboxed.open_runner() as (boundary, _, runner),
+    ):
         tree = _rebuild_change(task, place, sandboxed.checkout)
-        with sandboxed.open_runner() as (boundary, _, runner):
-            trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, place.emit)
-            seen = tuple(trial.run_all())
+        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, place.emit)
+        seen = tuple(trial.run_all())
     accepted = sum(each.accepted for each in seen)
     whole = accepted == len(task.commands)
     place.emit(StepEnded(STEP, whole, f"{accepted} of {len(task.commands)} commands passed"))

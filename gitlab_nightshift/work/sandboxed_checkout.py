@@ -11,6 +11,7 @@ from gitlab_nightshift.events import Note
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.repository.adjacent_folders import list_hidden_places
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_prepared
+from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.sandbox.visible_system import look_at_system
 from gitlab_nightshift.system.environment import build_bead_env, build_search_path
 from gitlab_nightshift.system.file_names import open_short_folder
@@ -62,7 +63,8 @@ class SandboxedCheckout:
     def open_runner(self) -> Iterator[tuple[Boundary, RunEgress, Runner]]:
         """The network access, and a runner of commands, for as long as the block lasts.
 
-        Raises ``E_CONFIG`` for a program that is needed and cannot be read inside.
+        Raises ``E_CONFIG`` for a program that is needed and cannot be read inside, ``E_INTERNAL``
+        where the broker was killed.
         """
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work
         path = build_search_path(work.env, work.checkout)
@@ -73,7 +75,11 @@ class SandboxedCheckout:
         )
         check_tool_access(work.settings, work.verify.commands, work.env, path, inside, work.emit)
         socket = self.sockets / "egress"
-        with open_egress(work.settings, sandbox_context.gateway, socket, work.emit) as egress:
+        broker = self.boundary.sandbox.broker
+        with (
+            broker.explain_end(OSError, GitError) if broker else contextlib.nullcontext(),
+            open_egress(work.settings, sandbox_context.gateway, socket, work.emit) as egress,
+        ):
             boundary = dataclasses.replace(self.boundary, gates=egress.gates)
             yield boundary, egress, _build_runner(sandbox_context, boundary, egress)
 

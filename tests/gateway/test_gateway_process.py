@@ -187,6 +187,15 @@ def test_it_ends_with_whoever_needs_it(
             assert read_totals(started.report.read()).assumed_usd > 0, "the bill is settled"
 
 
+def test_it_ends_with_its_block_though_another_process_holds_the_socket(tmp_path: Path) -> None:
+    """Such as a descendant of one that cannot kill it."""
+    with running(config("http://127.0.0.1:9"), []) as (started, remote):
+        remote.listen("model", tmp_path / "gateway")
+        held = started.control.dup()
+    with held:
+        assert started.process.wait(60) == 0, "by itself, not by a signal"
+
+
 ASKS = f"""
 import http.client, json, sys
 one = http.client.HTTPConnection(sys.argv[1].removeprefix("http://"))

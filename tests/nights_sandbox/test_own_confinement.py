@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.sandbox import broker_client
 from gitlab_nightshift.sandbox.inside.process_tree import descends
 from gitlab_nightshift.sandbox.proof_rows import CONFINED
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, open_to_all, python
@@ -162,15 +163,19 @@ def find_broker(night: int) -> int:
     raise AssertionError("no broker")
 
 
-def test_a_night_whose_broker_is_killed_puts_the_checkout_back(shop: World) -> None:
-    """What it no longer does nobody does: no other agent is started."""
-    implement = "rm shop.py; chmod 700 run.sh; touch planted; until test -e go; do sleep 0.05; done"
+@pytest.mark.parametrize("left", ["rm shop.py; chmod 700 run.sh", ""])
+def test_a_night_whose_broker_is_killed_says_so_and_puts_the_checkout_back(
+    shop: World, left: str
+) -> None:
+    """What it no longer does nobody does: no mode is changed back, no other agent is started."""
+    implement = f"{left or ':'}; touch planted; until test -e go; do sleep 0.05; done"
     path = with_agent(shop, "scripted", scripted(implement))
     night = shop.start("run", NIGHTSHIFT_ISOLATION="landlock", PATH=path)
     wait_in(night, (shop.checkout / "planted").exists, "the agent at work")
     os.kill(find_broker(night.pid), signal.SIGKILL)
     (shop.checkout / "go").touch()
     done = ended(night)
-    assert shop.result["outcome"] == "FAILED", done.log
-    assert shop.written == []
+    told = (shop.result["outcome"], shop.result["error_code"], shop.result["reason"])
+    assert told == ("FAILED", "E_INTERNAL", broker_client.GONE), done.log
+    assert (done.exit_status, shop.written) == (70, [])
     shop.assert_restored()

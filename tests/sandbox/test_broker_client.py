@@ -36,9 +36,11 @@ from tests.support.tables import each
 pytestmark = pytest.mark.skipif(landlock.read_abi() < 2, reason="Landlock is missing or too old")
 
 CONFINED = """
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from gitlab_nightshift import errors
 from gitlab_nightshift.sandbox import broker_client, launch, self_confinement
 from gitlab_nightshift.sandbox.inside import seccomp
 from gitlab_nightshift.sandbox.tier_choice import choose
@@ -62,6 +64,8 @@ def told(way):
         way()
     except OSError as error:
         return error.errno
+    except errors.NightshiftError as error:
+        return str(error.code)
     return 0
 
 def run(source, folders=(checkout, scratch), spec=()):
@@ -194,13 +198,34 @@ if process:
     process.kill()
     process.wait()
 file = checkout / "file"
-print(json.dumps([told(lambda: os.chmod(file, 0o640)), told(lambda: run(""))]))
+change = lambda: os.chmod(file, 0o640)
+
+def explained():
+    with broker.explain_end(OSError) if broker else contextlib.nullcontext():
+        change()
+
+print(json.dumps([told(change), told(lambda: run("")), told(explained)]))
 """
 
 
 def test_without_its_broker_work_changes_and_starts_nothing(top: Path) -> None:
-    assert work(top, GONE) == [errno.ENOSYS, errno.EPIPE]
-    assert work(top, GONE, monitored=False) == [0, 0]
+    assert work(top, GONE) == [errno.ENOSYS, "E_INTERNAL", "E_INTERNAL"]
+    assert work(top, GONE, monitored=False) == [0, 0, 0]
+
+
+OTHER = """
+broker_client.END_S = 0.0
+
+def fail():
+    with broker.explain_end(OSError):
+        os.stat(top / "missing")
+
+print(json.dumps(told(fail)))
+"""
+
+
+def test_a_failure_beside_a_broker_that_lives_stays_what_it_is(top: Path) -> None:
+    assert work(top, OTHER) == errno.ENOENT
 
 
 FORGED = """

@@ -1,6 +1,6 @@
 """What a process gives up before it reads what an agent wrote.
 
-``tests/separation/test_rows.py`` has the attacks.
+``tests/separation/test_planted.py`` has the attacks.
 """
 
 import dataclasses

@@ -10,7 +10,14 @@ import pytest
 import gitlab_nightshift
 from gitlab_nightshift.sandbox import process_table
 from gitlab_nightshift.sandbox.process_places import find_rights
-from gitlab_nightshift.sandbox.process_table import ADDRESSES, CHAT, ROWS, Confined, ProcessRow
+from gitlab_nightshift.sandbox.process_table import (
+    ADDRESSES,
+    CHAT,
+    ROWS,
+    Attributes,
+    Confined,
+    ProcessRow,
+)
 from tests.separation import test_planted, test_planted_delegation
 from tests.support import process_tables
 
@@ -102,6 +109,22 @@ def test_code_is_planted_in_each_that_is_kept_to_its_row() -> None:
     planted = {*test_planted.OF_ROWS, *test_planted_delegation.OF_ROWS, ADDRESSES.name, CHAT.name}
     commands = {command for row in kept if row.name not in planted for command in row.commands}
     assert commands == test_planted.COMMANDS.keys()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_says_whose_attributes_planted_code_changes(row: ProcessRow) -> None:
+    """``separation/test_planted.py`` holds these tables against what the code gets."""
+    if row.confined is Confined.AS_WORK:
+        assert row.attributes is Attributes.WRITTEN
+        assert not any({*test_planted.UNSEEN} & left for left in test_planted.LEFT.values())
+    elif row.confined is Confined.NOT:
+        assert row.attributes is Attributes.ANY
+    else:
+        rows = {**test_planted.OF_ROWS, **test_planted_delegation.OF_ROWS}
+        commands = [test_planted.COMMANDS.get(name, set()) for name in row.commands]
+        for got in [rows[row.name]] if row.name in rows else commands:
+            expected = test_planted.UNSEEN if row.attributes is Attributes.ANY else ()
+            assert {*test_planted.UNSEEN} & got == {*expected}
 
 
 def test_the_pages_show_the_table() -> None:

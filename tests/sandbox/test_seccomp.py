@@ -222,6 +222,11 @@ def test_what_is_alone_starts_nothing_signals_nobody_and_serves_nobody() -> None
     assert decide(alone, "socket", 1, 1) == EAFNOSUPPORT
 
 
+def test_what_looks_up_no_names_sends_no_datagram() -> None:
+    filters = form(in_row=True, datagrams=False)
+    assert [decide(filters, "socket", 2, kind) for kind in (1, 2)] == ["allow", EAFNOSUPPORT]
+
+
 def test_numbers_are_unique() -> None:
     for table in (_X86_64 | _BOTH, _AARCH64 | _BOTH):
         assert len(set(table.values())) == len(table)

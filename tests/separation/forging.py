@@ -21,10 +21,10 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.output import channel, frames
 from gitlab_nightshift.output.event_wire import encode_event
-from gitlab_nightshift.processes import work_process
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Usage
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
+from tests.support.plant import plant
 
 Told = dict[str, Any]
 Way = Callable[[channel.OutputChannel, Told, Told], None]
@@ -41,11 +41,11 @@ def patch(way: str, **told: Any) -> str:
 def arrange(way: str, told: Told) -> None:
     """In the process that starts the others by a fork."""
     ways = [WAYS[way]] if way else []
-    work_process.main = functools.partial(_main, work_process.main, ways, told)
+    plant("processes.work_process:main", functools.partial(_main, ways, told))
 
 
-def _main(main: Callable[[Any], int], ways: list[Way], told: Told, data: Any) -> int:
-    def record(self: channel.OutputChannel, name: str, content: bytes) -> None:
+def _main(ways: list[Way], told: Told, main: Callable[[Any], int], data: Any) -> int:
+    def record(_: Any, self: channel.OutputChannel, name: str, content: bytes) -> None:
         if name == "bundle/change.patch":
             content += told.get("patch", "").encode()
         if name == "bundle/bundle.json":
@@ -55,7 +55,7 @@ def _main(main: Callable[[Any], int], ways: list[Way], told: Told, data: Any) ->
             content = json.dumps({**bundle, **told.get("bundle", {})}).encode()
         RECORD(self, name, content)
 
-    setattr(channel.OutputChannel, "send_record", record)  # noqa: B010
+    plant("output.channel:OutputChannel.send_record", record)
     return main(data)
 
 

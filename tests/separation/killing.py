@@ -8,7 +8,6 @@ named as ``module:name``; one with a third part only where that is in its argume
 
 import contextlib
 import functools
-import importlib
 import os
 import signal
 import threading
@@ -18,8 +17,9 @@ from subprocess import Popen
 from typing import Any
 
 from gitlab_nightshift.sandbox import privilege_drop
-from gitlab_nightshift.system import stage_process, supervised_process
+from gitlab_nightshift.system import stage_process
 from tests.support import stages
+from tests.support.plant import plant
 from tests.support.trees import wait_for
 
 PROCESSES = {
@@ -32,7 +32,6 @@ PROCESSES = {
     "reader": "repository.bundle_reader",
     "report": "processes.report_process",
 }
-PACKAGE = "gitlab_nightshift"
 
 
 def patch(folder: Path, process: str, when: str) -> str:
@@ -44,9 +43,8 @@ def patch(folder: Path, process: str, when: str) -> str:
 def arrange(folder: str, process: str, when: str) -> None:
     """Have the process kill itself at that time."""
     for name, module in PROCESSES.items():
-        found = importlib.import_module(f"{PACKAGE}.{module}")
         its = when if name == process else ""
-        setattr(found, "main", functools.partial(_run, found.main, Path(folder), its))  # noqa: B010
+        plant(f"{module}:main", functools.partial(_run, Path(folder), its))
     if process in ("supervisor", "waiting"):
         note(Path(folder))
         _prepare(Path(folder), when)
@@ -79,7 +77,7 @@ def alive(folder: Path) -> list[str]:
 
 
 def _run(
-    main: Callable[[Mapping[str, Any]], int], folder: Path, when: str, data: Mapping[str, Any]
+    folder: Path, when: str, main: Callable[[Mapping[str, Any]], int], data: Mapping[str, Any]
 ) -> int:
     note(folder)
     _prepare(folder, when)
@@ -94,13 +92,13 @@ def _prepare(folder: Path, when: str) -> None:
     if kind == "start":
         _die()
     elif kind == "told":
-        _wrap(f"{supervised_process.__name__}:hear", "after", "")
+        _wrap("system.supervised_process:hear", "after", "")
     elif kind == "hanging":
         privilege_drop.is_alone = lambda: True
         threading.Thread(target=_die_with, args=(folder,), daemon=True).start()
     elif place:
         module, name, *only = place.split(":")
-        _wrap(f"{PACKAGE}.{module}:{name}", kind, *(only or [""]))
+        _wrap(f"{module}:{name}", kind, *(only or [""]))
 
 
 def _die_with(folder: Path) -> None:
@@ -109,22 +107,16 @@ def _die_with(folder: Path) -> None:
 
 
 def _wrap(place: str, kind: str, only: str) -> None:
-    module, _, path = place.partition(":")
-    *owners, name = path.split(".")
-    owner = functools.reduce(getattr, owners, importlib.import_module(module))
-    function = getattr(owner, name)
-
-    @functools.wraps(function)
-    def dying(*args: Any, **kwargs: Any) -> Any:
+    def dying(honest: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         hit = not only or only in args
         if hit and kind == "before":
             _die()
-        made = function(*args, **kwargs)
+        made = honest(*args, **kwargs)
         if hit and kind == "after":
             _die()
         return made
 
-    setattr(owner, name, dying)
+    plant(place, dying)
 
 
 class _Victim:

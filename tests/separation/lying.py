@@ -1,6 +1,6 @@
 """What planted code says and does to have a merge request tell that something ran which did not.
 
-``plant`` is called in each process of a run, by ``planting.py``, before its ``main``.
+``lie`` is called in each process of a run, by ``planting.py``, before its ``main``.
 """
 
 import contextlib
@@ -11,13 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.repository import bundle_reader, rebuilt_change
-from gitlab_nightshift.work import notarization
 from gitlab_nightshift.work.proof_context import ProofResult
+from tests.support.plant import plant
 
 COMMAND = "make test"
 TRAPS = {
@@ -28,17 +26,20 @@ TRAPS = {
 }
 """What would make the command pass, or say that it has, if it stayed."""
 HARMLESS = b"def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n"
+Planted = dict[str, Callable[..., Any]]
 ALONE = ""
 """The run that the notary's reader is told of: it gets no bundle."""
 
 
-def plant(process: str, told: Mapping[str, Any]) -> None:
-    """Have the process lie, if the test says so; ``told`` names the liars and what is switched
-    off (the controls)."""
-    if process in told["liars"]:
-        LIES[process](told)
+def lie(module: str, told: Mapping[str, Any]) -> None:
+    """Have the process that runs this module lie, if the test says so; ``told`` names the liars and
+    what is switched off (the controls)."""
+    for process, (its, begin) in LIES.items():
+        if process in told["liars"] and module == its:
+            begin(told)
     for name in told["off"]:
-        OFF[name](process)
+        for place, code in OFF[name]().items():
+            plant(place, code)
 
 
 # --- work -------------------------------------------------------------------------------------
@@ -46,17 +47,12 @@ def plant(process: str, told: Mapping[str, Any]) -> None:
 
 def _lie_in_work(told: Mapping[str, Any]) -> None:
     """The proofs find what a good change has; with the bundle goes a record, and traps stay."""
-    from gitlab_nightshift.work import proofs
-
     found = Check("The new tests", CheckOutcome.PASSED, "2 of 2 planted faults found")
 
     def prove(*_: Any, **__: Any) -> ProofResult:
         return ProofResult("", (CommandResult(COMMAND, 0, 1.0),), checks=(found,))
 
-    proofs.prove = prove
-    send = OutputChannel.send_record
-
-    def send_record(self: OutputChannel, name: str, data: bytes) -> None:
+    def send_record(send: Callable[..., None], self: Any, name: str, data: bytes) -> None:
         if name == "bundle/bundle.json":
             bundle = json.loads(data)
             if bundle["proposal"]:
@@ -64,7 +60,8 @@ def _lie_in_work(told: Mapping[str, Any]) -> None:
                 send(self, "notary.json", _forge(bundle))
         send(self, name, data)
 
-    setattr(OutputChannel, "send_record", send_record)  # noqa: B010
+    plant("work.proofs:prove", prove)
+    plant("output.channel:OutputChannel.send_record", send_record)
 
 
 def _forge(bundle: Mapping[str, Any]) -> bytes:
@@ -105,15 +102,14 @@ def _spread(record: bytes, checkout: Path, temporary: Path) -> None:
 
 def _lie_in_reader(_told: Mapping[str, Any]) -> None:
     """The notary is told of another change, which passes; publish of the real one."""
-    honest = bundle_reader.build_answer
 
-    def build_answer(repository: Any, task: Any, bundle: bytes, patch: bytes) -> Any:
+    def build_answer(honest: Any, repository: Any, task: Any, bundle: bytes, patch: bytes) -> Any:
         answer, blobs = honest(repository, task, bundle, patch)
         if json.loads(bundle)["run_id"] != ALONE or "change" not in answer:
             return answer, blobs
         return _answer_harmless(repository, task, answer)
 
-    bundle_reader.build_answer = build_answer
+    plant("repository.bundle_reader:build_answer", build_answer)
 
 
 def _answer_harmless(repository: Any, task: Any, answer: dict[str, Any]) -> Any:
@@ -132,9 +128,8 @@ def _answer_harmless(repository: Any, task: Any, answer: dict[str, Any]) -> Any:
 
 def _lie_in_publish_child(_told: Mapping[str, Any]) -> None:
     """Publish is told of another change than the one that was seen, with a tree to match."""
-    honest = bundle_reader.build_answer
 
-    def build_answer(repository: Any, task: Any, bundle: bytes, patch: bytes) -> Any:
+    def build_answer(honest: Any, repository: Any, task: Any, bundle: bytes, patch: bytes) -> Any:
         answer, blobs = honest(repository, task, bundle, patch)
         if json.loads(bundle)["run_id"] == ALONE or "change" not in answer:
             return answer, blobs
@@ -144,7 +139,7 @@ def _lie_in_publish_child(_told: Mapping[str, Any]) -> None:
         change |= {"added": 1, "deleted": 1}
         return made, blobs
 
-    bundle_reader.build_answer = build_answer
+    plant("repository.bundle_reader:build_answer", build_answer)
 
 
 # --- report -----------------------------------------------------------------------------------
@@ -152,11 +147,8 @@ def _lie_in_publish_child(_told: Mapping[str, Any]) -> None:
 
 def _lie_in_report(told: Mapping[str, Any]) -> None:
     """The results say that all is well, for whoever publishes them later."""
-    from gitlab_nightshift.processes import report_process
 
-    honest = getattr(report_process, "build_run_result")  # noqa: B009
-
-    def build_run_result(bundle: Any, *rest: Any) -> Any:
+    def build_run_result(honest: Any, bundle: Any, *rest: Any) -> Any:
         temporary = Path(told["temporary"])
         record = _forge(json.loads(json.dumps(bundle, default=vars)))
         _spread(record, Path(told["checkout"]), temporary)
@@ -164,71 +156,56 @@ def _lie_in_report(told: Mapping[str, Any]) -> None:
         good = tuple(replace(each, level="pass", exit_status=0) for each in result.commands)
         return replace(result, commands=good)
 
-    setattr(report_process, "build_run_result", build_run_result)  # noqa: B010
+    plant("processes.report_process:build_run_result", build_run_result)
 
 
-LIES: dict[str, Callable[[Mapping[str, Any]], None]] = {
-    "work": _lie_in_work,
-    "bundle reader": _lie_in_reader,
-    "publish's child": _lie_in_publish_child,
-    "report": _lie_in_report,
-}
-MODULES = {
-    "work": "processes.work_process",
-    "bundle reader": "repository.bundle_reader",
-    "publish's child": "repository.bundle_reader",
-    "report": "processes.report_process",
+LIES: dict[str, tuple[str, Callable[[Mapping[str, Any]], None]]] = {
+    "work": ("processes.work_process", _lie_in_work),
+    "bundle reader": ("repository.bundle_reader", _lie_in_reader),
+    "publish's child": ("repository.bundle_reader", _lie_in_publish_child),
+    "report": ("processes.report_process", _lie_in_report),
 }
 
 
 # --- the controls -----------------------------------------------------------------------------
 
 
-def _believe_work(_process: str) -> None:
+def _believe_work() -> Planted:
     """No notary: the record is what the bundle says."""
-    from gitlab_nightshift.supervisor import notary_run
 
-    def run(self: Any, order: Any, _ask: Any) -> NotaryRecord:
+    def run(_honest: Any, _self: Any, order: Any, _ask: Any) -> NotaryRecord:
         record: NotaryRecord = order.build_record()
         seen = tuple(NotarizedCommand(each, (NotarizedRun(0, 1.0),)) for each in record.asked)
         return replace(record, commands=seen, isolation="namespaces")
 
-    setattr(notary_run.Notary, "run", run)  # noqa: B010
+    return {"supervisor.notary_run:Notary.run": run}
 
 
-def _bind_nothing(_process: str) -> None:
+def _bind_nothing() -> Planted:
     """The notary takes any tree that its reader reports."""
-    honest = notarization._rebuild_change
+    seen: list[str] = []
 
-    def rebuild(task: Any, *rest: Any) -> str:
+    def make_change(honest: Any, repository: Any, rebuilt: Any, base: str) -> None:
+        seen.append(rebuilt.tree)
+        honest(repository, rebuilt, base)
+
+    def rebuild(honest: Any, task: Any, *rest: Any) -> str:
         honest(replace(task, tree=""), *rest)
         return str(task.tree)
 
-    real = notarization._Trial.__init__
+    def begin(honest: Any, self: Any, task: Any, _tree: str, *rest: Any) -> None:
+        honest(self, task, seen[-1], *rest)
 
-    def begin(self: Any, task: Any, _tree: str, *rest: Any) -> None:
-        real(self, task, _seen[-1], *rest)
-
-    _seen: list[str] = []
-    made = rebuilt_change.make_change
-
-    def make_change(repository: Any, rebuilt: Any, base: str) -> None:
-        _seen.append(rebuilt.tree)
-        made(repository, rebuilt, base)
-
-    setattr(notarization, "make_change", make_change)  # noqa: B010
-    setattr(notarization, "_rebuild_change", rebuild)  # noqa: B010
-    setattr(notarization._Trial, "__init__", begin)  # noqa: B010
+    places = ("make_change", make_change), ("_rebuild_change", rebuild), ("_Trial.__init__", begin)
+    return {f"work.notarization:{name}": code for name, code in places}
 
 
-def _compare_nothing(_process: str) -> None:
+def _compare_nothing() -> Planted:
     """Publish does not hold the record against the tree that it publishes."""
-    from gitlab_nightshift.publish import publish_stage
-
-    setattr(publish_stage, "find_refusal", lambda *_, **__: None)  # noqa: B010
+    return {"publish.publish_stage:find_refusal": lambda *_, **__: None}
 
 
-OFF: dict[str, Callable[[str], None]] = {
+OFF: dict[str, Callable[[], Planted]] = {
     "the notary": _believe_work,
     "its tree": _bind_nothing,
     "the record's tree": _compare_nothing,

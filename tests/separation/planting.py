@@ -8,7 +8,6 @@ product. Standard library only.
 import contextlib
 import functools
 import gc
-import importlib
 import io
 import json
 import os
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift import sealed_entry, sealed_start
-from gitlab_nightshift.sandbox import process_places
-from gitlab_nightshift.system import stage_process
 from tests.separation import attempts
+from tests.support.plant import PACKAGE, plant
 
 ROOT = Path(__file__).parents[2]
 ENTRY = """import sys
@@ -70,15 +68,16 @@ WHERE = {
     "nightshift plan": ("", "planning:plan", ""),
     "nightshift publish": ("", "publishing:publish_again", ""),
     "nightshift check": ("", "commands.change_check:check", ""),
+    "nightshift patch": ("", "commands.propose_patch:ask_until_usable", ""),
 }
 """Where each of them tries it: a module ("": a command), a function before whose first call, and
 the type of its argument. In work that is when an agent's first process has ended."""
 SWITCHES = ("unfit", "unlatched")
 CHILDREN = {"plan": "address check", "publish": "bundle reader", "finish": "bundle reader"}
 """What a process that is kept to its row starts."""
-LAST = "output.channel:OutputChannel.send_record", ""
+LAST = "output.channel:OutputChannel.send_record"
 """Where work is about to hand over what it has made, and to end."""
-PACKAGE, LOG = "gitlab_nightshift", "planted.json"
+LOG = "planted.json"
 
 
 def prepare(
@@ -146,45 +145,36 @@ def enter() -> int:
     own = Path(sys.argv[0])
     sealed_start.ENTRY = own
     told = json.loads((own.parent / "plant.json").read_text())
-    listed = process_places.list_installation
-    process_places.list_installation = lambda: [*listed(), str(own.parent), str(ROOT / "tests")]
+    more = [str(own.parent), str(ROOT / "tests")]
+    plant("sandbox.process_places:list_installation", lambda listed: [*listed(), *more])
     if told["open"]:
         _open_doors()
     if told["unlatched"]:
-        _keep_latch_open()
-    known = own.parent, told
-    sealed_entry.run_stage = functools.partial(_run_planted, *known, sealed_entry.run_stage)
-    sealed_entry.run_command = functools.partial(_run_planted, *known, sealed_entry.run_command)
+        plant("supervisor.stage_calls:Latch.is_open", lambda *_: True)
+    for name in ("run_stage", "run_command"):
+        plant(f"sealed_entry:{name}", functools.partial(_run_planted, own.parent, told))
     return sealed_entry.enter()
 
 
 def _open_doors() -> None:
     """Switch off what keeps other processes of the same user out, and what confines work."""
-    from gitlab_nightshift.sandbox import privilege_drop
-    from gitlab_nightshift.system import secrecy
 
-    real = sealed_entry._call_prctl
-
-    def control(option: int, value: int) -> None:
+    def control(real: Callable[[int, int], None], option: int, value: int) -> None:
         if option != sealed_entry.PR_SET_DUMPABLE:
             real(option, value)
 
-    sealed_entry._call_prctl = control
-    secrecy.close_to_others = lambda: False  # type: ignore[assignment]
-    privilege_drop.renounce = lambda rights: None
-
-
-def _keep_latch_open() -> None:
-    from gitlab_nightshift.supervisor import stage_calls
-
-    setattr(stage_calls.Latch, "is_open", lambda _: True)  # noqa: B010
+    plant("sealed_entry:_call_prctl", control)
+    plant("system.secrecy:close_to_others", lambda _: False)
+    plant("sandbox.privilege_drop:renounce", lambda *_: None)
 
 
 def _run_planted(
     folder: Path, told: Mapping[str, Any], real: Callable[[dict[str, Any]], int], data: Any
 ) -> int:
     if lies := told["lies"]:
-        _lie(lies, data)
+        from tests.separation import lying
+
+        lying.lie(str(data.get("stage")).removeprefix(f"{PACKAGE}."), lies)
         return real(data)
     places = attempts.Places(**told["places"])
     for process, (module, place, kind) in WHERE.items():
@@ -193,20 +183,12 @@ def _run_planted(
             if process == "work" and told["unfit"]:
                 code = _ask_for_another_start
             elif process == "work" and not told["open"]:
-                _plant(*LAST, lambda *_: attempts.mislead(places))
+                _plant_first(LAST, "", lambda *_: attempts.mislead(places))
             if process != "work":
                 report = _open_report(folder, process, data)
                 code = functools.partial(_try_own, report, look_around(places))
-            _plant(place, kind, code)
+            _plant_first(place, kind, code)
     return real(data)
-
-
-def _lie(lies: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    from tests.separation import lying
-
-    ours = [each for each, module in lying.MODULES.items() if _runs(data, each, module)]
-    for process in ours or ["another"]:
-        lying.plant(process, lies)
 
 
 def _runs(data: Mapping[str, Any], process: str, module: str) -> bool:
@@ -218,16 +200,15 @@ def _runs(data: Mapping[str, Any], process: str, module: str) -> bool:
 def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
     """While it still can be: what these start is confined as they are, so it gets an open one."""
     if child := CHILDREN.get(process):
-        start = stage_process.start_stage
         given = (folder / "found" / child).open("a")
 
         def start_with(
-            row: Any, data: Any, env: Any, descriptors: Any = (), *more: Any, **named: Any
+            start: Any, row: Any, data: Any, env: Any, fds: Any = (), *more: Any, **named: Any
         ) -> Any:
-            found, passed = {**data, "found": given.fileno()}, (*descriptors, given.fileno())
+            found, passed = {**data, "found": given.fileno()}, (*fds, given.fileno())
             return start(row, found, env, passed, *more, **named)
 
-        stage_process.start_stage = start_with
+        plant("system.stage_process:start_stage", start_with)
     if "found" in data:
         return os.fdopen(data["found"], "a")
     try:
@@ -236,20 +217,16 @@ def _open_report(folder: Path, process: str, data: Mapping[str, Any]) -> Any:
         return Path(os.devnull).open("a")
 
 
-def _plant(place: str, kind: str, code: Callable[..., None]) -> None:
+def _plant_first(place: str, kind: str, code: Callable[..., None]) -> None:
     """Have it run before the first call with such an argument."""
-    module, _, path = place.partition(":")
-    *owners, name = path.split(".")
-    owner = functools.reduce(getattr, owners, importlib.import_module(f"{PACKAGE}.{module}"))
-    function, left = getattr(owner, name), [code]
+    left = [code]
 
-    @functools.wraps(function)
-    def planted(*args: Any, **kwargs: Any) -> Any:
+    def run(honest: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if left and (not kind or any(type(each).__name__ == kind for each in args)):
             left.pop()(*args)
-        return function(*args, **kwargs)
+        return honest(*args, **kwargs)
 
-    setattr(owner, name, planted)
+    plant(place, run)
 
 
 def _ask_for_another_start(*_: Any) -> None:

@@ -24,9 +24,11 @@ from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_p
 from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
 from tests.support import listeners
+from tests.support.model_endpoint import ModelEndpoint
 from tests.support.sandboxes import read_row, scripted, with_agent
 from tests.support.shop import nothing
 from tests.support.trees import places_of
+from tests.support.turns import say
 from tests.support.world import (
     BOT_TOKEN,
     JOB_TOKEN,
@@ -102,8 +104,14 @@ COMMANDS = {
     "plan": _HERE | _THERE | {"writing .git/config", "writing the results"},
     "publish": _HERE | _THERE | {"writing .git/config", "writing the results"},
     "check": _HERE,
+    "patch": {
+        *("a process that stays", "reading .git/config", "reading the results"),
+        *("its own values", "its own environ"),
+    },
 }
 """What the row of a command gives it that is one process."""
+
+ARGUMENTS = {"patch": ("--task", "x", "--model", "m", "--set", "max_tokens=100000")}
 
 HELD_BY = {
     "root": "partial: change the kernel's settings: namespaces: ",  # not guaranteed
@@ -372,19 +380,25 @@ def test_the_same_code_gets_all_of_it_where_nothing_is_given_up(python: Path) ->
             assert missing == set(), process
 
 
-def run_command(python: Path, command: str, *, open_: bool) -> set[str]:
+def run_command(place: str, python: Path, command: str, *, open_: bool) -> set[str]:
     """What the code gets in a command, however that ends."""
     name = f"nightshift {command}"
-    with planted("root", python, open_=open_, only=(name,)) as (shop, plant):
-        shop.nightshift(command)
+    with (
+        planted(place, python, open_=open_, only=(name,)) as (shop, plant),
+        ModelEndpoint([say("nothing")] * 2) as endpoint,
+    ):
+        env = {"OPENAI_API_KEY": MODEL_KEY, "NIGHTSHIFT_MODEL_ENDPOINT": endpoint.url}
+        shop.nightshift(command, *ARGUMENTS.get(command, ()), **env)
         assert planting.count_alive(plant) == 0, "a process has stayed"
         return got(plant, name).keys() - {"its own memory", "its own descriptors"}
 
 
+@pytest.mark.parametrize("place", ["root", "user"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nor_does_a_command_that_is_one_process(command: str, python: Path) -> None:
-    assert run_command(python, command, open_=False) - COMMANDS[command] == set()
-    missing = CONTROLS - run_command(python, command, open_=True)
+def test_nor_does_a_command_that_is_one_process(command: str, place: str, python: Path) -> None:
+    assert run_command(place, python, command, open_=False) - COMMANDS[command] == set()
+    expected = {name for name in CONTROLS if place in OPEN.get(name, ALL)}
+    missing = expected - run_command(place, python, command, open_=True)
     assert missing <= {"reading the results", "writing the results"}, "the control"
 
 

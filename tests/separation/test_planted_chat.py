@@ -20,16 +20,15 @@ import argparse, json, os, sys
 from dataclasses import replace
 
 from tests.separation import attempts
-from gitlab_nightshift.chat import server
+from tests.support.plant import plant
 from gitlab_nightshift.commands import chat
-from gitlab_nightshift.sandbox import privilege_drop
 
 places = attempts.Places(**json.loads(sys.argv[1]))
 places = replace(places, groups=attempts.find_groups(places))
 if sys.argv[2] == "open":
-    privilege_drop.renounce = lambda rights: None
+    plant("sandbox.privilege_drop:renounce", lambda *_: None)
     del attempts.OTHERS["a process that stays"]  # nobody would end it here
-server.serve = lambda *_: print(json.dumps(attempts.everything(places)))
+plant("chat.server:serve", lambda *_: print(json.dumps(attempts.everything(places))))
 chat.serve_discord(argparse.Namespace(register=False, listen="127.0.0.1:0"), dict(os.environ))
 """
 ROW = {

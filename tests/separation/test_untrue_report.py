@@ -15,11 +15,12 @@ from gitlab_nightshift.output.channel import OutputChannel
 from gitlab_nightshift.processes import report_process
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.supervisor import supervised_run
+from tests.support.plant import plant
 
 supervised_run.REPORT = dataclasses.replace(supervised_run.REPORT, wall_s={wall_s})
-honest, build = report_process._run_report, report_process.build_run_result
+build = report_process.build_run_result
 
-def taken(inputs):
+def taken(honest, inputs):
     outlet, made = OutputChannel(os.dup(inputs["outlet"])), []
     report_process.build_run_result = lambda *given: made.append(build(*given)) or made[0]
     status = honest(inputs)
@@ -27,7 +28,7 @@ def taken(inputs):
 {code}
     return status
 
-report_process._run_report = taken
+plant("processes.report_process:_run_report", taken)
 """
 PAGE = "<!DOCTYPE html>\n<html><script>alert(1)</script></html>"
 WAYS = {

@@ -14,21 +14,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gitlab_nightshift.repository import bundle_reader
-from gitlab_nightshift.repository.private_repository import Repository
+from tests.support.plant import plant
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
 
 def main(data: Mapping[str, Any]) -> int:
-    honest = bundle_reader.build_answer
 
-    def answered(
-        repository: Repository, task: bundle_reader.RebuildTask, bundle: bytes, patch: bytes
-    ) -> Answer:
-        said = json.loads(bundle)
-        return WAYS[said["planted"]](said, lambda: honest(repository, task, bundle, patch))
+    def answered(honest: Callable[..., Answer], *given: Any) -> Answer:
+        said = json.loads(given[2])
+        return WAYS[said["planted"]](said, lambda: honest(*given))
 
-    bundle_reader.build_answer = answered
+    plant("repository.bundle_reader:build_answer", answered)
     return bundle_reader.main(data)
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 SECURITY, ARCHITECTURE = ROOT / "SECURITY.md", ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- processes: made by `make docs` -->", "<!-- /processes -->"
 WORDS = {
-    "/": "files other than credentials in HOME",
+    "/": "all but HOME's credentials",
     "{repository}": "the repository",
     "{objects}": "git's objects",
     "{private}": "the run's folder",
@@ -67,7 +67,7 @@ def _list_access(row: ProcessRow) -> str:
         row.writes
     )
     parts += [f"network: {row.network}"] * bool(row.network)
-    parts += ["changes attributes"] * row.attributes
+    parts += [f"changes attributes of {row.attributes}"] * bool(row.attributes)
     return "; ".join(parts)
 
 

@@ -47,8 +47,8 @@ def restrict(
 ) -> None:
     """Confine this process to these paths, as ABI ``version`` can. Needs no_new_privs.
 
-    ``ports`` are those that may be connected to by TCP, on any host; with none of them nothing
-    may be bound either; None leaves TCP alone, but for ports of its own without ``binds``.
+    ``ports`` are those that may be connected to by TCP, on any host; with none of them, or without
+    ``binds``, nothing may be bound either; None leaves connections alone.
     What cannot be opened grants nothing, but a writable folder has to be there. Raises OSError.
     """
     if read_abi() < version:
@@ -56,7 +56,7 @@ def restrict(
     files = _compute_file_rights(version)
     network = 0
     if ports is not None and version >= 4:
-        network = CONNECT_TCP if ports else CONNECT_TCP | BIND_TCP
+        network = CONNECT_TCP if ports and binds else CONNECT_TCP | BIND_TCP
     elif not binds and version >= 4:
         network = BIND_TCP
     ruleset = _create_ruleset(version, files, network)

@@ -98,6 +98,7 @@ class FilterOptions:
         judge_attributes: bool,
         sockets: bool = True,
         in_row: bool = False,
+        datagrams: bool = True,
         alone: int = 0,
         serves: bool = True,
         keep_attributes: bool = False,
@@ -105,7 +106,8 @@ class FilterOptions:
         self.notify, self.own_network, self.sockets = notify, own_network, sockets
         self.guard_signals, self.guard_length = guard_signals, guard_length
         self.judge_attributes = judge_attributes
-        self.in_row, self.alone, self.serves = in_row, alone, serves
+        self.in_row, self.datagrams = in_row, datagrams
+        self.alone, self.serves = alone, serves
         self.keep_attributes = keep_attributes
 
 
@@ -119,9 +121,10 @@ def build_filter(form: FilterOptions) -> bytes:
     ``truncate``. ``judge_attributes`` (only with ``notify``): the monitor changes modes, owners,
     times and extended attributes. Without ``sockets`` there is none at all.
 
-    ``in_row``: a process of this program, which looks up names and slows no other down; ``alone``
-    is its pid if it also starts no other and signals none (else 0), ``serves`` whether it listens.
-    ``keep_attributes``: nobody changes modes, owners, times and extended attributes.
+    ``in_row``: a process of this program, which slows no other down, and looks up names where it
+    may send ``datagrams``; ``alone`` is its pid if it also starts no other and signals none (else
+    0), ``serves`` whether it listens. ``keep_attributes``: nobody changes modes, owners, times and
+    extended attributes.
     """
     parts = [
         check_abi(),
@@ -276,7 +279,7 @@ def _restrict_sockets(form: FilterOptions) -> Program:
     udp = [load_argument(2), *branch_when_in([0, UDP], made), *refused]
     internet = [load_argument(1), mask(TYPE_BITS), *branch_when(EQUAL, STREAM, tcp)]
     # Leads nowhere there, or the monitor has made it mute; a process of ours asks for names.
-    if form.own_network or form.notify or form.in_row:
+    if form.own_network or form.notify or (form.in_row and form.datagrams):
         internet += branch_when(EQUAL, DATAGRAM, udp)
     families = branch_when(EQUAL, AF_UNIX, unix + refused)
     families += branch_when_in([AF_INET, AF_INET6], internet + refused)
