@@ -129,7 +129,7 @@ def _compare_tests(
     gone = [n for n in seen.gone if not n.endswith(read) and n not in excused]
     fewer = [name for name in seen.fewer if name not in excused]
     shadowed = list(_find_shadowed(subject, seen.new))
-    level: Level | None = "warn" if find_removed_names(subject.change) else None
+    level: Level | None = "warn" if _is_explained(subject) else None
     findings = [
         ("test-deleted", gone, "ran before the change, and {do} not now", level),
         ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
@@ -142,6 +142,13 @@ def _compare_tests(
             detail = f"{_format_names(names)} {_format_sentence(text, len(names))}."
             found += raise_flag(flag, subject.context, _find_file(subject, names), 0, detail, own)
     return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
+
+
+def _is_explained(subject: EvidenceSubject) -> bool:
+    """Whether product code went with the tests; in a person's change, whether any changes."""
+    change = subject.change
+    changed = any(side.is_product for file in change.files for side in read_sides(file))
+    return bool(find_removed_names(change)) or (subject.context.by_people and changed)
 
 
 def _build_check(seen: _Difference, *, failed: bool) -> Check:

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from dataclasses import replace
 
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.tree_variants import write_modified_tree
@@ -151,3 +152,20 @@ def test_a_test_whose_end_reading_judges_is_counted(tried: Tried) -> None:
         seen = compare(subject, lab)
     assert seen.findings == ()
     assert seen.checks[0].detail.endswith(": 2 tests before, 1 with the change (1 gone)")
+
+
+@each(
+    ("by_people", "product", "level"),
+    [(True, "TWO = 3\n", "warn"), (True, None, "fail"), (False, "TWO = 3\n", "fail")],
+)
+def test_cases_that_go_with_the_code_are_asked_about_in_a_persons_change(
+    tried: Tried, by_people: bool, product: str | None, level: str
+) -> None:
+    """The data of a removed feature, which no rule reads as a test."""
+    after: dict[str, str | None] = {"conftest.py": HOOK}
+    after |= {"shop.py": product} if product else {}
+    files = {"test_a.py": TWO, "shop.py": "TWO = 2\n"}
+    with tried(files, after, commands=(PYTEST,)) as (made, lab):
+        subject = replace(made, context=replace(made.context, by_people=by_people))
+        seen = compare(subject, lab)
+    assert [(f.name, f.level) for f in seen.findings] == [("test-deleted", level)]
