@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.report.event_file import EVENTS
+from gitlab_nightshift.report.result_files import ignore_itself
 from gitlab_nightshift.system.openat import remove_path
 
 PREFIX = "delegate-"
@@ -75,6 +76,7 @@ class DelegationFolder:
             with contextlib.suppress(FileExistsError):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
+                ignore_itself(path)
                 return path
         raise FileExistsError(None, "there are too many of this run")
 

@@ -55,7 +55,7 @@ def test_three_jobs(tmp_path: Path) -> None:
         shop.checked_out_anew()
         plan = shop.nightshift("plan", ANTHROPIC_API_KEY="")
         assert (plan.exit_status, plan.stderr, shop.written) == (0, "", [])
-        assert set(shop.products()) == {"plan.json", "events.jsonl"}
+        assert set(shop.products()) == {"plan.json", "events.jsonl", ".gitignore"}
         handed_on(shop, "plan")
 
         gitlabs = [name for name in shop.env if name.startswith(("CI", "GITLAB"))]
@@ -219,6 +219,19 @@ def test_a_stage_without_the_product_before_it(tmp_path: Path) -> None:
         done = shop.nightshift("work")
         assert (done.exit_status, shop.agent.seen) == (2, [])
         assert f"the plan was made for commit {'1' * 12}, not {shop.sha[:12]}" in done.last_line
+
+
+def test_no_command_takes_the_folder_of_results_for_a_change(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        for command in ("plan", "run"):
+            assert shop.nightshift(command).exit_status == 0
+            assert "events.jsonl" in shop.products()
+            assert git(shop.checkout, "add", "--dry-run", ".") == ""
+            done = shop.nightshift("check", "--run")
+            assert (done.exit_status, "E_WORKSPACE_DIRTY" in done.stderr) == (0, False), done
+            (shop.checkout / "nightshift/.gitignore").unlink()
+            done = shop.nightshift("check", "--run")
+            assert "E_WORKSPACE_DIRTY" in done.stderr, "what it would be without"
 
 
 def test_secrets_that_agents_print_are_in_no_product(tmp_path: Path) -> None:
