@@ -92,7 +92,7 @@ def _begin(session: Session) -> _PlanInputs:
     """What can be known without GitLab comes first."""
     session.emit(StepStarted("plan", "Plan"))
     check_templates(session.settings)
-    settings = choose_agent(session.settings, session.env).settings
+    settings = choose_agent(session.settings, session.search_env).settings
     check_bounds(settings, build_provider(settings), session.env)
     for bead in BEADS:
         load_bead_prompt(bead, session.settings, session.config_folder)
@@ -287,7 +287,7 @@ def emit_run_started(session: Session) -> None:
     rehearsal = ("a rehearsal: no agent is started, nothing is spent",)
     facts = (
         *(rehearsal if settings.rehearse else ()),
-        f"agent {choose_agent(settings, session.env)}, isolation {settings.isolation}",
+        f"agent {choose_agent(settings, session.search_env)}, isolation {settings.isolation}",
         f"budget ${settings.max_budget_usd:g}, {time_left}, "
         f"at most {settings.max_diff_lines} changed lines",
     )
