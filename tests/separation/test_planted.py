@@ -334,7 +334,7 @@ def test_work_is_not_started_again_once_an_agent_has_run(python: Path, *, unlatc
         path = with_agent(shop, "scripted", WORKING[0])
         done = shop.nightshift("run", "--category", "tests", NIGHTSHIFT_ISOLATION="auto", PATH=path)
         assert ("weaker, please" in done.log) is unlatched, done.log
-        assert shop.result["error_code"] == "E_TERMINATED"  # the second one asks again
+        assert shop.result["error_code"] == "E_INTERNAL"  # the second one asks again
         shop.assert_restored()
 
 
