@@ -51,6 +51,10 @@ EXIT_STATUS: dict[Code, int] = {
 }
 
 
+KILLED = "perhaps for lack of memory"
+"""In the reason of what ended with E_TERMINATED because a process was killed, not by a person."""
+
+
 class NightshiftError(Exception):
     """An expected failure: ends as one line on stderr and the exit status of its code."""
 

@@ -92,7 +92,7 @@ def _begin(session: Session) -> _PlanInputs:
     """What can be known without GitLab comes first."""
     session.emit(StepStarted("plan", "Plan"))
     check_templates(session.settings)
-    settings = choose_agent(session.settings, session.env).settings
+    settings = choose_agent(session.settings, session.search_env).settings
     check_bounds(settings, build_provider(settings), session.env)
     for bead in BEADS:
         load_bead_prompt(bead, session.settings, session.config_folder)
@@ -180,7 +180,7 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
     if project and not whole:
         made = replace(made, jobs=_list_jobs(session, project))
     tell_taken_up(session, made, heard)
-    _write_plan(session, made, verify)
+    _write_plan(session, made, verify, done_before=earlier is not None)
     if project:
         confirm_orders(project, orders.keep_approvals() if made.skip else orders, made)
     if made.pausing and project and tonight:
@@ -233,7 +233,8 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     return deepen_facts(facts, session.git, source, build_git_server(session), count)
 
 
-def _write_plan(session: Session, made: Plan, verify: Commands) -> None:
+def _write_plan(session: Session, made: Plan, verify: Commands, *, done_before: bool) -> None:
+    """``done_before``: an earlier try of this run has done it, so that there is nothing to plan."""
     write_record(session.results / "plan.json", made)
     for text in describe_closed_gates(session.settings):
         session.emit(Note(text, warning=True))
@@ -242,7 +243,8 @@ def _write_plan(session: Session, made: Plan, verify: Commands) -> None:
     for note in (*made.notes, *(f"not known: {text}" for text in made.unknown)):
         session.emit(Note(note))
     session.emit(Note(f"proven by: {_describe_verification(verify)}"))
-    session.emit(StepEnded("plan", not made.skip, _describe_plan(made)))
+    text = made.skip if done_before else _describe_plan(made)
+    session.emit(StepEnded("plan", done_before or not made.skip, text))
 
 
 def _tell_pause(session: Session, project: Project, made: Plan) -> None:
@@ -287,7 +289,7 @@ def emit_run_started(session: Session) -> None:
     rehearsal = ("a rehearsal: no agent is started, nothing is spent",)
     facts = (
         *(rehearsal if settings.rehearse else ()),
-        f"agent {choose_agent(settings, session.env)}, isolation {settings.isolation}",
+        f"agent {choose_agent(settings, session.search_env)}, isolation {settings.isolation}",
         f"budget ${settings.max_budget_usd:g}, {time_left}, "
         f"at most {settings.max_diff_lines} changed lines",
     )

@@ -32,7 +32,12 @@ from gitlab_nightshift.publish.bundle_download import (
     fetch_notary,
     refuse_foreign_notary,
 )
-from gitlab_nightshift.publish.publish_context import PublishContext, SourceCheckout, read_source
+from gitlab_nightshift.publish.publish_context import (
+    PublishContext,
+    SourceCheckout,
+    describe_resume,
+    read_source,
+)
 from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.request import TaskRequest
@@ -78,8 +83,7 @@ def publish(
         )
         published = do_publish(folder, context)
     except (NightshiftError, Interruption) as error:
-        resume = f"nightshift publish {session.settings.output_dir}/bundle"
-        stopped = f"stopped by a signal. Go on with: {resume}"
+        stopped = f"stopped by a signal. Go on with: {describe_resume(session)}"
         reason = error.message if isinstance(error, NightshiftError) else stopped
         # A change that nobody has seen run waits; nothing has failed.
         waits = error.code is Code.INCOMPLETE

@@ -8,6 +8,7 @@ from gitlab_nightshift.events import Emit, Note
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.system.environment import build_search_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,11 @@ class RunContext:
     private: Path
     redact: Redactor
     emit: Emit
+
+    @property
+    def search_env(self) -> dict[str, str]:
+        """The environment to look for programs in: with no folder of the checkout on PATH."""
+        return {**self.env, "PATH": build_search_path(self.env, self.checkout)}
 
     def tell(self, text: str) -> None:
         """A fact worth a line."""

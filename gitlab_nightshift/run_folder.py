@@ -99,7 +99,8 @@ def mend(
 
 
 def find_temp_folder(env: Mapping[str, str]) -> Path:
-    """The folder of ``TMPDIR``, or the system's. Raises ``E_CONFIG`` where none can be made in."""
+    """The folder of ``TMPDIR``, or the system's. Raises ``E_CONFIG`` where no program
+    can be made and started there, as git asks one for the token."""
     given = env.get("TMPDIR") or tempfile.gettempdir()
     try:
         tempfile.TemporaryFile(dir=given).close()
@@ -108,6 +109,9 @@ def find_temp_folder(env: Mapping[str, str]) -> Path:
             raise
         text = f"TMPDIR: {given} is not a writable folder: create it or unset it"
         raise build_config_error(text) from None
+    if os.statvfs(given).f_flag & os.ST_NOEXEC:
+        text = f"TMPDIR: {given} is mounted noexec, and a night starts programs there"
+        raise build_config_error(f"{text}: set TMPDIR to a folder on another disk")
     return Path(given)
 
 

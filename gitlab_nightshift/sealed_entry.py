@@ -168,14 +168,15 @@ def pass_on(answer: int | None, status: int, stdout: int = 1) -> int:
 
 def describe_end(status: int) -> bytes:
     """The result of a delegation that ended without one."""
-    from gitlab_nightshift.errors import EXIT_STATUS, Code
+    from gitlab_nightshift.errors import EXIT_STATUS, KILLED, Code
     from gitlab_nightshift.records.delegation_records import render_refusal
 
     codes = {number: code for code, number in EXIT_STATUS.items()}
     code = codes.get(status, Code.INTERNAL)
     why = f"it ended with exit status {status} before it had a result: see stderr"
     if status < 0:
-        why = f"killed by {signal.Signals(-status).name}, perhaps for lack of memory"
+        code = Code.TERMINATED
+        why = f"killed by {signal.Signals(-status).name}, {KILLED}"
     elif code in (Code.INTERRUPTED, Code.TERMINATED):
         why = "stopped by a signal"
     return f"{render_refusal(code, why)}\n".encode()

@@ -58,9 +58,10 @@ def prepare_start(
     """
     checkouts = find_checkouts(Path.cwd(), env)
     left_out = _find_unsafe_variables(env, checkouts)
+    kept = {k: v for k, v in env.items() if k not in left_out or k not in ("HOME", "TMPDIR")}
     data = {
         "path": find_installation(),
-        "env": {k: v for k, v in env.items() if k not in left_out or k not in ("HOME", "TMPDIR")},
+        "env": {k: v for k, v in kept.items() if v or k != "HOME"},
         "arguments": list(arguments),
     }
     return _build_start(
@@ -154,6 +155,8 @@ def build_own_environment(env: Mapping[str, str], checkouts: Sequence[Path]) -> 
         kept = [folder for folder in folders if is_safe(folder, checkouts)]
         if kept:
             made[name] = os.pathsep.join(kept)
+    # Libraries ask for it as they load, and a uid without a name has none to fall back on.
+    made["HOME"] = made.get("HOME") or "/"
     # It would look through every installed package for plugins, and run what it finds.
     return made | {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 

@@ -90,6 +90,14 @@ def open_run(call: Invocation) -> Iterator[Session]:
                 session.emit(Note(text, warning=True))
 
 
+@contextlib.contextmanager
+def open_without_results(call: Invocation) -> Iterator[Session]:
+    """The same for what is no run: nothing is kept of it, and the output folder stays."""
+    with open_run_folder(call.env, call.folder) as there:
+        os.environ.update(copy_certificates(call.env, call.folder, there.private))
+        yield _open_session(call, there, read_machine_secrets(call.env), None)
+
+
 def open_session(
     call: Invocation, there: RunFolder, machine: tuple[str, ...], emit: Emit | None = None
 ) -> Session:
@@ -98,12 +106,18 @@ def open_session(
     ``machine`` are values that no text may hold beside the job's own; ``emit`` is where events go:
     None for the job log and ``events.jsonl``.
     """
-    git = git_verbs.build_isolated_git(
-        there.private / "git", build_search_path(call.env, there.checkout)
-    )
+    session = _open_session(call, there, machine, emit)
+    set_aside(there, session.output)
+    return session
+
+
+def _open_session(
+    call: Invocation, there: RunFolder, machine: tuple[str, ...], emit: Emit | None
+) -> Session:
+    search_path = build_search_path(call.env, there.checkout)
+    git = git_verbs.build_isolated_git(there.private / "git", search_path)
     session = _build_session(call, there, git, machine, emit)
     refuse_tracked(git, there.checkout, session.settings.output_dir)
-    set_aside(there, session.output)
     return session
 
 

@@ -166,7 +166,7 @@ def test_what_leads_into_a_checkout_is_no_part_of_the_environment(tmp_path: Path
     }
     kept = sealed_start.build_own_environment(env, [top])
     assert kept.pop("PYDANTIC_DISABLE_PLUGINS") == "__all__"
-    assert kept == {"PATH": str(other), "TMPDIR": str(other), "LANG": "C.UTF-8"}
+    assert kept == {"PATH": str(other), "TMPDIR": str(other), "LANG": "C.UTF-8", "HOME": "/"}
 
 
 def test_the_checkouts_are_the_jobs_and_the_one_around_here(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _describe_certificates(session: Session) -> Iterator[DoctorRow]:
 
 
 def _describe_agent(session: Session) -> Iterator[DoctorRow]:
-    choice = choose_agent(session.settings, session.env)
+    choice = choose_agent(session.settings, session.search_env)
     build_provider(choice.settings).check(session.env)
     for row in list_providers(choice.settings, session.env):
         if row.name == choice.settings.agent:
@@ -108,7 +108,7 @@ def _describe_agent(session: Session) -> Iterator[DoctorRow]:
 
 
 def _describe_models(session: Session) -> Iterator[DoctorRow]:
-    settings = choose_agent(session.settings, session.env).settings
+    settings = choose_agent(session.settings, session.search_env).settings
     provider = build_provider(settings)
     if provider.find_cloud_variables(session.env):
         yield DoctorRow(

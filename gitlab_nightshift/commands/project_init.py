@@ -43,10 +43,9 @@ from gitlab_nightshift.onboarding.started_jobs import (
     find_request_jobs,
     find_scheduled_jobs,
 )
-from gitlab_nightshift.report.event_file import EVENTS
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session, open_run
+from gitlab_nightshift.session import Session, open_without_results
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.notations import parse_project_address
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
@@ -61,7 +60,7 @@ OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 
 def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
     """The lines of the command. Raises NightshiftError."""
-    with open_run(call) as opened:
+    with open_without_results(call) as opened:
         whole = request.gitlab or request.merge_request
         if request.model_key and not whole:
             text = "--model-key stores the key in GitLab: add --gitlab or --merge-request"
@@ -152,8 +151,6 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
         )
     place = find_trial_place(stacks, session.env, session.checkout, examined.build)
     examined.tried = try_commands(session, commands, place) if commands else ()
-    # This is no run: it leaves no results.
-    (session.results / EVENTS).unlink(missing_ok=True)
     for each in examined.tried:
         here = place.move(each.command)
         shown = each.command if here == each.command else f"{each.command} (run here as {here})"

@@ -57,13 +57,15 @@ def serve(configuration: Configuration) -> None:
     def redact_text(text: str) -> str:
         return with_real_name(redact(text), logs, taken)
 
-    telling = EventDispatcher(_open_sinks(configuration), redact_text)
+    sinks, log = _open_sinks(configuration)
+    telling = EventDispatcher(sinks, redact_text)
     records = ResultRecords(Path(configuration.results), redact, redact_text, logs.reserve)
     receivers = {
         sender.descriptor: ChannelReceiver(sender, telling, records, ReceivedLogs(logs, taken))
         for sender in configuration.senders
     }
     _listen(receivers, telling, configuration.ended)
+    log.close()
     logs.reserve.release()
 
 
@@ -73,8 +75,8 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
 
 
-def _open_sinks(configuration: Configuration) -> dict[str, Emit]:
-    """The sinks redact nothing: all that they get is redacted already."""
+def _open_sinks(configuration: Configuration) -> tuple[dict[str, Emit], JobLog]:
+    """The sinks, and that of the job log; they redact nothing: all that they get is redacted."""
     events = Path(configuration.results) / EVENTS
     remove_path(events)
     stream = open(  # noqa: PTH123, SIM115 - a descriptor, for as long as the process lives
@@ -86,7 +88,7 @@ def _open_sinks(configuration: Configuration) -> dict[str, Emit]:
     if configuration.live is not None:
         live = Path(f"/proc/self/fd/{configuration.live}/{EVENTS}")
         sinks["the live events"] = EventFile(live, str, configuration.run_id)
-    return sinks
+    return sinks, log
 
 
 def _listen(receivers: dict[int, ChannelReceiver], telling: EventDispatcher, ended: int) -> None:

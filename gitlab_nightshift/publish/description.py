@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
+from gitlab_nightshift.publish.escaping import (
+    WEB_ADDRESS,
+    to_code_span,
+    to_markdown,
+    to_markdown_line,
+)
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.handoffs import AnalysisCandidate
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotaryRecord, describe_run
@@ -22,8 +26,6 @@ MOST_FINDINGS = 30
 MOST_DOUBTS = 10
 MOST_CALLS_SHOWN = 20
 MOST_ATTEMPTS = 10
-
-_WEB_ADDRESS = compile_lazily(r"https?://[\w./:~%#-]+")
 
 
 def render_description(
@@ -242,12 +244,12 @@ def _render_origin(bundle: Bundle, job: JobFacts, request: TaskRequest | None) -
     """Where the change comes from, in this program's own words: its reference to the issue is
     meant, and closes nothing."""
     where = f", run {to_code_span(bundle.run_id)}"
-    if _WEB_ADDRESS.fullmatch(job.pipeline_url):
+    if WEB_ADDRESS.fullmatch(job.pipeline_url):
         where = f" in [this pipeline]({job.pipeline_url})"
     text = f"Opened by the night shift{where}."
     if request is None:
         return f"{text} Not wanted? Close it and say why in a comment: the idea is not tried again."
-    if _WEB_ADDRESS.fullmatch(request.url):
+    if WEB_ADDRESS.fullmatch(request.url):
         text += f" Asked for in [this comment]({request.url})."
     text += " Something to change? Comment here with `/nightshift` followed by the task."
     return f"{text}\n\nRelated to #{request.place.iid}"

@@ -24,6 +24,9 @@ import unicodedata
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.printable_text import remove_hidden
 
+WEB_ADDRESS = compile_lazily(r"https?://(\[[\da-fA-F:.]+\])?[\w./:~%#-]+")
+"""Addresses that may be a link's: also of a server without a name, as ``http://[::1]:8080/``."""
+
 GAP = "&#8203;"
 """A zero-width space: what it separates is no reference and no link."""
 LANGUAGES = frozenset(

@@ -27,6 +27,13 @@ STYLE_MESSAGES = 20
 """How many of the last commit messages show the repository's style."""
 
 
+def describe_resume(session: "Session") -> str:
+    """How to go on after a failed publish: a job that is retried takes what it has verified."""
+    command = f"nightshift publish {session.settings.output_dir}/bundle"
+    again = "Retry of this job, which pays nothing again, or "
+    return f"{again if session.job.in_ci else ''}{command}"
+
+
 @dataclass(frozen=True)
 class SourceCheckout:
     """What was read of the checkout: its repository's parts, commit, configuration and style.
@@ -93,8 +100,8 @@ class PublishContext:
 
     @property
     def resume(self) -> str:
-        """The command that goes on after a failure."""
-        return f"nightshift publish {self.session.settings.output_dir}/bundle"
+        """How to go on after a failure."""
+        return describe_resume(self.session)
 
     @property
     def notarize(self) -> str:

@@ -15,8 +15,12 @@ from gitlab_nightshift.gitlab.threads import (
     write_upkeep_mark,
 )
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.lazy_patterns import compile_lazily
-from gitlab_nightshift.publish.escaping import to_code_span, to_markdown, to_markdown_line
+from gitlab_nightshift.publish.escaping import (
+    WEB_ADDRESS,
+    to_code_span,
+    to_markdown,
+    to_markdown_line,
+)
 from gitlab_nightshift.publish.suggestion import render_patch
 from gitlab_nightshift.records.handoffs import ThreadAnswer
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
@@ -29,7 +33,6 @@ MOST_COMMANDS = 10
 MOST_FILES = 20
 _TRUE = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
 _NOT_DONE = {Outcome.SKIPPED, Outcome.NO_IMPROVEMENT}
-_WEB_ADDRESS = compile_lazily(r"https?://[\w./:~%-]+")
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def _describe_report_link(job: JobFacts) -> str:
 
 
 def _format_link(job: JobFacts, text: str) -> str:
-    known = _WEB_ADDRESS.fullmatch(job.pipeline_url)
+    known = WEB_ADDRESS.fullmatch(job.pipeline_url)
     return f"[{text}]({job.pipeline_url})" if known else ""
 
 

@@ -52,6 +52,8 @@ MOST_BYTES = 1_000_000
 LAST_BYTES = 20_000
 """Of a whole log, and what of it is kept for the end: the verdict, and the sections to close."""
 MOST_OPEN = 50
+BEADS = ("analyze", "implement", "verify", "mr")
+"""Steps in which an agent works: a person who looks on sees their progress, so none is folded."""
 CUT = "the log ends here, at 1 MB: the rest is in events.jsonl, which is in the artifacts"
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
@@ -102,13 +104,14 @@ class JobLog:
     def _(self, event: RunStarted) -> None:
         self._print(self._paint(f"nightshift {__version__} · {format_line(event.project)}", "bold"))
         for fact in event.facts:
-            self._print(self._paint(f"  {format_line(fact)}", "dim"))
+            self._print(self._paint(f"  {format_line(fact, 400)}", "dim"))
 
     @_show.register
     def _(self, event: StepStarted) -> None:
         title = self._paint(f"▸ {format_line(event.title)}", "cyan", "bold")
         sectioned = len(self.open) < MOST_OPEN
-        marker = self._format_marker("start", event.key, "[collapsed=true]") if sectioned else ""
+        folded = "" if event.key.partition("-")[0] in BEADS else "[collapsed=true]"
+        marker = self._format_marker("start", event.key, folded) if sectioned else ""
         if self._print(marker + title) and sectioned:
             self.open.append(event.key)
 
@@ -187,6 +190,10 @@ class JobLog:
             _describe_spending(result),
         ]
         self._print(self._paint(" · ".join(part for part in parts if part), style, "bold"))
+
+    def close(self) -> None:
+        """Close the sections that a run has left which was killed: nothing after it is folded."""
+        self._write(self._close_sections())
 
     # --- delegations ------------------------------------------------------------------------------
 

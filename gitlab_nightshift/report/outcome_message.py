@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gitlab_nightshift.errors import Code
+from gitlab_nightshift.errors import KILLED, Code
 from gitlab_nightshift.events import format_cost
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.products import Outcome
@@ -65,7 +65,7 @@ def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> b
 
 def is_cancelled(result: RunResult) -> bool:
     """Whether a person has ended the run, who knows about it."""
-    return result.error_code in _CANCELLED
+    return result.error_code in _CANCELLED and KILLED not in result.reason
 
 
 def _is_news(result: RunResult, before: str) -> bool:

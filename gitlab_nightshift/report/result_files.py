@@ -16,6 +16,7 @@ RESULTS, EARLIER, OUTPUT = "results", "earlier", "output"
 """In the private folder: results so far, those of earlier stages, and where they belong."""
 UPKEEP = "upkeep"
 """In the results: what was done for an open merge request, before new work."""
+IGNORES = ".gitignore"
 
 
 def set_aside(private: Path, output: Path) -> None:
@@ -49,6 +50,7 @@ def place_results(private: Path, output: Path) -> None:
     whole = earlier if earlier.exists() else results
     if not any(whole.iterdir()):
         return
+    ignore_itself(whole)
     try:
         _move(whole, output, part)
     except OSError:  # of another disk, as a rule
@@ -59,6 +61,17 @@ def place_results(private: Path, output: Path) -> None:
         except OSError:
             _remove(part)
             raise build_no_space_error(output.parent) from None
+
+
+def ignore_itself(folder: Path) -> None:
+    """Let git ignore all of a folder of results, where nothing in it says otherwise: it is no
+    change of the project, and ``git add .`` leaves it out."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError):  # a full disk keeps no results from their place
+        descriptor = os.open(folder / IGNORES, flags, 0o666)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            if not os.fstat(descriptor).st_size:  # a kill may have left it empty
+                file.write(b"*\n")
 
 
 def _build_part_path(private: Path, output: Path) -> Path:

@@ -221,6 +221,21 @@ def list_tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
     return split_names(git.run("ls-files", "-z", cwd=checkout))
 
 
+def list_ignored(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of the paths in the checkout that git ignores, with nothing tracked in them."""
+    asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    try:
+        asks = {"GIT_LITERAL_PATHSPECS": "0"}  # which this verb refuses: it takes paths anyway
+        out = git.run("check-ignore", "-z", "--stdin", cwd=checkout, stdin=asked, env=asks)
+    except GitError:  # also where it is none of them
+        return ()
+    names = split_names(out)
+    tracked = [f"{name}/" for name in names]
+    found = split_names(git.run("ls-files", "-z", cwd=checkout)) if names else ()
+    held = {top for path in found for top in tracked if path.startswith(top)}
+    return tuple(name for name in names if f"{name}/" not in held)
+
+
 def list_revision_files(git: Git, checkout: Path, revision: str) -> tuple[str, ...]:
     """All paths of a revision."""
     asked = ("-r", "-z", "--name-only", "--full-tree", revision)

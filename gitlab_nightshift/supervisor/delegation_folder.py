@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.report.event_file import EVENTS
+from gitlab_nightshift.report.result_files import ignore_itself
 from gitlab_nightshift.system.openat import remove_path
 
 PREFIX = "delegate-"
@@ -33,6 +34,7 @@ class DelegationFolder:
         except OSError as error:
             text = f"{caller} cannot be written ({error.strerror}): artifacts go below it"
             raise build_config_error(text) from None
+        ignore_itself(self.path)
         self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._lock = os.open(LOCK, flags, 0o600, dir_fd=self.descriptor)
@@ -59,6 +61,7 @@ class DelegationFolder:
     def put(self, results: Path) -> None:
         """Put the results in its place. Raises OSError."""
         new = self._make(self.path.parent)
+        ignore_itself(new)
         shutil.copytree(results, new, symlinks=True, dirs_exist_ok=True)
         if new != self.path:  # where it was removed, the name is free
             remove_path(self.path)

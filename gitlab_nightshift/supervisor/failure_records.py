@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.errors import KILLED, Code, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import find_unknown_category
 from gitlab_nightshift.records.bead_results import Usage
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
@@ -26,8 +26,8 @@ _NAME, _PUBLISHED = "bundle/bundle.json", "published.json"
 
 def build_killed_error(process: str) -> NightshiftError:
     """The error for a process that gave no answer."""
-    text = f"the process of {process} was killed, perhaps for lack of memory"
-    return NightshiftError(Code.INTERNAL, text)
+    text = f"the process of {process} was killed, {KILLED}"
+    return NightshiftError(Code.TERMINATED, text)
 
 
 def build_lost_error(process: str, answer: object) -> NightshiftError:

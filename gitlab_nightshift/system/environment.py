@@ -30,7 +30,13 @@ def build_allowed_env(env: Mapping[str, str], names: Collection[str]) -> dict[st
 
 
 def build_bead_env(
-    env: Mapping[str, str], names: Collection[str], *, home: Path, tmp: Path, checkout: Path
+    env: Mapping[str, str],
+    names: Collection[str],
+    *,
+    home: Path,
+    tmp: Path,
+    checkout: Path,
+    programs: Collection[Path] = (),
 ) -> dict[str, str]:
     """The environment of an agent or a command: the base, a fresh HOME and TMPDIR, and ``names``.
 
@@ -42,7 +48,7 @@ def build_bead_env(
         "TERM": "dumb",
         "USER": "nightshift",
         **passed,
-        "PATH": build_search_path(env, checkout),
+        "PATH": build_search_path(env, checkout, programs),
         "HOME": str(home),
         "TMPDIR": str(tmp),
         JAVA: _build_java_options(home, tmp, passed.get(JAVA, "")),
@@ -56,11 +62,20 @@ def _build_java_options(home: Path, tmp: Path, more: str) -> str:
     return f"{own} {more}".rstrip()
 
 
-def build_search_path(env: Mapping[str, str], checkout: Path) -> str:
-    """The job's PATH without relative folders and the checkout's, where an agent may write."""
+def build_search_path(
+    env: Mapping[str, str], checkout: Path, programs: Collection[Path] = ()
+) -> str:
+    """The job's PATH without relative folders and the checkout's, where an agent may write.
+
+    ``programs`` are folders of the checkout that stay nevertheless, links resolved: in the sandbox
+    alone.
+    """
     folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
     tops = {place.rstrip("/") for place in (str(checkout), os.path.realpath(checkout))}
-    kept = [part for part in folders if not _lies_in(part, tops)]
+    real = {part: os.path.realpath(part) for part in folders}
+    own = {str(folder) for folder in programs}
+    places = (real[part] if real[part] in own else part for part in folders)
+    kept = [part for part in places if part in own or not _lies_in(part, tops)]
     return os.pathsep.join(kept) or DEFAULT_PATH
 
 

@@ -15,7 +15,7 @@ from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.storage import limit_record
 from gitlab_nightshift.system.disk_space import Disks, report_full_disk
-from gitlab_nightshift.system.environment import build_bead_env
+from gitlab_nightshift.system.environment import build_bead_env, build_search_path
 from gitlab_nightshift.system.openat import remove_tree
 from gitlab_nightshift.system.process import (
     EndReason,
@@ -214,7 +214,7 @@ class _Process:
         work, provider, task = self._context.work, self._context.provider, self._task
         with work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err):
             return stream(
-                provider.build_bead_args(task, work.env.get("PATH", "")),
+                provider.build_bead_args(task, build_search_path(work.env, work.checkout)),
                 cwd=task.checkout,
                 env=env,
                 stdin=provider.build_stdin(prompt.shared, prompt.rest),
@@ -272,6 +272,7 @@ def _build_environment(
         home=scratch.home,
         tmp=scratch.tmp,
         checkout=bead_context.work.checkout,
+        programs=bead_context.boundary.programs,
     )
     boundary, own = bead_context.boundary, bead_context.provider.build_settings_env()
     path = boundary.build_agent_path(env["PATH"])

@@ -45,7 +45,8 @@ class Boundary:
     """One sandbox for a whole run. ``scratch`` is where agents' own folders are made, ``read_only``
     what they may read besides the system, ``hosts`` what they may connect to through the proxy,
     ``allowlist`` the folder of the programs that agents find by name (None: all of PATH),
-    ``accepted`` the guarantees that may hold only in part."""
+    ``accepted`` the guarantees that may hold only in part, ``programs`` the folders of the checkout
+    that are on PATH inside."""
 
     sandbox: Sandbox
     scratch: Path
@@ -55,6 +56,7 @@ class Boundary:
     allowlist: Path | None = None
     mounts: tuple[Mount, ...] = ()
     accepted: tuple[str, ...] = ()
+    programs: tuple[Path, ...] = ()
 
     def build_confinement(self, checkout: Path, scratch: Path) -> ProcessBoundary:
         """The confinement of one process: it may write in the checkout and in ``scratch``."""
@@ -72,8 +74,11 @@ class Boundary:
         finds, even one that it may not run."""
         if self.sandbox.tier is Tier.NONE:
             return path
-        folders = [Path(f) for f in path.split(os.pathsep) if self.is_readable(Path(f).resolve())]
-        return os.pathsep.join(str(f if self.is_readable(f) else f.resolve()) for f in folders)
+        folders = [Path(f) for f in path.split(os.pathsep) if self._is_shown(Path(f).resolve())]
+        return os.pathsep.join(str(f if self._is_shown(f) else f.resolve()) for f in folders)
+
+    def _is_shown(self, folder: Path) -> bool:
+        return folder in self.programs or self.is_readable(folder)
 
     def build_agent_path(self, path: str) -> str:
         """PATH of an agent: the program allowlist, where there is one."""
@@ -221,6 +226,7 @@ def _build_boundary(
         hosts=chosen.hosts,
         accepted=accepted,
         mounts=checkout.mounts,
+        programs=search.work.programs,
     )
     for text in _describe_hidden_places(sandbox.machine, (*read_only, search.work.checkout)):
         emit(text)

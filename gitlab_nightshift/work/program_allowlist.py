@@ -49,7 +49,9 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
     if any_command(work.settings):
         emit(Note("exec: any command (policy.gates.exec: auto_allow)"))
         return boundary
-    path = boundary.build_search_path(build_search_path(work.env, work.checkout))
+    system = boundary.build_search_path(build_search_path(work.env, work.checkout))
+    whole = build_search_path(work.env, work.checkout, boundary.programs)
+    path = boundary.build_search_path(whole)
     allowed = _parse_commands(work.allowed_commands, work.checkout)
     if unknown := [command for command, names in allowed if _is_unknown(command, names)]:
         emit(Note(f"exec: PATH is not restricted, as it is unknown what {unknown[0]} starts"))
@@ -59,7 +61,7 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
         for name, exact in names.items():
             words.setdefault(name, []).append(exact)
     folder = boundary.scratch / "path"
-    _make(folder, path, words, _find_cli_interpreter(cli))
+    _make(folder, (path, system), words, find_cli_interpreter(cli))
     more = ", ".join(sorted({each.name for each in folder.iterdir()} - {*BASE}))
     emit(Note(f"exec: agents have on PATH git, the shell and its usual tools; {more or 'no more'}"))
     return dataclasses.replace(boundary, allowlist=folder, read_only=(*boundary.read_only, folder))
@@ -89,15 +91,21 @@ def _find_named_programs(program: str, checkout: Path) -> dict[str, list[str]]:
     return {name: [] for name in needs or ([PurePosixPath(word).name] if word else [])}
 
 
-def _find_cli_interpreter(cli: Path) -> str:
+def find_cli_interpreter(cli: Path) -> str:
     """The interpreter that the agent's own CLI looks for by name, "" for none."""
     word = read_interpreter(cli)
     return "" if "/" in word else word
 
 
-def _make(folder: Path, path: str, allowed: Mapping[str, list[list[str]]], own: str) -> None:
+def _make(
+    folder: Path, paths: tuple[str, str], allowed: Mapping[str, list[list[str]]], own: str
+) -> None:
+    """``paths``: all of PATH, and without the checkout's folders, in which no usual tool counts."""
+    path, system = paths
     folder.mkdir(mode=0o755)
-    for name, program in _find_programs({*BASE, own, *allowed} - {""}, path).items():
+    usual = {*BASE, own}
+    found = _find_programs(usual - {""}, system) | _find_programs(allowed.keys() - usual, path)
+    for name, program in found.items():
         if name in allowed and name not in ALWAYS_RESTRICTED:
             script = folder / name
             script.write_text(_build_script(program, allowed[name], path, name in {*BASE, own}))

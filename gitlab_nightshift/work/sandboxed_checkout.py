@@ -69,7 +69,9 @@ class SandboxedCheckout:
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work
         path = build_search_path(work.env, work.checkout)
         inside = SandboxView(
-            self.boundary.build_search_path(path),
+            self.boundary.build_search_path(
+                build_search_path(work.env, work.checkout, work.programs)
+            ),
             self.boundary.is_readable,
             _build_job_folders(work),
         )
@@ -140,6 +142,7 @@ def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: R
         home=scratch / "home",
         tmp=scratch / "tmp",
         checkout=work.checkout,
+        programs=boundary.programs,
     )
     runner = Runner(
         folder=work.checkout,

@@ -71,7 +71,7 @@ def _resolve_tool(text: str, known: Mapping[str, str], job_folders: JobFolders) 
     path = Path(os.path.normpath(job_folders.checkout / whole))
     if not path.exists():
         raise _build_error(text, f"{path} is not there")
-    if exposed := _find_exposed_place(path, job_folders):
+    if exposed := find_exposed_place(path, job_folders):
         raise _build_error(text, f"this would open {exposed}; name a folder that holds only tools")
     return path
 
@@ -80,7 +80,7 @@ def _build_error(text: str, why: str) -> NightshiftError:
     return build_config_error(f"agent_paths: {text}: {why}")
 
 
-def _find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
+def find_exposed_place(path: Path, job_folders: JobFolders) -> Path | None:
     """The closed path that whoever may read ``path`` could read too, None for none."""
     ways = {path, path.resolve()}
     if all(way.is_relative_to(job_folders.checkout) for way in ways):

@@ -23,7 +23,8 @@ class WorkContext(RunContext):
     access needs, including the key; ``home`` this machine's own (git settings); ``logs`` are in
     ``private``; ``verify`` are the commands that prove a change; ``seconds`` is what the work may
     take (None: no deadline); ``secrets`` are files besides the checkout's own that no agent may
-    read, ``named`` folders of the checkout that the job's variables name, ``walked`` is what was
+    read, ``named`` folders of the checkout that the job's variables name, ``programs`` those of
+    PATH that only the sandbox gets (``checkout_programs.py``), ``walked`` is what was
     found on this machine (None: it is searched), ``prepared`` are folders that exist already,
     ``own`` says how this process is confined itself (None: unknown).
     """
@@ -37,6 +38,7 @@ class WorkContext(RunContext):
     build_commands: tuple[str, ...] = ()
     secrets: tuple[Path, ...] = ()
     named: tuple[Path, ...] = ()
+    programs: tuple[Path, ...] = ()
     walked: "SystemWalk | None" = None
     prepared: PreparedFolders | None = None
     own: "OwnConfinement | None" = None

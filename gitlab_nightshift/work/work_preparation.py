@@ -28,7 +28,7 @@ def prepare(place: WorkContext) -> Tools:
     """
     templates = load_templates(place)
     provider = build_provider(place.settings)
-    env = {**place.model_env, **place.env}
+    env = {**place.model_env, **place.search_env}
     provider.check(env)
     check_bounds(place.settings, provider, env)
     return Tools(provider, templates)

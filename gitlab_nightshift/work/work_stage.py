@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.events import read_clock
+from gitlab_nightshift.events import Emit, Note, read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.records.bead_results import BeadResult
@@ -27,7 +27,7 @@ from gitlab_nightshift.work.night import try_categories
 from gitlab_nightshift.work.night_bead import Night
 from gitlab_nightshift.work.night_bundle import build_bundle, encode_bundle
 from gitlab_nightshift.work.night_ending import Ending, build_unscheduled_ending, run_to_ending
-from gitlab_nightshift.work.program_allowlist import restrict_programs
+from gitlab_nightshift.work.program_allowlist import find_cli_interpreter, restrict_programs
 from gitlab_nightshift.work.prompt_values import build_run_values
 from gitlab_nightshift.work.proof_context import ProofContext
 from gitlab_nightshift.work.recording import Recorder
@@ -201,7 +201,8 @@ def _prepare_night(
     boundary: Boundary,
 ) -> Night:
     boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
-    boundary = restrict_programs(boundary, place, find_agent_program(place, tools.provider))
+    cli = find_agent_program(place, tools.provider)
+    boundary = restrict_programs(_keep_programs(boundary, cli, place.emit), place, cli)
     hidden = dataclasses.replace(checkout, secrets=(*checkout.secrets, *place.secrets))
     path = build_search_path(place.env, place.checkout)
     prove_boundary(
@@ -217,6 +218,17 @@ def _prepare_night(
     brief = make_run_brief(plan, checkout, place.build_commands, ran, place.emit)
     bead_context = dataclasses.replace(bead_context, brief=brief)
     return Night(plan, bead_context, checkout, proof, values, recorder)
+
+
+def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
+    """The checkout's folders of PATH, which agents may read. One in which git or the agent's CLI
+    would find another program than this process did is left out."""
+    names = {"git", cli.name, find_cli_interpreter(cli)} - {""}
+    shadows = [p for p in boundary.programs if any((p / name).exists() for name in names)]
+    for folder in shadows:
+        emit(Note(f"agents do not have {folder} on PATH: it holds git, or what their CLI needs"))
+    kept = tuple(folder for folder in boundary.programs if folder not in shadows)
+    return dataclasses.replace(boundary, programs=kept, read_only=(*boundary.read_only, *kept))
 
 
 def _build_proof_context(

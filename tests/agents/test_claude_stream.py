@@ -224,6 +224,11 @@ def test_only_one_combination_is_a_success(
     assert report.structured == (PASSED if good else None)
 
 
+def test_a_bead_that_ran_out_of_turns_is_told() -> None:
+    report = read([result(subtype="error_max_turns", num_turns=40)])
+    assert report.error == "the CLI reports an error (exit status 0): error_max_turns"
+
+
 @pytest.mark.parametrize("stop", ["max_tokens", "refusal", "pause_turn", "new", "", None, [], {}])
 def test_a_last_answer_that_was_cut_off_is_no_success(stop: object) -> None:
     """As the real CLI calls it: ``null`` is a stream that was lost between two blocks."""

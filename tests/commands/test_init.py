@@ -1,12 +1,16 @@
 """`nightshift init`, by the real command: what is found is tried, and what passed is written."""
 
+import signal
 import stat
 import venv
 from pathlib import Path
 
+import pytest
+
 from gitlab_nightshift import __version__
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
-from tests.support.world import git, world
+from tests.support.trees import assert_same, wait_for, whole_tree
+from tests.support.world import ended, git, world
 
 TEST = "test:\n\tpython3 -c 'import shop'\n"
 JOBS = """\
@@ -52,6 +56,34 @@ def test_a_project_is_set_up_and_a_second_time_changes_nothing(tmp_path: Path) -
         assert "unchanged    .gitlab-ci.yml" in again.stdout
         assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
         assert shop.nightshift("config", "show", **AT_HOME).exit_status == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_dry_run_that_a_signal_ends_writes_nothing(
+    tmp_path: Path, number: signal.Signals, *, earlier: bool
+) -> None:
+    slow = 'test:\n\tpython3 -c \'open("begun", "w")\' && sleep 600\n'
+    with world(tmp_path, files={**FILES, "Makefile": slow}, config="") as shop:
+        if earlier:
+            (shop.checkout / "nightshift").mkdir()
+            (shop.checkout / "nightshift/result.json").write_text("{}")
+        before = whole_tree(shop.checkout)
+        process = shop.start("init", "--dry-run")
+        begun = shop.checkout / "begun"
+        wait_for(lambda: begun.exists() or process.poll() is not None, "the tests to begin")
+        process.send_signal(number)
+        assert ended(process).exit_status == 128 + number
+        assert_same(whole_tree(shop.checkout), before)
+
+
+def test_a_dry_run_leaves_what_an_earlier_run_has_left(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES, config="") as shop:
+        (shop.checkout / "nightshift").mkdir()
+        (shop.checkout / "nightshift/result.json").write_text("{}")
+        before = whole_tree(shop.checkout)
+        assert shop.nightshift("init", "--dry-run").exit_status == 0
+        assert_same(whole_tree(shop.checkout), before)
 
 
 def test_only_what_passed_is_in_force(tmp_path: Path) -> None:

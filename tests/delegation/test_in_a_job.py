@@ -24,7 +24,7 @@ def test_the_bundle_can_be_published(tmp_path: Path) -> None:
         result = done.result
         assert (done.exit_status, result["ok"]) == (0, True), done
         assert result["git"]["branch"] == "nightshift/4711"
-        assert "?? nightshift/" in git(shop.checkout, "status", "--porcelain").splitlines()
+        assert git(shop.checkout, "status", "--porcelain") == ""
         assert not any("nightshift" in bead.tree for bead in shop.agent.seen)
         told = git(shop.checkout, "log", "-1", "--format=%an %s", "nightshift/4711").strip()
         assert told == "Olga Owner nightshift: 4711"

@@ -38,6 +38,15 @@ def test_in_place_leaves_the_change_uncommitted(tmp_path: Path) -> None:
         context.assert_tidy()
 
 
+def test_git_ignores_what_a_delegation_keeps(tmp_path: Path) -> None:
+    with delegations(tmp_path, GOOD) as context:
+        git(context.context, "init", "-q")
+        assert context.ask().result["ok"]
+        kept = [path.name for path in context.context.glob("nightshift/delegate-*/*")]
+        assert "events.jsonl" in kept
+        assert git(context.context, "status", "--porcelain") == ""
+
+
 def test_in_place_only_proposed(tmp_path: Path) -> None:
     with delegations(tmp_path, config=DEVELOPMENT) as context:
         done = context.ask(workspace=IN_PLACE, execution={"apply_changes": False})

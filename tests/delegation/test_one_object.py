@@ -70,7 +70,7 @@ def test_the_command_is_killed(tmp_path: Path) -> None:
         os.kill(children(process.pid)[0], signal.SIGKILL)
         out, _ = process.communicate(timeout=warm.LIMIT_S)
         result = json.loads(out)
-        assert (result["ok"], result["diagnostics"]["error_code"]) == (False, "E_INTERNAL")
+        assert (result["ok"], result["diagnostics"]["error_code"]) == (False, "E_TERMINATED")
         assert "killed by SIGKILL" in result["error"]
         assert process.returncode == -signal.SIGKILL
         wait_for(lambda: not processes_in(context.folder), "all are gone")

@@ -46,7 +46,7 @@ def test_work_is_killed(tmp_path: Path, mode: str) -> None:
         wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
         os.kill(work_of(context), signal.SIGKILL)
         done = ended(process)
-        done.failed("E_INTERNAL", 70, "the process of work was killed")
+        done.failed("E_TERMINATED", 143, "the process of work was killed")
         assert done.result["rollback_performed"] is True
         assert done.result["provider_used"] == "claude_code"
         assert (context.events[-1]["event"], context.events[-1]["phase"]) == (
@@ -61,7 +61,7 @@ def test_the_redactor_is_killed(tmp_path: Path) -> None:
         process = context.start(context.payload())
         wait_for(lambda: context.agent.hanging or process.poll() is not None, "the agent hangs")
         os.kill(children(process.pid)[0], signal.SIGKILL)
-        ended(process).failed("E_INTERNAL", 70, "the redactor was killed")
+        ended(process).failed("E_TERMINATED", 143, "the redactor was killed")
         context.assert_untouched()
 
 
@@ -72,7 +72,7 @@ def test_another_is_killed(tmp_path: Path, name: str) -> None:
         module, _, step = name.partition(".")
         plant = f"import gitlab_nightshift.processes.{module}_process as m\nm.{step} = die\n"
         done = ended(context.start(context.payload(), before=KILLED + plant))
-        done.failed("E_INTERNAL", 70, f"the process of {module} was killed")
+        done.failed("E_TERMINATED", 143, f"the process of {module} was killed")
         context.assert_untouched()
 
 

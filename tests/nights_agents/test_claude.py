@@ -162,6 +162,7 @@ def _products(shop: World) -> None:
     logs += ["logs/baseline-1", "logs/checks-tests-1-1", "logs/notary-1"]
     products = {name for name in shop.products() if not name.startswith("logs/evidence-")}
     assert products == {
+        ".gitignore",
         "bundle/bundle.json",
         "bundle/change.patch",
         "events.jsonl",

@@ -2,9 +2,13 @@
 
 import json
 import shutil
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
+from tests.support.disks import small_disk
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.shop import GOOD, bill, nothing, priced
 from tests.support.trees import places_of
@@ -191,6 +195,21 @@ def test_a_git_that_cannot_work_is_told_as_that(tmp_path: Path) -> None:
             done = shop.nightshift("plan")
             shop.assert_nothing_spent(done, 2, why)
             file.write_bytes(before)
+
+
+@pytest.mark.parametrize("stage", [["plan"], ["run", "--rehearse"], ["run"]])
+def test_a_temporary_folder_that_starts_no_program_is_told(
+    tmp_path: Path, stage: list[str]
+) -> None:
+    with world(tmp_path, GOOD) as shop, small_disk(tmp_path / "tmp", "64m") as folder:
+        subprocess.run(["mount", "-o", "remount,noexec", folder], check=True)
+        done = shop.nightshift(*stage, TMPDIR=str(folder))
+        shop.assert_nothing_spent(
+            done,
+            2,
+            f"TMPDIR: {folder} is mounted noexec, and a night starts programs there: set TMPDIR to"
+            " a folder on another disk",
+        )
 
 
 def test_a_temporary_folder_that_is_none_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.agent import Play, append, hang, plays, sh, stubborn
 from tests.support.shop import GOOD, refused
 from tests.support.trees import kill_all, processes_in, wait_for
-from tests.support.world import Done, World, ended, world
+from tests.support.world import GO_ON, Done, World, ended, world
 
 MESS = sh("echo x > shop.py; rm run.sh; chmod 700 docs; touch new.txt; git add -A")
 
@@ -116,7 +116,7 @@ def test_sigterm_keeps_what_is_verified(tmp_path: Path) -> None:
         tidied_up(shop, done)
         assert shop.bundle["outcome"] == "MR_READY"
         assert shop.product("published.json")["error_code"] == "E_TERMINATED"
-        assert "Go on with: nightshift publish nightshift/bundle" in done.last_line
+        assert f"Go on with: {GO_ON}" in done.last_line
         shop.gitlab.faults.clear()
         assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
         assert len(shop.merge_requests) == 1

@@ -39,7 +39,7 @@ def test_a_git_worktree_of_a_repository_with_one_commit(tmp_path: Path) -> None:
         assert len(shop.merge_requests) == 1
         assert (shop.checkout / ".git").is_file()
         assert {str(p): p.read_bytes() for p in main.rglob("*") if p.is_file()} == outside
-        assert git(shop.checkout, "status", "--porcelain") == "?? nightshift/\n"
+        assert git(shop.checkout, "status", "--porcelain") == ""
         assert shop.agent.seen[0].git_status == ""
 
 

@@ -24,6 +24,7 @@ from tests.support.trees import places_of
 from tests.support.world import PROVING, SECRETS, World, world
 
 PLAIN = 1001
+NAMELESS = 54_321
 
 
 def python_of_a_plain_user(folder: Path) -> Path | None:
@@ -82,12 +83,32 @@ def python() -> Iterator[Path]:
         yield found or pytest.skip("no interpreter here that a plain user can start")
 
 
-def give_away(shop: World, python: Path, *names: str) -> None:
+def give_away(shop: World, python: Path, *names: str, uid: int = PLAIN) -> None:
     """These folders are a plain user's from now on."""
     for name in names:
         for path in (shop.folder / name, *(shop.folder / name).rglob("*")):
-            os.lchown(path, PLAIN, PLAIN)
+            os.lchown(path, uid, uid)
     shop.agent.played_by(python)
+
+
+@pytest.mark.parametrize("home", [None, "", "/nowhere"])
+def test_a_night_without_a_home_of_a_user_without_a_name(
+    open_folder: Path, python: Path, home: str | None
+) -> None:
+    """As a container's ``runAsUser`` makes them."""
+    with world(open_folder, GOOD, config=PROVING, layout="url") as shop:
+        give_away(shop, python, "builds", "home", "tmp", "agent", uid=NAMELESS)
+        shop.python, shop.user = python, NAMELESS
+        shop.env.pop("HOME")
+        shop.env |= {} if home is None else {"HOME": home}
+        for command in ("doctor", "check"):
+            done = shop.nightshift(command)
+            assert "Traceback" not in done.stdout + done.stderr
+            assert "E_INTERNAL" not in done.stdout + done.stderr
+        done = shop.nightshift("run")
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert len(shop.merge_requests) == 1
+        shop.assert_restored()
 
 
 LOOK = """

@@ -86,7 +86,7 @@ def test_a_killed_plan_is_told(tmp_path: Path) -> None:
         shop.env["TEAM_CHAT"] = shop.env["OTHER_CHAT"] = f"json://127.0.0.1:{there.port}/"
         shop.patch = KILLED_PLAN
         done = shop.nightshift("run")
-        assert (done.exit_status, len(there.came)) == (70, 2)
+        assert (done.exit_status, len(there.came)) == (143, 2)
         assert "the process of plan was killed" in there.texts
 
 

@@ -47,6 +47,7 @@ def test_a_merge_request_of_this_run_ends_it(tmp_path: Path) -> None:
             done = shop.nightshift("run", "--category", "docs", **NIGHT)
             assert (done.exit_status, shop.result["outcome"]) == (0, outcome), done.log
             assert (shop.result["category_used"], shop.result["mr_url"]) == ("tests", mr.web_url)
+            assert f"✔ already published: merge request !{mr.iid} " in done.log
             assert shop.result["reason"].startswith(f"already published: merge request !{mr.iid} ")
         assert len(shop.agent.seen) == beads
         assert len(shop.merge_requests) == 1
@@ -109,7 +110,7 @@ def test_a_plan_that_is_made_again_says_so(shop: World) -> None:
     shop.checked_out_anew()
     done = shop.nightshift("plan", CI_JOB_ID="14")
     assert done.exit_status == 0, done.log
-    assert "skip: job 13 of this run has verified a change" in done.log
+    assert "✔ job 13 of this run has verified a change" in done.log
 
 
 @pytest.mark.parametrize("spoil", ["version", "json"])

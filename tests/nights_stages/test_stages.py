@@ -9,7 +9,7 @@ from tests.support.agent import plays
 from tests.support.listeners import listening
 from tests.support.shop import DRAFT, GOOD, refused
 from tests.support.trees import places_of
-from tests.support.world import BOT_TOKEN, PLAIN, SECRETS, World, commit, git, world
+from tests.support.world import BOT_TOKEN, GO_ON, PLAIN, SECRETS, World, commit, git, world
 
 AT_ONCE = """
 import time
@@ -55,7 +55,7 @@ def test_three_jobs(tmp_path: Path) -> None:
         shop.checked_out_anew()
         plan = shop.nightshift("plan", ANTHROPIC_API_KEY="")
         assert (plan.exit_status, plan.stderr, shop.written) == (0, "", [])
-        assert set(shop.products()) == {"plan.json", "events.jsonl"}
+        assert set(shop.products()) == {"plan.json", "events.jsonl", ".gitignore"}
         handed_on(shop, "plan")
 
         gitlabs = [name for name in shop.env if name.startswith(("CI", "GITLAB"))]
@@ -164,7 +164,7 @@ def assert_a_failed_publish_goes_on(shop: World) -> None:
     assert done.exit_status == 12
     assert (shop.result["outcome"], shop.result["error_code"]) == ("FAILED", "E_PUBLISH")
     assert "branch night-shift/test-discount has been pushed" in done.last_line
-    assert "Go on with: nightshift publish nightshift/bundle" in done.last_line
+    assert f"Go on with: {GO_ON}" in done.last_line
     assert shop.merge_requests == []
     shop.assert_restored()
 
@@ -219,6 +219,19 @@ def test_a_stage_without_the_product_before_it(tmp_path: Path) -> None:
         done = shop.nightshift("work")
         assert (done.exit_status, shop.agent.seen) == (2, [])
         assert f"the plan was made for commit {'1' * 12}, not {shop.sha[:12]}" in done.last_line
+
+
+def test_no_command_takes_the_folder_of_results_for_a_change(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD) as shop:
+        for command in ("plan", "run"):
+            assert shop.nightshift(command).exit_status == 0
+            assert "events.jsonl" in shop.products()
+            assert git(shop.checkout, "add", "--dry-run", ".") == ""
+            done = shop.nightshift("check", "--run")
+            assert (done.exit_status, "E_WORKSPACE_DIRTY" in done.stderr) == (0, False), done
+            (shop.checkout / "nightshift/.gitignore").unlink()
+            done = shop.nightshift("check", "--run")
+            assert "E_WORKSPACE_DIRTY" in done.stderr, "what it would be without"
 
 
 def test_secrets_that_agents_print_are_in_no_product(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_one_answer_is_updated_however_the_run_ends(tmp_path: Path) -> None:
         assert [text.partition(":")[0] for text in replies(shop, issue)] == [
             "The night shift could not do this (`E_PROVIDER_UNAVAILABLE`)"
         ]
-        for killed, status, code in ((False, 143, "E_TERMINATED"), (True, 70, "E_INTERNAL")):
+        for killed, status, code in ((False, 143, "E_TERMINATED"), (True, 143, "E_TERMINATED")):
             assert stopped(shop, sent, killed=killed) == status
             [answer] = replies(shop, issue)
             assert answer.startswith(f"The night shift could not do this (`{code}`): ")

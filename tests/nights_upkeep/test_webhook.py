@@ -305,7 +305,7 @@ def heads(shop: World) -> str:
 def stands_as_before(shop: World) -> None:
     """Commit, files, configuration and HEAD are as before: only times and objects are new."""
     assert git(shop.checkout, "rev-parse", "HEAD").strip() == shop.sha
-    assert git(shop.checkout, "status", "--porcelain") == "?? nightshift/\n"
+    assert git(shop.checkout, "status", "--porcelain") == ""
     now, before = shop.tree(), shop.before
     assert (".git/shallow" in now) == (".git/shallow" in before)
     for name in (".git/config", *FILES):

@@ -203,6 +203,21 @@ def test_an_agents_words_cannot_steer_the_log(tmp_path: Path) -> None:
         ]
 
 
+def test_the_section_of_a_run_that_was_killed_is_closed(tmp_path: Path) -> None:
+    """Else GitLab folds all that the job prints after it, the reason among it."""
+    with redacting(tmp_path, WORK, SUPERVISOR, sections=True) as running:
+        told(running, "work", StepStarted("boundary", "a"), StepStarted("implement-tests-1", "b"))
+        outlet(running, "supervisor").close()
+        log = running.ended()
+        found = re.findall(r"section_(\w+):\d+:([\w-]+)(\S*?)\r", log)
+        assert found == [
+            ("start", "boundary", "[collapsed=true]"),
+            ("start", "implement-tests-1", ""),
+            ("end", "implement-tests-1", ""),
+            ("end", "boundary", ""),
+        ], log
+
+
 def cut_off(running: Redacting, send: Callable[[], object]) -> None:
     """A sender goes on until nobody reads it any more."""
     with pytest.raises(BrokenPipeError):

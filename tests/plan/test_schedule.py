@@ -1,6 +1,11 @@
 """Which day it is, which categories are tried in which order, and why a night is left out."""
 
+import sys
+import zoneinfo
 from datetime import UTC, date, datetime, timedelta, timezone
+from unittest.mock import patch
+
+import pytest
 
 from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.plan.schedule import (
@@ -55,6 +60,18 @@ def test_a_job_that_starts_after_midnight_keeps_its_day(
 def test_the_clock_of_this_machine_may_be_in_any_zone() -> None:
     elsewhere = NOW.astimezone(timezone(timedelta(hours=9)))
     assert resolve_run_day("", "UTC", elsewhere) == TUESDAY
+
+
+def test_a_machine_without_time_zone_files_knows_them_all() -> None:
+    """As slim images are."""
+    zoneinfo.reset_tzpath(())
+    try:
+        none = dict.fromkeys(("tzdata", "tzdata.zoneinfo", "tzdata.zoneinfo.Pacific"))
+        assert zoneinfo.ZoneInfo.no_cache("Pacific/Auckland").utcoffset(datetime(2025, 1, 1))
+        with pytest.raises(zoneinfo.ZoneInfoNotFoundError), patch.dict(sys.modules, none):
+            zoneinfo.ZoneInfo.no_cache("Pacific/Auckland")
+    finally:
+        zoneinfo.reset_tzpath()
 
 
 # --- the category ---------------------------------------------------------------------------------

@@ -304,6 +304,13 @@ def test_a_pipeline_address_that_is_none_is_not_linked() -> None:
     assert "javascript" not in body(job=job)
 
 
+def test_a_server_without_a_name_is_linked() -> None:
+    url = "http://[::1]:8080/acme/shop/-/pipelines/4711"
+    assert f"Opened by the night shift in [this pipeline]({url})." in body(
+        job=JobFacts(pipeline_url=url)
+    )
+
+
 def test_many_files_are_cut() -> None:
     files = tuple(f"f{n}" for n in range(60))
     proposal = dataclasses.replace(PROPOSAL, change=ChangeSummary("a" * 40, files, 1, 1))

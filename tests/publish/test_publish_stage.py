@@ -22,7 +22,7 @@ from gitlab_nightshift.records.storage import read_record
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import CommitIdentity
 from tests.support.trees import whole_tree
-from tests.support.world import BOT_TOKEN, JOB_TOKEN, world
+from tests.support.world import BOT_TOKEN, GO_ON, JOB_TOKEN, world
 
 from .conftest import SLUG, TEST_SHOP, TITLE, Night, add_a_test, git
 
@@ -208,7 +208,7 @@ def test_go_on_after_the_merge_request_failed(night: Night) -> None:
     message = failure(night)
     assert f"branch {BRANCH} has been pushed, but the merge request is not open yet" in message
     assert "role Developer" in message
-    assert message.endswith("Go on with: nightshift publish nightshift/bundle")
+    assert message.endswith(f"Go on with: {GO_ON}")
     published = night.publish()
     assert published.outcome is Outcome.MR_CREATED
     assert published.branch == BRANCH

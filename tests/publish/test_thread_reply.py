@@ -202,6 +202,12 @@ def test_hostile_words_stay_words() -> None:
     harmless(thread_reply.render_started_reply(nasty, ISSUE, JOB))
 
 
+def test_a_server_without_a_name_is_linked() -> None:
+    url = "http://[::1]:8080/acme/shop/-/pipelines/4711"
+    job = JobFacts(run_id="4711", pipeline_url=url)
+    assert f"in [this pipeline]({url})" in thread_reply.render_started_reply(REQUEST, ISSUE, job)
+
+
 def test_an_address_that_is_none_is_no_link() -> None:
     job = JobFacts(run_id="4711", pipeline_url="javascript:alert(1)")
     assert "javascript" not in thread_reply.render_started_reply(REQUEST, ISSUE, job)

@@ -131,6 +131,16 @@ def test_markers_are_exactly_as_gitlab_wants_them(capsys: pytest.CaptureFixture[
     assert MARKER.sub("", text).count("\r") == 0
 
 
+def test_the_variables_of_a_missing_key_are_told_uncut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    claude = "set ANTHROPIC_API_KEY as a masked CI variable (or ANTHROPIC_AUTH_TOKEN)"
+    codex = "set OPENAI_API_KEY as a masked CI variable"
+    why = f"not claude_code: no model key: {claude}; not codex: no model key: {codex}"
+    fact = f"agent claude_code (auto; {why}), isolation auto"
+    assert f"  {fact}\n" in shown([RunStarted("acme/shop", (fact,))], capsys)
+
+
 def test_what_a_step_came_to_is_seen_where_its_section_is_closed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -26,7 +26,7 @@ def test_raw_logs_are_left_out_where_the_checkouts_disk_is_too_small(tmp_path: P
     with small_disk(tmp_path / "disk") as disk:
         place_results(results(tmp_path / "private", 1000), disk / "nightshift")
         names = sorted(path.name for path in (disk / "nightshift").rglob("*"))
-        assert names == ["bundle", "change.patch", "result.json"]
+        assert names == [".gitignore", "bundle", "change.patch", "result.json"]
 
 
 def test_where_nothing_can_be_put_that_is_said(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_kill_loses_nothing_on_the_way_to_another_disk(tmp_path: Path) -> None
             (private / OUTPUT).write_bytes(os.fsencode(output))
 
         prepare()
-        whole = content(private / "results")
+        whole = {**content(private / "results"), ".gitignore": b"*\n"}
         place = partial(place_results, private, output)
         for where in killed_at_each_place(place, tmp_path / "none", last=True, prepare=prepare):
             assert not output.exists() or content(output) == whole, where
@@ -74,9 +74,16 @@ def test_a_kill_loses_nothing_of_earlier_stages(tmp_path: Path) -> None:
         (private / OUTPUT).write_bytes(os.fsencode(output))
 
     prepare()
-    whole = content(output)
+    whole = {**content(output), ".gitignore": b"*\n"}
     act = partial(set_aside, private, output)
     for where in killed_at_each_place(act, tmp_path / "none", last=True, prepare=prepare):
         recover_results(private)
-        assert content(output) == whole, where
+        assert {**content(output), ".gitignore": b"*\n"} == whole, where
         assert list(output.parent.iterdir()) == [output], where
+
+
+def test_what_a_folder_of_results_says_of_itself_stays(tmp_path: Path) -> None:
+    private = results(tmp_path / "private", 1)
+    (private / "results/.gitignore").write_text("logs/\n")
+    place_results(private, tmp_path / "nightshift")
+    assert (tmp_path / "nightshift/.gitignore").read_text() == "logs/\n"

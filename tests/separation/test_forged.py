@@ -132,7 +132,7 @@ def test_work_that_gives_no_answer(tmp_path: Path, way: str) -> None:
     with world(tmp_path, SCRIPT) as shop:
         marker = tmp_path / "marker"
         done = night(shop, way, marker=str(marker))
-        assert (done.exit_status, shop.result["error_code"]) == (70, "E_INTERNAL"), done
+        assert (done.exit_status, shop.result["error_code"]) == (143, "E_TERMINATED"), done
         assert shop.result["total_cost_usd"] == PAID
         if way == "leave":
             with pytest.raises(ProcessLookupError):

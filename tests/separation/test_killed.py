@@ -42,7 +42,7 @@ def failed(code: str, reason: str) -> tuple[str, str, str]:
 
 
 def dead(process: str) -> tuple[str, str, str]:
-    return failed("E_INTERNAL", f"the process of {process} {MEMORY}")
+    return failed("E_TERMINATED", f"the process of {process} {MEMORY}")
 
 
 PUBLISHED = ("MR_CREATED", "", "")
@@ -56,9 +56,9 @@ KNOWN = "the cost is what was known until then"
 NOTHING, BOTH = (0, 0.0), (1, ANALYZE + IMPLEMENT)
 CASES: dict[str, Sequence[Case]] = {
     "plan": (
-        Case("start", 70, dead("plan"), *NOTHING),
-        Case("before planning:make_plan", 70, dead("plan"), *NOTHING),
-        Case("after processes.plan_process:_pack_publish", 70, dead("plan"), *NOTHING),
+        Case("start", 143, dead("plan"), *NOTHING),
+        Case("before planning:make_plan", 143, dead("plan"), *NOTHING),
+        Case("after processes.plan_process:_pack_publish", 143, dead("plan"), *NOTHING),
     ),
     "gateway": (
         Case("start", 5, GONE, *NOTHING),
@@ -66,12 +66,12 @@ CASES: dict[str, Sequence[Case]] = {
         Case("hanging", 5, GONE, 2, ANALYZE + IMPLEMENT),
     ),
     "work": (
-        Case("start", 70, NO_WORK, *NOTHING),
-        Case("told", 70, NO_WORK, *NOTHING),
-        Case("hanging", 70, NO_WORK, *BOTH),
-        Case(f"before {SENT}:bundle/change.patch", 70, NO_WORK),
+        Case("start", 143, NO_WORK, *NOTHING),
+        Case("told", 143, NO_WORK, *NOTHING),
+        Case("hanging", 143, NO_WORK, *BOTH),
+        Case(f"before {SENT}:bundle/change.patch", 143, NO_WORK),
         # What it has found is whole; it is kept, and can be published by hand.
-        Case(f"after {SENT}:bundle/bundle.json", 70, ("MR_READY", *NO_WORK[1:])),
+        Case(f"after {SENT}:bundle/bundle.json", 143, ("MR_READY", *NO_WORK[1:])),
     ),
     "notary": (
         Case("start", 13, WAITS),
@@ -91,11 +91,11 @@ CASES: dict[str, Sequence[Case]] = {
         Case(f"after {SENT}:result.json", 0, PUBLISHED),
     ),
     "redactor": (
-        Case("start", 70, dead("the redactor"), *NOTHING),
-        Case("after output.redactor_process:decode_record", 70, dead("the redactor"), *NOTHING),
-        Case("hanging", 70, dead("the redactor"), *BOTH),
-        Case(f"{KEPT}:bundle/change.patch", 70, dead("the redactor")),
-        Case(f"{KEPT}:bundle/bundle.json", 70, dead("the redactor")),
+        Case("start", 143, dead("the redactor"), *NOTHING),
+        Case("after output.redactor_process:decode_record", 143, dead("the redactor"), *NOTHING),
+        Case("hanging", 143, dead("the redactor"), *BOTH),
+        Case(f"{KEPT}:bundle/change.patch", 143, dead("the redactor")),
+        Case(f"{KEPT}:bundle/bundle.json", 143, dead("the redactor")),
         Case(f"{KEPT}:result.json", 0, PUBLISHED),
     ),
     "plan gateway work notary publish report redactor": (Case("end", 0, PUBLISHED),),

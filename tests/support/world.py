@@ -79,6 +79,8 @@ IMPLIED = "reviewer: rita\n"
 """What proves a change is what the build files say."""
 PLAIN = f"{IMPLIED}verify_commands: ['true']\n"
 """Nothing of the project's own is run: what its tests say is not the subject."""
+GO_ON = "Retry of this job, which pays nothing again, or nightshift publish nightshift/bundle"
+"""After a failed publish in a job."""
 UNSELECTED = "policy: {flags: {outside-selection: off}}\n"
 """A change may touch files that Analyze did not select."""
 ANYWHERE = PLAIN + UNSELECTED
