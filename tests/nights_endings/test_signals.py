@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.agent import Play, append, hang, plays, sh, stubborn
 from tests.support.shop import GOOD, refused
-from tests.support.trees import kill_all, processes_in, wait_for
+from tests.support.trees import holds_anything_in, kill_all, processes_in, wait_for
 from tests.support.world import GO_ON, Done, World, ended, world
 
 MESS = sh("echo x > shop.py; rm run.sh; chmod 700 docs; touch new.txt; git add -A")
@@ -188,6 +188,7 @@ def test_a_kill_while_publishing_loses_nothing(tmp_path: Path) -> None:
                 wait_for(reached, "GitLab to be asked")
                 process.kill()
             wait_for(lambda: not processes_in(shop.folder), "what it started to end")
+            wait_for(lambda: not holds_anything_in(shop.folder), "its marks to be free")
             assert not (shop.checkout / "nightshift").exists()
             shop.gitlab.faults.clear()
             shop.gitlab.requests.clear()

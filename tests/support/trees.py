@@ -67,6 +67,17 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
+def holds_anything_in(folder: Path) -> bool:
+    """Whether another process has a file below a folder open, wherever it works."""
+    for place in Path("/proc").glob("[0-9]*/fd"):
+        with suppress(OSError):  # it has ended
+            for each in place.iterdir():
+                held = str(each.readlink()).startswith(f"{folder}/")
+                if held and int(place.parent.name) != os.getpid():
+                    return True
+    return False
+
+
 def kill_all(pid: int) -> None:
     """Kill a process and all that it has started at one moment, as a container's end does."""
     known: list[int] = []
