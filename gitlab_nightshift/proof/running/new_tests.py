@@ -11,7 +11,6 @@ from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.reported_names import is_reported_as
 from gitlab_nightshift.proof.running.single_canaries import list_focused
 from gitlab_nightshift.proof.running.suite_outcome import SuiteOutcome
-from gitlab_nightshift.proof.running.switches import can_note
 from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
@@ -161,9 +160,6 @@ def _run_against_faults(
         return _leave_out_old(subject, trial, tests, failed) or _judge_unplanted(
             subject, trial, tests, failed
         )
-    if subject.context.by_people and planted.reached is None and can_note(faults[0].path):
-        text = "they came by none of the faults planted in what they name"
-        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
         if trial.lab.compute_left_s() <= 0:
@@ -203,8 +199,11 @@ def _build_way(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> Way:
 def _leave_out_old(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence | None:
-    """The tests without those that fail on code that does the same, where all of these were there
-    before: what looks at the size of the code did so then. None where it is not so."""
+    """In a person's change the tests without those that fail on code that does the same, where all
+    of these were there before: what looks at the size of the code did so then. None where it is not
+    so."""
+    if not subject.context.by_people:
+        return None
     known = {t.qualified for file in subject.change.files for t in read_sides(file)[0].tests}
     old = [test for test in tests if _names_any(failed, [test])]
     if not old or any(test.qualified not in known for test in old):

@@ -18,7 +18,6 @@ from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH, TEXT
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.verdict.rule_tables import RuleTable
 from gitlab_nightshift.verdict.syntax.file_side import Side
-from gitlab_nightshift.verdict.syntax.languages import find_language
 from gitlab_nightshift.verdict.syntax.nodes import list_children
 
 _TABLE = RuleTable(__file__)
@@ -107,14 +106,6 @@ def write_faulty_files(
 def build_reached_name(variable: str) -> str:
     """The variable that names the file where code notes which faults it comes by."""
     return f"{variable}_REACHED"
-
-
-def can_note(path: str) -> bool:
-    """Whether code of this file notes which faults it comes by."""
-    language = find_language(path)
-    table = _TABLE.entries.get(language.name, {}) if language else {}
-    like = _TABLE.entries.get(table.get("like", ""), {})
-    return any("{reached}" in str(value) for value in (*table.values(), *like.values()))
 
 
 def turn_on(variable: str, numbers: Iterable[int]) -> dict[str, str]:

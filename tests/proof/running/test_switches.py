@@ -8,7 +8,6 @@ import pytest
 from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from gitlab_nightshift.proof.running.switches import (
-    can_note,
     find_refused_faults,
     turn_on,
     write_faulty_file,
@@ -324,11 +323,3 @@ def test_an_error_inside_a_long_expression_refuses_the_fault_that_begins_above()
 def test_an_output_of_one_long_word_is_looked_through_in_time() -> None:
     fault = Fault("a.py", 1, "", "", 0, 1, "", "", by_value=True)
     assert find_refused_faults([fault], "x" * 2_000_000 + " /tmp/p/a.py:1: error") == (fault,)
-
-
-@pytest.mark.parametrize(
-    ("path", "notes"),
-    [("a.py", True), ("a.tsx", True), ("A.java", True), ("a.rb", False), ("a.md", False)],
-)
-def test_which_languages_note_what_they_come_by(path: str, notes: bool) -> None:
-    assert can_note(path) is notes
