@@ -119,7 +119,7 @@ def find_groups(places: Places) -> dict[str, list[int]]:
     """Our other processes, the job's shell (the first ancestor that is none of them), and what is
     above it."""
     own = {pid for pid in _all() if pid == os.getpid() or _is_inside(pid, places.namespace)}
-    ours = [pid for pid in _all() if places.entry.encode() in _command(pid)]
+    ours = [pid for pid in _all() if _is_started_by(places.entry.encode(), pid)]
     theirs = [pid for pid in _ancestors() if pid not in {*ours, *own}]
     return {
         "our processes": [pid for pid in ours if pid not in own],
@@ -147,10 +147,18 @@ def _all() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
-def _command(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return _read(f"/proc/{pid}/cmdline")
-    return b""
+def _is_started_by(entry: bytes, pid: int) -> bool:
+    """The command line is wiped: git's of any process on the machine may hold a token, which would
+    be found in the memory of who looked."""
+    line = bytearray(1 << 16)
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:  # noqa: PTH123
+            file.readinto(line)
+        return entry in line
+    except OSError:
+        return False
+    finally:
+        line[:] = bytes(len(line))
 
 
 def _own_values() -> Iterator[bytes]:

@@ -160,6 +160,8 @@ def _run_against_faults(
         return _leave_out_old(subject, trial, tests, failed) or _judge_unplanted(
             subject, trial, tests, failed
         )
+    if planted.reached == frozenset():
+        return _judge_unreached(subject, tests, len(planted.numbers))
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
         if trial.lab.compute_left_s() <= 0:
@@ -170,6 +172,15 @@ def _run_against_faults(
     found = _judge_faults(subject, tests, len(tried) - len(survived), survived)
     by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
     return found + Evidence(proven=tuple(_list_able(tests, by_value)))
+
+
+def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: int) -> Evidence:
+    """Tests of what ends before any fault, as ``--help`` does, are a person's right; a night's are
+    held to notice some: they may have hidden what they came by."""
+    text = "they came by none of the faults planted in what they name"
+    if subject.context.by_people or number < FEWEST_FAULTS:
+        return Evidence((Check(FAULTS, CheckOutcome.NOT_CHECKED, text),))
+    return _refuse(subject, tests, text, "fail")
 
 
 def _is_found(outcome: SuiteOutcome, tests: Sequence[Test]) -> bool:
@@ -246,6 +257,10 @@ def _judge_faults(
     level: Level = "warn" if noticed else "fail"
     if noticed and subject.context.by_people:  # many a good test looks at one branch alone
         return Evidence((Check(FAULTS, CheckOutcome.UNDECIDED, text),))
+    return _refuse(subject, tests, text, level)
+
+
+def _refuse(subject: EvidenceSubject, tests: Sequence[Test], text: str, level: Level) -> Evidence:
     detail = f"The tests hardly check what they call: {text}."
     found = raise_flag("mutants-survive", subject.context, tests[0].path, 0, detail, level)
     return Evidence((Check(FAULTS, CheckOutcome.FAILED, text),), found)

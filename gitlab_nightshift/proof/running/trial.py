@@ -132,7 +132,7 @@ class Trial:
         self.noting[build_reached_name(variable)] = str(place)
 
     def read_reached(self, planted: PlantedTree) -> frozenset[Fault] | None:
-        """The faults that runs came by; None where no code noted any."""
+        """The faults that runs came by; None where no code noted even that it was loaded."""
         place = Path(self.noting.pop(build_reached_name(planted.variable)))
         try:
             seen = set(read_regular(place.parent, place.name, LONGEST_OUTPUT).split())

@@ -198,6 +198,19 @@ def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
     assert seen.findings == ()
 
 
+@pytest.mark.parametrize("by_people", [True, False])
+def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
+    tried: Tried, by_people: bool
+) -> None:
+    """A night's change is held to notice some: a test may have hidden what it came by."""
+    test = change(LABEL_TEST, 'label("a"), "for a"', "bool(label), True")
+    files = {"tests/test_more.py": test.partition("    def test_nobody")[0] + NEW.format("label")}
+    with tried(PYTHON, files, commands=(UNITTEST,)) as (made, lab):
+        subject = replace(made, context=replace(made.context, by_people=by_people))
+        seen = evaluate_new_tests(subject, open_trial(subject, lab))
+    assert [finding.level for finding in seen.findings] == ([] if by_people else ["fail"])
+
+
 def test_tests_that_cannot_be_run_alone_are_said_so(tried: Tried) -> None:
     seen = evaluate(tried, PYTHON, {"tests/test_more.py": "import nowhere\n" + add("pass")})
     assert list_outcomes(seen) == {BEFORE: NOT_CHECKED}

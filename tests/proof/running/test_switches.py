@@ -1,3 +1,5 @@
+import os
+import shlex
 import shutil
 import subprocess
 from dataclasses import replace
@@ -8,6 +10,7 @@ import pytest
 from gitlab_nightshift.proof.running.fault_rules import KEPT, SWITCH
 from gitlab_nightshift.proof.running.faults import Fault, list_faults
 from gitlab_nightshift.proof.running.switches import (
+    build_reached_name,
     find_refused_faults,
     turn_on,
     write_faulty_file,
@@ -119,6 +122,28 @@ def test_each_single_fault_changes_what_the_code_does(language: str, tmp_path: P
         assert ASSERTED in said or not fault.by_value, (fault, said)
 
 
+@pytest.mark.parametrize("language", ["python", "javascript", "go", "rust", "java"])
+def test_code_notes_which_faults_it_comes_by(language: str, tmp_path: Path) -> None:
+    project, seen = _need(language), tmp_path / "seen"
+    numbers = _switch(project, tmp_path)
+    project.run_build(tmp_path)
+    assert project.run_tests(tmp_path, {build_reached_name(VARIABLE): str(seen)})[0] == 0
+    assert set(seen.read_text().split()) - {"0"} == {str(number) for number in numbers.values()}
+
+
+@pytest.mark.parametrize(
+    ("language", "load"),
+    [("python", "python3 -c 'import shop'"), ("javascript", "node -e 'require(\"./shop\")'")],
+)
+def test_code_that_comes_by_no_fault_notes_that_it_could(
+    language: str, load: str, tmp_path: Path
+) -> None:
+    _switch(_need(language), tmp_path)
+    env = os.environ | {build_reached_name(VARIABLE): str(tmp_path / "seen")}
+    subprocess.run(shlex.split(load), cwd=tmp_path, env=env, check=True)
+    assert (tmp_path / "seen").read_text() == "0\n"
+
+
 @pytest.mark.parametrize("language", ["python", "javascript", "ruby", "php"])
 def test_each_fault_that_is_always_on_changes_what_the_code_does(
     language: str, tmp_path: Path
@@ -187,20 +212,20 @@ def _list_python_faults(source: bytes) -> list[Fault]:
     return list_faults(side, side.functions)
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        b"",
-        b'"""Doc."""\n',
-        b'"""Doc."""\nfrom __future__ import annotations\n',
-        b"#!/usr/bin/env python\nimport os\n",
-        b"if True:\n    import os\n",
-        b"# coding: utf-8\n# Copyright\n# Text\n",
-        b"#!/usr/bin/env python\n# coding: utf-8\n",
-        b"#!/usr/bin/env python\n# coding: utf-8\n\n",
-        b'"""Doc."""  # and more\n',
-    ],
-)
+BEGINNINGS = [
+    b"",
+    b'"""Doc."""\n',
+    b'"""Doc."""\nfrom __future__ import annotations\n',
+    b"#!/usr/bin/env python\nimport os\n",
+    b"if True:\n    import os\n",
+    b"# coding: utf-8\n# Copyright\n# Text\n",
+    b"#!/usr/bin/env python\n# coding: utf-8\n",
+    b"#!/usr/bin/env python\n# coding: utf-8\n\n",
+    b'"""Doc."""  # and more\n',
+]
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS)
 def test_a_python_file_asks_however_it_begins(begin: bytes) -> None:
     source = begin + b"def f(x):\n    return x > 3\n"
     faults = _list_python_faults(source)
@@ -213,6 +238,21 @@ def test_a_python_file_asks_however_it_begins(begin: bytes) -> None:
         for env in (on, {})
     ]
     assert said == [f"False {doc}", f"True {doc}"]
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS)
+def test_a_python_file_notes_however_it_begins(begin: bytes, tmp_path: Path) -> None:
+    """Without what tests replace, or take for a mistake of the code."""
+    source = begin + b"def f(x):\n    return x > 3\n"
+    faults = _list_python_faults(source)
+    written = write_switched_files(faults, lambda _path: source, VARIABLE)
+    code = written.files["shop.py"] + b"\nimport builtins\nbuiltins.open = None\nf(5), f(5)\n"
+    env = {build_reached_name(VARIABLE): str(tmp_path / "seen")}
+    argv = ["python3", "-X", "dev", "-c", code.decode()]
+    assert subprocess.run(argv, env=env, capture_output=True, check=True).stderr == b""
+    noted = (tmp_path / "seen").read_text().split()
+    assert sorted({*noted, "0"}) == sorted(["0", *map(str, written.numbers.values())])
+    assert len(noted) == len(set(noted)), "each once"
 
 
 def test_of_faults_that_cross_the_first_stays() -> None:
