@@ -200,7 +200,8 @@ def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[Fault]:
-    """One fault each of as many functions, those of different files first."""
+    """One fault each of as many functions, those of different files first; more of each where there
+    are fewer functions."""
     by_file: dict[str, list[tuple[Side, Function]]] = {}
     for side, function in code.list_all():
         by_file.setdefault(side.path, []).append((side, function))
@@ -208,12 +209,13 @@ def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[
     for row in rows:
         rng.shuffle(row)
     rng.shuffle(rows)
-    chosen: list[Fault] = []
+    found: list[list[Fault]] = []
     for pair in take_in_turn(rows):
-        chosen += _choose_of_function(pair, rng)[:1]
-        if len(chosen) >= most:
+        if faults := _choose_of_function(pair, rng):
+            found.append(faults)
+        if len(found) >= most:
             break
-    return chosen
+    return list(take_in_turn(found))[:most]
 
 
 def _choose_of_function(pair: tuple[Side, Function], rng: random.Random) -> list[Fault]:
