@@ -179,7 +179,7 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
         _expand(rules["alone" if alone else "switch"], words),
         _expand(rules.get("text", ""), words),
         _expand(rules.get("before", ""), words),
-        _expand(rules.get("after", ""), words),
+        _expand(rules.get("alone_after" if alone else "after", ""), words),
         helper,
         place,
         rules.get("unchecked", ""),
