@@ -46,6 +46,11 @@ exec {place} sh -c '"$@"; exit $?' sh {python} {start} "$@"
 """For ``python -P -m gitlab_nightshift ...``: the job's shell, which stays."""
 WHERE = {
     "work": ("processes.work_process", "output.channel:OutputChannel.__call__", "BeadEnded"),
+    "notary": (
+        "processes.notary_process",
+        "output.channel:OutputChannel.__call__",
+        "CommandEnded",
+    ),
     "plan": ("processes.plan_process", "planning:make_plan", ""),
     "gateway": ("gateway.gateway_process", "gateway.control_socket:Control._open_bead", ""),
     "redactor": (
@@ -71,13 +76,14 @@ WHERE = {
     "nightshift patch": ("", "commands.propose_patch:ask_until_usable", ""),
 }
 """Where each of them tries it: a module ("": a command), a function before whose first call, and
-the type of its argument. In work that is when an agent's first process has ended."""
+the type of its argument. In work that is when an agent's first process has ended, in the notary
+when the first command has."""
 SWITCHES = ("unfit", "unlatched")
 CHILDREN = {"plan": "address check", "publish": "bundle reader", "finish": "bundle reader"}
 """What a process that is kept to its row starts."""
 LAST = "output.channel:OutputChannel.send_record"
 """Where work is about to hand over what it has made, and to end."""
-LOG = "planted.json"
+LOG, NOTARY_LOG = "planted.json", "planted-notary.json"
 
 
 def prepare(
@@ -179,12 +185,13 @@ def _run_planted(
     places = attempts.Places(**told["places"])
     for process, (module, place, kind) in WHERE.items():
         if process in told["only"] and _runs(data, process, module):
-            code: Callable[..., None] = functools.partial(_try_all, places)
+            log = NOTARY_LOG if process == "notary" else LOG
+            code: Callable[..., None] = functools.partial(_try_all, places, log)
             if process == "work" and told["unfit"]:
                 code = _ask_for_another_start
             elif process == "work" and not told["open"]:
                 _plant_first(LAST, "", lambda *_: attempts.mislead(places))
-            if process != "work":
+            if process not in ("work", "notary"):
                 report = _open_report(folder, process, data)
                 code = functools.partial(_try_own, report, look_around(places))
             _plant_first(place, kind, code)
@@ -243,9 +250,9 @@ def _try_own(report: Any, places: attempts.Places, *_: Any) -> None:
         json.dump(attempts.everything(places), report)
 
 
-def _try_all(places: attempts.Places, outlet: Any, *_: Any) -> None:
-    """Report what it got by the one channel that work is sure to have, as a log without secrets."""
-    outlet.send_text(LOG, json.dumps(attempts.everything(_with_private(places))))
+def _try_all(places: attempts.Places, log: str, outlet: Any, *_: Any) -> None:
+    """Report what it got by the one channel that it is sure to have, as a log without secrets."""
+    outlet.send_text(log, json.dumps(attempts.everything(_with_private(places))))
 
 
 def look_around(places: attempts.Places) -> attempts.Places:
