@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gitlab_nightshift.sandbox.inside.syscall_numbers import NUMBERS
 
