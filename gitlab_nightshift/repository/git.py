@@ -307,3 +307,14 @@ def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
 def split_names(out: bytes) -> tuple[str, ...]:
     """NUL-separated output as paths."""
     return tuple(filter(None, os.fsdecode(out).split("\0")))
+
+
+def list_setting_files(git: Git) -> frozenset[str]:
+    """The files that git reads settings from, none where it cannot: such settings are in force for
+    nobody."""
+    try:
+        listed = git.run("config", "--list", "--show-origin", "--name-only", "-z", cwd=Path("/"))
+    except (GitError, NightshiftError):
+        return frozenset()
+    parts = os.fsdecode(listed).split("\0")
+    return frozenset(part.removeprefix("file:") for part in parts if part.startswith("file:"))

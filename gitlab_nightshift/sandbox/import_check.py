@@ -11,11 +11,9 @@ import importlib.util
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.sandbox.system_paths import build_python_command
 from gitlab_nightshift.sealed_start import lies_in
 from gitlab_nightshift.system.process import capture
@@ -26,6 +24,7 @@ _NOT_THERE = "cannot open shared object file"
 
 Way = Callable[[str, Path], str]
 """Tries one kind of file by its name, in the folder; "" where it was not found, else how it was."""
+ListFiles = Callable[[], Collection[str]]
 
 
 def list_named_folders(env: Mapping[str, str], checkout: Path) -> tuple[Path, ...]:
@@ -39,9 +38,11 @@ def list_named_folders(env: Mapping[str, str], checkout: Path) -> tuple[Path, ..
     ]
 
 
-def try_own_code(folders: Sequence[Path], git: Git) -> Iterator[tuple[str, str]]:
-    """What was tried, and how it was found: "" where it was not. ``git`` is the one that reads this
-    machine's settings."""
+def try_own_code(
+    folders: Sequence[Path], list_setting_files: ListFiles
+) -> Iterator[tuple[str, str]]:
+    """What was tried, and how it was found: "" where it was not. ``list_setting_files`` gives the
+    files that git reads this machine's settings from."""
     for folder in folders:
         if not os.access(folder, os.W_OK):  # an agent has no more rights than this program
             continue
@@ -49,7 +50,7 @@ def try_own_code(folders: Sequence[Path], git: Git) -> Iterator[tuple[str, str]]
         with _plant_files(folder, name):
             for kind, way in _WAYS.items():
                 yield f"load {kind} of {folder}", way(name, folder)
-        yield f"read git's settings in {folder}", _find_setting(git, folder)
+        yield f"read git's settings in {folder}", _find_setting(list_setting_files, folder)
 
 
 @contextlib.contextmanager
@@ -107,16 +108,9 @@ def _find_program(name: str, _folder: Path) -> str:
     return shutil.which(name) or ""
 
 
-def _find_setting(git: Git, folder: Path) -> str:
+def _find_setting(list_files: ListFiles, folder: Path) -> str:
     """A file of settings below the folder that git reads, whatever stands in it."""
-    try:
-        listed = git.run("config", "--list", "--show-origin", "--name-only", "-z", cwd=Path("/"))
-    except (GitError, NightshiftError):  # settings that git cannot read are in force for nobody
-        return ""
-    origins = {
-        part[len("file:") :] for part in os.fsdecode(listed).split("\0") if part[:5] == "file:"
-    }
-    return next((origin for origin in origins if lies_in(Path("/", origin), folder)), "")
+    return next((origin for origin in list_files() if lies_in(Path("/", origin), folder)), "")
 
 
 _WAYS: dict[str, Way] = {

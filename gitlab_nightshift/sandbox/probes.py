@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.repository.git import Git
+from gitlab_nightshift.sandbox.import_check import ListFiles
 from gitlab_nightshift.sandbox.probe_run import (
     Probe,
     open_greeter,
@@ -61,12 +61,12 @@ class ProbeTargets:
     """The real places: ``secrets`` are files and folders that no agent may read (the hidden
     ``.git/config`` and what it includes, ``<project>.tmp``, files of the home), ``outside``
     folders in which nothing may appear, ``written`` folders that an agent may write and the job's
-    variables name, ``git`` the one that reads this machine's settings."""
+    variables name, ``list_setting_files`` those that git reads this machine's settings from."""
 
     secrets: tuple[Path, ...] = ()
     outside: tuple[Path, ...] = ()
     written: tuple[Path, ...] = ()
-    git: Git | None = None
+    list_setting_files: ListFiles | None = None
 
 
 @dataclass(frozen=True)

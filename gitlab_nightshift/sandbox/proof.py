@@ -124,8 +124,8 @@ def _list_private_files(sandbox: Sandbox, confinement: Confinement) -> Iterator[
 
 def _probe_own_code(targets: ProbeTargets) -> Iterator[ProbeFinding]:
     """Promised in every tier: it depends on how this program was started."""
-    if targets.git is not None:
-        for name, how in try_own_code(targets.written, targets.git):
+    if targets.list_setting_files is not None:
+        for name, how in try_own_code(targets.written, targets.list_setting_files):
             yield ProbeFinding(OWN_CODE, name, bool(how), True, how or "not found")
 
 

@@ -1,5 +1,6 @@
 """Tries the boundary around agents, and what confines this process, before the first bead."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.events import BoundaryProven, Emit
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.repository.git import with_machine_config
+from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
 from gitlab_nightshift.sandbox.guarantee_states import judge, refuse_weaker
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import prove
@@ -46,11 +47,12 @@ def prove_boundary(
         private / "logs",
     )
     confined = boundary.build_confinement(checkout.path, scratch)
+    machine_git = with_machine_config(private / "proof-git", path, home)
     targets = ProbeTargets(
         secrets=tuple(path for path in secrets if path.exists()),
         outside=(private / "logs",),
         written=tuple(dict.fromkeys((checkout.path, *named))),
-        git=with_machine_config(private / "proof-git", path, home),
+        list_setting_files=functools.partial(list_setting_files, machine_git),
     )
     proof = prove(boundary.sandbox, confined.confinement, targets)
     if own:

@@ -1,5 +1,6 @@
 """Whether this program loads what an agent writes: it does in a start that is not sealed."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -8,21 +9,22 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift import sealed_start
-from gitlab_nightshift.repository.git import with_machine_config
+from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
 from gitlab_nightshift.sandbox.import_check import list_named_folders, try_own_code
 
 ROOT = Path(__file__).parents[2]
 TRY = """
 import json, os, sys
 from pathlib import Path
-from gitlab_nightshift.repository.git import with_machine_config
+import functools
+from gitlab_nightshift.repository.git import list_setting_files, with_machine_config
 from gitlab_nightshift.sandbox import import_check
 from gitlab_nightshift.sandbox.import_check import try_own_code
 if not sys.flags.isolated:
     import_check.build_python_command = lambda *arguments: [sys.executable, *arguments]
 folder, private = Path(sys.argv[1]), Path(sys.argv[2])
 git = with_machine_config(private, "/usr/bin:/bin", Path(os.environ.get("HOME", "/")))
-rows = try_own_code([folder], git)
+rows = try_own_code([folder], functools.partial(list_setting_files, git))
 print(json.dumps([[name.replace(str(folder), "it"), how] for name, how in rows]))
 """
 
@@ -66,8 +68,9 @@ def test_what_cannot_be_written_or_read_ends_no_night(tmp_path: Path) -> None:
     home.mkdir()
     (home / ".gitconfig").write_text("[broken\n")
     git = with_machine_config(tmp_path / "git", "/usr/bin:/bin", home)
-    assert list(try_own_code([tmp_path / "gone"], git)) == []
-    assert dict(try_own_code([home], git))[f"read git's settings in {home}"] == ""
+    listing = functools.partial(list_setting_files, git)
+    assert list(try_own_code([tmp_path / "gone"], listing)) == []
+    assert dict(try_own_code([home], listing))[f"read git's settings in {home}"] == ""
 
 
 def test_the_folders_are_the_checkout_and_what_variables_name_in_it(tmp_path: Path) -> None:
