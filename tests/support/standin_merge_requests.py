@@ -88,16 +88,26 @@ def build_merge_state(project: FullProject, request: StandinMergeRequest) -> Jso
     git, bare = project.git, project.bare_repository
     target = read_heads(bare).get(request.target_branch, request.sha)
     opened = request.state == "opened"
-    conflict = opened and has_conflict(git, bare, target, request.sha)
+    ends = (target, request.sha)
+    checked = not opened or project.checked.get(request.iid) == ends
+    project.checked[request.iid] = ends
+    conflict = opened and checked and has_conflict(git, bare, *ends)
     pipelines = [each for each in project.pipelines if each.sha == request.sha]
     head = pipelines[-1] if pipelines else None
     return {
         "has_conflicts": conflict,
-        "detailed_merge_status": "conflict" if conflict else "mergeable",
+        "detailed_merge_status": _name_merge_status(request, checked=checked, conflict=conflict),
         "rebase_in_progress": False,
         "merge_error": request.merge_error,
         "head_pipeline": head and build_pipeline_json(head, project),
     }
+
+
+def _name_merge_status(request: StandinMergeRequest, *, checked: bool, conflict: bool) -> str:
+    """GitLab looks later: who asks first, after either branch has moved, only makes it look."""
+    if request.state != "opened":
+        return "not_open"
+    return ("conflict" if conflict else "mergeable") if checked else "unchecked"
 
 
 def show_merge_request(call: StandinCall) -> StandinAnswer:

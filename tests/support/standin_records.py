@@ -88,7 +88,8 @@ class FullProject(StandinProject):
     """A project with all that tests ask of one. ``members`` are the roles of users by their ids,
     ``pipeline_jobs`` the jobs of a new pipeline and their first status, ``variables_role`` who may
     give it variables (50: nobody here). ``variables`` are the project's own as REST shows them,
-    ``push_rule`` likewise, ``inherited_variables`` those of its groups as GraphQL does."""
+    ``push_rule`` likewise, ``inherited_variables`` those of its groups as GraphQL does; ``checked``
+    are the target's and the source's commit of merge requests that were looked at for conflicts."""
 
     jobs: list[PipelineJob] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
@@ -101,6 +102,7 @@ class FullProject(StandinProject):
     variables: list[dict[str, Any]] = field(default_factory=list)
     inherited_variables: list[dict[str, Any]] = field(default_factory=list)
     push_rule: dict[str, Any] = field(default_factory=dict)
+    checked: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def pushes(self) -> list[Push]:
