@@ -11,6 +11,7 @@ from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.onboarding.night_schedules import find_marks, is_night
 from gitlab_nightshift.plan.preflight import (
     check_expiry,
     check_protection,
@@ -51,7 +52,7 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     yield from try_rows("push rule", lambda: _describe_push_rule(session, known))
     yield from try_rows("pipeline", lambda: describe_pipeline(session, known))
     yield from try_rows("job token", lambda: describe_job_token(session, known))
-    yield from try_rows("schedule", lambda: _describe_schedules(known))
+    yield from try_rows("schedule", lambda: _describe_schedules(session, known))
     yield from try_rows("variables", lambda: describe_variables(session, known))
 
 
@@ -134,10 +135,13 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
         yield DoctorRow("push rule", "ok", "it allows what a night pushes")
 
 
-def _describe_schedules(project: Project) -> Iterator[DoctorRow]:
-    found = project.ci_settings.list_schedules()
-    nights = [each for each in found or () if each.active and each.night]
-    unsure = [each for each in found or () if each.active and each.night is None]
+def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRow]:
+    found, name = project.ci_settings.list_schedules(), session.job.ci_config_path
+    file = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
+    marks = find_marks(file.decode(errors="replace"), name)
+    active = [(each, is_night(each, marks)) for each in found or () if each.active]
+    nights = [each for each, night in active if night]
+    unsure = [each for each, night in active if night is None]
     if found is None:
         yield DoctorRow("schedule", "not known", "this token may not read the schedules")
     elif not nights and unsure:
@@ -145,8 +149,8 @@ def _describe_schedules(project: Project) -> Iterator[DoctorRow]:
         yield DoctorRow("schedule", "not known", text)
     elif not nights:
         text = (
-            "no active schedule with NIGHTSHIFT = true: add one (Build > Pipeline schedules), or"
-            " start each night by hand"
+            "no active schedule is a night's: add one with the variable NIGHTSHIFT = true (Build >"
+            " Pipeline schedules), or start each night by hand"
         )
         yield DoctorRow("schedule", "warn", text)
     else:

@@ -13,6 +13,7 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
+from gitlab_nightshift.onboarding.night_schedules import find_marks
 from gitlab_nightshift.onboarding.onboarding_request import (
     BRANCH,
     OnboardingFacts,
@@ -97,7 +98,8 @@ def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[
 
 def _build_request(examined: ProjectExamination) -> SetupRequest:
     session, key = examined.session, examined.request.model_key
-    shape = find_shape(examined.files[-1].text, examined.files[-1].name)
+    file = examined.files[-1]
+    shape = find_shape(file.text, file.name)
     return SetupRequest(
         scope=SCOPE if shape == "three-jobs" else "*",
         source=examined.source,
@@ -107,6 +109,7 @@ def _build_request(examined: ProjectExamination) -> SetupRequest:
         today=datetime.now(UTC).date(),
         model_key=(key, session.env.get(key, "")),
         labels=list_usual_labels(session.settings),
+        marks=find_marks(file.text, file.name),
     )
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gitlab_nightshift.demo.standin_api import Endpoint
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
+NOBODY = 60
+"""Above every role."""
 DEFAULT_SCOPES = ("api", "write_repository")
 FIRST_IDS = {
     "user": 101,
@@ -132,7 +134,8 @@ class StandinMergeRequest:
 
 @dataclass
 class StandinProject:
-    """A project with its bare repository. ``protected_branches`` are names and wildcards."""
+    """A project with its bare repository. ``protected_branches`` are names and wildcards,
+    ``variables_role`` is from which role on a pipeline may be given variables."""
 
     id: int
     path: str
@@ -147,6 +150,7 @@ class StandinProject:
     archived: bool = False
     merge_requests_enabled: bool = True
     job_token_pushes: bool = False
+    variables_role: int = DEVELOPER
 
     @property
     def http_url(self) -> str:

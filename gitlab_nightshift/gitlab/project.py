@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 30.0
 PATIENCE_S = 120.0
 PAGE = 100
+_VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
+"""From which role on GitLab takes variables of a pipeline, by its names for that."""
 
 
 def open_project(
@@ -118,6 +120,18 @@ class Project:
     @cached_property
     def _attributes(self) -> dict[str, Any]:
         return self._client.projects.get(self.name).attributes
+
+    def may_set_variables(self) -> bool | None:
+        """Whether the token's user may give pipelines and schedules variables; None where GitLab
+        does not say, which it does to Maintainers."""
+        data = self._attributes
+        if data.get("restrict_user_defined_variables") is False:
+            return True
+        role = data.get("ci_pipeline_variables_minimum_override_role")
+        if role is None or role not in _VARIABLES_FROM:
+            return None
+        level, least = self.check_access().level, _VARIABLES_FROM[role]
+        return least is not None and (level is None or level >= least)
 
     def find_branch_head(self, branch: str) -> str | None:
         """The full id of a branch's commit, None where there is no such branch."""

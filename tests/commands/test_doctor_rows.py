@@ -60,6 +60,21 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         assert asked["variables"][-1].state == asked["push rule"][-1].state == "not known"
 
 
+def test_a_night_by_its_description_is_a_night_for_doctor_and_init(tmp_path: Path) -> None:
+    """A second schedule would be a second paid night."""
+    item = f"{{project: g/p, file: {TEMPLATE}, inputs: {{schedule_description: Nightly}}}}"
+    with world(tmp_path, files={**FILES, ".gitlab-ci.yml": f"include: {item}\n"}) as shop:
+        add_setup(shop.gitlab)
+        owner = shop.gitlab.users[0]
+        shop.gitlab.add_token(OWNER, owner, access_level=40)
+        shop.project.schedules.append(StandinSchedule(1, owner, "Nightly", variables={}))
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=BOT_TOKEN)["schedule"]
+        assert (row.state, row.text) == ("ok", f"Nightly, on main, of @{owner.username}")
+        done = shop.nightshift("init", "--gitlab", GITLAB_TOKEN=OWNER)
+        assert "schedule     Nightly exists\n" in done.stdout, done.stderr
+        assert len(shop.project.schedules) == 1
+
+
 def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop, endpoint(401) as (url, _):
         rita = shop.gitlab.add_user("rose", "Rose")

@@ -7,11 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gitlab_nightshift import __version__
+from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH, TITLE
 from tests.commands.test_doctor_rows import ask_gitlab
 from tests.commands.test_init import FILES, JOBS
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
+from tests.support.standin_records import StandinSchedule
 from tests.support.standin_repositories import read_blob
 from tests.support.world import BOT_TOKEN, Done, World, git, world
 
@@ -127,6 +129,62 @@ def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
         assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
         assert shop.project.labels == []
         assert git(shop.checkout, "status", "--porcelain") == ""
+
+
+def test_where_pipeline_variables_are_forbidden_the_description_makes_a_night(
+    tmp_path: Path,
+) -> None:
+    """As in new groups of GitLab.com; a second try finds that night."""
+    with project(tmp_path) as (shop, _):
+        shop.project.variables_role = NOBODY
+        done = init(shop, *ALL)
+        assert done.exit_status == 0, done.stderr
+        [night] = shop.project.schedules
+        assert (night.description, night.active, night.variables) == ("Night shift", True, {})
+        bare = shop.project.bare_repository
+        pipeline = read_blob(shop.project.git, bare, BRANCH, ".gitlab-ci.yml")
+        assert pipeline and b'      schedule_description: "Night shift" # pipeline var' in pipeline
+        assert "with - {if: '$CI_PIPELINE_SCHEDULE_DESCRIPTION == \"Night shift\"'" in done.stdout
+        again = init(shop, *ALL)
+        assert again.exit_status == 0 and "Night shift exists" in again.stdout
+        assert shop.project.schedules == [night]
+
+
+def test_a_schedule_without_its_variable_is_not_left_behind(tmp_path: Path) -> None:
+    """Where GitLab does not show beforehand that it refuses the variable."""
+    with project(tmp_path) as (shop, _):
+        for _ in range(2):
+            shop.gitlab.fail_next(
+                "POST", r"/pipeline_schedules/\d+/variables$", 403, {"message": "403 Forbidden"}
+            )
+            done = init(shop, "--merge-request")
+            assert done.exit_status == 0, done.stderr
+            assert shop.project.schedules == []
+            assert "by hand      GitLab takes no variables of schedules here: allow" in done.stdout
+        done = init(shop, "--gitlab")
+        assert [each.active for each in shop.project.schedules] == [True]
+
+
+def test_an_unfinished_schedule_of_an_ended_try_is_replaced(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, _):
+        own, other = shop.gitlab.users[1], shop.gitlab.users[0]
+        for number, owner in enumerate((own, other), 1):
+            left = StandinSchedule(number, owner, "Night shift", active=False, variables={})
+            shop.project.schedules.append(left)
+        assert init(shop, "--gitlab").exit_status == 0
+        found = [(each.owner.id, each.active) for each in shop.project.schedules]
+        assert found == [(other.id, False), (own.id, True)], "another's is left alone"
+
+
+def test_more_schedules_than_gitlab_allows_is_told_in_its_words(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, _):
+        owner = shop.gitlab.users[1]
+        shop.project.schedules += [StandinSchedule(n, owner, "b", variables={}) for n in range(10)]
+        done = init(shop, "--gitlab")
+        assert done.exit_status == 12
+        assert "Maximum number of pipeline schedules (10) exceeded" in done.stderr
+        del shop.project.schedules[0]
+        assert init(shop, "--gitlab").exit_status == 0, "nothing was written that is in its way"
 
 
 def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> None:

@@ -16,12 +16,14 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_repository import read_commits
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER
+from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, NOBODY
 from tests.support.standin import FullStandin
 from tests.support.standin_records import StandinSchedule, get_project
 
 MADE_TOKEN = "glpat-MadeByTheSetUp0001"
 PROJECT = "projects/{id}"
+MOST_SCHEDULES = 10
+"""Of a project, unless an administrator says otherwise."""
 
 
 @dataclass
@@ -95,6 +97,7 @@ def add_setup(gitlab: FullStandin) -> ProjectSettings:
         Endpoint("POST", allow, made.allow, MAINTAINER, WRITE),
         Endpoint("POST", schedules, _create_schedule, DEVELOPER, WRITE),
         Endpoint("POST", f"{one}/variables", _set_variable, DEVELOPER, WRITE),
+        Endpoint("DELETE", one, _delete_schedule, DEVELOPER, WRITE),
         Endpoint("PUT", one, _update_schedule, DEVELOPER, WRITE),
         Endpoint("POST", commits, _commit, DEVELOPER, WRITE),
     ):
@@ -105,24 +108,51 @@ def add_setup(gitlab: FullStandin) -> ProjectSettings:
 def _create_schedule(call: StandinCall) -> StandinAnswer:
     asked = require_fields(call.request.body, "description", "ref", "cron")
     found = get_project(call).schedules
+    if len(found) >= MOST_SCHEDULES:
+        why = f"Maximum number of pipeline schedules ({MOST_SCHEDULES}) exceeded"
+        raise StandinApiError(400, {"message": {"base": [why]}})
     made = StandinSchedule(
-        len(found) + 1, call.caller.user, asked["description"], asked["ref"], False, {}
+        max((each.id for each in found), default=0) + 1,
+        call.caller.user,
+        asked["description"],
+        asked["ref"],
+        asked.get("active", True),
+        {},
+        {each["name"]: each["value"] for each in asked.get("inputs") or ()},
     )
     found.append(made)
     return StandinAnswer(201, {"id": made.id, **asked})
 
 
 def _set_variable(call: StandinCall) -> StandinAnswer:
+    """The right to set pipeline variables first, then that to the schedule."""
+    if call.caller.access_level < call.project.variables_role:
+        raise StandinApiError(403, {"message": "403 Forbidden"})
     asked = require_fields(call.request.body, "key", "value")
-    found = get_project(call).schedules[int(call.values["schedule"]) - 1]
+    found = _find_own_schedule(call)
     found.variables = {**found.variables, asked["key"]: asked["value"]}
     return StandinAnswer(201, asked)
 
 
 def _update_schedule(call: StandinCall) -> StandinAnswer:
-    found = get_project(call).schedules[int(call.values["schedule"]) - 1]
+    found = _find_own_schedule(call)
     found.active = bool(call.request.body["active"])
     return StandinAnswer(200, {"id": found.id})
+
+
+def _delete_schedule(call: StandinCall) -> StandinAnswer:
+    get_project(call).schedules.remove(_find_own_schedule(call, MAINTAINER))
+    return StandinAnswer(204, b"")
+
+
+def _find_own_schedule(call: StandinCall, role: int = NOBODY) -> StandinSchedule:
+    """That of the path: for its owner, and from this role on."""
+    for each in get_project(call).schedules:
+        if str(each.id) == call.values["schedule"]:
+            if call.caller.user != each.owner and call.caller.access_level < role:
+                raise StandinApiError(403, {"message": "403 Forbidden"})
+            return each
+    raise StandinApiError(404, {"message": "404 Pipeline Schedule Not Found"})
 
 
 def _commit(call: StandinCall) -> StandinAnswer:
