@@ -35,7 +35,12 @@ from gitlab_nightshift.plan.earlier_nights import find_skips
 from gitlab_nightshift.plan.earlier_run import EarlierRun, find_earlier_run
 from gitlab_nightshift.plan.plan_stage import add_findings, make_plan, read_earlier_nights
 from gitlab_nightshift.plan.preflight import check_with_gitlab
-from gitlab_nightshift.plan.schedule import find_pausing, resolve_category, resolve_run_day
+from gitlab_nightshift.plan.schedule import (
+    check_task_source,
+    find_pausing,
+    resolve_category,
+    resolve_run_day,
+)
 from gitlab_nightshift.policy.night_gates import describe_closed_gates
 from gitlab_nightshift.prompts import BEADS, load_bead_prompt
 from gitlab_nightshift.publish.bundle_check import refuse_unknown_category
@@ -91,6 +96,7 @@ class PlannedRun:
 def _begin(session: Session) -> _PlanInputs:
     """What can be known without GitLab comes first."""
     session.emit(StepStarted("plan", "Plan"))
+    check_task_source(session.settings, session.job)
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.search_env).settings
     check_bounds(settings, build_provider(settings), session.env)

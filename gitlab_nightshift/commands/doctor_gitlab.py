@@ -83,6 +83,7 @@ def _describe_expiry(project: Project) -> Iterator[DoctorRow]:
 
 
 def _describe_project(project: Project) -> Iterator[DoctorRow]:
+    project.check_version()
     check_usable(project)
     facts = project.facts
     text = f"{facts.path} ({facts.visibility}), default branch {facts.default_branch}"

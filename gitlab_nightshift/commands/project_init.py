@@ -194,7 +194,7 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
         "stage": found.stage,
         "source": source if source != usual else "",
         "extra_before": found.fetch,
-        "schedule_description": NAME if project and project.may_set_variables() is False else "",
+        "schedule_description": NAME if project and project.can_set_variables() is False else "",
     }
     wanted = TemplateInclude(
         project=source,

@@ -84,6 +84,7 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
 
 def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[str]:
     """Raise ``E_CONFIG`` where GitLab would take the file for invalid, before it is set up."""
+    project.check_version()
     file = examined.files[-1]
     found = project.ci_settings.check_pipeline_text(file.text)
     if found is None:

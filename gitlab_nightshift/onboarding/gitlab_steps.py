@@ -138,7 +138,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     if there := next((each for each in found if is_night(each, wanted.marks)), None):
         state = "" if there.active else " but inactive: activate it when nights should start"
         return SetupStep("schedule", f"{there.description} exists{state}")
-    switched = project.may_set_variables() is not False
+    switched = project.can_set_variables() is not False
     if not switched and not wanted.marks.description:
         return SetupStep("schedule", _FORBIDDEN, by_hand=True)
     cron = HOUR + build_days(wanted.days)

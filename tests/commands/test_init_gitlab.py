@@ -267,6 +267,21 @@ def test_a_file_that_gitlab_would_refuse_is_seen_before(tmp_path: Path) -> None:
         assert (made.tokens, shop.merge_requests) == ([], [])
 
 
+def test_a_gitlab_that_would_refuse_every_pipeline_is_told(tmp_path: Path) -> None:
+    why = (
+        "GitLab 16.10.9-ee would refuse every pipeline that includes the template, which needs"
+        " 16.11 or newer"
+    )
+    with project(tmp_path) as (shop, made):
+        old = {"version": "16.10.9-ee", "revision": "x"}
+        shop.gitlab.fail_next("GET", "/version$", 200, old, times=2)
+        done = init(shop, "--gitlab")
+        assert (done.exit_status, done.stderr) == (2, f"nightshift: E_CONFIG: {why}\n")
+        assert made.tokens == []
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["project"]
+        assert (row.state, row.text) == ("fail", why)
+
+
 def test_every_kind_of_a_bad_token_ends_in_one_line(tmp_path: Path) -> None:
     """Of another GitLab is one that this GitLab does not know."""
     with project(tmp_path) as (shop, made):
