@@ -72,6 +72,13 @@ def _describe_access(session: Session, project: Project) -> DoctorRow:
         f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role}"
         f"{scopes}; it may push branches and open merge requests"
     )
+    if access.fine_grained:
+        text = (
+            f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role};"
+            " it may read what nights read; whether it may write shows a rehearsal"
+            " (NIGHTSHIFT_REHEARSE = true), which makes the night's label with it"
+        )
+        return DoctorRow("GitLab", "not known", text)
     return DoctorRow("GitLab", "ok", text)
 
 

@@ -46,6 +46,7 @@ def build_token_json(token: StandinToken) -> Json:
         "id": token.id,
         "name": "nightshift",
         "scopes": sorted(token.scopes),
+        "granular": token.fine_grained,
         "user_id": token.user.id,
         "active": True,
         "revoked": False,

@@ -53,7 +53,8 @@ class StandinToken:
 
     ``access_level`` is the role on every project: 0 none, 10 Guest, 20 Reporter, 30 Developer,
     40 Maintainer, 50 Owner. ``expires_at`` is a date, None for never; ``ended`` is how GitLab calls
-    a token that holds no longer, "" for one that does.
+    a token that holds no longer, "" for one that does. A fine-grained token has the scope
+    ``granular`` alone, and may do what ``lacking`` does not name: ``"POST projects/{id}/labels"``.
     """
 
     id: int
@@ -64,6 +65,12 @@ class StandinToken:
     kind: Literal["personal", "job"] = "personal"
     expires_at: str | None = None
     ended: Literal["", "expired", "revoked"] = ""
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def fine_grained(self) -> bool:
+        """Whether scopes say nothing of it."""
+        return self.scopes == {"granular"}
 
 
 @dataclass(frozen=True)

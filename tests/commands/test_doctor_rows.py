@@ -75,6 +75,14 @@ def test_a_night_by_its_description_is_a_night_for_doctor_and_init(tmp_path: Pat
         assert len(shop.project.schedules) == 1
 
 
+def test_a_fine_grained_token_is_not_known_to_write(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop:
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], ("granular",), access_level=40)
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["GitLab"]
+        assert row.state == "not known"
+        assert "it may read what nights read; whether it may write shows a rehearsal" in row.text
+
+
 def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop, endpoint(401) as (url, _):
         rita = shop.gitlab.add_user("rose", "Rose")
