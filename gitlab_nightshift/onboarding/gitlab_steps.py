@@ -81,9 +81,10 @@ def _plan_token(
             if error.status not in (400, 403, 404):
                 raise
             return (
-                f"GitLab refuses to create one ({error.reason}): add a bot user as Developer, and"
-                f" store its token (scopes api, write_repository) as {TOKEN}: masked, hidden,"
-                f" protected, environments {wanted.scope}"
+                f"GitLab refuses to create one ({error.reason}): add a service account (on all"
+                " tiers: Settings > Service accounts of the top-level group) as Developer, and store"
+                f" its token (scopes api, write_repository) as {TOKEN}: masked, hidden, protected,"
+                f" environments {wanted.scope}"
             )
         try:
             project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))

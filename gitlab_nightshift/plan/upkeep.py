@@ -216,11 +216,13 @@ def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> T
 
 
 def _is_asked(project: Project, thread: Thread, own: int) -> bool:
-    """Whether a Developer waits for an answer in an open thread. Internal words stay internal."""
+    """Whether a Developer, no bot, waits for an answer in an open thread. Internal words stay
+    internal."""
     said = [each for each in thread.comments if not each.system]
     if not (thread.open and said) or said[-1].author_id == own or any(e.internal for e in said):
         return False
-    return project.threads.read_level(said[0].author_id) >= DEVELOPER
+    asking = said[0].author_id
+    return project.threads.read_level(asking) >= DEVELOPER and not project.threads.is_bot(asking)
 
 
 def _quote(state: ReviewState, parts: list[tuple[str, str]], redact: Redact) -> str:

@@ -194,7 +194,8 @@ def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> N
         assert done.exit_status == 0, done.stderr
         [request] = shop.merge_requests
         todo = str(request.description).partition("## Before you merge")[2].partition("##")[0]
-        assert "- token: GitLab refuses to create one (" in todo and "add a bot user" in todo
+        assert "- token: GitLab refuses to create one (" in todo
+        assert "add a service account (on all tiers: Set" in todo
         assert "- model key: store your model key (ANTHROPIC" in todo
 
 

@@ -66,8 +66,8 @@ def test_a_fine_grained_token_shows_in_a_rehearsal_whether_it_may_write(
     with world(tmp_path, GOOD, config=PROVING) as shop:
         token = shop.gitlab.tokens[0]
         assert token.value == BOT_TOKEN
-        rights = {"scopes": frozenset({"granular"}), "lacking": frozenset(lacking)}
-        shop.gitlab.tokens[0] = replace(token, **rights)
+        scopes = frozenset({"granular"})
+        shop.gitlab.tokens[0] = replace(token, scopes=scopes, lacking=frozenset(lacking))
         done = shop.nightshift("run", "--rehearse")
         labels = [label.name for label in shop.project.labels]
         if lacking:
