@@ -93,6 +93,7 @@ def answer(state: State, endpoints: Sequence[Endpoint], request: StandinRequest)
             endpoint, values = _find_endpoint(endpoints, request)
             token = _authenticate(state, request.credentials, endpoint)
             call = StandinCall(state, request, token, values)
+            state.check_request(call, endpoint)
             _authorize(call, endpoint)
             return endpoint.answer(call)
     except StandinApiError as error:

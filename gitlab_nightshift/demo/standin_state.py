@@ -19,7 +19,7 @@ from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.demo.standin_api import Endpoint
+    from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 NOBODY = 60
@@ -189,6 +189,9 @@ class State:
         self.errors: list[BaseException] = []
         self.more_endpoints: list[Endpoint] = []
         self._ids = {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
+
+    def check_request(self, call: "StandinCall", endpoint: "Endpoint") -> None:
+        """For tests, which hold each request against what GitLab declares."""
 
     def allocate_id(self, kind: str) -> int:
         """A fresh id; kinds have ranges of their own, so that one never passes for another."""

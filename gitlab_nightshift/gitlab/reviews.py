@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 MOST_JOBS, MOST_FILES = 3, 30
 TAIL, LARGEST_LOG = 3_000, 20_000_000
 """Bytes of a job's log: what is kept of its end, and what is read at most."""
-REBASE_TRIES, REBASE_PAUSE_S = 15, 2.0
 CHECK_PAUSES_S = (0.5, 1.0, 2.0, *[4.0] * 6)
-"""Between the questions whether merge requests are in conflict, which GitLab finds out later."""
+"""Between the questions for what GitLab does later: looking for conflicts, a rebase."""
 _UNCHECKED = frozenset({"unchecked", "checking", "preparing"})
 """GitLab's ``detailed_merge_status`` until it has looked for conflicts; ``has_conflicts`` is false
 until then."""
@@ -122,11 +121,11 @@ class Reviews:
             if error.status in (403, 409):
                 return error.reason
             raise
-        for _ in range(REBASE_TRIES):
+        for pause_s in (0.0, *CHECK_PAUSES_S):
+            self._clock.sleep(pause_s)
             found = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
             if not found.get("rebase_in_progress"):
                 return str(found.get("merge_error") or "")
-            self._clock.sleep(REBASE_PAUSE_S)
         raise ApiError(f"the rebase of !{iid} has not ended yet")
 
     def _read_log_tail(self, job: int) -> str:

@@ -82,9 +82,9 @@ def _plan_token(
                 raise
             return (
                 f"GitLab refuses to create one ({error.reason}): add a service account (on all"
-                " tiers: Settings > Service accounts of the top-level group) as Developer, and store"
-                f" its token (scopes api, write_repository) as {TOKEN}: masked, hidden, protected,"
-                f" environments {wanted.scope}"
+                " tiers: Settings > Service accounts of the top-level group) as Developer, and"
+                f" store its token (scopes api, write_repository) as {TOKEN}: masked, hidden,"
+                f" protected, environments {wanted.scope}"
             )
         try:
             project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))

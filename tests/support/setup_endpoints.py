@@ -22,6 +22,8 @@ from tests.support.standin_records import StandinSchedule, get_project
 
 MADE_TOKEN = "glpat-MadeByTheSetUp0001"
 PROJECT = "projects/{id}"
+SHORTEST_MASKED = 8
+"""Characters of a value that GitLab masks (app/models/concerns/ci/maskable.rb)."""
 MOST_SCHEDULES = 10
 """Of a project, unless an administrator says otherwise."""
 
@@ -42,7 +44,7 @@ class ProjectSettings:
     def create_token(self, call: StandinCall) -> StandinAnswer:
         asked = require_fields(call.request.body, "name", "scopes", "expires_at")
         if not self.makes_tokens:
-            why = "User does not have permission to create project access token"
+            why = "400 Bad request - User does not have permission to create project access token"
             raise StandinApiError(400, {"message": why})
         self.tokens.append(asked)
         return StandinAnswer(201, {"id": len(self.tokens), "token": MADE_TOKEN, "active": True})
@@ -53,7 +55,9 @@ class ProjectSettings:
 
     def create_variable(self, call: StandinCall) -> StandinAnswer:
         asked = require_fields(call.request.body, "key", "value")
-        if self.refuses_variables:
+        value = str(asked["value"])
+        unmaskable = asked.get("masked") and (len(value) < SHORTEST_MASKED or "\n" in value)
+        if self.refuses_variables or unmaskable:
             raise StandinApiError(400, {"message": {"value": ["is invalid"]}})
         self.secrets[asked["key"]] = asked
         shown = {name: value for name, value in asked.items() if name != "value"}
@@ -158,6 +162,8 @@ def _find_own_schedule(call: StandinCall, role: int = NOBODY) -> StandinSchedule
 def _commit(call: StandinCall) -> StandinAnswer:
     """One commit on top of ``start_sha``; with ``force`` it is all that the branch has."""
     asked = require_fields(call.request.body, "branch", "commit_message", "start_sha", "actions")
+    if call.project.is_protected(asked["branch"]) and call.caller.access_level < MAINTAINER:
+        raise StandinApiError(400, {"message": "You are not allowed to push into this branch"})
     git, bare, user = call.project.git, call.project.bare_repository, call.caller.user.username
     with tempfile.TemporaryDirectory(dir=bare.parent) as folder:
         tree = Path(folder) / "tree"

@@ -97,7 +97,7 @@ def build_merge_state(project: FullProject, request: StandinMergeRequest) -> Jso
     return {
         "has_conflicts": conflict,
         "detailed_merge_status": _name_merge_status(request, checked=checked, conflict=conflict),
-        "rebase_in_progress": False,
+        "rebase_in_progress": request.iid in project.rebasing,
         "merge_error": request.merge_error,
         "head_pipeline": head and build_pipeline_json(head, project),
     }
@@ -113,10 +113,10 @@ def _name_merge_status(request: StandinMergeRequest, *, checked: bool, conflict:
 def show_merge_request(call: StandinCall) -> StandinAnswer:
     """GET merge_requests/:iid."""
     refresh(call.state, get_project(call))
-    request = find(call)
-    return StandinAnswer(
-        200, _build_json(call, request) | build_merge_state(get_project(call), request)
-    )
+    request, project = find(call), get_project(call)
+    shown = _build_json(call, request) | build_merge_state(project, request)
+    project.rebasing.discard(request.iid)
+    return StandinAnswer(200, shown)
 
 
 def update_merge_request(call: StandinCall) -> StandinAnswer:
@@ -208,7 +208,7 @@ def _show_approvals(call: StandinCall) -> StandinAnswer:
 
 
 def _rebase(call: StandinCall) -> StandinAnswer:
-    """PUT rebase: done at once, by GitLab a little later."""
+    """PUT rebase: whoever asks next is told that it goes on."""
     project, request = get_project(call), find(call)
     refresh(call.state, project)
     git, bare = project.git, project.bare_repository
@@ -218,6 +218,7 @@ def _rebase(call: StandinCall) -> StandinAnswer:
     if made and made != request.sha:
         request.sha = made
         note_commit(call.state, request, call.caller.user)
+    project.rebasing.add(request.iid)
     return StandinAnswer(202, {"rebase_in_progress": True})
 
 

@@ -90,7 +90,7 @@ class FullProject(StandinProject):
     ``pipeline_jobs`` the jobs of a new pipeline and their first status. ``variables`` are the
     project's own as REST shows them, ``push_rule`` likewise, ``inherited_variables`` those of its
     groups as GraphQL does; ``checked`` are the target's and the source's commit of merge requests
-    that were looked at for conflicts."""
+    that were looked at for conflicts, ``rebasing`` those whose rebase is not told as ended yet."""
 
     jobs: list[PipelineJob] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
@@ -103,6 +103,7 @@ class FullProject(StandinProject):
     inherited_variables: list[dict[str, Any]] = field(default_factory=list)
     push_rule: dict[str, Any] = field(default_factory=dict)
     checked: dict[int, tuple[str, str]] = field(default_factory=dict)
+    rebasing: set[int] = field(default_factory=set)
 
     @property
     def pushes(self) -> list[Push]:
