@@ -138,6 +138,7 @@ def _open_request(
         tuple(to_do),
         examined.versions,
         _describe_rehearsal(examined) if changed.keys() & REHEARSED else "",
+        project.can_set_variables() is not False,
     )
     text = session.redact(render_description(facts))
     if examined.request.dry_run:

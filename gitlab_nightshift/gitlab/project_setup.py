@@ -6,7 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.ci_settings import SWITCH
 from gitlab_nightshift.gitlab.resources import ProjectFacts
 
@@ -100,7 +100,7 @@ class ProjectSetup:
         try:
             self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
             self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
-        except ApiError:
+        except BaseException:  # a signal, too, leaves nothing behind
             self.delete_schedule(made)
             raise
 

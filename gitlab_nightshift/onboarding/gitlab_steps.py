@@ -88,7 +88,7 @@ def _plan_token(
             )
         try:
             project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))
-        except ApiError:
+        except BaseException:  # a signal, too
             project.setup.revoke_token(made)  # nobody has seen it, and nobody will
             raise
         return ""

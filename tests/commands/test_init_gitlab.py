@@ -145,6 +145,8 @@ def test_where_pipeline_variables_are_forbidden_the_description_makes_a_night(
         pipeline = read_blob(shop.project.git, bare, BRANCH, ".gitlab-ci.yml")
         assert pipeline and b'      schedule_description: "Night shift" # pipeline var' in pipeline
         assert "with - {if: '$CI_PIPELINE_SCHEDULE_DESCRIPTION == \"Night shift\"'" in done.stdout
+        [request] = shop.merge_requests
+        assert "New pipeline" not in str(request.description), "whose form has no fields"
         again = init(shop, *ALL)
         assert again.exit_status == 0 and "Night shift exists" in again.stdout
         assert shop.project.schedules == [night]
