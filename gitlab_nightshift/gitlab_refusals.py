@@ -53,9 +53,8 @@ _REMEDIES = {
     "must be signed": Remedy("lift that push rule for the token's user"),
     "file name|path name": Remedy("the push rule forbids a file that the change adds", again=False),
     "granular": Remedy("give the token the permission that GitLab names"),
-    "insufficient_scope|higher privileges|upload code|improperly scoped": Remedy(
-        f"make a token with {TOKEN_RIGHTS}"
-    ),
+    r"insufficient_scope|higher privileges|upload code|improperly scoped|invalid_token"
+    r"|401 unauthorized": Remedy(f"make a token with {TOKEN_RIGHTS}"),
     "is archived": Remedy("unarchive the project"),
     r"not allowed to push code|could not be found|^\s*403 forbidden\W*$": Remedy(
         "give the token's user the role Developer"

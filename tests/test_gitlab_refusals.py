@@ -39,6 +39,8 @@ NEVER = False
         ("Commit must be signed with a GPG key", "lift that push rule", AGAIN),
         ("File name secret.pem was prohibited by the pattern", "forbids a file", NEVER),
         ("insufficient_scope The request requires higher privileges", "make a token", AGAIN),
+        ("invalid_token Token was revoked. You have to re-authorize", "make a token", AGAIN),
+        ("401 Unauthorized", "make a token", AGAIN),
         ("insufficient_granular_scope Your token lacks it", "permission that GitLab", AGAIN),
         ("403 Forbidden", "role Developer", AGAIN),
         ("You are not allowed to push code to this project.", "role Developer", AGAIN),

@@ -11,7 +11,7 @@ from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.onboarding.night_schedules import find_marks, is_night
+from gitlab_nightshift.onboarding.night_schedules import NightMarks, find_marks, is_night
 from gitlab_nightshift.plan.preflight import (
     check_expiry,
     check_protection,
@@ -146,7 +146,10 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
 def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRow]:
     found, name = project.ci_settings.list_schedules(), session.job.ci_config_path
     file = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
-    marks = find_marks(file.decode(errors="replace"), name)
+    try:
+        marks = find_marks(file.decode(errors="replace"), name)
+    except NightshiftError:  # the row of the pipeline tells
+        marks = NightMarks()
     active = [(each, is_night(each, marks)) for each in found or () if each.active]
     nights = [each for each, night in active if night]
     unsure = [each for each, night in active if night is None]
@@ -156,9 +159,12 @@ def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRo
         text = "cannot see whether one is for nights: only its owner and Maintainers see variables"
         yield DoctorRow("schedule", "not known", text)
     elif not nights:
+        mark = "the variable NIGHTSHIFT = true"
+        if project.can_set_variables() is False:
+            mark = "the description that the include's input schedule_description names"
         text = (
-            "no active schedule is a night's: add one with the variable NIGHTSHIFT = true (Build >"
-            " Pipeline schedules), or start each night by hand"
+            f"no active schedule is a night's: add one with {mark} (Build > Pipeline schedules), or"
+            " start each night by hand"
         )
         yield DoctorRow("schedule", "warn", text)
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_row import DoctorRow
+from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import open_run
@@ -73,6 +74,16 @@ def test_a_night_by_its_description_is_a_night_for_doctor_and_init(tmp_path: Pat
         done = shop.nightshift("init", "--gitlab", GITLAB_TOKEN=OWNER)
         assert "schedule     Nightly exists\n" in done.stdout, done.stderr
         assert len(shop.project.schedules) == 1
+
+
+def test_without_a_night_the_way_that_works_here_is_told(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop:
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["schedule"]
+        assert row.state == "warn" and "with the variable NIGHTSHIFT = true" in row.text
+        shop.project.variables_role = NOBODY
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["schedule"]
+        assert "with the description that the include's input schedule_description" in row.text
 
 
 def test_a_fine_grained_token_is_not_known_to_write(tmp_path: Path) -> None:
