@@ -21,6 +21,7 @@ class Remedy:
     again: bool = True
 
 
+AS_DEVELOPER = Remedy("give the token's user the role Developer")
 _REMEDIES = {
     "accept the terms of service": Remedy(f"{_BROWSER} and accept them"),
     "password expired": Remedy(
@@ -56,9 +57,7 @@ _REMEDIES = {
     r"insufficient_scope|higher privileges|upload code|improperly scoped|invalid_token"
     r"|401 unauthorized": Remedy(f"make a token with {TOKEN_RIGHTS}"),
     "is archived": Remedy("unarchive the project"),
-    r"not allowed to push code|could not be found|^\s*403 forbidden\W*$": Remedy(
-        "give the token's user the role Developer"
-    ),
+    "not allowed to push code|could not be found": AS_DEVELOPER,
 }
 """Signs of a refusal (regular expressions, the first that is found counts) and what helps."""
 _PATTERNS = [(compile_lazily(f"(?is){signs}"), remedy) for signs, remedy in _REMEDIES.items()]

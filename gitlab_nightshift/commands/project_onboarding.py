@@ -9,10 +9,11 @@ from gitlab_nightshift.commands.init_records import ProjectExamination, format_l
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.access import WANTED
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
-from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
+from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, SetupStep, list_steps
 from gitlab_nightshift.onboarding.night_schedules import find_marks
 from gitlab_nightshift.onboarding.onboarding_request import (
     BRANCH,
@@ -74,12 +75,22 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
         left = step.text if step.by_hand else ""
         yield format_line("by hand" if step.by_hand else step.name, step.text)
         if step.act and not examined.request.dry_run:
-            left = step.act()
+            left = _take_step(step)
             yield format_line("by hand" if left else "done", left or step.name)
         if left:
             to_do.append(f"{step.name}: {left}")
     if examined.request.merge_request:
         yield from _open_request(examined, project, to_do)
+
+
+def _take_step(step: SetupStep) -> str:
+    """What is left to do by hand. What GitLab refuses is told with what helps."""
+    assert step.act
+    try:
+        return step.act()
+    except ApiError as error:
+        help_text = f" ({error.remedy.text})" if error.remedy else ""
+        raise NightshiftError(error.code, f"{step.name}: {error.message}{help_text}") from None
 
 
 def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[str]:

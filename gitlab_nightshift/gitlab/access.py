@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab_refusals import TOKEN_RIGHTS, find_remedy
+from gitlab_nightshift.gitlab_refusals import TOKEN_RIGHTS
 from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _explain_refusal(
     error: ApiError, client: "Client", known: Access | None = None
 ) -> NightshiftError:
     if error.status == 403:
-        remedy = find_remedy(f"{error.kind} {error.reason}")
+        remedy = error.remedy
         return AccessRefusal(
             f"GitLab at {client.server} refuses GITLAB_TOKEN: {error.reason.rstrip('.')}: "
             f"{remedy.text if remedy else 'have an administrator of this GitLab look at it'}",

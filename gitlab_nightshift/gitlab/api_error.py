@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab_refusals import Remedy, find_remedy
 from gitlab_nightshift.retry import RemoteFailure
 
 Answer = TypeVar("Answer")
@@ -34,6 +35,11 @@ class ApiError(NightshiftError, RemoteFailure):
         self.reason, self.kind = reason, kind
         self.retry_after_s = retry_after_s
         self.lasting = lasting
+
+    @property
+    def remedy(self) -> Remedy | None:
+        """What helps against the refusal, by GitLab's words; None where these say nothing known."""
+        return find_remedy(f"{self.kind} {self.reason}")
 
 
 def not_performed(error: ApiError) -> bool:

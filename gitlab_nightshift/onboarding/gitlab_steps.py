@@ -78,7 +78,7 @@ def _plan_token(
         try:
             made = project.setup.create_token(NAME, ends)
         except ApiError as error:
-            if error.status not in (400, 403, 404):
+            if error.status not in (400, 403, 404) or error.remedy:
                 raise
             return (
                 f"GitLab refuses to create one ({error.reason}): add a service account (on all"
@@ -154,7 +154,7 @@ def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
         try:
             project.setup.create_schedule(new)
         except ApiError as error:
-            if error.status != 403:
+            if error.status != 403 or error.remedy:
                 raise
             return f"{_FORBIDDEN} ({error.reason})"
         return ""

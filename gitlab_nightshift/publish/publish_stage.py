@@ -15,7 +15,7 @@ from gitlab_nightshift.gitlab.resources import (
     NewMergeRequest,
     build_earlier_publication,
 )
-from gitlab_nightshift.gitlab_refusals import find_remedy
+from gitlab_nightshift.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.publish import merge_request as texts
 from gitlab_nightshift.publish.branch_name import build_slug
@@ -281,9 +281,11 @@ def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None
     try:
         yield
     except NightshiftError as error:
-        known = find_remedy(f"{error.kind} {error.reason}") if isinstance(error, ApiError) else None
-        help_text = f" ({known.text})" if known else ""
-        then = f" Go on with: {context.resume}" if known is None or known.again else ""
+        remedy = error.remedy if isinstance(error, ApiError) else None
+        if isinstance(error, ApiError) and error.status in (401, 403):
+            remedy = remedy or AS_DEVELOPER
+        help_text = f" ({remedy.text})" if remedy else ""
+        then = f" Go on with: {context.resume}" if remedy is None or remedy.again else ""
         text = f"{before}{error.message.rstrip('.')}{help_text}.{then}"
         raise NightshiftError(error.code, context.session.redact(text)) from None
 

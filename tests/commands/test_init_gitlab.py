@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
 from gitlab_nightshift import __version__
 from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
@@ -218,6 +220,24 @@ def test_a_token_that_cannot_be_stored_is_revoked(tmp_path: Path) -> None:
         done = init(shop, "--gitlab")
         assert done.exit_status == 12 and "is invalid" in done.stderr
         assert (len(made.tokens), made.revoked) == (1, ["1"])
+
+
+@pytest.mark.parametrize(
+    ("step", "path"), [("schedule", "/pipeline_schedules$"), ("token", "/access_tokens$")]
+)
+def test_a_refused_step_is_told_in_gitlabs_words_with_what_helps(
+    tmp_path: Path, step: str, path: str
+) -> None:
+    """And not for what the step usually lacks: variables of schedules, tokens of the tier."""
+    with project(tmp_path) as (shop, _):
+        body = {"message": "You cannot perform write operations on a read-only instance"}
+        shop.gitlab.fail_next("POST", path, 403, body)
+        done = init(shop, "--merge-request")
+        assert done.exit_status == 12
+        assert f"E_PUBLISH: {step}: GitLab at " in done.stderr
+        assert done.stderr.endswith(
+            "read-only instance (GitLab takes changes again when an administrator ends that)\n"
+        )
 
 
 def test_what_people_have_done_is_left_alone(tmp_path: Path) -> None:
