@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
@@ -69,6 +70,7 @@ def build_project_json(project: StandinProject, token: StandinToken | None) -> J
         "web_url": project.web_url,
         "http_url_to_repo": project.http_url,
         "archived": project.archived,
+        "empty_repo": not read_heads(project.bare_repository),
         "merge_requests_enabled": project.merge_requests_enabled,
     }
     if token is None:

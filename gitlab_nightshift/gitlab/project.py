@@ -116,6 +116,7 @@ class Project:
             default_branch=data.get("default_branch") or "",
             http_url=data.get("http_url_to_repo") or "",
             archived=data.get("archived"),
+            empty=data.get("empty_repo"),
             merge_requests=data.get("merge_requests_enabled"),
             job_token_pushes=data.get("ci_push_repository_for_job_token_allowed"),
         )

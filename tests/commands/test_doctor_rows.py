@@ -13,7 +13,7 @@ from gitlab_nightshift.session import open_run
 from tests.gateway.test_model_probe import endpoint
 from tests.support.setup_endpoints import add_setup
 from tests.support.standin_records import StandinSchedule
-from tests.support.world import BOT_TOKEN, SECRETS, World, world
+from tests.support.world import BOT_TOKEN, SECRETS, World, git, world
 
 OWNER = "glpat-TheMaintainersToken01"
 INCLUDE = {".gitlab-ci.yml": f"include: {{project: g/gitlab-nightshift, file: {TEMPLATE}}}\n"}
@@ -135,6 +135,17 @@ def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
             [row] = ask_gitlab(shop)["pipeline"]
             assert row.state == state and why in row.text
             assert row.exit_status == (2 if state == "fail" else 0)
+
+
+def test_a_project_without_a_commit_in_gitlab_is_not_taken_for_a_missing_right(
+    tmp_path: Path,
+) -> None:
+    """GitLab answers 404 to the question for the pipeline's file there."""
+    with world(tmp_path, files=FILES) as shop:
+        git(shop.project.bare_repository, "update-ref", "-d", "refs/heads/main")
+        [row] = ask_gitlab(shop)["pipeline"]
+        assert row.state == "fail"
+        assert row.text == "acme/shop has no commit in GitLab yet: push the first one"
 
 
 def test_a_job_token_that_may_not_fetch_the_program(tmp_path: Path) -> None:
