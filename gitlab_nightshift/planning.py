@@ -19,7 +19,7 @@ from gitlab_nightshift.comment_runs import (
 )
 from gitlab_nightshift.dashboard_runs import DashboardOrders, confirm_orders, read_orders
 from gitlab_nightshift.early_bundles import build_failed_bundle
-from gitlab_nightshift.errors import Interruption, NightshiftError
+from gitlab_nightshift.errors import Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.events import (
     Note,
     RunStarted,
@@ -35,11 +35,16 @@ from gitlab_nightshift.plan.earlier_nights import find_skips
 from gitlab_nightshift.plan.earlier_run import EarlierRun, find_earlier_run
 from gitlab_nightshift.plan.plan_stage import add_findings, make_plan, read_earlier_nights
 from gitlab_nightshift.plan.preflight import check_with_gitlab
-from gitlab_nightshift.plan.schedule import find_pausing, resolve_category, resolve_run_day
+from gitlab_nightshift.plan.schedule import (
+    check_task_source,
+    find_pausing,
+    resolve_category,
+    resolve_run_day,
+)
 from gitlab_nightshift.policy.night_gates import describe_closed_gates
 from gitlab_nightshift.prompts import BEADS, load_bead_prompt
 from gitlab_nightshift.publish.bundle_check import refuse_unknown_category
-from gitlab_nightshift.publish.merge_request import check_templates
+from gitlab_nightshift.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.publish.publish_context import choose_author
 from gitlab_nightshift.publishing import read_checkout_facts
 from gitlab_nightshift.records.products import PipelineJob, Plan
@@ -91,6 +96,7 @@ class PlannedRun:
 def _begin(session: Session) -> _PlanInputs:
     """What can be known without GitLab comes first."""
     session.emit(StepStarted("plan", "Plan"))
+    check_task_source(session.settings, session.job)
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.search_env).settings
     check_bounds(settings, build_provider(settings), session.env)
@@ -169,6 +175,7 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
         notes = check_with_gitlab(session.settings, project, _estimate_end(session))
         identity = git_verbs.read_identity(session.machine_git, session.checkout)
         choose_author(session, project, identity)
+        notes += _try_writing(session, project)
         if not (request and request.head):  # its own branch is no part of the target's history
             facts = _deepen_history(session, facts)
     made = add_findings(made, session.settings, facts, notes)
@@ -186,6 +193,20 @@ def _plan_run(session: Session, begun: _PlanInputs, *, whole: bool) -> PlannedRu
     if made.pausing and project and tonight:
         _tell_pause(session, project, made)
     return PlannedRun(session, made, begun, earlier)
+
+
+def _try_writing(session: Session, project: Project) -> tuple[str, ...]:
+    """In a rehearsal, make the night's label by a fine-grained token, whose permissions GitLab does
+    not list. Raises ``E_CONFIG`` where it may not."""
+    settings = session.settings
+    if not (settings.rehearse and project.check_access().fine_grained):
+        return ()
+    labels = list_usual_labels(settings)[:1]
+    if settings.dry_run or not labels:
+        return ("not known: whether the fine-grained token may write, as nothing is written",)
+    if refused := project.ensure_labels(labels):
+        raise build_config_error(f"GITLAB_TOKEN may not write: {refused[0]}")
+    return (f"the fine-grained token may write: it has made the label {labels[0].name}",)
 
 
 def _find_earlier_run(

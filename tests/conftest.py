@@ -14,6 +14,7 @@ import pytest
 
 from gitlab_nightshift.system.descendants import become_subreaper
 from tests.support import kept
+from tests.support.gitlab_facts import check_all_requests
 from tests.support.leftovers import end_processes, living, unmount_all
 from tests.support.stages import start_by_forks
 
@@ -28,6 +29,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("nightshift")
 become_subreaper()
 start_by_forks()
+check_all_requests()
 if not (shutil.which("python3") or "").startswith((sys.base_prefix, sys.prefix)):
     # A version manager's python3 on PATH is a shell script that takes longer than Python itself.
     os.environ["PATH"] = f"{sys.base_prefix}/bin:{os.environ['PATH']}"

@@ -11,6 +11,7 @@ from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.ci_settings import Schedule
 from gitlab_nightshift.gitlab.project import Project
+from gitlab_nightshift.onboarding.night_schedules import NightMarks, find_marks, is_night
 from gitlab_nightshift.plan.preflight import (
     check_expiry,
     check_protection,
@@ -51,7 +52,7 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     yield from try_rows("push rule", lambda: _describe_push_rule(session, known))
     yield from try_rows("pipeline", lambda: describe_pipeline(session, known))
     yield from try_rows("job token", lambda: describe_job_token(session, known))
-    yield from try_rows("schedule", lambda: _describe_schedules(known))
+    yield from try_rows("schedule", lambda: _describe_schedules(session, known))
     yield from try_rows("variables", lambda: describe_variables(session, known))
 
 
@@ -71,6 +72,13 @@ def _describe_access(session: Session, project: Project) -> DoctorRow:
         f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role}"
         f"{scopes}; it may push branches and open merge requests"
     )
+    if access.fine_grained:
+        text = (
+            f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role};"
+            " it may read what nights read; whether it may write shows a rehearsal"
+            " (NIGHTSHIFT_REHEARSE = true), which makes the night's label with it"
+        )
+        return DoctorRow("GitLab", "not known", text)
     return DoctorRow("GitLab", "ok", text)
 
 
@@ -82,6 +90,7 @@ def _describe_expiry(project: Project) -> Iterator[DoctorRow]:
 
 
 def _describe_project(project: Project) -> Iterator[DoctorRow]:
+    project.check_version()
     check_usable(project)
     facts = project.facts
     text = f"{facts.path} ({facts.visibility}), default branch {facts.default_branch}"
@@ -134,18 +143,27 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
         yield DoctorRow("push rule", "ok", "it allows what a night pushes")
 
 
-def _describe_schedules(project: Project) -> Iterator[DoctorRow]:
-    found = project.ci_settings.list_schedules()
-    nights = [each for each in found or () if each.active and each.night]
-    unsure = [each for each in found or () if each.active and each.night is None]
+def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRow]:
+    found, name = project.ci_settings.list_schedules(), session.job.ci_config_path
+    file = git_verbs.read_file(session.git, session.checkout, "HEAD", name) or b""
+    try:
+        marks = find_marks(file.decode(errors="replace"), name)
+    except NightshiftError:  # the row of the pipeline tells
+        marks = NightMarks()
+    active = [(each, is_night(each, marks)) for each in found or () if each.active]
+    nights = [each for each, night in active if night]
+    unsure = [each for each, night in active if night is None]
     if found is None:
         yield DoctorRow("schedule", "not known", "this token may not read the schedules")
     elif not nights and unsure:
         text = "cannot see whether one is for nights: only its owner and Maintainers see variables"
         yield DoctorRow("schedule", "not known", text)
     elif not nights:
+        mark = "the variable NIGHTSHIFT = true"
+        if project.can_set_variables() is False:
+            mark = "the description that the include's input schedule_description names"
         text = (
-            "no active schedule with NIGHTSHIFT = true: add one (Build > Pipeline schedules), or"
+            f"no active schedule is a night's: add one with {mark} (Build > Pipeline schedules), or"
             " start each night by hand"
         )
         yield DoctorRow("schedule", "warn", text)

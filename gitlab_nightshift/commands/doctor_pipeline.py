@@ -18,6 +18,10 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
     """Whether GitLab takes the default branch's file, and lets a schedule's pipeline begin."""
     branch = project.facts.default_branch
     name = f"{session.job.ci_config_path} of {branch}"
+    if project.facts.empty:
+        text = f"{project.facts.path} has no commit in GitLab yet: push the first one"
+        yield refuse("pipeline", build_config_error(text))
+        return
     found = project.ci_settings.check_pipeline_file()
     if found is None:
         text = f"this token may not have GitLab validate {name}"

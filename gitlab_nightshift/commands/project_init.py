@@ -15,6 +15,7 @@ from gitlab_nightshift.commands.init_records import (
 )
 from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up_gitlab
 from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.onboarding.build_stacks import (
     Stack,
@@ -27,11 +28,13 @@ from gitlab_nightshift.onboarding.ci_file import (
     TemplateInclude,
     add_include,
     find_rehearsal,
+    find_schedule_description,
     find_usual_source,
     find_version,
     parse_config,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
+from gitlab_nightshift.onboarding.gitlab_steps import NAME
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
 from gitlab_nightshift.onboarding.settings_file import (
     has_no_command,
@@ -53,6 +56,7 @@ from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_com
 MOST_NAMES = 8
 REASONS = {
     "shape": "the job that runs the agent never gets GITLAB_TOKEN",
+    "schedule_description": "pipeline variables are forbidden: a schedule of this name is a night",
     "rehearse": "adds a job to merge requests that change the settings: would a night start?",
 }
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
@@ -68,12 +72,13 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
         session = _locate_project(opened)
         examined = _examine_project(session, request)
         project = open_for_setup(session, request.model_key) if whole else None
-        yield from _find_pipeline(examined)
+        yield from _find_pipeline(examined, project)
         yield from _find_settings(examined)
+        # GitLab first: where it refuses something, the command can be repeated as it was given.
+        yield from set_up_gitlab(examined, project) if project else ()
         if not request.merge_request:
             for file in examined.files:
                 yield from _write_file(opened.checkout, file, dry_run=request.dry_run)
-        yield from set_up_gitlab(examined, project) if project else ()
         yield from _tell_next(examined)
 
 
@@ -165,7 +170,7 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
         yield format_line("look at", f"{text} (verify_commands)")
 
 
-def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
+def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Iterator[str]:
     session = examined.session
     name = session.job.ci_config_path
     if "@" in name or "://" in name:
@@ -189,6 +194,7 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
         "stage": found.stage,
         "source": source if source != usual else "",
         "extra_before": found.fetch,
+        "schedule_description": NAME if project and project.can_set_variables() is False else "",
     }
     wanted = TemplateInclude(
         project=source,
@@ -201,10 +207,12 @@ def _find_pipeline(examined: ProjectExamination) -> Iterator[str]:
     text = add_include(before or "", wanted, name)
     examined.files.append(NewFile(name, text, before))
     yield from _describe_version(examined, before or "", text)
-    yield from _describe_jobs(find_scheduled_jobs(config, examined.branch), name)
+    described = find_schedule_description(text, name)
+    jobs = find_scheduled_jobs(config, examined.branch, described)
+    yield from _describe_jobs(jobs, name, described)
     if find_rehearsal(text, name):
-        jobs = find_request_jobs(config, "", examined.branch)
-        yield format_line("rehearsal", describe_rehearsal(jobs, name))
+        requested = find_request_jobs(config, "", examined.branch)
+        yield format_line("rehearsal", describe_rehearsal(requested, name))
     if "include" in config:
         yield format_line(
             "not known", f"which jobs the includes of {name} bring: this command does not read them"
@@ -223,8 +231,9 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
         yield format_line("look at", text)
 
 
-def _describe_jobs(jobs: PipelineJobs, name: str) -> Iterator[str]:
-    """What a schedule's pipeline would do beside the night."""
+def _describe_jobs(jobs: PipelineJobs, name: str, described: str) -> Iterator[str]:
+    """What a schedule's pipeline would do beside the night; ``described`` is what makes one a
+    night, "" for the variable."""
     if jobs.excluded:
         raise build_config_error(
             f"{name}: its workflow rules keep scheduled pipelines from starting: add the rule"
@@ -235,7 +244,12 @@ def _describe_jobs(jobs: PipelineJobs, name: str) -> Iterator[str]:
             "not known", f"whether the workflow rules of {name} let a scheduled pipeline start"
         )
     if jobs.sure:
-        out = "- {if: '$NIGHTSHIFT == \"true\"', when: never}"
+        sign = (
+            f'$CI_PIPELINE_SCHEDULE_DESCRIPTION == "{described}"'
+            if described
+            else '$NIGHTSHIFT == "true"'
+        )
+        out = f"- {{if: '{sign}', when: never}}"
         yield format_line(
             "look at",
             f"these jobs run at night too: {_list_names(jobs.sure)}; to keep one out, start its"

@@ -9,10 +9,12 @@ from gitlab_nightshift.commands.init_records import ProjectExamination, format_l
 from gitlab_nightshift.comment_runs import find_project
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.access import WANTED
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
-from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, list_steps
+from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, SetupStep, list_steps
+from gitlab_nightshift.onboarding.night_schedules import find_marks
 from gitlab_nightshift.onboarding.onboarding_request import (
     BRANCH,
     OnboardingFacts,
@@ -73,7 +75,7 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
         left = step.text if step.by_hand else ""
         yield format_line("by hand" if step.by_hand else step.name, step.text)
         if step.act and not examined.request.dry_run:
-            left = step.act()
+            left = _take_step(step)
             yield format_line("by hand" if left else "done", left or step.name)
         if left:
             to_do.append(f"{step.name}: {left}")
@@ -81,8 +83,19 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
         yield from _open_request(examined, project, to_do)
 
 
+def _take_step(step: SetupStep) -> str:
+    """What is left to do by hand. What GitLab refuses is told with what helps."""
+    assert step.act
+    try:
+        return step.act()
+    except ApiError as error:
+        help_text = f" ({error.remedy.text})" if error.remedy else ""
+        raise NightshiftError(error.code, f"{step.name}: {error.message}{help_text}") from None
+
+
 def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[str]:
     """Raise ``E_CONFIG`` where GitLab would take the file for invalid, before it is set up."""
+    project.check_version()
     file = examined.files[-1]
     found = project.ci_settings.check_pipeline_text(file.text)
     if found is None:
@@ -97,7 +110,8 @@ def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[
 
 def _build_request(examined: ProjectExamination) -> SetupRequest:
     session, key = examined.session, examined.request.model_key
-    shape = find_shape(examined.files[-1].text, examined.files[-1].name)
+    file = examined.files[-1]
+    shape = find_shape(file.text, file.name)
     return SetupRequest(
         scope=SCOPE if shape == "three-jobs" else "*",
         source=examined.source,
@@ -107,6 +121,7 @@ def _build_request(examined: ProjectExamination) -> SetupRequest:
         today=datetime.now(UTC).date(),
         model_key=(key, session.env.get(key, "")),
         labels=list_usual_labels(session.settings),
+        marks=find_marks(file.text, file.name),
     )
 
 
@@ -134,6 +149,7 @@ def _open_request(
         tuple(to_do),
         examined.versions,
         _describe_rehearsal(examined) if changed.keys() & REHEARSED else "",
+        project.can_set_variables() is not False,
     )
     text = session.redact(render_description(facts))
     if examined.request.dry_run:

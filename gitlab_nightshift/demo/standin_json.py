@@ -3,9 +3,11 @@
 import re
 from typing import Any
 
+from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     MAINTAINER,
+    NOBODY,
     StandinLabel,
     StandinMergeRequest,
     StandinProject,
@@ -16,6 +18,7 @@ from gitlab_nightshift.lazy_patterns import compile_lazily
 
 Json = dict[str, Any]
 
+VARIABLES_FROM = {30: "developer", 40: "maintainer", 50: "owner", NOBODY: "no_one_allowed"}
 DRAFT = compile_lazily(r"^\s*(\[draft\]|\(draft\)|draft:)", re.IGNORECASE)
 
 
@@ -44,6 +47,7 @@ def build_token_json(token: StandinToken) -> Json:
         "id": token.id,
         "name": "nightshift",
         "scopes": sorted(token.scopes),
+        "granular": token.fine_grained,
         "user_id": token.user.id,
         "active": True,
         "revoked": False,
@@ -66,6 +70,7 @@ def build_project_json(project: StandinProject, token: StandinToken | None) -> J
         "web_url": project.web_url,
         "http_url_to_repo": project.http_url,
         "archived": project.archived,
+        "empty_repo": not read_heads(project.bare_repository),
         "merge_requests_enabled": project.merge_requests_enabled,
     }
     if token is None:
@@ -73,6 +78,10 @@ def build_project_json(project: StandinProject, token: StandinToken | None) -> J
     access = {"access_level": token.access_level} if token.access_level else None
     if token.access_level >= MAINTAINER:
         shown["ci_push_repository_for_job_token_allowed"] = project.job_token_pushes
+        shown["restrict_user_defined_variables"] = True
+        shown["ci_pipeline_variables_minimum_override_role"] = VARIABLES_FROM[
+            project.variables_role
+        ]
     return {**shown, "permissions": {"project_access": access, "group_access": None}}
 
 

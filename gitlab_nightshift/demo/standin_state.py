@@ -19,9 +19,11 @@ from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
 
 if TYPE_CHECKING:
-    from gitlab_nightshift.demo.standin_api import Endpoint
+    from gitlab_nightshift.demo.standin_api import Endpoint, StandinCall
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
+NOBODY = 60
+"""Above every role."""
 DEFAULT_SCOPES = ("api", "write_repository")
 FIRST_IDS = {
     "user": 101,
@@ -51,7 +53,8 @@ class StandinToken:
 
     ``access_level`` is the role on every project: 0 none, 10 Guest, 20 Reporter, 30 Developer,
     40 Maintainer, 50 Owner. ``expires_at`` is a date, None for never; ``ended`` is how GitLab calls
-    a token that holds no longer, "" for one that does.
+    a token that holds no longer, "" for one that does. A fine-grained token has the scope
+    ``granular`` alone, and may do what ``lacking`` does not name: ``"POST projects/{id}/labels"``.
     """
 
     id: int
@@ -62,6 +65,12 @@ class StandinToken:
     kind: Literal["personal", "job"] = "personal"
     expires_at: str | None = None
     ended: Literal["", "expired", "revoked"] = ""
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def fine_grained(self) -> bool:
+        """Whether scopes say nothing of it."""
+        return self.scopes == {"granular"}
 
 
 @dataclass(frozen=True)
@@ -132,7 +141,8 @@ class StandinMergeRequest:
 
 @dataclass
 class StandinProject:
-    """A project with its bare repository. ``protected_branches`` are names and wildcards."""
+    """A project with its bare repository. ``protected_branches`` are names and wildcards,
+    ``variables_role`` is from which role on a pipeline may be given variables."""
 
     id: int
     path: str
@@ -147,6 +157,7 @@ class StandinProject:
     archived: bool = False
     merge_requests_enabled: bool = True
     job_token_pushes: bool = False
+    variables_role: int = DEVELOPER
 
     @property
     def http_url(self) -> str:
@@ -178,6 +189,9 @@ class State:
         self.errors: list[BaseException] = []
         self.more_endpoints: list[Endpoint] = []
         self._ids = {kind: itertools.count(first) for kind, first in FIRST_IDS.items()}
+
+    def check_request(self, call: "StandinCall", endpoint: "Endpoint") -> None:
+        """For tests, which hold each request against what GitLab declares."""
 
     def allocate_id(self, kind: str) -> int:
         """A fresh id; kinds have ranges of their own, so that one never passes for another."""

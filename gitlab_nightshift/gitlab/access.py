@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab_refusals import TOKEN_RIGHTS
 from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 DEVELOPER, PAGE = 30, 100
-WANTED = "role Developer, scopes api and write_repository"
+WANTED = TOKEN_RIGHTS
+GRANULAR = "insufficient_granular_scope"
+"""GitLab's code for a permission that a fine-grained token lacks."""
+_READ_BY_NIGHTS = ("merge_requests", "labels", "members/all", "repository/branches")
 AccessFact = Literal["token", "scopes", "project", "role"]
 """What a token is judged by, in this order."""
 _KINDS = {
@@ -38,7 +42,8 @@ _OTHER_KINDS = {
 class Access:
     """A token's user and rights.
 
-    ``scopes`` is None where GitLab does not tell (no personal, project or group access token);
+    ``scopes`` is None where GitLab does not tell (no personal, project or group access token), and
+    says nothing of a ``fine_grained`` token, whose permissions GitLab does not list;
     ``level`` is GitLab's number of the role (30 is Developer), None for an administrator;
     ``expires_on`` the day at whose start (UTC) it ends, None for none or one that is not known.
     """
@@ -50,12 +55,15 @@ class Access:
     level: int | None
     scopes: tuple[str, ...] | None
     expires_on: date | None = None
+    fine_grained: bool = False
 
     @property
     def kind(self) -> str:
         """What the token is, as far as GitLab tells: by the names that it gives to bots."""
         if self.scopes is None:
             return "neither a personal nor a project or group access token (perhaps an OAuth token)"
+        if self.fine_grained:
+            return "fine-grained token"
         kinds = (kind for names, kind in _KINDS.items() if names.match(self.login))
         return next(kinds, "personal access token")
 
@@ -80,7 +88,9 @@ def read_access(
     token = _read_token(client)
     user = _read_user(client, token)
     known = _build_access(token, user)
-    if known.scopes is not None and "api" not in known.scopes:
+    if known.fine_grained:
+        _try_reading(client, project, known)
+    elif known.scopes is not None and "api" not in known.scopes:
         raise _build_scope_error(client, known)
     level = _read_level(client, project, read_project, user, known)
     if level is not None and level < DEVELOPER:
@@ -104,7 +114,20 @@ def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> A
         level=0,
         scopes=None if token is None else tuple(token.get("scopes") or ()),
         expires_on=_parse_day(token and token.get("expires_at")),
+        fine_grained=bool(token and token.get("granular")),
     )
+
+
+def _try_reading(client: "Client", project: str, known: Access) -> None:
+    """Read what each night reads, a row of each kind: nothing else tells what such a token may."""
+    for name in _READ_BY_NIGHTS:
+        try:
+            client.read_rows(f"/projects/{_encode_project(project)}/{name}", per_page=1)
+        except ApiError as error:
+            if error.kind == GRANULAR:
+                raise _explain_refusal(error, client, known) from None
+            if error.status not in (403, 404):
+                raise
 
 
 def find_developers(client: "Client", project: str, users: Iterable[int]) -> frozenset[int]:
@@ -125,9 +148,10 @@ def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str
     try:
         return client.own_user
     except ApiError as error:
-        if error.status == 403:
-            raise _build_scope_error(client, _build_access(token, {})) from None
-        raise _explain_refusal(error, client) from None
+        known = _build_access(token, {})
+        if error.kind == "insufficient_scope":
+            raise _build_scope_error(client, known) from None
+        raise _explain_refusal(error, client, known) from None
 
 
 def _parse_day(text: object) -> date | None:
@@ -142,6 +166,8 @@ def _read_token(client: "Client") -> Mapping[str, Any] | None:
     try:
         return client.read_object("/personal_access_tokens/self")
     except ApiError as error:
+        if error.kind == GRANULAR:
+            return {"granular": True}
         if error.status in (400, 403, 404):
             return None
         raise _explain_refusal(error, client) from None
@@ -159,6 +185,8 @@ def _read_level(
     except ApiError as error:
         if error.status not in (403, 404):
             raise
+        if error.kind == GRANULAR:
+            raise _explain_refusal(error, client, known) from None
         raise AccessRefusal(
             f"the token cannot see project {project} on {client.server}: it does not exist, or the "
             f"token's user is not a member",
@@ -186,7 +214,17 @@ def _encode_project(project: str) -> str:
     return quote(project, safe="")
 
 
-def _explain_refusal(error: ApiError, client: "Client") -> NightshiftError:
+def _explain_refusal(
+    error: ApiError, client: "Client", known: Access | None = None
+) -> NightshiftError:
+    if error.status == 403:
+        remedy = error.remedy
+        return AccessRefusal(
+            f"GitLab at {client.server} refuses GITLAB_TOKEN: {error.reason.rstrip('.')}: "
+            f"{remedy.text if remedy else 'have an administrator of this GitLab look at it'}",
+            "scopes" if error.kind == GRANULAR else "token",
+            known,
+        )
     if error.status != 401:
         return error
     return AccessRefusal(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.gitlab_refusals import Remedy, find_remedy
 from gitlab_nightshift.retry import RemoteFailure
 
 Answer = TypeVar("Answer")
@@ -13,7 +14,8 @@ _UNSEEN = (401, 403, 404)
 class ApiError(NightshiftError, RemoteFailure):
     """GitLab refused a request or gave no answer; the message is one line without the token.
 
-    ``status`` is the HTTP status, None where there was no answer; ``reason`` GitLab's own words;
+    ``status`` is the HTTP status, None where there was no answer; ``reason`` GitLab's own words,
+    ``kind`` its code for what a token lacks (``insufficient_scope``), "" for none;
     ``retry_after_s`` what GitLab asked to wait, in seconds; ``lasting`` is true where the same
     request can only fail again (an untrusted certificate, a redirect).
     """
@@ -24,14 +26,20 @@ class ApiError(NightshiftError, RemoteFailure):
         *,
         status: int | None = None,
         reason: str = "",
+        kind: str = "",
         retry_after_s: float = 0.0,
         lasting: bool = False,
     ) -> None:
         super().__init__(Code.PUBLISH, message)
         self.status = status
-        self.reason = reason
+        self.reason, self.kind = reason, kind
         self.retry_after_s = retry_after_s
         self.lasting = lasting
+
+    @property
+    def remedy(self) -> Remedy | None:
+        """What helps against the refusal, by GitLab's words; None where these say nothing known."""
+        return find_remedy(f"{self.kind} {self.reason}")
 
 
 def not_performed(error: ApiError) -> bool:

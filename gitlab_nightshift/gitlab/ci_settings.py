@@ -1,7 +1,7 @@
 """What a project's settings say of its pipelines and pushes, as far as a token may see them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
@@ -24,8 +24,8 @@ SWITCH = "NIGHTSHIFT"
 
 @dataclass(frozen=True)
 class Schedule:
-    """A pipeline schedule. ``ref`` is a branch; ``night`` is whether its variables make it a night,
-    None where the token does not see them."""
+    """A pipeline schedule. ``ref`` is a branch; ``switched`` is whether its variables make it a
+    night, None where the token does not see them; ``inputs`` are those of the pipeline, by name."""
 
     id: int
     description: str
@@ -33,7 +33,8 @@ class Schedule:
     active: bool
     owner: str
     owner_active: bool
-    night: bool | None = None
+    switched: bool | None = None
+    inputs: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def _read_inherited(node: Mapping[str, Any]) -> CiVariable:
     )
 
 
-def _read_schedule(row: Mapping[str, Any], night: bool | None) -> Schedule:
+def _read_schedule(row: Mapping[str, Any], switched: bool | None) -> Schedule:
     owner = row.get("owner") or {}
     return Schedule(
         id=int(row["id"]),
@@ -182,5 +183,6 @@ def _read_schedule(row: Mapping[str, Any], night: bool | None) -> Schedule:
         active=bool(row.get("active")),
         owner=str(owner.get("username") or ""),
         owner_active=owner.get("state") == "active",
-        night=night,
+        switched=switched,
+        inputs={str(each.get("name")): each.get("value") for each in row.get("inputs") or ()},
     )

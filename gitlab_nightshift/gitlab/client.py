@@ -164,12 +164,14 @@ class Client(gitlab.Gitlab):
         try:
             yield
         except gitlab.GitlabError as error:
-            reason = self._format_reason(_find_description(error) or error.error_message)
+            description, kind = _read_oauth_error(error)
+            reason = self._format_reason(description or error.error_message)
             where = f"{verb.upper()} {path.rpartition('/api/v4/')[2].lstrip('/')}"
             raise ApiError(
                 f"GitLab at {self.server} answered {error.response_code} to {where}: {reason}",
                 status=error.response_code,
                 reason=reason,
+                kind=kind,
                 retry_after_s=self._retry_after_s,
             ) from None
         except requests.TooManyRedirects as error:
@@ -213,13 +215,16 @@ class Client(gitlab.Gitlab):
         return text[:LONGEST_REASON] or "no reason given"
 
 
-def _find_description(error: gitlab.GitlabError) -> str:
-    """GitLab's sentence beside an OAuth error code; the library passes on the code alone."""
+def _read_oauth_error(error: gitlab.GitlabError) -> tuple[str, str]:
+    """GitLab's sentence beside an OAuth error code, and the code, which alone the library passes
+    on; "" for neither."""
     try:
         body = json.loads(error.response_body or b"")
     except ValueError:
-        return ""
-    return str(body.get("error_description") or "") if isinstance(body, dict) else ""
+        return "", ""
+    if not isinstance(body, dict) or "error_description" not in body:
+        return "", ""
+    return str(body["error_description"] or ""), str(body.get("error") or "")
 
 
 def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[str, bool]:

@@ -34,8 +34,12 @@ REJECTED_LABELS = frozenset(
 )
 """Labels that say no, scoped ones by their value; without marks and capitals."""
 
-_BOT = compile_lazily(r"(?:project|group)_\d+_bot(?:_|\d|$)")
-"""GitLab's names for the users of access tokens."""
+_BOT = compile_lazily(
+    r"(?:project|group)_\d+_bot(?:_|\d|$)|service_account_|gitlabduo$|gitlab-[\w-]*bot$"
+    r"|(?:alert|support|security|migration|automation)-bot\d*$",
+    re.IGNORECASE,
+)
+"""GitLab's names for the users of access tokens, for service accounts and for its own helpers."""
 _QUERY = """
 query($project: ID!, $iids: [String!]) {
   project(fullPath: $project) {
@@ -43,8 +47,8 @@ query($project: ID!, $iids: [String!]) {
       nodes {
         iid
         diffStats { path }
-        awardEmoji { nodes { name user { id } } }
-        notes(last: 30) { nodes { body system author { id username } } }
+        awardEmoji { nodes { name user { id username bot } } }
+        notes(last: 30) { nodes { body system author { id username bot } } }
       }
     }
   }
@@ -124,8 +128,13 @@ def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str
 
 
 def is_bot_name(username: str) -> bool:
-    """True for the user of an access token."""
+    """True for the user of an access token, and other accounts that GitLab names so. Whoever has
+    another name may be one, too: GraphQL and an account's own resource tell."""
     return _BOT.match(username) is not None
+
+
+def _is_bot(account: Mapping[str, Any]) -> bool:
+    return account.get("bot") is True or is_bot_name(str(account.get("username") or ""))
 
 
 def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[Mapping[str, Any]]:
@@ -218,12 +227,16 @@ def _ask_graphql(
 
 
 def _read_node(node: Mapping[str, Any]) -> _Details:
-    thumbs = (each for each in node["awardEmoji"]["nodes"] if each["name"] == "thumbsdown")
+    thumbs = (
+        each["user"]
+        for each in node["awardEmoji"]["nodes"]
+        if each["name"] == "thumbsdown" and not _is_bot(each["user"])
+    )
     notes = [(note, _read_global_id(note)) for note in node["notes"]["nodes"]]
     return _Details(
         tuple(each["path"] for each in (node["diffStats"] or ())[:MOST_FILES]),
         tuple(_read_comments(notes)),
-        tuple(_read_global_id({"author": each["user"]}) for each in thumbs),
+        tuple(_read_global_id({"author": each}) for each in thumbs),
         tuple(_list_acting(notes)),
     )
 
@@ -246,16 +259,15 @@ def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[t
     """Comments by people, as one line each; orders for this program are no reasons."""
     for note, author in notes:
         text = " ".join(str(note.get("body") or "")[: 10 * LONGEST_COMMENT].split())
-        name = str((note.get("author") or {}).get("username") or "")
-        if text and not (note.get("system") or is_bot_name(name) or text.startswith("/")):
+        bot = _is_bot(note.get("author") or {})
+        if text and not (note.get("system") or bot or text.startswith("/")):
             yield author, text[:LONGEST_COMMENT]
 
 
 def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
     """Who stands in GitLab's own notes, but for its bots."""
     for note, author in notes:
-        name = str((note.get("author") or {}).get("username") or "")
-        if note.get("system") and author and not is_bot_name(name):
+        if note.get("system") and author and not _is_bot(note.get("author") or {}):
             yield author
 
 

@@ -119,7 +119,8 @@ def _read_person(data: Mapping[str, Any]) -> GitlabUser:
     return GitlabUser(
         int(data["id"]),
         name,
-        data.get("state", "active") == "active" and not is_bot_name(name),
+        data.get("state", "active") == "active"
+        and not (data.get("bot") is True or is_bot_name(name)),
         int(data.get("access_level") or 0),
     )
 

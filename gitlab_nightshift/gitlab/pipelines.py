@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
+from gitlab_nightshift.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _explain_error(error: ApiError, ref: str) -> ApiError:
     if not error.lasting and (error.status is None or error.status >= 500):
         hint = "look into the project's pipelines, it may have started all the same"
     elif error.status in (401, 403) and not hint:
-        hint = "the token needs the scope api and at least the role Developer"
+        hint = (error.remedy or AS_DEVELOPER).text
     if not hint:
         return error
     return ApiError(

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 PATIENCE_S = 120.0
+LEAST_GITLAB = (16, 11)
+"""The oldest GitLab that takes the template's ``artifacts: access``; what is asked of the API is
+older. docs/ci-template.md says the same."""
 PAGE = 100
+_VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
+"""From which role on GitLab takes variables of a pipeline, by its names for that."""
 
 
 def open_project(
@@ -111,6 +116,7 @@ class Project:
             default_branch=data.get("default_branch") or "",
             http_url=data.get("http_url_to_repo") or "",
             archived=data.get("archived"),
+            empty=data.get("empty_repo"),
             merge_requests=data.get("merge_requests_enabled"),
             job_token_pushes=data.get("ci_push_repository_for_job_token_allowed"),
         )
@@ -118,6 +124,28 @@ class Project:
     @cached_property
     def _attributes(self) -> dict[str, Any]:
         return self._client.projects.get(self.name).attributes
+
+    def can_set_variables(self) -> bool | None:
+        """Whether the token's user may give pipelines and schedules variables; None where GitLab
+        does not say, which it does to Maintainers."""
+        data = self._attributes
+        if data.get("restrict_user_defined_variables") is False:
+            return True
+        role = data.get("ci_pipeline_variables_minimum_override_role")
+        if role is None or role not in _VARIABLES_FROM:
+            return None
+        level, least = self.check_access().level, _VARIABLES_FROM[role]
+        return least is not None and (level is None or level >= least)
+
+    def check_version(self) -> None:
+        """Raise ``E_CONFIG`` for a GitLab that would refuse the template; what the token may not
+        see is taken for new enough."""
+        shown = call_or_none(lambda: self._client.read_object("/version")) or {}
+        found = re.match(r"(\d+)\.(\d+)", version := str(shown.get("version")))
+        if found and (int(found[1]), int(found[2])) < LEAST_GITLAB:
+            least = ".".join(map(str, LEAST_GITLAB))
+            text = f"GitLab {version} would refuse every pipeline that includes the template"
+            raise build_config_error(f"{text}, which needs {least} or newer")
 
     def find_branch_head(self, branch: str) -> str | None:
         """The full id of a branch's commit, None where there is no such branch."""

@@ -37,12 +37,14 @@ class NewToken:
 
 @dataclass(frozen=True)
 class NewSchedule:
-    """A schedule whose pipelines are nights; ``cron`` in the time zone ``timezone``."""
+    """A schedule whose pipelines are nights, by the variable unless the ``description`` alone makes
+    them so (``switched`` is False); ``cron`` in the time zone ``timezone``."""
 
     description: str
     branch: str
     cron: str
     timezone: str
+    switched: bool = True
 
 
 class ProjectSetup:
@@ -82,18 +84,29 @@ class ProjectSetup:
         )
 
     def create_schedule(self, new: NewSchedule) -> None:
-        """An active schedule with the variable that makes it a night's. Its owner is the token's
-        user. It begins inactive: without the variable it would be another pipeline."""
+        """An active schedule of the token's user, or none: where GitLab refuses its variable, it is
+        deleted again. It begins inactive: without the variable it would be another pipeline."""
         asked = {
             "description": new.description,
             "ref": new.branch,
             "cron": new.cron,
             "cron_timezone": new.timezone,
-            "active": False,
+            "active": not new.switched,
         }
-        path = f"pipeline_schedules/{int(self._post('pipeline_schedules', asked)['id'])}"
-        self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
-        self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
+        made = int(self._post("pipeline_schedules", asked)["id"])
+        if not new.switched:
+            return
+        path = f"pipeline_schedules/{made}"
+        try:
+            self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
+            self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
+        except BaseException:  # a signal, too, leaves nothing behind
+            self.delete_schedule(made)
+            raise
+
+    def delete_schedule(self, schedule: int) -> None:
+        """Take a schedule away, by its id."""
+        self._client.http_delete(f"{self._path}/pipeline_schedules/{schedule}")
 
     def is_job_token_allowed(self, source: str, project: ProjectFacts) -> bool | None:
         """Whether jobs of the project may read ``source``, by its own name or a group's; None where

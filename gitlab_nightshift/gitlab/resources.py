@@ -21,6 +21,7 @@ class ProjectFacts:
     default_branch: str
     http_url: str
     archived: bool | None = None
+    empty: bool | None = None
     merge_requests: bool | None = None
     job_token_pushes: bool | None = None
 

@@ -1,6 +1,6 @@
 """A merge request that waits for people: what stands in its way, and GitLab's own rebase."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 MOST_JOBS, MOST_FILES = 3, 30
 TAIL, LARGEST_LOG = 3_000, 20_000_000
 """Bytes of a job's log: what is kept of its end, and what is read at most."""
-REBASE_TRIES, REBASE_PAUSE_S = 15, 2.0
+CHECK_PAUSES_S = (0.5, 1.0, 2.0, *[4.0] * 6)
+"""Between the questions for what GitLab does later: looking for conflicts, a rebase."""
+_UNCHECKED = frozenset({"unchecked", "checking", "preparing"})
+"""GitLab's ``detailed_merge_status`` until it has looked for conflicts; ``has_conflicts`` is false
+until then."""
 _HUNK = compile_lazily(r"(?m)^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 OWN_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
 """Reasons that the commit can be to blame for; a runner that is gone is none of them."""
@@ -24,8 +28,9 @@ OWN_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
 
 @dataclass(frozen=True)
 class ReviewState:
-    """A merge request as it stands. ``failed_pipeline`` is that of its head, 0 where it has not
-    failed; ``auto_merge``: it merges by itself, ``commented``: somebody has."""
+    """A merge request as it stands. ``conflict`` is None where GitLab has not looked yet;
+    ``failed_pipeline`` is that of its head, 0 where it has not failed; ``auto_merge``: it merges by
+    itself, ``commented``: somebody has."""
 
     iid: int
     title: str
@@ -35,7 +40,7 @@ class ReviewState:
     head: str
     author_id: int
     opened: bool
-    conflict: bool = False
+    conflict: bool | None = False
     auto_merge: bool = False
     commented: bool = False
     failed_pipeline: int = 0
@@ -59,6 +64,19 @@ class Reviews:
     def read_state(self, iid: int) -> ReviewState:
         """A merge request with what its list does not say."""
         return _read_state(self._get(f"/merge_requests/{iid}"))
+
+    def read_settled_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
+        """The same of several, once GitLab knows whether they are in conflict: the first request
+        only makes it look. After half a minute for all of them, what it does not know stays None.
+        """
+        found = {iid: self.read_state(iid) for iid in iids}
+        for pause_s in CHECK_PAUSES_S:
+            unchecked = [iid for iid, state in found.items() if state.conflict is None]
+            if not unchecked:
+                break
+            self._clock.sleep(pause_s)
+            found |= {iid: self.read_state(iid) for iid in unchecked}
+        return tuple(found.values())
 
     def is_approved(self, iid: int) -> bool:
         """Whether anybody has approved it."""
@@ -103,11 +121,11 @@ class Reviews:
             if error.status in (403, 409):
                 return error.reason
             raise
-        for _ in range(REBASE_TRIES):
+        for pause_s in (0.0, *CHECK_PAUSES_S):
+            self._clock.sleep(pause_s)
             found = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
             if not found.get("rebase_in_progress"):
                 return str(found.get("merge_error") or "")
-            self._clock.sleep(REBASE_PAUSE_S)
         raise ApiError(f"the rebase of !{iid} has not ended yet")
 
     def _read_log_tail(self, job: int) -> str:
@@ -125,7 +143,6 @@ class Reviews:
 
 def _read_state(data: Mapping[str, Any]) -> ReviewState:
     pipeline = data.get("head_pipeline") or {}
-    status = str(data.get("detailed_merge_status") or "")
     return ReviewState(
         iid=int(data["iid"]),
         title=str(data.get("title") or ""),
@@ -135,12 +152,19 @@ def _read_state(data: Mapping[str, Any]) -> ReviewState:
         head=str(data.get("sha") or ""),
         author_id=int((data.get("author") or {}).get("id") or 0),
         opened=data.get("state") == "opened",
-        conflict=data.get("has_conflicts") is True or status in ("conflict", "need_rebase"),
+        conflict=_read_conflict(data),
         auto_merge=data.get("merge_when_pipeline_succeeds") is True,
         # Whether threads are open is said only where the project asks for resolved ones.
         commented=bool(data.get("user_notes_count")),
         failed_pipeline=int(pipeline["id"]) if pipeline.get("status") == "failed" else 0,
     )
+
+
+def _read_conflict(data: Mapping[str, Any]) -> bool | None:
+    status = data.get("detailed_merge_status")
+    if data.get("has_conflicts") is True or status in ("conflict", "need_rebase"):
+        return True
+    return None if status in _UNCHECKED and data.get("state") == "opened" else False
 
 
 def _is_own_failure(job: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.api_error import call_or_none
+from gitlab_nightshift.gitlab.memory import is_bot_name
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.request import CommentAddress, Where
 
@@ -191,7 +192,8 @@ class Threads:
 
     def is_bot(self, user: int) -> bool:
         """Whether an account is one of GitLab's bots: of an access token or a service."""
-        return self._read(f"/users/{user}").get("bot") is True
+        found = self._read(f"/users/{user}")
+        return found.get("bot") is True or is_bot_name(str(found.get("username") or ""))
 
     def reply(self, place: CommentAddress, thread: str, body: str) -> None:
         """Add a comment to a thread; a single comment becomes one by it."""

@@ -16,6 +16,8 @@ TEMPLATE = "/ci/templates/.gitlab-ci.yml"
 PROJECT_NAME = "gitlab-nightshift"
 JOB = ".nightshift:job"
 """What all jobs of the template extend that run a project's tests, its rehearsal among them."""
+RULES_JOB = ".nightshift:rules"
+"""Where the template says what starts a night, and a project says otherwise."""
 _HEAD = """\
 # The night shift: one small, proven merge request a night, or none and the reason why. It runs only
 # where a schedule or New pipeline sets NIGHTSHIFT = true; other pipelines stay as they are.
@@ -63,6 +65,11 @@ def find_rehearsal(text: str, name: str) -> bool:
 def find_shape(text: str, name: str) -> str:
     """The input ``shape`` of the file's include of the template; "" for its default."""
     return str(_find_inputs(text, name).get("shape", ""))
+
+
+def find_schedule_description(text: str, name: str) -> str:
+    """The description that makes a schedule a night, by the include's input; "" for none."""
+    return str(_find_inputs(text, name).get("schedule_description", ""))
 
 
 def find_source(text: str, name: str, project: str) -> str:

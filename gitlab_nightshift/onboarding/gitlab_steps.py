@@ -10,19 +10,26 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_setup import NewSchedule, NewSecret
 from gitlab_nightshift.gitlab.resources import Label
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
+from gitlab_nightshift.onboarding.night_schedules import NightMarks, is_night
 
 TOKEN = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable
 NAME = "Night shift"
 LASTS = timedelta(days=364)
 """GitLab allows 365 days at most, unless an administrator says otherwise."""
 HOUR = "0 2 * * "
+_FORBIDDEN = (
+    "GitLab takes no variables of schedules here: allow them (Settings > CI/CD > Variables >"
+    " Minimum role to use pipeline variables), or set the input"
+    f' `schedule_description: "{NAME}"` of the include, then run this command again'
+)
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 @dataclass(frozen=True)
 class SetupRequest:
     """What is wanted: the ``scope`` of GITLAB_TOKEN, the model's key to store ("" for none), where
-    the program comes from, when nights are, and what their merge requests are labelled."""
+    the program comes from, when nights are, what their merge requests are labelled, and how the
+    pipeline's file tells a night's schedule."""
 
     scope: str
     source: str
@@ -30,6 +37,7 @@ class SetupRequest:
     days: tuple[str, ...]
     timezone: str
     today: date
+    marks: NightMarks
     model_key: tuple[str, str] = ("", "")
     labels: tuple[Label, ...] = ()
 
@@ -70,16 +78,17 @@ def _plan_token(
         try:
             made = project.setup.create_token(NAME, ends)
         except ApiError as error:
-            if error.status not in (400, 403, 404):
+            if error.status not in (400, 403, 404) or error.remedy:
                 raise
             return (
-                f"GitLab refuses to create one ({error.reason}): add a bot user as Developer, and"
+                f"GitLab refuses to create one ({error.reason}): add a service account (on all"
+                " tiers: Settings > Service accounts of the top-level group) as Developer, and"
                 f" store its token (scopes api, write_repository) as {TOKEN}: masked, hidden,"
                 f" protected, environments {wanted.scope}"
             )
         try:
             project.setup.create_secret(NewSecret(TOKEN, made.value, wanted.scope))
-        except ApiError:
+        except BaseException:  # a signal, too
             project.setup.revoke_token(made)  # nobody has seen it, and nobody will
             raise
         return ""
@@ -127,18 +136,32 @@ def _plan_job_token(project: Project, wanted: SetupRequest) -> SetupStep:
 
 def _plan_schedule(project: Project, wanted: SetupRequest) -> SetupStep:
     found = project.ci_settings.list_schedules() or ()
-    if there := next((each for each in found if each.night), None):
+    if there := next((each for each in found if is_night(each, wanted.marks)), None):
         state = "" if there.active else " but inactive: activate it when nights should start"
         return SetupStep("schedule", f"{there.description} exists{state}")
+    switched = project.can_set_variables() is not False
+    if not switched and not wanted.marks.description:
+        return SetupStep("schedule", _FORBIDDEN, by_hand=True)
     cron = HOUR + build_days(wanted.days)
-    new = NewSchedule(NAME, wanted.branch, cron, wanted.timezone)
+    name = NAME if switched else wanted.marks.description
+    new = NewSchedule(name, wanted.branch, cron, wanted.timezone, switched)
+    own = project.check_access().login
+    unfinished = [e.id for e in found if (e.description, e.owner, e.active) == (name, own, False)]
 
     def carry_out() -> str:
-        project.setup.create_schedule(new)
+        for each in unfinished:  # of a try that was ended before it had its variable
+            project.setup.delete_schedule(each)
+        try:
+            project.setup.create_schedule(new)
+        except ApiError as error:
+            if error.status != 403 or error.remedy:
+                raise
+            return f"{_FORBIDDEN} ({error.reason})"
         return ""
 
-    text = f"create the schedule {NAME}: {cron} ({wanted.timezone}) on {wanted.branch}"
-    return SetupStep("schedule", f"{text}, with NIGHTSHIFT = true", carry_out)
+    text = f"create the schedule {name}: {cron} ({wanted.timezone}) on {wanted.branch}"
+    mark = "with NIGHTSHIFT = true" if switched else "which its description makes a night"
+    return SetupStep("schedule", f"{text}, {mark}", carry_out)
 
 
 def _plan_labels(project: Project, wanted: SetupRequest) -> SetupStep:

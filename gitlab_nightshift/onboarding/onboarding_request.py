@@ -19,6 +19,10 @@ FIRST = (
     " `nightshift.yaml`. Nothing runs until then."
 )
 UPDATE = "Merging this moves nights to the newer version; its CHANGELOG.md says what is new."
+_REHEARSE = (
+    "To rehearse before the first night: Build > Pipelines > New pipeline with `NIGHTSHIFT` ="
+    " `true` and `NIGHTSHIFT_REHEARSE` = `true` runs everything that costs nothing."
+)
 LONGEST_ROW = 300
 
 
@@ -26,7 +30,8 @@ LONGEST_ROW = 300
 class OnboardingFacts:
     """What the description tells: the commands that were tried, rows (name, state, text) of what
     was looked at, what a first night would look at, what is left to do by hand, the include's
-    older and newer version, "" for a first time, and where a rehearsal is seen, "" for nowhere."""
+    older and newer version, "" for a first time, where a rehearsal is seen, "" for nowhere, and
+    whether New pipeline takes variables."""
 
     tried: Sequence[TriedCommand]
     rows: Sequence[tuple[str, str, str]]
@@ -34,6 +39,7 @@ class OnboardingFacts:
     to_do: Sequence[str]
     versions: tuple[str, str] = ("", "")
     rehearsal: str = ""
+    has_form: bool = True
 
     @property
     def title(self) -> str:
@@ -54,9 +60,8 @@ def render_description(facts: OnboardingFacts) -> str:
         f"## The first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
         _render_rows(facts.rows),
         "## How to stop\n\nClose this merge request and nothing happens. Later: deactivate the"
-        " schedule (Build > Pipeline schedules), or set `enabled: false` in `nightshift.yaml`.\n\n"
-        "To rehearse before the first night: Build > Pipelines > New pipeline with `NIGHTSHIFT` ="
-        " `true` and `NIGHTSHIFT_REHEARSE` = `true` runs everything that costs nothing.",
+        " schedule (Build > Pipeline schedules), or set `enabled: false` in `nightshift.yaml`.",
+        _REHEARSE if facts.has_form else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -46,12 +46,16 @@ class _PipelineKind:
     takes_plain_jobs: bool = True
 
 
-def find_scheduled_jobs(config: Mapping[str, Any], branch: str) -> PipelineJobs:
-    """The jobs of a parsed ``.gitlab-ci.yml`` in a night's pipeline on this branch."""
+def find_scheduled_jobs(
+    config: Mapping[str, Any], branch: str, described: str = ""
+) -> PipelineJobs:
+    """The jobs of a parsed ``.gitlab-ci.yml`` in a night's pipeline on this branch; ``described``
+    is the schedule's description where that alone makes it a night."""
     variables = {
         **_NO_VARIABLES,
         "CI_PIPELINE_SOURCE": "schedule",
-        "NIGHTSHIFT": "true",
+        "NIGHTSHIFT": "false" if described else "true",
+        **({"CI_PIPELINE_SCHEDULE_DESCRIPTION": described} if described else {}),
         "CI_COMMIT_BRANCH": branch,
         "CI_COMMIT_REF_NAME": branch,
         "CI_DEFAULT_BRANCH": branch,

@@ -1,15 +1,20 @@
-"""Which category is tried today, and which after it. Pure functions."""
+"""Which category or task is tried today, and which after it. Pure functions."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 from gitlab_nightshift.categories import FALLBACK_ORDER, TASK
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.plan.throttle import describe_pause, find_throttle_reason, list_pausing
 from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
+
+_FORWARDING = ("pipeline", "parent_pipeline")
+"""GitLab's sources of pipelines that another pipeline has started."""
 
 
 def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
@@ -29,6 +34,27 @@ def resolve_category(settings: Settings, day: date) -> str:
     if settings.category:
         return settings.category
     return settings.category_schedule.get(WEEKDAYS[day.weekday()], "")
+
+
+def check_task_source(settings: Settings, job: JobFacts) -> None:
+    """Raise ``E_APPROVAL_REQUIRED`` for a task that another pipeline has set for this one, unless
+    the file names that pipeline's user in ``policy.orchestrators``: whoever can push to another
+    project could else have anything done here."""
+    forwarded = job.in_ci and job.pipeline_source in _FORWARDING
+    if not settings.task or not forwarded or not _is_variable(settings, "task"):
+        return
+    named = not _is_variable(settings, "policy.orchestrators")
+    if named and job.user_login in settings.policy.orchestrators:
+        return
+    raise NightshiftError(
+        Code.APPROVAL_REQUIRED,
+        f"the task comes from another pipeline, of @{job.user_login}: start it by New pipeline, or"
+        " name that user in policy.orchestrators of nightshift.yaml",
+    )
+
+
+def _is_variable(settings: Settings, key: str) -> bool:
+    return settings.find_source(key).startswith("variable")
 
 
 def order_categories(scheduled: str) -> tuple[str, ...]:

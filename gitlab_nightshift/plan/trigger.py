@@ -24,6 +24,8 @@ _NOTEABLES: Mapping[str, tuple[Where, str]] = {
     "Issue": ("issues", "issue"),
     "MergeRequest": ("merge_requests", "merge_request"),
 }
+_ISSUES = ("issue", "work_item")
+"""Some versions of GitLab call an issue that was edited in the view of work items by the second."""
 _LARGEST_ID = 2**63
 _BEGINNING = compile_lazily(rf"(?:^|(?<=\s)){COMMAND}(?=\s|$)")
 _QUOTED = compile_lazily(
@@ -70,7 +72,7 @@ def read_event(
         return IgnoredTrigger("the body of the trigger is not a JSON object")
     if not {"object_kind", "event_name", "event_type"} & set(data):
         return None
-    if data.get("object_kind") == "issue":
+    if data.get("object_kind") in _ISSUES:
         return _parse_edit(data, project_id)
     if data.get("object_kind") != "note":
         return IgnoredTrigger("the webhook's event is not a comment")

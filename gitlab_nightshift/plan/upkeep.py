@@ -86,12 +86,15 @@ def find_waiting(
     """The merge requests that may need something, the oldest first. Raises ApiError."""
     newest = sorted(opened, key=lambda each: each.iid)[-MOST_EXAMINED:]
     own = project.threads.read_own_id()
-    return [found for each in newest if (found := _read_waiting(project, each.iid, own, run_id))]
+    states = project.reviews.read_settled_states(each.iid for each in newest)
+    return [found for each in states if (found := _read_waiting(project, each, own, run_id))]
 
 
-def _read_waiting(project: Project, iid: int, own: int, run_id: str) -> WaitingReview | None:
-    state = project.reviews.read_state(iid)
-    idle = not (state.conflict or state.failed_pipeline or state.commented)
+def _read_waiting(
+    project: Project, state: ReviewState, own: int, run_id: str
+) -> WaitingReview | None:
+    iid = state.iid
+    idle = state.conflict is False and not (state.failed_pipeline or state.commented)
     # By another token's user: what that one has done before cannot be told from what people did.
     if idle or not state.opened or state.auto_merge or state.author_id != own:
         return None
@@ -117,12 +120,17 @@ def _is_push_of_others(comment: Comment, own: int) -> bool:
 
 def rebase_conflicting(project: Project, waiting: Iterable[WaitingReview]) -> list[str]:
     """Have GitLab rebase what is in conflict; where it cannot, that is said there, once. The result
-    is a note for each."""
+    is a note for each, and for each of which GitLab does not know."""
     return [
-        _rebase(project, each)
+        _rebase(project, each) if each.state.conflict else _describe_unchecked(each.state)
         for each in waiting
-        if each.state.conflict and not any(m.kind == "conflict" for m, _ in each.list_marks())
+        if each.state.conflict is None
+        or (each.state.conflict and not any(m.kind == "conflict" for m, _ in each.list_marks()))
     ]
+
+
+def _describe_unchecked(state: ReviewState) -> str:
+    return f"not known: whether !{state.iid} is in conflict, as GitLab has not checked it yet"
 
 
 def _rebase(project: Project, waiting: WaitingReview) -> str:
@@ -208,11 +216,13 @@ def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> T
 
 
 def _is_asked(project: Project, thread: Thread, own: int) -> bool:
-    """Whether a Developer waits for an answer in an open thread. Internal words stay internal."""
+    """Whether a Developer, no bot, waits for an answer in an open thread. Internal words stay
+    internal."""
     said = [each for each in thread.comments if not each.system]
     if not (thread.open and said) or said[-1].author_id == own or any(e.internal for e in said):
         return False
-    return project.threads.read_level(said[0].author_id) >= DEVELOPER
+    asking = said[0].author_id
+    return project.threads.read_level(asking) >= DEVELOPER and not project.threads.is_bot(asking)
 
 
 def _quote(state: ReviewState, parts: list[tuple[str, str]], redact: Redact) -> str:

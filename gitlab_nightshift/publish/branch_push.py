@@ -83,21 +83,7 @@ def _push(repository: Repository, commit: str, name: str, context: PublishContex
         return True
     if done.answer is TransferStatus.NOT_FAST_FORWARD:
         return False
-    advice = _ADVICE.get(done.answer, "")
-    raise NightshiftError(Code.PUBLISH, f"the push was refused: {done.message}{advice}")
-
-
-_ADVICE = {
-    TransferStatus.PROTECTED_BRANCH: (
-        " (set another branch_prefix, or narrow the branch protection)"
-    ),
-    TransferStatus.AUTHENTICATION: (
-        " (the token needs the role Developer and the scope write_repository or api)"
-    ),
-    TransferStatus.REJECTED: (
-        " (for push rules see branch_prefix, commit_template and commit_author)"
-    ),
-}
+    raise ApiError(f"the push was refused: {done.message}", reason=done.message, lasting=True)
 
 
 def retry_transfer(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:

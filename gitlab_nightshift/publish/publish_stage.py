@@ -15,6 +15,7 @@ from gitlab_nightshift.gitlab.resources import (
     NewMergeRequest,
     build_earlier_publication,
 )
+from gitlab_nightshift.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.publish import merge_request as texts
 from gitlab_nightshift.publish.branch_name import build_slug
@@ -276,14 +277,16 @@ def _create_merge_request(
 
 @contextmanager
 def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None]:
-    """Add to a failure what was done already, which right is missing, and how to go on."""
+    """Add to a failure what was done already, what helps, and how to go on if that can help."""
     try:
         yield
     except NightshiftError as error:
-        right = ""
+        remedy = error.remedy if isinstance(error, ApiError) else None
         if isinstance(error, ApiError) and error.status in (401, 403):
-            right = " (the token needs the role Developer and the scopes api and write_repository)"
-        text = f"{before}{error.message.rstrip('.')}{right}. Go on with: {context.resume}"
+            remedy = remedy or AS_DEVELOPER
+        help_text = f" ({remedy.text})" if remedy else ""
+        then = f" Go on with: {context.resume}" if remedy is None or remedy.again else ""
+        text = f"{before}{error.message.rstrip('.')}{help_text}.{then}"
         raise NightshiftError(error.code, context.session.redact(text)) from None
 
 

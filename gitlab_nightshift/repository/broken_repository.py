@@ -13,6 +13,11 @@ _BROKEN = compile_lazily(
     r"|detected dubious ownership.*)",
     re.MULTILINE,
 )
+_NEWER = compile_lazily(
+    r"^(?:fatal|warning): ((?:unknown repository extension|repo version is).*found:(?:\n\t.*)+"
+    r"|expected git repo version.*)",
+    re.MULTILINE | re.IGNORECASE,
+)
 _DAMAGED = compile_lazily(
     r"""^(?:error|fatal):[ ](
         (?P<head>bad[ ]object[ ]HEAD)                                   # fatal: bad object HEAD
@@ -29,8 +34,13 @@ _DAMAGED = compile_lazily(
 
 
 def refuse_broken_repository(stderr: bytes) -> None:
-    """Raise ``E_CONFIG`` where a git command failed for its configuration or its index."""
-    if found := _BROKEN.search(stderr.decode("utf-8", "replace")):
+    """Raise ``E_CONFIG`` where a git command failed for its configuration or its index, or because
+    the repository is kept in a form that this git does not know (reftable)."""
+    text = stderr.decode("utf-8", "replace")
+    if found := _NEWER.search(text):
+        why = " ".join(found[1].split())
+        raise build_config_error(f"this repository takes a newer git: {why}: install one")
+    if found := _BROKEN.search(text):
         why = " ".join(found[1].split())
         raise build_config_error(f"git cannot work here: {why}: mend that file, or clone anew")
 

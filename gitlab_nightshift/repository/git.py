@@ -5,6 +5,7 @@ Paths are ``str`` with surrogate escapes, relative to the top of the checkout.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from gitlab_nightshift.repository.git_folder import list_object_folders
 from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
+LONGEST_REASON = 500
 _FIXED = {
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
@@ -48,12 +50,22 @@ HEAD_OBJECTS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
+def summarize_stderr(stderr: bytes) -> str:
+    """Git's lines on one, each once, its warnings last and no hints. What it lists stands in
+    indented lines below the one that says so."""
+    text = stderr.decode("utf-8", "replace")
+    parts = [" ".join(part.split()) for part in re.split(r"\n(?!\s)", text) if part.strip()]
+    said = [part for part in dict.fromkeys(parts) if not part.startswith("hint:")]
+    said.sort(key=lambda part: part.startswith("warning:"))
+    return "; ".join(said)[:LONGEST_REASON]
+
+
 class GitError(Exception):
-    """A git command failed; the text is its first line on stderr."""
+    """A git command failed; the text is what it says of that on stderr, on one line."""
 
     def __init__(self, verb: str, done: CapturedOutput) -> None:
-        lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line]
-        Exception.__init__(self, f"git {verb}: {lines[0] if lines else 'failed without a word'}")
+        why = summarize_stderr(done.stderr) or "failed without a word"
+        Exception.__init__(self, f"git {verb}: {why}")
         self.status, self.stdout, self.stderr = done.exit_status, done.stdout, done.stderr
 
 

@@ -174,9 +174,9 @@ def _format_message(text: str, server: GitServer) -> str:
     """The server's own words where there are any, else git's, on one line, without credentials."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     remote = [line.removeprefix("remote:").strip(" =>") for line in lines if line[:7] == "remote:"]
-    message = " ".join(line for line in remote if line) or next(
-        (line for line in lines if re.match(r"fatal:|error:|!", line)), "git failed without a word"
-    )
+    own = [line for line in lines if re.match(r"fatal:|error:|!", line)]
+    message = " ".join(filter(None, remote)) or "; ".join(dict.fromkeys(own))
+    message = message or "git failed without a word"
     clean = re.sub(r"//[^/@\s]*@", "//", message)
     for secret in filter(None, (server.token, quote(server.token, safe=""))):
         clean = clean.replace(secret, "[secret]")

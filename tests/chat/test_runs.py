@@ -185,7 +185,7 @@ def test_a_hostile_task_is_only_shown(tmp_path: Path) -> None:
         (40, {"variables_role": 50}, ("set pipeline variables", "Minimum role to use")),
         (40, {"pipeline_jobs": {}}, ("prevented any jobs", "template included")),
         (40, {"default_branch": "gone"}, ("Reference not found", "no branch gone")),
-        (20, {}, ("403 Forbidden", "at least the role Developer")),
+        (20, {}, ("403 Forbidden", "role Developer")),
         (0, {}, ("404 Project Not Found",)),
     ],
 )

@@ -52,7 +52,7 @@ def example(heading: str, number: int = 0) -> str:
 
 def test_examples_are_valid_for_gitlab(tmp_path: Path) -> None:
     texts = [text for texts in EXAMPLES.values() for text in texts]
-    assert len(texts) == 13
+    assert len(texts) == 14
     files = []
     for number, text in enumerate(texts):
         files.append(tmp_path / f"{number}.yml")
@@ -86,9 +86,7 @@ FORBIDDEN, OWN_JOBS, IMAGE = (
     "Image and install step",
 )
 BY_DESCRIPTION = example(FORBIDDEN)
-IN_THREE = BY_DESCRIPTION.replace(
-    "templates/.gitlab-ci.yml\n", "templates/.gitlab-ci.yml\n    inputs: {shape: three-jobs}\n"
-)
+IN_THREE = BY_DESCRIPTION.replace("    inputs:\n", "    inputs:\n      shape: three-jobs\n")
 
 
 def described(text: str, description: str) -> Child:
@@ -106,9 +104,9 @@ MERGE_REQUEST = {"CI_COMMIT_BRANCH": "", "CI_MERGE_REQUEST_IID": "7"}
 CHILDREN = {
     "first night": Child(example("Steps 0 to 4 by hand")),
     "form": Child(example("The form of New pipeline")),
-    "described": described(BY_DESCRIPTION, "nightshift"),
+    "described": described(BY_DESCRIPTION, "Night shift"),
     "described-otherwise": described(BY_DESCRIPTION, "weekly report"),
-    "three-described": described(IN_THREE, "nightshift"),
+    "three-described": described(IN_THREE, "Night shift"),
     "three-described-otherwise": described(IN_THREE, "weekly report"),
     "own-1-night": Child(example(OWN_JOBS, 1)),
     "own-1-push": Child(example(OWN_JOBS, 1), "push", {}),

@@ -14,6 +14,7 @@ import yaml
 
 import gitlab_nightshift
 from gitlab_nightshift.categories import FALLBACK_ORDER
+from gitlab_nightshift.gitlab.project import LEAST_GITLAB
 from tests.ci.conftest import (
     APPROVE,
     CHECK,
@@ -36,8 +37,8 @@ from tests.ci.conftest import (
     template_text,
 )
 
-NIGHT_SOURCES = ["schedule", "web", "api", "trigger"]
-OTHER_SOURCES = ["push", "merge_request_event", "pipeline", "parent_pipeline", "chat"]
+NIGHT_SOURCES = ["schedule", "web", "api", "trigger", "pipeline", "parent_pipeline"]
+OTHER_SOURCES = ["push", "merge_request_event", "chat", "external_pull_request_event"]
 
 
 class _Loader(yaml.SafeLoader):
@@ -90,6 +91,40 @@ def test_the_component_is_the_same_file() -> None:
     """GitLab reads a component from this folder alone."""
     component = ROOT / "templates/nightshift.yml"
     assert component.read_text() == TEMPLATE.read_text(), f"cp {TEMPLATE} {component}"
+
+
+SINCE = {
+    "GitLab 13.12 or older": (
+        "after_script allow_failure artifacts before_script environment extends image inherit"
+        " interruptible needs resource_group rules script stage timeout variables when"
+        " allow_failure:exit_codes artifacts:expire_in artifacts:expose_as artifacts:paths"
+        " artifacts:reports artifacts:when environment:action environment:name inherit:default"
+        " reports:codequality reports:dotenv reports:junit"
+    ),
+    "GitLab 16.3": "reports:annotations",
+    "GitLab 16.11": "artifacts:access",
+}
+"""Since when GitLab knows the keywords of jobs, by doc/ci/yaml/index.md and the change that added
+each; an older one refuses every pipeline of the including project."""
+
+
+def list_keywords(job: dict[str, Any]) -> set[str]:
+    parts = {name: job.get(name) for name in ("allow_failure", "artifacts", "environment")}
+    parts["inherit"] = job.get("inherit")
+    parts["reports"] = (parts["artifacts"] or {}).get("reports")
+    inner = {f"{p}:{k}" for p, each in parts.items() if isinstance(each, dict) for k in each}
+    return inner | set(job)
+
+
+def test_the_oldest_gitlab_that_takes_the_template_is_what_the_documents_say(
+    template: dict[str, Any],
+) -> None:
+    jobs = [each for name, each in template.items() if name != "variables"]
+    known = {name for names in SINCE.values() for name in names.split()}
+    assert set().union(*map(list_keywords, jobs)) <= known
+    least = ".".join(map(str, LEAST_GITLAB))
+    assert list(SINCE)[-1] == f"GitLab {least}"
+    assert f"It needs GitLab {least} and" in (ROOT / "docs/ci-template.md").read_text()
 
 
 KEYS = ["access: developer", "interruptible: false", "default: [tags]", "action: access"]

@@ -6,13 +6,14 @@ from typing import Any
 
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
 from gitlab_nightshift.commands.doctor_row import DoctorRow
+from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import open_run
 from tests.gateway.test_model_probe import endpoint
 from tests.support.setup_endpoints import add_setup
 from tests.support.standin_records import StandinSchedule
-from tests.support.world import BOT_TOKEN, SECRETS, World, world
+from tests.support.world import BOT_TOKEN, SECRETS, World, git, world
 
 OWNER = "glpat-TheMaintainersToken01"
 INCLUDE = {".gitlab-ci.yml": f"include: {{project: g/gitlab-nightshift, file: {TEMPLATE}}}\n"}
@@ -60,6 +61,39 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         assert asked["variables"][-1].state == asked["push rule"][-1].state == "not known"
 
 
+def test_a_night_by_its_description_is_a_night_for_doctor_and_init(tmp_path: Path) -> None:
+    """A second schedule would be a second paid night."""
+    item = f"{{project: g/p, file: {TEMPLATE}, inputs: {{schedule_description: Nightly}}}}"
+    with world(tmp_path, files={**FILES, ".gitlab-ci.yml": f"include: {item}\n"}) as shop:
+        add_setup(shop.gitlab)
+        owner = shop.gitlab.users[0]
+        shop.gitlab.add_token(OWNER, owner, access_level=40)
+        shop.project.schedules.append(StandinSchedule(1, owner, "Nightly", variables={}))
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=BOT_TOKEN)["schedule"]
+        assert (row.state, row.text) == ("ok", f"Nightly, on main, of @{owner.username}")
+        done = shop.nightshift("init", "--gitlab", GITLAB_TOKEN=OWNER)
+        assert "schedule     Nightly exists\n" in done.stdout, done.stderr
+        assert len(shop.project.schedules) == 1
+
+
+def test_without_a_night_the_way_that_works_here_is_told(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop:
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["schedule"]
+        assert row.state == "warn" and "with the variable NIGHTSHIFT = true" in row.text
+        shop.project.variables_role = NOBODY
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["schedule"]
+        assert "with the description that the include's input schedule_description" in row.text
+
+
+def test_a_fine_grained_token_is_not_known_to_write(tmp_path: Path) -> None:
+    with world(tmp_path, files=FILES) as shop:
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], ("granular",), access_level=40)
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["GitLab"]
+        assert row.state == "not known"
+        assert "it may read what nights read; whether it may write shows a rehearsal" in row.text
+
+
 def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop, endpoint(401) as (url, _):
         rita = shop.gitlab.add_user("rose", "Rose")
@@ -101,6 +135,17 @@ def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
             [row] = ask_gitlab(shop)["pipeline"]
             assert row.state == state and why in row.text
             assert row.exit_status == (2 if state == "fail" else 0)
+
+
+def test_a_project_without_a_commit_in_gitlab_is_not_taken_for_a_missing_right(
+    tmp_path: Path,
+) -> None:
+    """GitLab answers 404 to the question for the pipeline's file there."""
+    with world(tmp_path, files=FILES) as shop:
+        git(shop.project.bare_repository, "update-ref", "-d", "refs/heads/main")
+        [row] = ask_gitlab(shop)["pipeline"]
+        assert row.state == "fail"
+        assert row.text == "acme/shop has no commit in GitLab yet: push the first one"
 
 
 def test_a_job_token_that_may_not_fetch_the_program(tmp_path: Path) -> None:

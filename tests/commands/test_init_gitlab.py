@@ -6,12 +6,16 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
 from gitlab_nightshift import __version__
+from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH, TITLE
 from tests.commands.test_doctor_rows import ask_gitlab
 from tests.commands.test_init import FILES, JOBS
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
+from tests.support.standin_records import StandinSchedule
 from tests.support.standin_repositories import read_blob
 from tests.support.world import BOT_TOKEN, Done, World, git, world
 
@@ -129,6 +133,64 @@ def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
         assert git(shop.checkout, "status", "--porcelain") == ""
 
 
+def test_where_pipeline_variables_are_forbidden_the_description_makes_a_night(
+    tmp_path: Path,
+) -> None:
+    """As in new groups of GitLab.com; a second try finds that night."""
+    with project(tmp_path) as (shop, _):
+        shop.project.variables_role = NOBODY
+        done = init(shop, *ALL)
+        assert done.exit_status == 0, done.stderr
+        [night] = shop.project.schedules
+        assert (night.description, night.active, night.variables) == ("Night shift", True, {})
+        bare = shop.project.bare_repository
+        pipeline = read_blob(shop.project.git, bare, BRANCH, ".gitlab-ci.yml")
+        assert pipeline and b'      schedule_description: "Night shift" # pipeline var' in pipeline
+        assert "with - {if: '$CI_PIPELINE_SCHEDULE_DESCRIPTION == \"Night shift\"'" in done.stdout
+        [request] = shop.merge_requests
+        assert "New pipeline" not in str(request.description), "whose form has no fields"
+        again = init(shop, *ALL)
+        assert again.exit_status == 0 and "Night shift exists" in again.stdout
+        assert shop.project.schedules == [night]
+
+
+def test_a_schedule_without_its_variable_is_not_left_behind(tmp_path: Path) -> None:
+    """Where GitLab does not show beforehand that it refuses the variable."""
+    with project(tmp_path) as (shop, _):
+        for _ in range(2):
+            shop.gitlab.fail_next(
+                "POST", r"/pipeline_schedules/\d+/variables$", 403, {"message": "403 Forbidden"}
+            )
+            done = init(shop, "--merge-request")
+            assert done.exit_status == 0, done.stderr
+            assert shop.project.schedules == []
+            assert "by hand      GitLab takes no variables of schedules here: allow" in done.stdout
+        done = init(shop, "--gitlab")
+        assert [each.active for each in shop.project.schedules] == [True]
+
+
+def test_an_unfinished_schedule_of_an_ended_try_is_replaced(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, _):
+        own, other = shop.gitlab.users[1], shop.gitlab.users[0]
+        for number, owner in enumerate((own, other), 1):
+            left = StandinSchedule(number, owner, "Night shift", active=False, variables={})
+            shop.project.schedules.append(left)
+        assert init(shop, "--gitlab").exit_status == 0
+        found = [(each.owner.id, each.active) for each in shop.project.schedules]
+        assert found == [(other.id, False), (own.id, True)], "another's is left alone"
+
+
+def test_more_schedules_than_gitlab_allows_is_told_in_its_words(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, _):
+        owner = shop.gitlab.users[1]
+        shop.project.schedules += [StandinSchedule(n, owner, "b", variables={}) for n in range(10)]
+        done = init(shop, "--gitlab")
+        assert done.exit_status == 12
+        assert "Maximum number of pipeline schedules (10) exceeded" in done.stderr
+        del shop.project.schedules[0]
+        assert init(shop, "--gitlab").exit_status == 0, "nothing was written that is in its way"
+
+
 def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, made):
         made.makes_tokens = False
@@ -136,7 +198,8 @@ def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> N
         assert done.exit_status == 0, done.stderr
         [request] = shop.merge_requests
         todo = str(request.description).partition("## Before you merge")[2].partition("##")[0]
-        assert "- token: GitLab refuses to create one (" in todo and "add a bot user" in todo
+        assert "- token: GitLab refuses to create one (" in todo
+        assert "add a service account (on all tiers: Set" in todo
         assert "- model key: store your model key (ANTHROPIC" in todo
 
 
@@ -157,6 +220,24 @@ def test_a_token_that_cannot_be_stored_is_revoked(tmp_path: Path) -> None:
         done = init(shop, "--gitlab")
         assert done.exit_status == 12 and "is invalid" in done.stderr
         assert (len(made.tokens), made.revoked) == (1, ["1"])
+
+
+@pytest.mark.parametrize(
+    ("step", "path"), [("schedule", "/pipeline_schedules$"), ("token", "/access_tokens$")]
+)
+def test_a_refused_step_is_told_in_gitlabs_words_with_what_helps(
+    tmp_path: Path, step: str, path: str
+) -> None:
+    """And not for what the step usually lacks: variables of schedules, tokens of the tier."""
+    with project(tmp_path) as (shop, _):
+        body = {"message": "You cannot perform write operations on a read-only instance"}
+        shop.gitlab.fail_next("POST", path, 403, body)
+        done = init(shop, "--merge-request")
+        assert done.exit_status == 12
+        assert f"E_PUBLISH: {step}: GitLab at " in done.stderr
+        assert done.stderr.endswith(
+            "read-only instance (GitLab takes changes again when an administrator ends that)\n"
+        )
 
 
 def test_what_people_have_done_is_left_alone(tmp_path: Path) -> None:
@@ -207,6 +288,21 @@ def test_a_file_that_gitlab_would_refuse_is_seen_before(tmp_path: Path) -> None:
             " should implement the script:, run:, or trigger: keyword\n"
         )
         assert (made.tokens, shop.merge_requests) == ([], [])
+
+
+def test_a_gitlab_that_would_refuse_every_pipeline_is_told(tmp_path: Path) -> None:
+    why = (
+        "GitLab 16.10.9-ee would refuse every pipeline that includes the template, which needs"
+        " 16.11 or newer"
+    )
+    with project(tmp_path) as (shop, made):
+        old = {"version": "16.10.9-ee", "revision": "x"}
+        shop.gitlab.fail_next("GET", "/version$", 200, old, times=2)
+        done = init(shop, "--gitlab")
+        assert (done.exit_status, done.stderr) == (2, f"nightshift: E_CONFIG: {why}\n")
+        assert made.tokens == []
+        [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["project"]
+        assert (row.state, row.text) == ("fail", why)
 
 
 def test_every_kind_of_a_bad_token_ends_in_one_line(tmp_path: Path) -> None:

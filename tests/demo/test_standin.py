@@ -267,13 +267,11 @@ def test_merge_request_from_birth_to_end(
     assert shown.source_project_id == shown.target_project_id == shown.project_id == project.id
     assert {label.name for label in project.labels} == {"night-shift", "tests"}
 
-    shown.title, shown.labels, shown.reviewer_ids = "Ready", ["tests"], []
-    shown.save()
+    manager.update(1, {"title": "Ready", "labels": ["tests"], "reviewer_ids": []})
     again = manager.get(1)
     assert (again.draft, again.labels, again.reviewers) == (False, ["tests"], [])
     assert again.description == "why"
-    again.state_event = "close"
-    again.save()
+    manager.update(1, {"state_event": "close"})
     closed = manager.get(1)
     assert (closed.state, closed.closed_at is not None, closed.merged_at) == ("closed", True, None)
     project.merge_requests[0].settle("merged")
@@ -413,12 +411,12 @@ def test_requests_are_recorded_without_tokens(
 ) -> None:
     client = connect()
     client.projects.get(project.path, lazy=True).labels.create({"name": "x", "color": "#000000"})
-    client.http_get("/user", query_data={"private_token": TOKEN, "a": "1"})
+    client.http_get("/users", query_data={"private_token": TOKEN, "search": "1"})
     created, asked = gitlab.requests
     assert (created.method, created.status) == ("POST", 201)
     assert created.path == "/api/v4/projects/team%2Fsub%2Fapp/labels"
     assert created.body == {"name": "x", "color": "#000000"}
-    assert asked.query == {"a": "1"}
+    assert asked.query == {"search": "1"}
     assert TOKEN not in repr(gitlab.requests)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import responses
@@ -104,6 +105,79 @@ def test_a_refusal_tells_what_was_known_before(
 
 def test_a_job_token(gitlab: FullStandin) -> None:
     assert "job token" in refused(opened(gitlab, (), kind="job"))
+
+
+GRANULAR = ("granular",)
+
+
+def open_fine_grained(gitlab: FullStandin, *lacking: str) -> Project:
+    project = opened(gitlab, GRANULAR)
+    gitlab.tokens[0] = replace(gitlab.tokens[0], lacking=frozenset(lacking))
+    return project
+
+
+def test_a_fine_grained_token_is_tried_and_not_judged_by_the_word_api(gitlab: FullStandin) -> None:
+    access = open_fine_grained(gitlab).check_access()
+    assert (access.fine_grained, access.kind, access.level) == (True, "fine-grained token", 30)
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        "GET user",
+        "GET projects/{id}",
+        "GET projects/{id}/merge_requests",
+        "GET projects/{id}/labels",
+        "GET projects/{id}/members/all",
+        "GET projects/{id}/repository/branches",
+    ],
+)
+def test_a_fine_grained_token_that_may_not_read_is_told_in_gitlabs_words(
+    gitlab: FullStandin, lacking: str
+) -> None:
+    text = refused(open_fine_grained(gitlab, lacking))
+    assert text == (
+        f"GitLab at {urlsplit(gitlab.url).netloc} refuses GITLAB_TOKEN: Your fine-grained token"
+        f" lacks the permission for {lacking}: give the token the permission that GitLab names"
+    )
+
+
+def test_a_fine_grained_token_that_may_not_even_describe_itself(gitlab: FullStandin) -> None:
+    assert open_fine_grained(gitlab, "GET personal_access_tokens/self").check_access().fine_grained
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            {"message": "403 Forbidden - Your password expired. Please access GitLab from a web"},
+            "Your password expired. Please access GitLab from a web: have somebody sign in to"
+            " GitLab as the token's user and set a new one, or use a project access token",
+        ),
+        (
+            {"message": "403 Forbidden - You (@b) must accept the Terms of Service in order to"},
+            "must accept the Terms of Service in order to: have somebody sign in to GitLab as the"
+            " token's user and accept them",
+        ),
+        (
+            {"message": "403 Forbidden - Your account has been blocked."},
+            "Your account has been blocked: an administrator has to unblock the token's user",
+        ),
+        (
+            {"message": "You cannot perform write operations on a read-only instance"},
+            "read-only instance: GitLab takes changes again when an administrator ends that",
+        ),
+        ({"message": "403 Forbidden - Odd."}, "Odd: have an administrator of this GitLab look"),
+    ],
+)
+def test_a_refusal_is_told_by_its_body_and_not_as_a_scope(
+    gitlab: FullStandin, body: dict[str, str], why: str
+) -> None:
+    project = opened(gitlab)
+    gitlab.fail_next("GET", "/user$", 403, body)
+    text = refused(project)
+    assert why in text
+    assert "scope" not in text
 
 
 @pytest.mark.parametrize(

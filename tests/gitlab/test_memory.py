@@ -110,6 +110,45 @@ def test_reasons_are_developers_words(
     assert others == ["As Zoe says", "Please no", "thumbs down by 1", "label triage::Won't do"]
 
 
+@pytest.mark.parametrize(
+    ("login", "bot"),
+    [
+        ("project_7_bot_ab12", False),
+        ("group_4_bot1", False),
+        ("service_account_group_345_c46", False),
+        ("GitLabDuo", False),
+        ("GitLab-Security-Bot", False),
+        ("coderabbitai", True),
+    ],
+)
+def test_no_bot_gives_a_reason_or_has_looked(
+    asked: FullStandin, app: Project, remote: FullProject, login: str, bot: bool
+) -> None:
+    """By GitLab's names, and whatever its name by what GraphQL says of the account."""
+    reviewer = asked.add_user(login, login, bot=bot)
+    remote.members[reviewer.id] = 30
+    rejected, waiting = (opened(app, remote, each, body=MARKED) for each in "ab")
+    for each in (rejected, waiting):
+        add_comment(asked, each, reviewer, "Do not do this.")
+        add_comment(asked, each, reviewer, "added a label", system=True)
+        each.thumbs_down.append(reviewer)
+    rejected.settle("closed")
+    memory = read(app)
+    assert [each.reasons for each in memory.rejected] == [()]
+    assert [each.unread for each in memory.opened] == [True]
+
+
+def test_a_person_whose_name_looks_a_little_like_a_bots_is_heard(
+    asked: FullStandin, app: Project, remote: FullProject
+) -> None:
+    person = asked.add_user("abbot", "Abbot")
+    remote.members[person.id] = 30
+    rejected = opened(app, remote, "a", body=MARKED)
+    add_comment(asked, rejected, person, "Do not do this.")
+    rejected.settle("closed")
+    assert [each.reasons for each in read(app).rejected] == [("Do not do this.",)]
+
+
 def test_who_has_done_something_has_looked(
     asked: FullStandin, app: Project, remote: FullProject
 ) -> None:

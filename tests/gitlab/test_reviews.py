@@ -6,13 +6,17 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.gitlab.reviews import TAIL, Reviews
+from gitlab_nightshift.gitlab.project import Project, open_project
+from gitlab_nightshift.gitlab.reviews import CHECK_PAUSES_S, TAIL, Reviews
 from gitlab_nightshift.gitlab.threads import read_spot
 from gitlab_nightshift.retry import Clock
+from tests.support.clock import FakeTime
+from tests.support.standin import FullStandin
 from tests.support.standin_pipelines import add_pipeline
 from tests.support.standin_records import PipelineJob
 from tests.support.world import BOT_TOKEN, World, world
+
+from .conftest import new
 
 
 def open_reviews(shop: World) -> Reviews:
@@ -44,6 +48,24 @@ def test_a_rebase_that_gitlab_refuses_or_does_not_end(tmp_path: Path) -> None:
         shop.gitlab.fail_next("GET", "/merge_requests/1$", 200, busy, times=20)
         with pytest.raises(ApiError, match="has not ended yet"):
             reviews.rebase(1)
+
+
+def test_whether_a_conflict_is_there_is_asked_until_gitlab_has_looked(app: Project) -> None:
+    """The first request after a push only makes it look, and says so."""
+    made = app.merge_requests.create(new(), "")
+    assert app.reviews.read_state(made.iid).conflict is None
+    assert [each.conflict for each in app.reviews.read_settled_states([made.iid])] == [False]
+
+
+def test_a_conflict_that_gitlab_does_not_look_for_is_not_known(
+    gitlab: FullStandin, app: Project, time: FakeTime
+) -> None:
+    first, other = (app.merge_requests.create(new(f"night-shift/{name}"), "") for name in "ab")
+    busy = {"iid": first.iid, "state": "opened", "detailed_merge_status": "checking"}
+    gitlab.fail_next("GET", f"/merge_requests/{first.iid}$", 200, busy, times=1000)
+    found = app.reviews.read_settled_states([first.iid, other.iid])
+    assert {each.iid: each.conflict for each in found} == {first.iid: None, other.iid: False}
+    assert sum(time.pauses) == sum(CHECK_PAUSES_S)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """A rehearsal: everything of a night that costs no token, and a verdict."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from tests.support.shop import GOOD
 from tests.support.standin_records import PipelineJob
-from tests.support.world import CLAUDE, PROVING, Done, World, world
+from tests.support.world import BOT_TOKEN, CLAUDE, PROVING, Done, World, world
 
 KEYLESS = {"ANTHROPIC_API_KEY": ""}
 VERSION = "1.2.3 (a CLI of this test)"
@@ -53,6 +56,26 @@ def assert_each_look_has_a_log_of_its_own(done: Done, tools: Path) -> None:
     """The redactor takes no second log of a name, and the job's log would say so."""
     assert f"agent_paths: {tools}" in done.log
     assert "not accepted" not in done.log
+
+
+@pytest.mark.parametrize("lacking", [(), ("POST projects/{id}/labels",)])
+def test_a_fine_grained_token_shows_in_a_rehearsal_whether_it_may_write(
+    tmp_path: Path, lacking: tuple[str, ...]
+) -> None:
+    """GitLab does not list what it may: it makes the night's label, or says what it lacks."""
+    with world(tmp_path, GOOD, config=PROVING) as shop:
+        token = shop.gitlab.tokens[0]
+        assert token.value == BOT_TOKEN
+        scopes = frozenset({"granular"})
+        shop.gitlab.tokens[0] = replace(token, scopes=scopes, lacking=frozenset(lacking))
+        done = shop.nightshift("run", "--rehearse")
+        labels = [label.name for label in shop.project.labels]
+        if lacking:
+            assert (done.exit_status, labels) == (2, [])
+            assert "GITLAB_TOKEN may not write: label night-shift could not be" in done.last_line
+        else:
+            assert labels == ["night-shift"], done.log
+            assert "may write: it has made the label night-shift" in done.log
 
 
 def test_what_is_missing_is_told_together(tmp_path: Path) -> None:

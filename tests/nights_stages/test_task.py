@@ -38,6 +38,14 @@ def test_a_task_opens_its_merge_request(tmp_path: Path) -> None:
         assert [each["command"] for each in ran] == ["true", f"{UNIT} -v"]
 
 
+def test_a_task_of_another_pipeline_costs_nothing_without_approval(tmp_path: Path) -> None:
+    with world(tmp_path, GOOD, config=CONFIG) as shop:
+        given = {"NIGHTSHIFT_TASK": TASK, "CI_PIPELINE_SOURCE": "pipeline"}
+        done = shop.nightshift("run", **given)
+        shop.assert_nothing_spent(done, 4, "the task comes from another pipeline, of @")
+        assert shop.result["error_code"] == "E_APPROVAL_REQUIRED"
+
+
 def failed(shop: World, script: dict[str, Play], status: int, code: str, text: str = "") -> None:
     """The task is not done, which is an error; nothing is published."""
     shop.agent.script(plays(GOOD, script))

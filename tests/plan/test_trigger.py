@@ -54,6 +54,18 @@ def test_a_comment_on_an_issue() -> None:
     assert read_event(changed(), "42") == CommentAddress("issues", 17, 1241, THREAD)
 
 
+@pytest.mark.parametrize("kind", ["issue", "work_item"])
+def test_an_edited_issue_by_either_of_its_names(kind: str) -> None:
+    body = {
+        "object_kind": kind,
+        "event_type": kind,
+        "project": {"id": 42},
+        "object_attributes": {"iid": 17},
+        "changes": {"description": {"previous": "", "current": "- [x] docs"}},
+    }
+    assert read_event(json.dumps(body).encode(), "42") == EditedIssue(17)
+
+
 def test_a_comment_on_a_merge_request() -> None:
     body = {**BODY, "merge_request": {"iid": 5}}
     body["object_attributes"] = {**BODY["object_attributes"], "noteable_type": "MergeRequest"}

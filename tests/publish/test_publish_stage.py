@@ -331,6 +331,34 @@ def test_a_server_side_refusal_of_the_push(night: Night) -> None:
     assert night.posts() == []
 
 
+@pytest.mark.parametrize(
+    ("said", "helps", "again"),
+    [
+        (
+            "PUSH BLOCKED: Secrets detected in code changes\n\n-- a.py:2 AWS key",
+            "PUSH BLOCKED: Secrets detected in code changes -- a.py:2 AWS key (the change contains"
+            " what GitLab takes for a secret: look at the bundle).",
+            False,
+        ),
+        (
+            "GitLab: Commit message does not follow the pattern '^JIRA'",
+            "follow the pattern '^JIRA' (set commit_template to one that the push rule allows).",
+            True,
+        ),
+    ],
+)
+def test_a_refused_push_is_told_in_gitlabs_words_with_what_helps(
+    night: Night, said: str, helps: str, again: bool
+) -> None:
+    """A retry is advised only where it can help."""
+    hook = night.project.bare_repository / "hooks/pre-receive"
+    hook.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 1\n")
+    message = failure(night)
+    assert helps in message
+    assert ("Go on with: " in message) is again
+    assert night.posts() == []
+
+
 def test_a_token_without_rights(night: Night) -> None:
     cases: list[tuple[tuple[str, ...], int, str]] = [
         (("read_api", "write_repository"), 30, "lacks the scope api"),

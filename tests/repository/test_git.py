@@ -13,6 +13,7 @@ from gitlab_nightshift.repository.git import (
     build_isolated_git,
     with_machine_config,
 )
+from gitlab_nightshift.system.process import CapturedOutput
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, listing, write
 
@@ -30,9 +31,38 @@ def test_nothing_of_the_callers_environment_reaches_git(
     assert not {"GIT_DIR", "GIT_CONFIG_COUNT", "GITLAB_TOKEN"} & box.git.env.keys()
 
 
-def test_a_failing_git_tells_its_first_line(box: Box) -> None:
+def test_a_failing_git_tells_its_line(box: Box) -> None:
     with pytest.raises(GitError, match=r"^git cat-file: fatal: Not a valid object name nothing$"):
         box.git.run("cat-file", "-p", "nothing", cwd=box.root)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "text"),
+    [
+        (b"", "git log: failed without a word"),
+        (b"fatal: a\n", "git log: fatal: a"),
+        (
+            b"warning: w\nerror: first\nhint: h\nfatal: second:\n\tone\n\ttwo\nerror: first\n",
+            "git log: error: first; fatal: second: one two; warning: w",
+        ),
+    ],
+)
+def test_all_that_git_says_of_a_failure_is_told_on_one_line(stderr: bytes, text: str) -> None:
+    done = CapturedOutput(128, b"", stderr)
+    assert str(GitError("log", done)) == text
+
+
+def test_a_repository_in_a_form_that_this_git_does_not_know_is_told(
+    box: Box, tmp_path: Path
+) -> None:
+    """As reftable is to an older git: which extension is not on git's first line."""
+    git(tmp_path, "init", "-q", "newer")
+    with (tmp_path / "newer/.git/config").open("a") as file:
+        file.write("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tfrobnicate = yes\n")
+    with pytest.raises(NightshiftError) as caught:
+        verbs.find_repository_paths(box.git, tmp_path / "newer")
+    assert caught.value.code is Code.CONFIG
+    assert str(caught.value).endswith("found: frobnicate: install one")
 
 
 def test_no_git_on_path_is_one_line(box: Box, tmp_path: Path) -> None:

@@ -126,6 +126,15 @@ def test_a_server_in_trouble_is_told(shallow: Repository, box: Box, status: int)
         )
 
 
+def test_all_of_gits_lines_are_told_where_the_server_says_nothing(
+    shallow: Repository, box: Box
+) -> None:
+    """The last one alone would be "the remote end hung up"."""
+    with answering(413, {}) as (url, _):
+        done = push(shallow, GitServer(url, TOKEN), new_commit(shallow, box), "x")
+    assert "The requested URL returned error: 413" in done.message
+
+
 def test_fetch_brings_the_tip(shallow: Repository, box: Box, project: FullProject) -> None:
     before = new_commit(shallow, box)
     write(box.root, "moved", "x")

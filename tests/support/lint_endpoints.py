@@ -8,9 +8,11 @@ from gitlab_nightshift.demo.standin_api import (
     WRITE,
     Endpoint,
     StandinCall,
+    build_not_found,
     check_filters,
     require_fields,
 )
+from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
 from gitlab_nightshift.demo.standin_state import DEVELOPER
 from gitlab_nightshift.errors import NightshiftError
@@ -24,6 +26,8 @@ LINT = "projects/{id}/ci/lint"
 def _check_file(call: StandinCall) -> StandinAnswer:
     check_filters(call.request)
     project = call.project
+    if not read_heads(project.bare_repository):
+        raise build_not_found("Repository")
     data = read_blob(project.git, project.bare_repository, project.default_branch, ".gitlab-ci.yml")
     return _check(data or b"")
 

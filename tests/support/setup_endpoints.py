@@ -16,12 +16,16 @@ from gitlab_nightshift.demo.standin_api import (
 )
 from gitlab_nightshift.demo.standin_repository import read_commits
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
-from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER
+from gitlab_nightshift.demo.standin_state import DEVELOPER, MAINTAINER, NOBODY
 from tests.support.standin import FullStandin
 from tests.support.standin_records import StandinSchedule, get_project
 
 MADE_TOKEN = "glpat-MadeByTheSetUp0001"
 PROJECT = "projects/{id}"
+SHORTEST_MASKED = 8
+"""Characters of a value that GitLab masks (app/models/concerns/ci/maskable.rb)."""
+MOST_SCHEDULES = 10
+"""Of a project, unless an administrator says otherwise."""
 
 
 @dataclass
@@ -40,7 +44,7 @@ class ProjectSettings:
     def create_token(self, call: StandinCall) -> StandinAnswer:
         asked = require_fields(call.request.body, "name", "scopes", "expires_at")
         if not self.makes_tokens:
-            why = "User does not have permission to create project access token"
+            why = "400 Bad request - User does not have permission to create project access token"
             raise StandinApiError(400, {"message": why})
         self.tokens.append(asked)
         return StandinAnswer(201, {"id": len(self.tokens), "token": MADE_TOKEN, "active": True})
@@ -51,7 +55,9 @@ class ProjectSettings:
 
     def create_variable(self, call: StandinCall) -> StandinAnswer:
         asked = require_fields(call.request.body, "key", "value")
-        if self.refuses_variables:
+        value = str(asked["value"])
+        unmaskable = asked.get("masked") and (len(value) < SHORTEST_MASKED or "\n" in value)
+        if self.refuses_variables or unmaskable:
             raise StandinApiError(400, {"message": {"value": ["is invalid"]}})
         self.secrets[asked["key"]] = asked
         shown = {name: value for name, value in asked.items() if name != "value"}
@@ -95,6 +101,7 @@ def add_setup(gitlab: FullStandin) -> ProjectSettings:
         Endpoint("POST", allow, made.allow, MAINTAINER, WRITE),
         Endpoint("POST", schedules, _create_schedule, DEVELOPER, WRITE),
         Endpoint("POST", f"{one}/variables", _set_variable, DEVELOPER, WRITE),
+        Endpoint("DELETE", one, _delete_schedule, DEVELOPER, WRITE),
         Endpoint("PUT", one, _update_schedule, DEVELOPER, WRITE),
         Endpoint("POST", commits, _commit, DEVELOPER, WRITE),
     ):
@@ -105,29 +112,58 @@ def add_setup(gitlab: FullStandin) -> ProjectSettings:
 def _create_schedule(call: StandinCall) -> StandinAnswer:
     asked = require_fields(call.request.body, "description", "ref", "cron")
     found = get_project(call).schedules
+    if len(found) >= MOST_SCHEDULES:
+        why = f"Maximum number of pipeline schedules ({MOST_SCHEDULES}) exceeded"
+        raise StandinApiError(400, {"message": {"base": [why]}})
     made = StandinSchedule(
-        len(found) + 1, call.caller.user, asked["description"], asked["ref"], False, {}
+        max((each.id for each in found), default=0) + 1,
+        call.caller.user,
+        asked["description"],
+        asked["ref"],
+        asked.get("active", True),
+        {},
+        {each["name"]: each["value"] for each in asked.get("inputs") or ()},
     )
     found.append(made)
     return StandinAnswer(201, {"id": made.id, **asked})
 
 
 def _set_variable(call: StandinCall) -> StandinAnswer:
+    """The right to set pipeline variables first, then that to the schedule."""
+    if call.caller.access_level < call.project.variables_role:
+        raise StandinApiError(403, {"message": "403 Forbidden"})
     asked = require_fields(call.request.body, "key", "value")
-    found = get_project(call).schedules[int(call.values["schedule"]) - 1]
+    found = _find_own_schedule(call)
     found.variables = {**found.variables, asked["key"]: asked["value"]}
     return StandinAnswer(201, asked)
 
 
 def _update_schedule(call: StandinCall) -> StandinAnswer:
-    found = get_project(call).schedules[int(call.values["schedule"]) - 1]
+    found = _find_own_schedule(call)
     found.active = bool(call.request.body["active"])
     return StandinAnswer(200, {"id": found.id})
+
+
+def _delete_schedule(call: StandinCall) -> StandinAnswer:
+    get_project(call).schedules.remove(_find_own_schedule(call, MAINTAINER))
+    return StandinAnswer(204, b"")
+
+
+def _find_own_schedule(call: StandinCall, role: int = NOBODY) -> StandinSchedule:
+    """That of the path: for its owner, and from this role on."""
+    for each in get_project(call).schedules:
+        if str(each.id) == call.values["schedule"]:
+            if call.caller.user != each.owner and call.caller.access_level < role:
+                raise StandinApiError(403, {"message": "403 Forbidden"})
+            return each
+    raise StandinApiError(404, {"message": "404 Pipeline Schedule Not Found"})
 
 
 def _commit(call: StandinCall) -> StandinAnswer:
     """One commit on top of ``start_sha``; with ``force`` it is all that the branch has."""
     asked = require_fields(call.request.body, "branch", "commit_message", "start_sha", "actions")
+    if call.project.is_protected(asked["branch"]) and call.caller.access_level < MAINTAINER:
+        raise StandinApiError(400, {"message": "You are not allowed to push into this branch"})
     git, bare, user = call.project.git, call.project.bare_repository, call.caller.user.username
     with tempfile.TemporaryDirectory(dir=bare.parent) as folder:
         tree = Path(folder) / "tree"

@@ -43,6 +43,7 @@ def _build_json(call: StandinCall, schedule: StandinSchedule) -> dict[str, Any]:
         "cron": "0 2 * * 1-5",
         "cron_timezone": "UTC",
         "active": schedule.active,
+        "inputs": [{"name": key, "value": value} for key, value in schedule.inputs.items()],
         "owner": {**build_user_json(schedule.owner, call.state.url), "state": state},
     }
 

@@ -1,5 +1,7 @@
 """The stand-in's endpoints that only tests ask: version, labels, commits, files, jobs."""
 
+from typing import Any
+
 from gitlab_nightshift.demo.standin_api import (
     Endpoint,
     StandinApiError,
@@ -10,11 +12,16 @@ from gitlab_nightshift.demo.standin_api import (
     require_fields,
 )
 from gitlab_nightshift.demo.standin_endpoints import PROJECT, REPOSITORY, build_commit_json
-from gitlab_nightshift.demo.standin_json import build_label_json, build_protected_branch_json
+from gitlab_nightshift.demo.standin_json import (
+    build_branch_json,
+    build_label_json,
+    build_protected_branch_json,
+)
 from gitlab_nightshift.demo.standin_repository import (
     find_merge_base,
     read_commits,
     read_diffs,
+    read_heads,
     resolve,
 )
 from gitlab_nightshift.demo.standin_requests import StandinAnswer
@@ -49,6 +56,18 @@ def _show_protected_branch(call: StandinCall) -> StandinAnswer:
     return StandinAnswer(
         200, build_protected_branch_json(name, call.project.protected_branches.index(name) + 1)
     )
+
+
+def _list_branches(call: StandinCall) -> StandinAnswer:
+    project = call.project
+    heads = sorted(read_heads(project.bare_repository).items())
+    level = call.caller.access_level
+
+    def build_json(head: tuple[str, str]) -> dict[str, Any]:
+        commit = build_commit_json(project, head[1])
+        return build_branch_json(project, head[0], commit, level)
+
+    return build_page(call, heads, build_json)
 
 
 def _show_commit(call: StandinCall) -> StandinAnswer:
@@ -122,6 +141,7 @@ ENDPOINTS = (
     Endpoint("GET", f"{PROJECT}/labels", _list_labels, GUEST),
     Endpoint("GET", f"{PROJECT}/labels/{{label}}", _show_label, GUEST),
     Endpoint("GET", f"{PROJECT}/protected_branches/{{name}}", _show_protected_branch, REPORTER),
+    Endpoint("GET", f"{REPOSITORY}/branches", _list_branches, REPORTER, job_token=True),
     Endpoint("GET", f"{REPOSITORY}/commits/{{sha}}", _show_commit, REPORTER, job_token=True),
     Endpoint("GET", f"{REPOSITORY}/compare", _compare, REPORTER, job_token=True),
     Endpoint("GET", f"{PROJECT}/pipelines/{{pipeline}}/jobs", _list_pipeline_jobs, REPORTER),

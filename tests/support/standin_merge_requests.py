@@ -88,25 +88,35 @@ def build_merge_state(project: FullProject, request: StandinMergeRequest) -> Jso
     git, bare = project.git, project.bare_repository
     target = read_heads(bare).get(request.target_branch, request.sha)
     opened = request.state == "opened"
-    conflict = opened and has_conflict(git, bare, target, request.sha)
+    ends = (target, request.sha)
+    checked = not opened or project.checked.get(request.iid) == ends
+    project.checked[request.iid] = ends
+    conflict = opened and checked and has_conflict(git, bare, *ends)
     pipelines = [each for each in project.pipelines if each.sha == request.sha]
     head = pipelines[-1] if pipelines else None
     return {
         "has_conflicts": conflict,
-        "detailed_merge_status": "conflict" if conflict else "mergeable",
-        "rebase_in_progress": False,
+        "detailed_merge_status": _name_merge_status(request, checked=checked, conflict=conflict),
+        "rebase_in_progress": request.iid in project.rebasing,
         "merge_error": request.merge_error,
         "head_pipeline": head and build_pipeline_json(head, project),
     }
 
 
+def _name_merge_status(request: StandinMergeRequest, *, checked: bool, conflict: bool) -> str:
+    """GitLab looks later: who asks first, after either branch has moved, only makes it look."""
+    if request.state != "opened":
+        return "not_open"
+    return ("conflict" if conflict else "mergeable") if checked else "unchecked"
+
+
 def show_merge_request(call: StandinCall) -> StandinAnswer:
     """GET merge_requests/:iid."""
     refresh(call.state, get_project(call))
-    request = find(call)
-    return StandinAnswer(
-        200, _build_json(call, request) | build_merge_state(get_project(call), request)
-    )
+    request, project = find(call), get_project(call)
+    shown = _build_json(call, request) | build_merge_state(project, request)
+    project.rebasing.discard(request.iid)
+    return StandinAnswer(200, shown)
 
 
 def update_merge_request(call: StandinCall) -> StandinAnswer:
@@ -198,7 +208,7 @@ def _show_approvals(call: StandinCall) -> StandinAnswer:
 
 
 def _rebase(call: StandinCall) -> StandinAnswer:
-    """PUT rebase: done at once, by GitLab a little later."""
+    """PUT rebase: whoever asks next is told that it goes on."""
     project, request = get_project(call), find(call)
     refresh(call.state, project)
     git, bare = project.git, project.bare_repository
@@ -208,6 +218,7 @@ def _rebase(call: StandinCall) -> StandinAnswer:
     if made and made != request.sha:
         request.sha = made
         note_commit(call.state, request, call.caller.user)
+    project.rebasing.add(request.iid)
     return StandinAnswer(202, {"rebase_in_progress": True})
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from gitlab_nightshift.demo.standin_api import StandinCall
 from gitlab_nightshift.demo.standin_json import Json, build_user_json
-from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinNote, StandinProject, User
+from gitlab_nightshift.demo.standin_state import StandinNote, StandinProject, User
 from tests.support.standin_repositories import Push, read_pushes
 
 
@@ -50,6 +50,7 @@ class StandinSchedule:
     ref: str = "refs/heads/main"
     active: bool = True
     variables: Mapping[str, str] = field(default_factory=lambda: {"NIGHTSHIFT": "true"})
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -86,21 +87,23 @@ class StandinNoteable(Protocol):
 @dataclass
 class FullProject(StandinProject):
     """A project with all that tests ask of one. ``members`` are the roles of users by their ids,
-    ``pipeline_jobs`` the jobs of a new pipeline and their first status, ``variables_role`` who may
-    give it variables (50: nobody here). ``variables`` are the project's own as REST shows them,
-    ``push_rule`` likewise, ``inherited_variables`` those of its groups as GraphQL does."""
+    ``pipeline_jobs`` the jobs of a new pipeline and their first status. ``variables`` are the
+    project's own as REST shows them, ``push_rule`` likewise, ``inherited_variables`` those of its
+    groups as GraphQL does; ``checked`` are the target's and the source's commit of merge requests
+    that were looked at for conflicts, ``rebasing`` those whose rebase is not told as ended yet."""
 
     jobs: list[PipelineJob] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
     members: dict[int, int] = field(default_factory=dict)
     pipelines: list[StandinPipeline] = field(default_factory=list)
     pipeline_jobs: dict[str, str] = field(default_factory=dict)
-    variables_role: int = DEVELOPER
     approval_rules: list[dict[str, Any]] = field(default_factory=list)
     schedules: list[StandinSchedule] = field(default_factory=list)
     variables: list[dict[str, Any]] = field(default_factory=list)
     inherited_variables: list[dict[str, Any]] = field(default_factory=list)
     push_rule: dict[str, Any] = field(default_factory=dict)
+    checked: dict[int, tuple[str, str]] = field(default_factory=dict)
+    rebasing: set[int] = field(default_factory=set)
 
     @property
     def pushes(self) -> list[Push]:
