@@ -79,7 +79,7 @@ def test_a_night_is_confined(
     assert TOKEN not in str(shop.products())
     tier = "namespaces" if isolation == "auto" else isolation
     assert shop.result["isolation"].startswith(f"{tier} (")
-    assert ("owner or times" in done.log) == ("root's tree" in place)
+    assert ("a new owner or time" in done.log) == ("root's tree" in place)
     shop.assert_restored()
 
 
