@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import Code, NightshiftError, to_exit_status
+from gitlab_nightshift.errors import CANCELLED, STOPPED, Code, NightshiftError, to_exit_status
 from gitlab_nightshift.events import Note, read_clock
 from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.job.job_facts import read_job
@@ -263,6 +263,9 @@ class _Run:
         self._notes += left.build_notes()
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
+            cancelled = bundle.error_code in CANCELLED and STOPPED in bundle.reason
+            if cancelled and not self._signals.stopped:
+                raise build_killed_error("work")  # by nobody that this process knows of
             return write_measured(self._there.results, bundle, self._usage, read_clock() - began)
         raise error
 
