@@ -56,7 +56,7 @@ from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.report.result_files import UPKEEP
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.report.upkeep_result import read_upkeep_result
-from gitlab_nightshift.repository.prepared_checkout import refuse_changed
+from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.session import Session, locate_product
 from gitlab_nightshift.system.disk_space import report_full_disk
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.events import Note
+from gitlab_nightshift.repository.changed_files import format_some_paths
 from gitlab_nightshift.repository.git_mask import discard, unmask_git
-from gitlab_nightshift.repository.prepared_checkout import format_some_paths
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.restore import RestoredTree, restore_tree, settle
 from gitlab_nightshift.repository.saved_state import SavedCheckout

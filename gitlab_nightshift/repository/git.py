@@ -210,12 +210,6 @@ def _build_no_commit_error(checkout: Path) -> NightshiftError:
     return build_config_error(f"{checkout} has no commit yet: make a first commit")
 
 
-def list_changed_files(git: Git, checkout: Path) -> tuple[str, ...]:
-    """Tracked files that differ from HEAD, staged or not; submodules are not looked into."""
-    asked = ("--porcelain=v1", "-z", "-uno", "--no-renames", "--ignore-submodules=all")
-    return tuple(entry[3:] for entry in split_names(git.run("status", *asked, cwd=checkout)))
-
-
 def list_tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
     """All paths in the index."""
     return split_names(git.run("ls-files", "-z", cwd=checkout))
