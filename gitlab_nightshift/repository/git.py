@@ -22,6 +22,7 @@ from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
 
 TIMEOUT_S = 300.0
 _FIXED = {
+    "GIT_ALLOW_PROTOCOL": "none",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -30,8 +31,9 @@ _FIXED = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-"""A path is no pattern, an object is read as it is and not fetched, nothing is locked, paged or
-asked for, and what git says is English, as it is parsed here."""
+"""A path is no pattern, an object is read as it is and not fetched (before 2.45 git knows no other
+way than to allow no protocol), nothing is locked, paged or asked for, and what git says is English,
+as it is parsed here."""
 _QUIET = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -94,7 +96,7 @@ class Git:
             raise build_config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
             refuse_broken_repository(done.stderr)
-            if damage := describe_damage(done.stderr):
+            if damage := describe_damage(done.stderr, cwd):
                 raise DamagedRepositoryError(verb, done, damage)
             raise GitError(verb, done)
         return done.stdout
@@ -189,7 +191,9 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
     named, commit, tree = (*found[5:], "", "", "")[:3]
     if named and not tree:
         lost = "whose tree" if commit else "which"
-        raise build_config_error(render_damage(f"HEAD is {named[:12]}, {lost} is not there"))
+        raise build_config_error(
+            render_damage(f"HEAD is {named[:12]}, {lost} is not there", checkout)
+        )
     return parts, commit, tree
 
 

@@ -187,7 +187,7 @@ def resolve_parent(worktree: Worktree, commit: str) -> str:
     if is_boundary(worktree, commit):
         raise _build_missing_error(worktree, f"the parent of {commit[:12]} is not here")
     if parent := _find_object(worktree, f"{commit}^"):
-        raise build_config_error(render_damage(f"{parent[:12]} is not there"))
+        raise build_config_error(render_damage(f"{parent[:12]} is not there", worktree.top))
     return worktree.empty_tree
 
 
