@@ -28,8 +28,8 @@ from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
-from gitlab_nightshift.repository.prepared_checkout import refuse_changed
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.remote import GitServer, fetch
 from gitlab_nightshift.session import Session, locate_product

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from gitlab_nightshift.comment_runs import tell_failed
 from gitlab_nightshift.dashboard_runs import update_dashboard
-from gitlab_nightshift.errors import Interruption, NightshiftError
+from gitlab_nightshift.errors import STOPPED, Interruption, NightshiftError
 from gitlab_nightshift.plan.earlier_run import EarlierRun
 from gitlab_nightshift.records.notary_records import NOTARY
 from gitlab_nightshift.records.products import Bundle, Outcome
@@ -31,7 +31,7 @@ def build_failed_bundle(session: Session, error: NightshiftError | Interruption)
         base_sha=session.job.commit_sha,
         target_branch=session.settings.target_branch or session.job.default_branch,
         outcome=Outcome.FAILED,
-        reason=error.message if isinstance(error, NightshiftError) else "stopped by a signal",
+        reason=error.message if isinstance(error, NightshiftError) else STOPPED,
         error_code=error.code.value,
     )
 

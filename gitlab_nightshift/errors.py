@@ -52,7 +52,12 @@ EXIT_STATUS: dict[Code, int] = {
 
 
 KILLED = "perhaps for lack of memory"
-"""In the reason of what ended with E_TERMINATED because a process was killed, not by a person."""
+"""Stands where a process was killed by SIGKILL or by who knows what."""
+STOPPED = "stopped by a signal"
+"""In the reason of what a person has stopped. Only this program's own handlers say so: a process
+that a fault, the kernel or an agent ends says nothing."""
+CANCELLED = (Code.INTERRUPTED, Code.TERMINATED)
+"""The codes of what was stopped, or was killed."""
 
 
 class NightshiftError(Exception):

@@ -16,7 +16,13 @@ from gitlab_nightshift.comment_runs import (
     tell_failed,
 )
 from gitlab_nightshift.dashboard_runs import find_ticking_approver, update_dashboard
-from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
+from gitlab_nightshift.errors import (
+    STOPPED,
+    Code,
+    Interruption,
+    NightshiftError,
+    build_config_error,
+)
 from gitlab_nightshift.events import GateApproved, Note, RunEnded, StepEnded, StepStarted
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import open_project
@@ -50,7 +56,7 @@ from gitlab_nightshift.report.report_files import read_patch, write_results
 from gitlab_nightshift.report.result_files import UPKEEP
 from gitlab_nightshift.report.run_result import build_run_result
 from gitlab_nightshift.report.upkeep_result import read_upkeep_result
-from gitlab_nightshift.repository.prepared_checkout import refuse_changed
+from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.session import Session, locate_product
 from gitlab_nightshift.system.disk_space import report_full_disk
 
@@ -83,7 +89,7 @@ def publish(
         )
         published = do_publish(folder, context)
     except (NightshiftError, Interruption) as error:
-        stopped = f"stopped by a signal. Go on with: {describe_resume(session)}"
+        stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
         reason = error.message if isinstance(error, NightshiftError) else stopped
         # A change that nobody has seen run waits; nothing has failed.
         waits = error.code is Code.INCOMPLETE

@@ -168,7 +168,7 @@ def pass_on(answer: int | None, status: int, stdout: int = 1) -> int:
 
 def describe_end(status: int) -> bytes:
     """The result of a delegation that ended without one."""
-    from gitlab_nightshift.errors import EXIT_STATUS, KILLED, Code
+    from gitlab_nightshift.errors import CANCELLED, EXIT_STATUS, STOPPED, Code
     from gitlab_nightshift.records.delegation_records import render_refusal
 
     codes = {number: code for code, number in EXIT_STATUS.items()}
@@ -176,10 +176,18 @@ def describe_end(status: int) -> bytes:
     why = f"it ended with exit status {status} before it had a result: see stderr"
     if status < 0:
         code = Code.TERMINATED
-        why = f"killed by {signal.Signals(-status).name}, {KILLED}"
-    elif code in (Code.INTERRUPTED, Code.TERMINATED):
-        why = "stopped by a signal"
+        why = describe_kill(-status)
+    elif code in CANCELLED:
+        why = STOPPED
     return f"{render_refusal(code, why)}\n".encode()
+
+
+def describe_kill(number: int) -> str:
+    """Why a command ended by this signal. Only SIGKILL is what the kernel sends for memory."""
+    from gitlab_nightshift.errors import KILLED
+
+    memory = f", {KILLED}" if number == signal.SIGKILL else ""
+    return f"killed by {signal.Signals(number).name}{memory}"
 
 
 def mend(descriptor: int, number: int) -> None:
@@ -192,8 +200,7 @@ def mend(descriptor: int, number: int) -> None:
     end_orphans(list_own_children)
     from gitlab_nightshift.run_folder import mend_killed
 
-    memory = ", perhaps for lack of memory" if number == signal.SIGKILL else ""
-    why = f"killed by {signal.Signals(number).name}{memory}"
+    why = describe_kill(number)
     mended = "; the checkout is put back" if mend_killed(data["env"], why) else ""
     sys.stderr.write(f"nightshift: {why}{mended}\n")
 

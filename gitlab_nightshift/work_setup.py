@@ -14,10 +14,10 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.system.environment import build_allowed_env
 from gitlab_nightshift.verdict.build_files import build_commands, list_default_allowed_commands
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
-from gitlab_nightshift.work.checkout_programs import find_checkout_programs, open_linked_tools
+from gitlab_nightshift.work.checkout_programs import open_job_tools
 from gitlab_nightshift.work.model_access import MODEL_VARIABLES
 from gitlab_nightshift.work.proof_choice import Commands
-from gitlab_nightshift.work.tool_access import JobFolders, open_tool_caches
+from gitlab_nightshift.work.tool_access import JobFolders
 from gitlab_nightshift.work.work_context import WorkContext
 
 PUBLISH_NEEDS_S = 300.0
@@ -28,10 +28,9 @@ def build_work_context(session: Session, request: TaskRequest | None = None) -> 
     """Everything that the work stage is given; no GitLab credential is in it."""
     home = Path(session.env.get("HOME", "/"))
     chosen = choose_agent(session.settings, session.search_env).settings
-    cached, env = open_tool_caches(chosen, session.env, home, session.checkout)
-    output, folders = chosen.output_dir, JobFolders(home, session.checkout, session.private)
-    programs = find_checkout_programs(session.env, session.git, session.checkout, output)
-    settings = open_linked_tools(cached, programs, folders, session.emit)
+    folders = JobFolders(home, session.checkout, session.private)
+    tools = open_job_tools(chosen, session.env, session.git, folders, session.emit)
+    settings, env = tools.settings, tools.env
     there = _read_build_files(session)
     build = build_commands(there.files, there.read)
     default = list_default_allowed_commands(there.files, there.read)
@@ -54,7 +53,7 @@ def build_work_context(session: Session, request: TaskRequest | None = None) -> 
         redact=session.redact,
         emit=session.emit,
         named=list_named_folders(session.env, session.checkout),
-        programs=programs,
+        programs=tools.programs,
     )
 
 

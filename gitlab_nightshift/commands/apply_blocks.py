@@ -9,6 +9,7 @@ from gitlab_nightshift.patching import checkout_files
 from gitlab_nightshift.patching.blocks import MalformedError, parse
 from gitlab_nightshift.patching.edits import Edit, NotApplicableError, plan_edits
 from gitlab_nightshift.patching.prompt_text import NO_BLOCKS
+from gitlab_nightshift.repository import changed_files
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.system.environment import build_search_path
@@ -39,7 +40,7 @@ def _refuse_dirty(call: Invocation, top: Path, edits: Iterable[Edit]) -> None:
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
         git = git_verbs.build_isolated_git(Path(home), build_search_path(call.env, top))
         git_verbs.find_repository_paths(git, top)  # raises where it is no checkout at all
-        dirty = set(git_verbs.list_changed_files(git, top)) & {edit.path for edit in edits}
+        dirty = set(changed_files.list_changed_files(git, top)) & {edit.path for edit in edits}
     if dirty:
         names = ", ".join(sorted(dirty))
         raise NightshiftError(

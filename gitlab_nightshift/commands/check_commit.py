@@ -19,11 +19,11 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.implied_commands import BuildFiles, find_test_commands
-from gitlab_nightshift.work.checkout_programs import find_checkout_programs, open_linked_tools
+from gitlab_nightshift.work.checkout_programs import open_job_tools
 from gitlab_nightshift.work.commit_trial import try_commit
 from gitlab_nightshift.work.proof_choice import Commands
 from gitlab_nightshift.work.sandboxed_checkout import SandboxContext
-from gitlab_nightshift.work.tool_access import JobFolders, open_tool_caches
+from gitlab_nightshift.work.tool_access import JobFolders
 from gitlab_nightshift.work.work_context import WorkContext
 
 
@@ -47,14 +47,13 @@ def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Em
         text = "--run runs the commit that is checked out: commit the change, or check it out"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
     home = Path(asked.env.get("HOME", "/"))
-    cached, env = open_tool_caches(judgement.context.settings, asked.env, home, judgement.top)
-    programs = find_checkout_programs(asked.env, git, judgement.top, cached.output_dir)
     folders = JobFolders(home, judgement.top, private)
-    settings = open_linked_tools(cached, programs, folders, emit)
+    tools = open_job_tools(judgement.context.settings, asked.env, git, folders, emit)
+    settings = tools.settings
     work = WorkContext(
         settings=settings,
         job=read_job(asked.env, settings.repo_url),
-        env=build_allowed_env(env, settings.agent_env),
+        env=build_allowed_env(tools.env, settings.agent_env),
         checkout=judgement.top,
         config_folder=judgement.top,
         home=home,
@@ -64,7 +63,7 @@ def _with_runs(asked: CheckRequest, judgement: Judgement, folder: Path, emit: Em
         seconds=settings.run_timeout,
         redact=redact,
         emit=emit,
-        programs=programs,
+        programs=tools.programs,
     )
     hosts = build_gateway_config(settings, (), asked.env, 0.0, 0)
     with open_gateway(hosts, asked.env, emit) as gateway:

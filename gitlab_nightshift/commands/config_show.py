@@ -3,6 +3,7 @@
 import json
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from gitlab_nightshift.work.cost_bounds import check_bounds
 def format_settings(call: Invocation) -> str:
     """A line per key: key, value, source. Secrets are shown as ``[set]``."""
     loaded = read_settings(call)
-    settings = choose_agent(loaded, call.env).settings
+    settings = choose_agent(loaded, build_search_env(call)).settings
     values = settings.flatten_values()
     if loaded.agent == "auto":
         values["agent"] = f"auto (here {settings.agent})"
@@ -53,6 +54,15 @@ def _list_faults(settings: Settings, call: Invocation) -> tuple[str, ...]:
 def read_settings(call: Invocation) -> Settings:
     """The settings as a run would have them, also outside a checkout."""
     return load_settings(call.env, _find_config_file(call), call.overrides)
+
+
+def build_search_env(call: Invocation) -> Mapping[str, str]:
+    """The environment in which a night looks for programs: none of the checkout's."""
+    try:
+        checkout = find_checkout_top(call.folder)
+    except NightshiftError:
+        return call.env
+    return {**call.env, "PATH": build_search_path(call.env, checkout)}
 
 
 def _find_config_file(call: Invocation) -> ConfigFile | None:

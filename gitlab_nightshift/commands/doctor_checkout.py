@@ -101,8 +101,8 @@ def _describe_certificates(session: Session) -> Iterator[DoctorRow]:
 
 def _describe_agent(session: Session) -> Iterator[DoctorRow]:
     choice = choose_agent(session.settings, session.search_env)
-    build_provider(choice.settings).check(session.env)
-    for row in list_providers(choice.settings, session.env):
+    build_provider(choice.settings).check(session.search_env)
+    for row in list_providers(choice.settings, session.search_env):
         if row.name == choice.settings.agent:
             yield DoctorRow("agent", "ok", f"{choice}, {row.version or 'version unknown'}")
 

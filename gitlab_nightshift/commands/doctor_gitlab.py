@@ -19,6 +19,7 @@ from gitlab_nightshift.plan.preflight import (
     check_usable,
 )
 from gitlab_nightshift.plan.push_rules import ANY_TITLE, list_refusals
+from gitlab_nightshift.publish.branch_name import EXTREMES
 from gitlab_nightshift.publish.merge_request import apply_commit_template
 from gitlab_nightshift.publish.publish_context import choose_author
 from gitlab_nightshift.publishing import build_missing_token_error
@@ -128,9 +129,8 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     identity = git_verbs.read_identity(session.machine_git, session.checkout)
     try:
         author = choose_author(session, project, identity)
-        refusals = list(
-            list_refusals(rule, settings, author, access, message, session.job.user_email)
-        )
+        email = session.job.user_email
+        refusals = list(list_refusals(rule, settings, author, access, message, email, EXTREMES))
     except re.error:
         yield DoctorRow("push rule", "not known", "only GitLab can evaluate its pattern")
         return

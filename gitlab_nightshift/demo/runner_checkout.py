@@ -99,5 +99,6 @@ def _fetch(project: StandinProject, destination: Path, branch: str, sha: str, de
     )
     flags = [f"--depth={depth}"] if depth else []
     fetch = ("origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
-    project.git.run("fetch", *fetch, cwd=destination)
+    allowed = {"GIT_ALLOW_PROTOCOL": "http:https"}
+    project.git.run("fetch", *fetch, cwd=destination, env=allowed)
     project.git.run("checkout", "-f", "-q", sha, cwd=destination)

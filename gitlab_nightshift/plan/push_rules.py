@@ -1,7 +1,7 @@
 """Whether a project's push rule would refuse what a night pushes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gitlab_nightshift.gitlab.access import Access
 from gitlab_nightshift.gitlab.ci_settings import PushRule
@@ -20,16 +20,24 @@ def list_refusals(
     access: Access,
     message: str,
     user_email: str = "",
+    extremes: Sequence[str] = (),
 ) -> Iterator[str]:
     """Why the rule would refuse the night's branch or commit, each with what to do.
 
     ``message`` is what a commit of a night says, as far as the settings decide it; ``user_email``
-    the address of the pipeline's user. Raises ``re.error`` for a pattern that only RE2 reads.
+    the address of the pipeline's user, ``extremes`` the shortest and the longest name that can
+    follow ``branch_prefix``. Raises ``re.error`` for a pattern that only RE2 reads.
     """
-    branch = f"{settings.branch_prefix}{ANY_SLUG}"
+    branch, *names = (f"{settings.branch_prefix}{slug}" for slug in (ANY_SLUG, *extremes))
     if not _matches(rule.branch_name_regex, branch):
         yield (
             f"branch names must match {rule.branch_name_regex}: set branch_prefix to one that does"
+        )
+    elif refused := [n for n in names if not _matches(rule.branch_name_regex, n)]:
+        lengths = " and ".join(f"{name} ({len(name)} characters)" for name in refused)
+        yield (
+            f"branch names must match {rule.branch_name_regex}, and a night's can be {lengths}:"
+            " widen the rule"
         )
     if not _matches(rule.commit_message_regex, message):
         yield (

@@ -28,8 +28,9 @@ from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, build_adapter
 from gitlab_nightshift.records.strict_reading import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, unpack_source
-from gitlab_nightshift.repository.git import CommitIdentity, GitError, list_changed_files
+from gitlab_nightshift.repository.git import CommitIdentity, GitError
 from gitlab_nightshift.repository.packed_paths import unpack_repository_paths
 from gitlab_nightshift.sandbox.privilege_drop import renounce
 from gitlab_nightshift.sandbox.process_places import Places, find_rights

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 LONGEST_SLUG = 60
 MOST_SUFFIXES = 20
+EXTREMES = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
+"""The shortest name that can follow ``branch_prefix``, and one as long as the longest."""
 
 
 def build_slug(*suggestions: str) -> str:

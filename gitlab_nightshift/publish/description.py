@@ -3,6 +3,7 @@
 Pure functions. All that an agent wrote goes through :mod:`gitlab_nightshift.publish.escaping`.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
@@ -66,26 +67,36 @@ def _render_summary(proposal: Proposal, notary: NotaryRecord | None, approved_by
 
 
 def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
-    """What proves the change and how large it is, on one line; whose word the rest is."""
-    held = [each.detail for each in proposal.checks if each.outcome is CheckOutcome.PASSED]
+    """What proves the change and how large it is, on one line; whose word the rest is. Neither is
+    said again below."""
     ran: list[CommandResult] | list[NotarizedCommand]
     ran = [*(notary.commands if notary else proposal.commands)]
     passed = [f"{to_code_span(each.command)} passed" for each in ran if each.ok][:3]
     change = proposal.change
     size = f"{change.lines} {_pluralize('line', change.lines)}, "
     size += f"{len(change.files)} {_pluralize('file', len(change.files))}"
-    seen = passed or ["Nothing was run on it" if not ran else "No command passed on it"]
-    said = [to_markdown_line(each.partition("; ")[0]) for each in held[-1:]]
+    nothing = [] if passed else ["no command passed on it" if ran else "nothing was run on it"]
+    strongest = _find_strongest(proposal)
+    said = [to_markdown_line(strongest.detail.partition("; ")[0])] if strongest else []
     if notary is None:
-        return " · ".join([size, f"the work job reports: {', '.join([*said, *passed])}"])
+        return " · ".join([size, f"the work job reports: {', '.join([*said, *passed, *nothing])}"])
+    seen = passed or [nothing[0].capitalize()]
     return " · ".join([*seen, size, *(f"found beside the agents: {each}" for each in said)])
+
+
+def _find_strongest(proposal: Proposal) -> Check | None:
+    """The last check that held: they are made in the order of what they show."""
+    held = (c for c in reversed(proposal.checks) if c.outcome is CheckOutcome.PASSED)
+    return next((check for check in held if check.title != _BASELINE), None)
 
 
 def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
     analysis, draft = proposal.analysis, proposal.draft
     chosen = analysis.selected
     text = draft.reasoning or (chosen.rationale if chosen else "")
-    parts = [f"Category: {to_markdown_line(bundle.category_used)}.", to_markdown(text)]
+    other = bundle.category_used != proposal.category
+    parts = [f"Category: {to_markdown_line(bundle.category_used)}." if other else ""]
+    parts.append(to_markdown(text))
     ranked = sorted(analysis.candidates, key=lambda each: each.rank)
     candidates = [
         "\n".join(_render_candidate(n, each, each == chosen) for n, each in enumerate(ranked, 1))
@@ -115,33 +126,60 @@ def _render_candidate(number: int, candidate: AnalysisCandidate, chosen: bool) -
 
 
 def _render_changes(proposal: Proposal) -> str:
-    change = proposal.change
-    shown = [f"- {to_code_span(path)}" for path in change.files[:MOST_FILES]]
-    if left := len(change.files) - len(shown):
+    """The draft's words, and the files that these do not name."""
+    said = proposal.draft.changes
+    others = [path for path in proposal.change.files if not _names_path(said, path)]
+    shown = [f"- {to_code_span(path)}" for path in others[:MOST_FILES]]
+    if left := len(others) - len(shown):
         shown.append(f"- and {left} more")
-    count = f"{len(change.files)} {_pluralize('file', len(change.files))}"
-    lines = f"{count}, {change.added} lines added, {change.deleted} deleted:\n\n"
-    return _join_paragraphs([to_markdown(proposal.draft.changes), lines + "\n".join(shown)])
+    head = "Also changed:\n\n" if shown and len(others) < len(proposal.change.files) else ""
+    return _join_paragraphs([to_markdown(said), head + "\n".join(shown)])
+
+
+def _names_path(text: str, path: str) -> bool:
+    return re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-])", text) is not None
 
 
 def _render_verification(bundle: Bundle, proposal: Proposal, notary: NotaryRecord | None) -> str:
-    """Only facts: what ran on which commit, and what was not checked; whose word they are."""
-    parts = ["The files of this change were checked when it was published."]
+    """Only facts: what was found and what was not checked, whose word it is; folded, how it was
+    run. What the summary says in full is not repeated."""
+    strongest = _find_strongest(proposal)
+    told = strongest if strongest and "; " not in strongest.detail else None
+    checks = [check for check in proposal.checks if check is not told]
+    parts = list(_render_odd_runs(proposal, notary))
+    if shown := [_render_check(check) for check in checks if _is_worth_a_line(check)]:
+        parts.append(f"{_BESIDE}\n\n" + "\n".join(shown))
+    parts += _render_unrestored(notary.unrestored if notary else ())
+    parts.append("\n".join(f"- {to_markdown_line(note)}" for note in proposal.notes))
+    rest = [check for check in checks if not _is_worth_a_line(check)]
+    parts.append(_fold("How it was run", _render_circumstances(bundle, proposal, notary, rest)))
+    return _join_paragraphs(parts)
+
+
+def _is_worth_a_line(check: Check) -> bool:
+    """False for what is as always, and for a measurement of which there was nothing to make."""
+    if check.outcome is CheckOutcome.NOT_CHECKED:
+        return check.title.startswith(_ABOUT_TESTS)
+    return (check.title, check.outcome) != (_BASELINE, CheckOutcome.PASSED)
+
+
+def _render_circumstances(
+    bundle: Bundle, proposal: Proposal, notary: NotaryRecord | None, checks: Iterable[Check]
+) -> Iterator[str]:
+    """On which commit, by which agent and in which sandbox."""
+    yield "The files of this change were checked when it was published."
     if notary is None:
-        parts.append("\n".join(_render_reported(proposal.commands, bundle.base_sha)))
+        yield "\n".join(_render_reported(proposal.commands, bundle.base_sha))
     else:
-        parts.append("\n".join(_render_notarized(notary)))
-        parts += _render_unrestored(notary.unrestored)
-        if notary.commands:
-            parts.append(_render_sandbox("They ran", notary.isolation))
-    parts.append(_BESIDE)
-    parts.append("\n".join(map(_render_check, proposal.checks)))
+        yield "\n".join(_render_notarized(notary))
+    if lines := [_render_check(check) for check in checks]:
+        yield f"{_BESIDE}\n\n" + "\n".join(lines)
     if proposal.verdict.passed:
         said = "The Verify bead, a second agent, approved the change."
-        parts.append(f"{said} {_render_tools(proposal.verify_tools)}")
-    parts.append(_render_sandbox("Agents and commands ran", bundle.isolation))
-    parts.append("\n".join(f"- {to_markdown_line(note)}" for note in proposal.notes))
-    return _join_paragraphs(parts)
+        yield f"{said} {_render_tools(proposal.verify_tools)}"
+    if notary and notary.commands and notary.isolation != bundle.isolation:
+        yield _render_sandbox("These commands ran", notary.isolation)
+    yield _render_sandbox("Agents and commands ran", bundle.isolation)
 
 
 def _render_tools(ran: ToolUse | None) -> str:
@@ -186,16 +224,29 @@ def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]
 def _render_notarized(notary: NotaryRecord) -> Iterator[str]:
     """What the notary saw."""
     if not notary.asked:
-        yield "This program ran no command on the change."
         return
     base = to_code_span(notary.base_sha[:12])
     where = f"on commit {base} with only this change applied"
     yield f"This program ran, {where}, in a process that had read nothing of an agent:\n"
-    for each in notary.commands:
-        how = ", then ".join(map(describe_run, each.runs))
-        again = " (flaky before the change)" if len(each.runs) > 1 else ""
-        without = "" if each.base is None else f"; without the change: {describe_run(each.base)}"
-        yield f"- {to_code_span(each.command)}: {how}{again}{without}"
+    yield from map(_render_command, notary.commands)
+
+
+def _render_command(ran: NotarizedCommand) -> str:
+    how = ", then ".join(map(describe_run, ran.runs))
+    again = " (flaky before the change)" if len(ran.runs) > 1 else ""
+    without = "" if ran.base is None else f"; without the change: {describe_run(ran.base)}"
+    return f"- {to_code_span(ran.command)}: {how}{again}{without}"
+
+
+def _render_odd_runs(proposal: Proposal, notary: NotaryRecord | None) -> Iterator[str]:
+    """Commands that did not simply pass: nobody should have to unfold these."""
+    if notary:
+        odd = [c for c in notary.commands if not c.ok or len(c.runs) > 1]
+        lines = [_render_command(each) for each in odd]
+    else:
+        lines = [_render_result(each) for each in proposal.commands if not each.ok or each.flaky]
+    if lines:
+        yield "Not simply passed:\n\n" + "\n".join(lines)
 
 
 def _render_unrestored(paths: tuple[str, ...]) -> Iterator[str]:
@@ -212,13 +263,15 @@ def _render_reported(results: Iterable[CommandResult], base_sha: str) -> Iterato
     """What the job that ran the agents says, where nobody else has seen it."""
     ran, base = tuple(results), to_code_span(base_sha[:12])
     if not ran:
-        yield "The work job reports that it ran no command on the change."
         return
     yield f"The work job reports, for commit {base} with only this change applied:\n"
-    for result in ran:
-        ended = "did not end" if result.exit_status is None else f"exit {result.exit_status}"
-        again = ", in the second attempt" if result.flaky else ""
-        yield f"- {to_code_span(result.command)}: {ended}, {result.duration_s:.1f} s{again}"
+    yield from map(_render_result, ran)
+
+
+def _render_result(result: CommandResult) -> str:
+    ended = "did not end" if result.exit_status is None else f"exit {result.exit_status}"
+    again = ", in the second attempt" if result.flaky else ""
+    return f"- {to_code_span(result.command)}: {ended}, {result.duration_s:.1f} s{again}"
 
 
 def _render_check(check: Check) -> str:
@@ -226,7 +279,10 @@ def _render_check(check: Check) -> str:
     return f"- {_OUTCOMES[check.outcome]}{title}: {detail}"
 
 
-_BESIDE = "The process that ran the agents reports besides:"
+_BESIDE = "Found beside the agents:"
+_BASELINE = "The untouched checkout"
+_ABOUT_TESTS = ("Tests", "The tests", "The new tests")
+"""How the titles of checks begin that a reviewer misses where they could not be made."""
 _OUTCOMES = {
     CheckOutcome.PASSED: "",
     CheckOutcome.FAILED: "Failed: ",
@@ -248,7 +304,7 @@ def _render_origin(bundle: Bundle, job: JobFacts, request: TaskRequest | None) -
         where = f" in [this pipeline]({job.pipeline_url})"
     text = f"Opened by the night shift{where}."
     if request is None:
-        return f"{text} Not wanted? Close it and say why in a comment: the idea is not tried again."
+        return f"{text} Not useful? Close it with a short reason, and it is not proposed again."
     if WEB_ADDRESS.fullmatch(request.url):
         text += f" Asked for in [this comment]({request.url})."
     text += " Something to change? Comment here with `/nightshift` followed by the task."

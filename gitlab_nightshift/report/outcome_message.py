@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gitlab_nightshift.errors import KILLED, Code
+from gitlab_nightshift.errors import CANCELLED, STOPPED
 from gitlab_nightshift.events import format_cost
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.records.products import Outcome
@@ -21,7 +21,6 @@ CHANGES = "changes"
 """In ``notify_on``: only what is worth a look."""
 LONGEST_TITLE, LONGEST_REASON = 160, 300
 Tone = Literal["info", "success", "warning", "failure"]
-_CANCELLED = (Code.INTERRUPTED, Code.TERMINATED)
 _NEWS = (Outcome.MR_CREATED, Outcome.MR_READY, Outcome.APPROVAL_REQUIRED, Outcome.FAILED)
 _TONES: dict[Outcome, Tone] = {
     Outcome.MR_CREATED: "success",
@@ -65,7 +64,7 @@ def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> b
 
 def is_cancelled(result: RunResult) -> bool:
     """Whether a person has ended the run, who knows about it."""
-    return result.error_code in _CANCELLED and KILLED not in result.reason
+    return result.error_code in CANCELLED and STOPPED in result.reason
 
 
 def _is_news(result: RunResult, before: str) -> bool:

@@ -1,10 +1,12 @@
 """What git says where it cannot work in a repository at all, whatever it was asked."""
 
+import contextlib
 import re
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.lazy_patterns import compile_lazily
+from gitlab_nightshift.repository.git_folder import list_object_folders
 
 _BROKEN = compile_lazily(
     r"^fatal: (bad [a-z ]*config.*"
@@ -18,6 +20,8 @@ _NEWER = compile_lazily(
     r"|expected git repo version.*)",
     re.MULTILINE | re.IGNORECASE,
 )
+_NO_REVISION = "Needed a single revision"
+_FILTER = compile_lazily(r"^\s*partialclonefilter\s*=\s*([\w:.,=+-]{1,60})\s*$", re.M | re.I)
 _DAMAGED = compile_lazily(
     r"""^(?:error|fatal):[ ](
         (?P<head>bad[ ]object[ ]HEAD)                                   # fatal: bad object HEAD
@@ -28,6 +32,8 @@ _DAMAGED = compile_lazily(
       | (?P<spoilt>object[ ]file[ ].*[ ]is[ ]empty|unable[ ]to[ ]unpack[ ].*)
       | (?P<stored>(loose|packed)[ ]object[ ].*|packfile[ ].*)          # error: packfile a is bad
       | (?P<asked>git[ ]cat-file[ ].*:[ ]bad[ ]file)          # fatal: git cat-file HEAD:a: bad file
+        # fatal: could not fetch 0123456789012345678901234567890123456789 from promisor remote
+      | (?P<filtered>could[ ]not[ ]fetch[ ][0-9a-f]{40,}[ ]from[ ]promisor[ ]remote)
     )""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -45,15 +51,39 @@ def refuse_broken_repository(stderr: bytes) -> None:
         raise build_config_error(f"git cannot work here: {why}: mend that file, or clone anew")
 
 
-def describe_damage(stderr: bytes) -> str:
-    """What the user is told where git could not read an object; "" for any other failure."""
-    found = _DAMAGED.search(stderr.decode("utf-8", "replace"))
-    return render_damage(found[1]) if found else ""
+def describe_damage(stderr: bytes, folder: Path) -> str:
+    """What the user is told where git, which ran in a checkout or a bare repository, could not read
+    an object; "" for any other failure."""
+    text = stderr.decode("utf-8", "replace")
+    if found := _DAMAGED.search(text):
+        return render_damage(found[1], folder)
+    lost = _NO_REVISION in text and _find_partial_clone(folder)
+    return render_damage(_NO_REVISION, folder) if lost else ""
 
 
-def render_damage(what: str) -> str:
+def render_damage(what: str, folder: Path) -> str:
     """The same for what is known otherwise."""
-    return f"the git repository is damaged or lacks a part ({what}): clone it anew"
+    if not (clone := _find_partial_clone(folder)):
+        return f"the git repository is damaged or lacks a part ({what}): clone it anew"
+    return (
+        f"{clone} lacks files or folders of this commit or an earlier one, and nothing is fetched"
+        " here: clone without the filter (in CI it is in GIT_FETCH_EXTRA_FLAGS or"
+        " GIT_CLONE_EXTRA_FLAGS), or have git fetch them before: git log -p -20 > /dev/null"
+    )
+
+
+def _find_partial_clone(folder: Path) -> str:
+    """The words for a clone that lacks what its filter left out, "" for any other. A repository
+    that borrows its objects counts as well."""
+    tops = (folder / ".git/objects", folder / "objects")
+    places = [place for top in tops if top.is_dir() for place in list_object_folders(top)]
+    if not any(next(place.glob("pack/*.promisor"), None) for place in places):
+        return ""
+    for place in places:
+        with contextlib.suppress(OSError):
+            if found := _FILTER.search((place.parent / "config").read_text(errors="replace")):
+                return f"this clone (--filter={found[1]})"
+    return "this partial clone (--filter)"
 
 
 def refuse_line_break(checkout: Path) -> None:

@@ -101,7 +101,9 @@ class Checkout:
 
     def leave(self) -> tuple[str, ...]:
         """Put all back for good. Returns what could not be put back, a line for each kind of it."""
-        return restore_checkout(self._state_folder, self.saved, self._known, self.repository).lines
+        return tuple(
+            restore_checkout(self._state_folder, self.saved, self._known, self.repository).trouble
+        )
 
     def apply_change(self, captured: CapturedChange) -> tuple[str, ...]:
         """Put the tree back, then apply exactly that change; returns as ``restore``."""

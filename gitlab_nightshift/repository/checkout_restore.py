@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gitlab_nightshift.events import Note
+from gitlab_nightshift.repository.changed_files import format_some_paths
 from gitlab_nightshift.repository.git_mask import discard, unmask_git
-from gitlab_nightshift.repository.prepared_checkout import format_some_paths
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.restore import RestoredTree, restore_tree, settle
 from gitlab_nightshift.repository.saved_state import SavedCheckout
@@ -16,11 +17,13 @@ from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
 from gitlab_nightshift.system.disk_space import Disks
 from gitlab_nightshift.system.file_names import format_path
 
+UNLIKE = "put back; paths with a new owner or time, which only root could restore: {}"
+
 
 @dataclass
 class KnownTree:
     """The state of the tree that is known to be as saved; each restore updates it. ``unlike`` are
-    the paths whose owner and times not even that could bring back."""
+    the paths whose owner or times not even that could bring back."""
 
     entries: Snapshot
     unlike: set[str] = field(default_factory=set)
@@ -28,17 +31,17 @@ class KnownTree:
 
 @dataclass
 class RestoreReport:
-    """``failed`` are paths that could not be put back, ``trouble`` a line for each kind of it,
-    ``unlike`` one for what has lost its owner or times."""
+    """``failed`` are paths that could not be put back, ``trouble`` a line for each kind of it;
+    ``unlike`` counts those whose owner or times are new, which is nothing that can be mended."""
 
     failed: tuple[str, ...] = ()
     trouble: list[str] = field(default_factory=list)
-    unlike: tuple[str, ...] = ()
+    unlike: int = 0
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """All lines."""
-        return (*self.trouble, *self.unlike)
+    def build_notes(self) -> list[Note]:
+        """For the log: a warning for each kind of trouble, and how many paths are unlike."""
+        notes = [Note(line, warning=True) for line in self.trouble]
+        return [*notes, Note(UNLIKE.format(self.unlike))] if self.unlike else notes
 
 
 def restore_files(
@@ -75,14 +78,12 @@ def restore_checkout(
     with _record_errors(left, f"the real .git is still in {state.folder}"):
         unmask_git(state)
     with _record_errors(left, "the checkout could not be put back"):
-        if not settle(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})):
+        if settle(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})).rights:
             known.unlike.add(TOP)
     if not os.path.lexists(state.real_git):
         with _record_errors(left, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)
-    if unlike := sorted(format_path(path or ".") for path in known.unlike):
-        text = "put back, but for owner or times, which only the owner before can set"
-        left.unlike = (f"{text}: {format_some_paths(unlike)}",)
+    left.unlike = len(known.unlike)
     return left
 
 

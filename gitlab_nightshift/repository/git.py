@@ -24,6 +24,7 @@ from gitlab_nightshift.system.process import NOT_FOUND, CapturedOutput, capture
 TIMEOUT_S = 300.0
 LONGEST_REASON = 500
 _FIXED = {
+    "GIT_ALLOW_PROTOCOL": "none",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -32,8 +33,9 @@ _FIXED = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-"""A path is no pattern, an object is read as it is and not fetched, nothing is locked, paged or
-asked for, and what git says is English, as it is parsed here."""
+"""A path is no pattern, an object is read as it is and not fetched (before 2.45 git knows no other
+way than to allow no protocol), nothing is locked, paged or asked for, and what git says is English,
+as it is parsed here."""
 _QUIET = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -106,7 +108,7 @@ class Git:
             raise build_config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
             refuse_broken_repository(done.stderr)
-            if damage := describe_damage(done.stderr):
+            if damage := describe_damage(done.stderr, cwd):
                 raise DamagedRepositoryError(verb, done, damage)
             raise GitError(verb, done)
         return done.stdout
@@ -201,7 +203,9 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
     named, commit, tree = (*found[5:], "", "", "")[:3]
     if named and not tree:
         lost = "whose tree" if commit else "which"
-        raise build_config_error(render_damage(f"HEAD is {named[:12]}, {lost} is not there"))
+        raise build_config_error(
+            render_damage(f"HEAD is {named[:12]}, {lost} is not there", checkout)
+        )
     return parts, commit, tree
 
 
@@ -220,12 +224,6 @@ def read_head(git: Git, checkout: Path) -> str:
 
 def _build_no_commit_error(checkout: Path) -> NightshiftError:
     return build_config_error(f"{checkout} has no commit yet: make a first commit")
-
-
-def list_changed_files(git: Git, checkout: Path) -> tuple[str, ...]:
-    """Tracked files that differ from HEAD, staged or not; submodules are not looked into."""
-    asked = ("--porcelain=v1", "-z", "-uno", "--no-renames", "--ignore-submodules=all")
-    return tuple(entry[3:] for entry in split_names(git.run("status", *asked, cwd=checkout)))
 
 
 def list_tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:

@@ -3,17 +3,17 @@
 One process may prepare it and another one open it: what that has to know is passed as JSON.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.git import (
     Git,
     RepositoryPaths,
     find_paths_and_head,
-    list_changed_files,
     list_tracked_files,
     read_conversion_config,
 )
@@ -29,10 +29,7 @@ from gitlab_nightshift.repository.state_folder import (
     StateFolder,
     write_note,
 )
-from gitlab_nightshift.system.file_names import format_path, within
-
-NAMED = 10
-"""The most paths that a message names."""
+from gitlab_nightshift.system.file_names import within
 
 
 @dataclass(frozen=True)
@@ -95,28 +92,9 @@ def prepare_checkout(
     return PreparedCheckout(checkout, held, place, base_sha, output_dir, config, saved)
 
 
-def refuse_changed(git: Git, checkout: Path) -> None:
-    """Raise E_WORKSPACE_DIRTY for local changes.
-
-    ``git`` has the machine's configuration: without its filters LFS files would look changed.
-    """
-    if changed := list_changed_files(git, checkout):
-        raise NightshiftError(
-            Code.WORKSPACE_DIRTY,
-            f"{checkout} has local changes ({format_some_paths([*map(format_path, changed)])}):"
-            " commit or undo them first",
-        )
-
-
 def refuse_tracked(git: Git, checkout: Path, output_dir: str) -> None:
     """Raise E_CONFIG where files of the output folder are tracked."""
     if any(within(path, output_dir) for path in list_tracked_files(git, checkout)):
         raise build_config_error(
             f"output_dir: {output_dir} is tracked by git: choose another folder"
         )
-
-
-def format_some_paths(paths: Sequence[str]) -> str:
-    """Paths for a message, the first ones by name."""
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return f"{', '.join(paths[:NAMED])}{more}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository.alive_mark import is_changed_since
+from gitlab_nightshift.repository.changed_files import format_some_paths
 from gitlab_nightshift.repository.checkout_restore import KnownTree, RestoreReport, restore_checkout
 from gitlab_nightshift.repository.git import Git, RepositoryPaths, build_isolated_git
 from gitlab_nightshift.repository.git_mask import (
@@ -16,7 +17,6 @@ from gitlab_nightshift.repository.git_mask import (
     unmask_git,
 )
 from gitlab_nightshift.repository.owners import end_left, give_back_after_kill
-from gitlab_nightshift.repository.prepared_checkout import format_some_paths
 from gitlab_nightshift.repository.private_repository import create_private_repository
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
 from gitlab_nightshift.repository.shared_state import give_modes_back

@@ -4,9 +4,10 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.repository.acl import Lists, give_lists
@@ -53,8 +54,8 @@ class RestoredTree:
 
     ``failed`` could not be restored: files that were only watched, or that the system does not let
     us write. They keep their old entry in ``known``, so that they are named again each time.
-    ``unlike`` have their bytes and rights, but not their owner or times, which only their owner
-    can give.
+    ``unlike`` have their bytes and rights, but not their owner, which only root can give, or, as
+    folders in which something was put back, not their times.
     """
 
     known: Snapshot
@@ -89,7 +90,9 @@ def restore_tree(
         _remove_all(root, (path for path in left if _is(saved.entries, path, EntryKind.FILE)))
         written |= _make(root, saved, left, repository)[0]
     now = look_again(root, found, touched) if len(touched) < FEW else scan(root, only=folders)
-    failed, unlike = _settle_folders(root, saved, now)
+    failed, unlike = _settle_folders(
+        root, saved, now, {path.rpartition("/")[0] for path in touched}
+    )
     failed |= now.keys() - saved.entries.keys()
     state, doubtful = _build_known_state(saved, known, now, touched, written)
     old = saved.entries
@@ -259,16 +262,19 @@ def _split_batches(paths: Iterable[str], entries: Snapshot) -> Iterator[list[str
 # --- folders ----------------------------------------------------------------------------------
 
 
-def _settle_folders(root: Path, saved: SavedCheckout, now: Snapshot) -> tuple[set[str], set[str]]:
+def _settle_folders(
+    root: Path, saved: SavedCheckout, now: Snapshot, filled: Container[str]
+) -> tuple[set[str], set[str]]:
     """Give folders their modes and times, the inner ones first; those where it failed, and those
-    that are not wholly as before."""
+    that are not wholly as before. Times count in ``filled`` alone, where something was put back."""
     failed, unlike, old = set[str](), set[str](), saved.entries
     for path in sorted((p for p in old if old[p].kind is EntryKind.FOLDER), reverse=True):
         if not _is(now, path, EntryKind.FOLDER):
             failed.add(path)
         elif not _settled(old[path], now[path]):
             try:
-                if not settle(root, path, old[path], saved.lists.get(path, {})):
+                left = settle(root, path, old[path], saved.lists.get(path, {}))
+                if left.rights or (left.times and path in filled):
                     unlike.add(path)
             except OSError:
                 failed.add(path)
@@ -280,9 +286,15 @@ def _settled(old: TreeEntry, now: TreeEntry) -> bool:
     return open_to_us and same(old, now) and old.mtime_ns == now.mtime_ns
 
 
-def settle(root: Path, path: str, old: TreeEntry, lists: Lists) -> bool:
-    """Give a folder its owner, mode, access lists and times; False where not all of them could be
-    given, since it is another user's. Raises OSError where it is no folder."""
+class Unsettled(NamedTuple):
+    """What could not be given to a folder, since it is another user's."""
+
+    rights: bool
+    times: bool
+
+
+def settle(root: Path, path: str, old: TreeEntry, lists: Lists) -> Unsettled:
+    """Give a folder its owner, mode, access lists and times. Raises OSError where it is none."""
     with _open_parent_or_top(root, path) as (name, fd), pin_file(name, fd) as (link, mode):
         if not stat.S_ISDIR(mode):
             raise NotADirectoryError(errno.ENOTDIR, "no folder", path)
@@ -292,5 +304,5 @@ def settle(root: Path, path: str, old: TreeEntry, lists: Lists) -> bool:
             give_lists(link, lists)
             os.utime(link, ns=(old.mtime_ns, old.mtime_ns))
         status = os.stat(link)  # noqa: PTH116
-        now = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns)
-        return now == (old.mode, *read_owner(old), old.mtime_ns)
+        rights = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+        return Unsettled(rights != (old.mode, *read_owner(old)), status.st_mtime_ns != old.mtime_ns)

@@ -3,6 +3,7 @@
 Everything new goes into a private repository that borrows the checkout's objects.
 """
 
+import functools
 import os
 import shutil
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.broken_repository import render_damage
-from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
+from gitlab_nightshift.repository.changed_files import compare_line_ends
+from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths, split_names
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
@@ -104,7 +106,15 @@ def write_working_tree(worktree: Worktree) -> str:
     Repositories inside the checkout are left out. Raises GitError.
     """
     index = _copy_index(worktree, worktree.place.index)
-    _run_git(worktree, index, "add", "--update", "--ignore-errors", "--", ".")
+    run = functools.partial(_run_git, worktree, index)
+    if untouched := compare_line_ends(run, worktree.top).untouched:
+        names = split_names(run("diff-files", "-z", "--name-only"))
+        given = b"".join(os.fsencode(n) + b"\0" for n in names if n not in untouched)
+        asked = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        if given:
+            run("add", "--update", "--ignore-errors", *asked, stdin=given)
+    else:
+        run("add", "--update", "--ignore-errors", "--", ".")
     listed = _run_git(worktree, index, "ls-files", "--others", "--exclude-standard", "-z")
     if listed:  # a repository inside is listed as a folder, which update-index passes over
         _run_git(worktree, index, "update-index", "--add", "-z", "--stdin", stdin=listed)
@@ -177,7 +187,7 @@ def resolve_parent(worktree: Worktree, commit: str) -> str:
     if is_boundary(worktree, commit):
         raise _build_missing_error(worktree, f"the parent of {commit[:12]} is not here")
     if parent := _find_object(worktree, f"{commit}^"):
-        raise build_config_error(render_damage(f"{parent[:12]} is not there"))
+        raise build_config_error(render_damage(f"{parent[:12]} is not there", worktree.top))
     return worktree.empty_tree
 
 

@@ -61,24 +61,24 @@ class Broker:
 
     def ask(self, descriptors: Sequence[int]) -> int:
         """The pid of what it starts with these. Raises OSError where it refuses, NightshiftError
-        (``E_INTERNAL``) where it has ended."""
+        (``E_TERMINATED``) where it has ended."""
         with self._asking:
             try:
                 socket.send_fds(self._channel, [b"."], descriptors)
                 return _read_answer(self._channel)
             except ConnectionError:
-                raise NightshiftError(Code.INTERNAL, GONE) from None
+                raise NightshiftError(Code.TERMINATED, GONE) from None
 
     @contextlib.contextmanager
     def explain_end(self, *kinds: type[Exception]) -> Iterator[None]:
-        """Raise NightshiftError (``E_INTERNAL``) instead of exceptions of these ``kinds`` in
+        """Raise NightshiftError (``E_TERMINATED``) instead of exceptions of these ``kinds`` in
         the block where this has ended: the kernel refuses changes of attributes then."""
         try:
             yield
         except kinds:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_S)  # its listener is closed before it has ended
-                raise NightshiftError(Code.INTERNAL, GONE) from None
+                raise NightshiftError(Code.TERMINATED, GONE) from None
             raise
 
 

@@ -140,8 +140,13 @@ class _Delegation:
         self._signals, self._began = signals, read_clock()
         self._finished: dict[str, Any] = {}
         self._notary: NotaryRecord | None = None
-        self._own = build_own_environment(call.env, find_checkouts(call.folder, call.env))
-        self._own |= copy_certificates(call.env, call.folder, there.private)
+        self._certificates = copy_certificates(call.env, call.folder, there.private)
+        self._own = self._build_own_environment()
+
+    def _build_own_environment(self, *agents: Path) -> dict[str, str]:
+        """Without what leads into the caller's checkout or to ``agents``, where they write."""
+        checkouts = (*find_checkouts(self._call.folder, self._call.env), *agents)
+        return build_own_environment(self._call.env, checkouts) | self._certificates
 
     def run_stages(self) -> DelegationResult:
         """Run the processes in their order; the one that works only where there is work to do."""
@@ -213,6 +218,7 @@ class _Delegation:
             self._kept.remove()  # until no agent is left there, and the checkout is put back
         source, done = unpack_source(work["source"], self._there.private / "own"), WorkResult()
         there = RunFolder(source.top, self._there.private)
+        self._stages = Stages(self._pipes, self._build_own_environment(source.top), self._signals)
         with contextlib.ExitStack() as stack:
             try:
                 if work["share"]:

@@ -194,8 +194,8 @@ class RunNotary:
                 keep_machine(self.there),
             ):
                 answer, _ = notary.worker.run(inputs, config, {})
-            left = restore_run_checkout(notary.held, self.env, self.there, lambda _: None)
-            for line in left:  # what has lost owner or times has lost it by work, which was told
+            left = restore_run_checkout(notary.held, self.env, self.there)
+            for line in left.trouble:  # which owners and times are new was told after work
                 self.warn(line)
         return answer
 

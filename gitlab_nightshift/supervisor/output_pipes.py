@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,19 +110,18 @@ class Pipes:
         with self._said:
             self._said.wait_for(lambda: self.gone or sender not in self._left)
 
-    def tell_end(self, warnings: Sequence[str], result: RunResult) -> None:
+    def tell_end(self, notes: Sequence[Note], result: RunResult) -> None:
         """Say how the run has ended; where the redactor is dead, only what went wrong."""
         if not self.gone:
             channel = OutputChannel(self.take("supervisor"))
             with contextlib.suppress(NightshiftError):
-                for line in warnings:
-                    channel(Note(line, warning=True))
+                for note in notes:
+                    channel(note)
                 channel(RunEnded(result))
                 channel.close()
                 self.wait("supervisor")
                 return
-        for line in warnings:
-            sys.stderr.write(f"nightshift: warning: {line}\n")
+        tell_warnings(notes)
 
     def close(self) -> None:
         """Close what nobody has taken, and wait for the redactor: it ends when all senders have."""
@@ -142,6 +141,13 @@ class Pipes:
             with self._said:
                 self.gone = True
                 self._said.notify_all()
+
+
+def tell_warnings(notes: Iterable[Note]) -> None:
+    """Say them on stderr, where nobody redacts: they are this program's own words."""
+    for note in notes:
+        if note.warning:
+            sys.stderr.write(f"nightshift: warning: {note.text}\n")
 
 
 @contextlib.contextmanager

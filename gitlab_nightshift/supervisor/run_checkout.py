@@ -1,7 +1,7 @@
 """The checkout of a run: at the commit that its work is about, and prepared for agents."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,26 +55,20 @@ def prepare_run_checkout(
 
 
 def restore_run_checkout(
-    held: LockedStateFolder,
-    env: Mapping[str, str],
-    there: RunFolder,
-    warn: Callable[[str], None],
-) -> tuple[str, ...]:
-    """Put the checkout back, whatever has become of work, from the folder that is held. What cannot
-    be, in lines; ``warn`` is told of these, and of what has lost its owner or times."""
+    held: LockedStateFolder, env: Mapping[str, str], there: RunFolder
+) -> RestoreReport:
+    """Put the checkout back, whatever has become of work, from the folder that is held."""
     path, private = build_search_path(env, there.checkout), there.private
-    found = RestoreReport()
-
-    def tell(report: RestoreReport) -> None:
-        found.trouble += report.trouble
-        for line in report.lines:
-            warn(line)
-
+    found: list[RestoreReport] = []
     try:
         repair(
-            there.checkout, private=private, search_path=path, just_now=True, tell=tell, held=held
+            there.checkout,
+            private=private,
+            search_path=path,
+            just_now=True,
+            tell=found.append,
+            held=held,
         )
     except (NightshiftError, OSError) as error:
-        found.trouble.append(f"the checkout is not put back: {error}")
-        warn(found.trouble[-1])
-    return tuple(found.trouble)
+        return RestoreReport(trouble=[f"the checkout is not put back: {error}"])
+    return found[0] if found else RestoreReport()

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.errors import STOPPED, Code, NightshiftError
 from gitlab_nightshift.system.signals import call_late, start_deaf
 from gitlab_nightshift.system.supervised_process import StageProcess
 
@@ -78,4 +78,4 @@ class Signals:
     def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self._arrived.append(number)  # another one may come while this one is handled
         first = signal.Signals(self._arrived[0])
-        self.stop(NightshiftError(_CODES[first], "stopped by a signal"), first)
+        self.stop(NightshiftError(_CODES[first], STOPPED), first)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import Code, NightshiftError, to_exit_status
-from gitlab_nightshift.events import read_clock
+from gitlab_nightshift.errors import CANCELLED, STOPPED, Code, NightshiftError, to_exit_status
+from gitlab_nightshift.events import Note, read_clock
 from gitlab_nightshift.gateway.cost_totals import UsageFigures
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
@@ -62,7 +62,12 @@ from gitlab_nightshift.supervisor.notary_run import (
     remove_recording,
 )
 from gitlab_nightshift.supervisor.notices import Notices
-from gitlab_nightshift.supervisor.output_pipes import OF_RUN, RedactorSetup, open_pipes
+from gitlab_nightshift.supervisor.output_pipes import (
+    OF_RUN,
+    RedactorSetup,
+    open_pipes,
+    tell_warnings,
+)
 from gitlab_nightshift.supervisor.run_checkout import (
     check_out_for,
     prepare_run_checkout,
@@ -123,7 +128,7 @@ class _Run:
         self._figures: UsageFigures | None = None
         self._before: tuple[BeadResult, ...] = ()
         self._unrestored: tuple[str, ...] = ()
-        self._warnings: list[str] = []
+        self._notes: list[Note] = []
         self.output: Path | None = None
 
     def run_stages(self) -> int:
@@ -253,11 +258,14 @@ class _Run:
         for name in ("published.json", NOTARY):
             (self._there.results / name).unlink(missing_ok=True)
         error = self._signals.stopped or build_lost_error("work", answer)
-        self._unrestored = restore_run_checkout(
-            work.held, self._start.env, self._there, self._warnings.append
-        )
+        left = restore_run_checkout(work.held, self._start.env, self._there)
+        self._unrestored = tuple(left.trouble)
+        self._notes += left.build_notes()
         bundle = read_own_bundle(self._there.results, night["plan"])
         if answer and bundle:
+            cancelled = bundle.error_code in CANCELLED and STOPPED in bundle.reason
+            if cancelled and not self._signals.stopped:
+                raise build_killed_error("work")  # by nobody that this process knows of
             return write_measured(self._there.results, bundle, self._usage, read_clock() - began)
         raise error
 
@@ -287,8 +295,8 @@ class _Run:
     def _ask_notary(
         self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
     ) -> NotaryRecord:
-        start, signals, warn = self._start, self._signals, self._warnings.append
-        process = RunNotary(sender, start.env, self._there, self._stages, signals, warn)
+        start, signals = self._start, self._signals
+        process = RunNotary(sender, start.env, self._there, self._stages, signals, self._warn)
         gateway = night.get("earlier", night)["gateway"]
         ask = functools.partial(process.ask, order, gateway)
         record = Notary(results, signals, self._values).run(order, ask)
@@ -307,8 +315,7 @@ class _Run:
             )
             if answer.get(name) and (place / "bundle").exists()
         ]
-        for line in self._warnings:
-            sys.stderr.write(f"nightshift: warning: {line}\n")
+        tell_warnings(self._notes)
         for each in filter(None, refused):
             raise NightshiftError(each.code, each.why)
         return 0
@@ -384,9 +391,12 @@ class _Run:
         made = build_own_result(results, self._usage, job.project_path, job.pipeline_url)
         if not ensure_result(results, made, self._values, url):
             dead = build_killed_error("the redactor") if self._pipes.gone else None
-            self._warnings.append((dead or build_lost_error("report", answer)).message)
-        self._pipes.tell_end(self._warnings, made)
+            self._warn((dead or build_lost_error("report", answer)).message)
+        self._pipes.tell_end(self._notes, made)
         return to_exit_status(made.error_code)
+
+    def _warn(self, text: str) -> None:
+        self._notes.append(Note(text, warning=True))
 
     def _fail(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:
         run_id = read_job(self._start.env).run_id

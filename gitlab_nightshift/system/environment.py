@@ -68,7 +68,7 @@ def build_search_path(
     """The job's PATH without relative folders and the checkout's, where an agent may write.
 
     ``programs`` are folders of the checkout that stay nevertheless, links resolved: in the sandbox
-    alone.
+    alone. Those that PATH lacks come first.
     """
     folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
     tops = {place.rstrip("/") for place in (str(checkout), os.path.realpath(checkout))}
@@ -76,7 +76,8 @@ def build_search_path(
     own = {str(folder) for folder in programs}
     places = (real[part] if real[part] in own else part for part in folders)
     kept = [part for part in places if part in own or not _lies_in(part, tops)]
-    return os.pathsep.join(kept) or DEFAULT_PATH
+    added = [str(folder) for folder in programs if str(folder) not in kept]
+    return os.pathsep.join([*added, *(kept or [DEFAULT_PATH])])
 
 
 TRUSTING = "[safe]\n\tdirectory = *\n"

@@ -7,6 +7,7 @@ a change, and are put back before anything is proven. No trusted process looks f
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.events import Emit, Note
@@ -14,8 +15,54 @@ from gitlab_nightshift.repository.git import Git, list_ignored
 from gitlab_nightshift.sandbox.system_paths import FOLDERS
 from gitlab_nightshift.sandbox.visible_home import MOST_LINKS, find_installation
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.system.file_names import within
-from gitlab_nightshift.work.tool_access import JobFolders, find_exposed_place
+from gitlab_nightshift.system.environment import build_search_path
+from gitlab_nightshift.system.file_names import list_parents, within
+from gitlab_nightshift.work.tool_access import JobFolders, find_exposed_place, open_tool_caches
+
+VIRTUAL_ENV = "VIRTUAL_ENV"
+"""The activated environment's folder, by which uv and poetry find it."""
+
+
+@dataclass(frozen=True)
+class JobTools:
+    """The settings and the environment with which the sandbox has the job's tools; ``programs`` are
+    the folders of the checkout that only its PATH gets."""
+
+    settings: Settings
+    env: Mapping[str, str]
+    programs: tuple[Path, ...]
+
+
+def open_job_tools(
+    settings: Settings,
+    env: Mapping[str, str],
+    git: Git,
+    job_folders: JobFolders,
+    emit: Emit,
+    *,
+    elsewhere: bool = False,
+) -> JobTools:
+    """Open what tools have downloaded and what is installed in the checkout, as if ``agent_paths``
+    and ``agent_env`` named it. ``elsewhere``: the work is done in another checkout, so that those
+    folders are opened for reading, and are on no trusted process's PATH there."""
+    top = job_folders.checkout
+    settings, env = open_tool_caches(settings, env, job_folders.home, top)
+    programs = find_checkout_programs(env, git, top, settings.output_dir)
+    settings = open_linked_tools(settings, programs, job_folders, emit)
+    if env.get(VIRTUAL_ENV) and Path(env[VIRTUAL_ENV], "bin").resolve() in programs:
+        settings = settings.with_values(agent_env=[*settings.agent_env, VIRTUAL_ENV])
+    if elsewhere:
+        env = {**env, "PATH": build_search_path(env, top)}
+        places = [str(_find_ignored_root(git, top.resolve(), folder)) for folder in programs]
+        opened = dict.fromkeys((*settings.agent_paths, *places))
+        settings = settings.with_values(agent_paths=list(opened))
+    return JobTools(settings, env, programs)
+
+
+def _find_ignored_root(git: Git, top: Path, folder: Path) -> Path:
+    """The outermost ignored folder that holds this one: an environment with its libraries."""
+    name = str(folder.relative_to(top))
+    return top / min(list_ignored(git, top, (*list_parents(name), name)), key=len)
 
 
 def find_checkout_programs(

@@ -6,7 +6,7 @@ What a step returns is a record; only the end of the whole run (:class:`Stop`) i
 import dataclasses
 from collections.abc import Iterable
 
-from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
 from gitlab_nightshift.events import Note, StepEnded
 from gitlab_nightshift.policy.claimed_categories import format_category
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
@@ -180,7 +180,7 @@ def propose_change(
         draft = _draft(night, category, analysis, good)
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
-        reason, stopped = "stopped by a signal; the verified change is kept", stop.code.value
+        reason, stopped = f"{STOPPED}; the verified change is kept", stop.code.value
     request, changed = night.plan.request, good.captured.build_summary().files
     fallback = category != night.plan.scheduled
     proposal = good.build_proposal(category, analysis, draft, is_fallback=fallback)

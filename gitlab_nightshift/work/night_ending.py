@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.handoffs import AnalysisResult, ThreadAnswer
 from gitlab_nightshift.records.products import Outcome, Plan, Proposal
@@ -68,7 +68,7 @@ def run_to_ending(
     except NightshiftError as error:
         return _build_failed_ending(plan, error.code, error.message)
     except Interruption as stop:
-        return _build_failed_ending(plan, stop.code, "stopped by a signal")
+        return _build_failed_ending(plan, stop.code, STOPPED)
     except Exception as error:
         if is_full_disk(error):
             return _build_failed_ending(plan, Code.CONFIG, build_no_space_error(*disks).message)

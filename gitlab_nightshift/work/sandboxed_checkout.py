@@ -63,7 +63,7 @@ class SandboxedCheckout:
     def open_runner(self) -> Iterator[tuple[Boundary, RunEgress, Runner]]:
         """The network access, and a runner of commands, for as long as the block lasts.
 
-        Raises ``E_CONFIG`` for a program that is needed and cannot be read inside, ``E_INTERNAL``
+        Raises ``E_CONFIG`` for a program that is needed and cannot be read inside, ``E_TERMINATED``
         where the broker was killed.
         """
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work

@@ -78,7 +78,7 @@ def test_inputs_have_defaults_and_say_what_they_are() -> None:
         "source": "$CI_PROJECT_ROOT_NAMESPACE/gitlab-nightshift",
         "agent": f"{agent}@{tools[agent]}",
         "schedule_description": "",
-        "extra_before": ":",
+        "extra_before": "",
         "check": False,
         "rehearse": False,
         "history": False,

@@ -13,12 +13,13 @@ from gitlab_nightshift.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.cli import run
 from gitlab_nightshift.commands.provider_table import ProviderRow, format_rows, list_providers
 from gitlab_nightshift.settings.load import load_settings
+from tests.repository.tools import repository
 
 KEY = "sk-test-never-shown-00001"
 
 
 def program(folder: Path, name: str, text: str, status: int = 0) -> None:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / name
     file.write_text(f"#!/bin/sh\n{text}\nexit {status}\n")
     file.chmod(0o755)
@@ -109,3 +110,25 @@ def test_a_price_that_is_missing_is_told(tmp_path: Path) -> None:
     row = rows(env, **own)["codex"]
     assert (row.usable, row.missing.partition(" for ")[0]) == (False, "prices: none is known")
     assert rows(env, **own, max_tokens="1000")["codex"].usable
+
+
+@pytest.mark.parametrize("command", [["providers"], ["config", "show"], ["doctor"]])
+def test_an_agent_in_the_checkout_is_neither_found_nor_started(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+) -> None:
+    """As in a night, where a project could have put it there."""
+    shop = tmp_path / "shop"
+    repository(shop, {"a.txt": ""})
+    program(shop / ".venv/bin", "claude", f"touch {tmp_path}/started")
+    program(tmp_path / "bin", "codex", "echo 2.0")
+    path = f"{shop}/.venv/bin:{tmp_path}/bin:{os.environ['PATH']}"
+    keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), KEY)
+    monkeypatch.chdir(shop)
+    run([*command, "--set", "agent=auto"], {"PATH": path, "HOME": str(tmp_path), **keys})
+    shown = capsys.readouterr().out
+    assert f"{shop}/.venv" not in shown
+    assert "here claude_code" not in shown
+    assert not (tmp_path / "started").exists()

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.nights_sandbox.test_checkout_programs import give_program
 from tests.support import turns as model
-from tests.support.delegation import Delegations, Done, delegations, ended
+from tests.support.delegation import DEVELOPMENT, Delegations, Done, delegations, ended
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.sandboxes import scripted, tier_or_skip
 from tests.support.shop import BEADS, NOTE, PASSED
 from tests.support.turns import Request, Script, Turn
-from tests.support.world import MODEL_KEY, PATH, TOOLS
+from tests.support.world import MODEL_KEY, PATH, TOOLS, commit, git
 
 SECRET = "a-password-of-the-repository"
 MODELS = {"claude_code": "claude-opus-4-6", "codex": "gpt-6.1-sol"}
@@ -89,3 +91,30 @@ def run(context: Delegations, tier: str, url: str, **more: str) -> Done:
     env = {"NIGHTSHIFT_ISOLATION": tier, "ANTHROPIC_BASE_URL": url, "PATH": f"{TOOLS}:{PATH}"}
     payload = context.payload(execution={"test_command_id": "unit"})
     return ended(context.start(payload, **env, **more))
+
+
+@pytest.mark.parametrize("mode", ["worktree", "copy", "in_place"])
+def test_commands_find_the_programs_of_the_callers_checkout(open_folder: Path, mode: str) -> None:
+    """An activated environment there, with its libraries; in a private checkout it is only read."""
+    policy = DEVELOPMENT.replace("[make, test]", "[checked]")
+    with delegations(open_folder, config=policy) as context:
+        own = context.repository / ".venv"
+        (context.repository / ".gitignore").write_text(".venv/\n")
+        git(context.repository, "add", ".gitignore")
+        commit(context.repository, "Ignore it")
+        told = f'touch {own}/new; [ "$VIRTUAL_ENV" = {own} ] && [ -s {own}/lib/words ]'
+        for name in ("bin/checked", "bin/codex", "bin/claude", "lib/words"):
+            give_program(own / name, told)
+        agent = open_folder / "bin/claude"
+        give_program(agent, scripted("mkdir -p docs; echo new > docs/new.md"))
+        env = {
+            "PATH": f"{own}/bin:{agent.parent}:{context.env['PATH']}",
+            "VIRTUAL_ENV": str(own),
+            "OPENAI_API_KEY": MODEL_KEY,
+            "NIGHTSHIFT_ISOLATION": tier_or_skip("namespaces"),
+        }
+        wish = {"workspace": {"checkout_mode": mode}, "execution": {"test_command_id": "unit"}}
+        done = ended(context.start(context.payload(**wish), **env))
+        assert done.result["test_result"] == "passed", done.log + done.stdout
+        assert done.result["provider_used"] == "claude_code", "no agent is looked for there"
+        assert sorted(path.name for path in own.iterdir()) == ["bin", "lib"]

@@ -36,8 +36,6 @@ with the change**
 
 ## Reasoning
 
-Category: tests.
-
 Wrong totals cost money.
 
 <details>
@@ -56,11 +54,12 @@ Why not the others:
 
 One test more.
 
-1 file, 2 lines added, 0 deleted:
-
 - `test_shop.py`
 
 ## Verification
+
+<details>
+<summary>How it was run</summary>
 
 The files of this change were checked when it was published.
 
@@ -69,22 +68,21 @@ read nothing of an agent:
 
 - `make test`: exit 0, {seconds} s
 
-They ran without a sandbox (`isolation: none`).
-
-The process that ran the agents reports besides:
+Found beside the agents:
 
 - The untouched checkout: the same commands passed before the change
-- The tests that ran: `make test`: 1 test before, 1 with the change
 
 The Verify bead, a second agent, approved the change. Its model asked for these \
 commands: `make test` (ok, as its CLI reports).
 
 Agents and commands ran without a sandbox (`isolation: none`).
 
+</details>
+
 ---
 
 Opened by the night shift in [this pipeline]({url}/acme/shop/-/pipelines/4711). \
-Not wanted? Close it and say why in a comment: the idea is not tried again.
+Not useful? Close it with a short reason, and it is not proposed again.
 
 <!-- nightshift: {{"run_id": "4711", "category": "tests", "idea": "{idea}", \
 "symbols": ["TotalTest"], "digest": "{digest}"}} -->

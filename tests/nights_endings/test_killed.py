@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.records.strict_reading import decode_record
+from gitlab_nightshift.report.outcome_message import is_cancelled
 from tests.nights_endings.test_signals import MESS, hanging
 from tests.support import watched
 from tests.support.agent import hang, plays
@@ -85,12 +88,46 @@ def test_the_agent_is_killed(shop: World) -> None:
     shop.assert_restored()
 
 
+def read_result(shop: World) -> RunResult:
+    return decode_record(RunResult, (shop.checkout / "nightshift/result.json").read_bytes())
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS])
+def test_a_fault_of_the_command_is_told_as_one(shop: World, number: signal.Signals) -> None:
+    """By its signal; memory is not blamed for it, and nobody has cancelled it."""
+    process, command = started(shop, hanging(shop, plays(GOOD, {"implement": [MESS, hang()]})))
+    os.kill(command, number)
+    done = ended(process)
+    assert done.exit_status == -number
+    assert done.stderr == f"nightshift: killed by {number.name}; the checkout is put back\n"
+    result = read_result(shop)
+    assert (result.error_code, is_cancelled(result)) == ("E_TERMINATED", False)
+    assert result.reason == f"killed by {number.name}; the cost is what was known until then"
+    shop.assert_restored()
+
+
+def test_work_that_something_else_stops_is_not_cancelled(shop: World) -> None:
+    """As by a daemon that ends processes before memory runs out: only a signal to the command is a
+    person's."""
+    stop = "os.kill(os.getpid(), signal.SIGTERM), honest(*given, **more)"
+    shop.patch = (
+        "import os, signal; from tests.support.plant import plant\n"
+        f"plant('work.work_stage:try_categories', lambda honest, *given, **more: ({stop})[1])\n"
+    )
+    done = shop.nightshift("run")
+    result = read_result(shop)
+    assert (done.exit_status, is_cancelled(result)) == (143, False), done.log
+    assert result.reason == "the process of work was killed, perhaps for lack of memory"
+    shop.assert_restored()
+
+
 def test_signals_reach_the_command_once_or_twice(shop: World) -> None:
     """A runner sends them to the group, or to the first process alone."""
     process, _ = started(shop, hanging(shop, plays(GOOD, {"analyze": [MESS, hang()]})))
     process.terminate()
     assert ended(process).exit_status == 143
     assert shop.result["error_code"] == "E_TERMINATED"
+    assert is_cancelled(read_result(shop))
     shop.assert_restored()
 
     shop.patch = f"import os; os.setpgid(0, 0); {watched.PATCH}"

@@ -1,6 +1,7 @@
 """The checkout between attempts and at the end, compared whole, whatever an agent did to it."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from gitlab_nightshift.categories import FALLBACK_ORDER
 from tests.support.agent import Play, Seen, answer, plays, sh
 from tests.support.shop import GOOD, PASSED, refused
-from tests.support.world import World, git, world
+from tests.support.world import FILES, World, git, world
 
 UNCOVER_FAILS = """
 import pathlib, shutil
@@ -187,4 +188,18 @@ def test_a_checkout_that_cannot_be_put_back_costs_no_night(tmp_path: Path) -> No
         assert shop.nightshift("publish", "nightshift/bundle").exit_status == 0
         assert shop.result["outcome"] == "MR_CREATED"
         assert len(shop.merge_requests) == 1
+        shop.assert_restored()
+
+
+def test_a_blob_whose_line_ends_git_would_convert(tmp_path: Path) -> None:
+    """Git calls it modified, or not, by the second in which it was checked out."""
+    with world(tmp_path, GOOD, files={**FILES, "win.txt": b"one\r\ntwo\r\n"}) as shop:
+        (shop.checkout / ".git/info").mkdir(exist_ok=True)
+        (shop.checkout / ".git/info/attributes").write_text("*.txt text eol=crlf\n")
+        os.utime(shop.checkout / "win.txt", (1, 1))
+        assert "M win.txt" in git(shop.checkout, "status", "--porcelain")
+        shop.look()
+        done = shop.nightshift("run")
+        assert (done.exit_status, done.stderr) == (0, ""), done.log
+        assert shop.bundle["proposal"]["change"]["files"] == ["test_shop.py"]
         shop.assert_restored()

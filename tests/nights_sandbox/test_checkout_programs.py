@@ -33,10 +33,12 @@ def shop() -> Iterator[World]:
         yield made
 
 
-def run(shop: World, tier: str, implement: str = f"printf '{MORE}' >> test_shop.py") -> Done:
+def run(
+    shop: World, tier: str, implement: str = f"printf '{MORE}' >> test_shop.py", **more: str
+) -> Done:
     path = f"{shop.checkout}/.venv/bin:{with_agent(shop, 'cli', scripted(implement))}"
     shop.look()
-    return shop.nightshift("run", PATH=path, NIGHTSHIFT_ISOLATION=tier)
+    return shop.nightshift("run", PATH=path, NIGHTSHIFT_ISOLATION=tier, **more)
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -81,4 +83,16 @@ def test_what_links_lead_to_is_opened(shop: World) -> None:
     checked.unlink()
     checked.symlink_to(installed / "bin/checked3.9")
     done = run(shop, tier_or_skip("namespaces"))
+    assert shop.result["outcome"] == "MR_CREATED", done.log
+
+
+@pytest.mark.parametrize(("place", "passed"), [("{shop}/.venv", True), ("{shop}", False)])
+def test_the_variable_of_an_activated_environment_is_passed(
+    shop: World, place: str, passed: bool
+) -> None:
+    """uv and poetry go by it; only that of an environment whose programs count."""
+    where = place.format(shop=shop.checkout)
+    told = f'[ "$VIRTUAL_ENV" = "{where if passed else ""}" ] || exit 1\nexec python3 "$@"'
+    give_program(shop.checkout / ".venv/bin/checked", told)
+    done = run(shop, tier_or_skip("namespaces"), VIRTUAL_ENV=where)
     assert shop.result["outcome"] == "MR_CREATED", done.log

@@ -7,6 +7,7 @@ import pytest
 from gitlab_nightshift.gitlab.access import Access
 from gitlab_nightshift.gitlab.ci_settings import PushRule
 from gitlab_nightshift.plan.push_rules import list_refusals
+from gitlab_nightshift.publish.branch_name import EXTREMES
 from gitlab_nightshift.repository.git import CommitIdentity
 from gitlab_nightshift.settings.load import build_settings
 from tests.support.tables import each
@@ -20,7 +21,8 @@ def refusals(
     rule: dict[str, object], author: CommitIdentity = AUTHOR, message: str = MESSAGE
 ) -> list[str]:
     made = PushRule.from_data(rule)
-    return list(list_refusals(made, build_settings({}), author, BOT, message))
+    settings = build_settings({})
+    return list(list_refusals(made, settings, author, BOT, message, extremes=EXTREMES))
 
 
 @each(
@@ -53,6 +55,20 @@ def test_each_rule_that_refuses_says_what_to_do(name: str, value: object, mend: 
 )
 def test_a_rule_that_lets_a_night_pass(name: str, value: object) -> None:
     assert refusals({name: value}) == []
+
+
+@each(
+    ("pattern", "name", "length"),
+    [
+        ("^.{1,60}$", "night-shift/" + EXTREMES[1], 75),
+        (r"^night-shift/[a-z0-9-]{3,}$", "night-shift/a", 13),
+    ],
+)
+def test_a_rule_that_some_names_of_a_night_break(pattern: str, name: str, length: int) -> None:
+    assert refusals({"branch_name_regex": pattern}) == [
+        f"branch names must match {pattern}, and a night's can be {name} ({length} characters):"
+        " widen the rule"
+    ]
 
 
 def test_a_commit_of_somebody_else() -> None:

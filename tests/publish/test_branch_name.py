@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.gitlab.branch_protection import find_protecting_pattern
 from gitlab_nightshift.publish.branch_name import (
+    EXTREMES,
+    LONGEST_SLUG,
     build_slug,
     list_branch_names,
 )
@@ -65,3 +67,10 @@ def test_suffixes() -> None:
 )
 def test_protected(branch: str, patterns: tuple[str, ...], found: str | None) -> None:
     assert find_protecting_pattern(branch, patterns) == found
+
+
+def test_no_name_is_shorter_or_longer_than_those_that_push_rules_are_tried_with() -> None:
+    shortest, longest = EXTREMES
+    assert build_slug(shortest) == shortest
+    *_, last = list_branch_names("", build_slug("improve it " * 20))
+    assert len(list(list_branch_names("", "a" * LONGEST_SLUG))[-1]) == len(longest) >= len(last)

@@ -101,8 +101,6 @@ Adds two tests.
 
 ## Reasoning
 
-Category: tests.
-
 It had none.
 
 <details>
@@ -121,11 +119,14 @@ Why not the others:
 
 - two tests
 
-1 file, 12 lines added, 3 deleted:
-
 - `tests/test_parser.py`
 
 ## Verification
+
+- On the untouched checkout this failed already: `make x`
+
+<details>
+<summary>How it was run</summary>
 
 The files of this change were checked when it was published.
 
@@ -134,20 +135,18 @@ read nothing of an agent:
 
 - `make test`: exit 0, 12.3 s
 
-They ran in the sandbox namespaces.
-
-The process that ran the agents reports besides:
-
 The Verify bead, a second agent, approved the change. What it ran is unknown.
+
+These commands ran in the sandbox namespaces.
 
 Agents and commands ran without a sandbox (`isolation: none`).
 
-- On the untouched checkout this failed already: `make x`
+</details>
 
 ---
 
 Opened by the night shift in [this pipeline](https://gitlab.example/g/p/-/pipelines/4711). \
-Not wanted? Close it and say why in a comment: the idea is not tried again.
+Not useful? Close it with a short reason, and it is not proposed again.
 
 <!-- nightshift: {"run_id": "4711", "category": "tests", "idea": "IDEA", \
 "symbols": ["test_parse"], "digest": ""} -->
@@ -163,8 +162,61 @@ def test_the_whole_description() -> None:
 def test_nothing_ran_is_said_plainly() -> None:
     proposal = dataclasses.replace(PROPOSAL, notes=(), verdict=Verdict(True))
     text = body(proposal, notary=seen(BUNDLE))
-    assert "This program ran no command on the change" in text
+    assert text.count("run on it") == 1
+    assert "**Nothing was run on it · 15 lines, 1 file**" in text
+    assert "This program ran" not in text
     assert "pytest" not in text
+
+
+def list_visible(text: str) -> list[str]:
+    """The lines that nobody has to unfold."""
+    return re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL).splitlines()
+
+
+def test_a_reviewer_reads_each_thing_once() -> None:
+    checks = (
+        Check("The untouched checkout", CheckOutcome.PASSED, "the same commands passed before"),
+        Check("Planted faults (canaries)", CheckOutcome.NOT_CHECKED, "no fault was found"),
+        Check("The tests that ran", CheckOutcome.PASSED, "`make test`: 1 before, 3 with it"),
+        Check("The new tests", CheckOutcome.PASSED, "8 of 8 planted faults found"),
+    )
+    draft = dataclasses.replace(PROPOSAL.draft, changes="- `tests/test_parser.py`: two tests")
+    text = body(dataclasses.replace(PROPOSAL, checks=checks, draft=draft))
+    visible = "\n".join(list_visible(text))
+    for once in ("passed", "tests/test_parser.py", "1 file", "8 of 8"):
+        assert visible.count(once) == 1, once
+    for folded in ("Verify bead", "namespaces", "sandbox", "canaries", "`bbbbbbbbbbbb`"):
+        assert folded in text and folded not in visible, folded
+    assert "- The tests that ran: `make test`: 1 before, 3 with it" in visible
+
+
+@pytest.mark.parametrize(
+    "path", ["a/tests/test_parser.py", "tests/test_parser.py2", "test_parser.py"]
+)
+def test_a_file_that_the_draft_does_not_name_is_listed(path: str) -> None:
+    change = ChangeSummary("a" * 40, (path, "tests/test_parser.py"), 12, 3)
+    draft = dataclasses.replace(PROPOSAL.draft, changes="- `tests/test_parser.py`: two tests")
+    text = body(dataclasses.replace(PROPOSAL, change=change, draft=draft))
+    changes = text.partition("## Changes\n\n")[2].partition("\n\n## ")[0]
+    assert changes == f"- `tests/test_parser.py`: two tests\n\nAlso changed:\n\n- `{path}`"
+
+
+def test_what_did_not_simply_pass_is_not_folded() -> None:
+    commands = (
+        NotarizedCommand("make test", (FAILED, PASSED)),
+        NotarizedCommand("make lint", (FAILED,), base=NotarizedRun(2, 1.0)),
+        NotarizedCommand("make fmt", (PASSED,)),
+    )
+    visible = list_visible(body(notary=seen(BUNDLE, *commands)))
+    rows = [line for line in visible if line.startswith("- `make ")]
+    assert [row.partition(":")[0] for row in rows] == ["- `make test`", "- `make lint`"]
+    assert "- `make slow`: did not end, 60.0 s" in list_visible(body(notary=None))
+
+
+def test_tests_that_nothing_ran_are_not_folded() -> None:
+    checks = (Check("Tests", CheckOutcome.NOT_CHECKED, "the program ran no test: there is none."),)
+    visible = list_visible(body(dataclasses.replace(PROPOSAL, checks=checks)))
+    assert "- Not checked: Tests: the program ran no test: there is none." in visible
 
 
 @pytest.mark.parametrize(
@@ -208,7 +260,7 @@ def test_what_was_seen_and_what_was_not() -> None:
     )
     told = (Finding("broken-link", "warn", "docs/`a`.md", 3, "No file `@all` /approve."),)
     lines = body(dataclasses.replace(PROPOSAL, checks=checks, findings=told)).splitlines()
-    assert "- The new tests: 7 of 8 planted mistakes found" in lines
+    assert "found beside the agents: 7 of 8 planted mistakes found**" in lines[4]
     assert "- Not checked: Benchmark: nothing was measured: there is no benchmark" in lines
     (failed,) = [line for line in lines if line.startswith("- Failed: Tests: ")]
     assert "![" not in failed
@@ -244,7 +296,7 @@ def test_what_only_the_work_job_says_is_called_that() -> None:
     assert "**15 lines, 1 file · the work job reports: `make test` passed**" in text
     assert "This program ran" not in text
     none = body(dataclasses.replace(PROPOSAL, commands=()), notary=None)
-    assert "The work job reports that it ran no command on the change." in none
+    assert "**15 lines, 1 file · the work job reports: nothing was run on it**" in none
 
 
 def test_each_run_of_a_command_is_told() -> None:
@@ -266,8 +318,8 @@ def test_attempts_that_were_sent_back_are_folded() -> None:
     fold = text.partition("<summary>Attempts that were rejected</summary>\n\n")[2]
     rows = fold.partition("\n\n</details>")[0].splitlines()
     assert rows == ["- tests, attempt 1: Too weak: `x`"] * 10
-    assert body().count("<details>") == 1
-    assert text.count("<details>") == text.count("</details>") == 2
+    assert body().count("<details>") == 2
+    assert text.count("<details>") == text.count("</details>") == 3
 
 
 def test_no_cost_is_told() -> None:

@@ -80,7 +80,10 @@ def test_a_long_title_is_cut() -> None:
         (replace(QUIET, error_code="E_INCOMPLETE"), "NO_IMPROVEMENT", True),
         (SKIPPED, "NO_IMPROVEMENT", True),
         (SKIPPED, "SKIPPED", False),
-        (replace(FAILED, error_code="E_TERMINATED"), "", False),
+        (replace(FAILED, error_code="E_TERMINATED", reason="stopped by a signal"), "", False),
+        (replace(FAILED, error_code="E_TERMINATED", reason="killed by SIGSEGV; …"), "", True),
+        (replace(FAILED, error_code="E_TERMINATED", reason="killed by SIGKILL, …"), "", True),
+        (replace(FAILED, error_code="E_TERMINATED", reason="work was killed"), "", True),
     ],
 )
 def test_changes_are_what_is_worth_a_look(result: RunResult, before: str, expected: bool) -> None:
@@ -90,4 +93,5 @@ def test_changes_are_what_is_worth_a_look(result: RunResult, before: str, expect
 def test_outcomes_are_told_as_asked_for() -> None:
     assert is_wanted(QUIET, ["NO_IMPROVEMENT"])
     assert not is_wanted(QUIET, ["FAILED"])
-    assert not is_wanted(replace(FAILED, error_code="E_INTERRUPTED"), ["FAILED"])
+    stopped = replace(FAILED, error_code="E_INTERRUPTED", reason="stopped by a signal. Go on")
+    assert not is_wanted(stopped, ["FAILED"])

@@ -55,7 +55,7 @@ def packed(git: Git, seed: Path, checkout: Path, private: Path) -> tuple[str, by
     """The branch's head, as a job with the token packs it for this checkout."""
     repository = create_private_repository(git, private, find_repository_paths(git, checkout))
     spec = "+refs/heads/topic:refs/nightshift/fetched"
-    repository.run("fetch", "-q", "--depth=1", f"file://{seed}", spec)
+    run(repository.folder, "fetch", "-q", "--depth=1", f"file://{seed}", spec)
     head = run(seed, "rev-parse", "topic").strip()
     return head, build_pack(repository, head, run(checkout, "rev-parse", "HEAD").strip())
 

@@ -8,6 +8,7 @@ import pytest
 from gitlab_nightshift.commands.change_check import CheckRequest, check
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository import git as verbs
+from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.recent_history import list_recent_files
 from gitlab_nightshift.run_folder import Invocation
@@ -49,7 +50,7 @@ def test_a_missing_commit_is_no_empty_project(box: Box) -> None:
 @pytest.mark.parametrize("spoil", [b"", b"garbage"])
 def test_a_tree_that_cannot_be_read(box: Box, spoil: bytes) -> None:
     lose(box, "HEAD^{tree}", spoil)
-    refusal(lambda: verbs.list_changed_files(box.git, box.root))
+    refusal(lambda: list_changed_files(box.git, box.root))
     with pytest.raises(GitError):  # whoever handles a git that fails goes on doing so
         verbs.list_revision_files(box.git, box.root, "HEAD")
 

@@ -7,6 +7,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository import git as verbs
+from gitlab_nightshift.repository.changed_files import list_changed_files
 from gitlab_nightshift.repository.git import (
     CommitIdentity,
     GitError,
@@ -118,7 +119,7 @@ def test_place_of_a_worktree_and_of_borrowed_objects(box: Box, tmp_path: Path) -
 def test_reading_leaves_the_repository_untouched(box: Box) -> None:
     os.utime(box.root / "README.md")  # git status would refresh its index
     before = listing(box.root, git_too=True)
-    assert verbs.list_changed_files(box.git, box.root) == ()
+    assert list_changed_files(box.git, box.root) == ()
     assert verbs.list_tracked_files(box.git, box.root)
     verbs.find_repository_paths(box.git, box.root)
     assert listing(box.root, git_too=True) == before
@@ -130,7 +131,7 @@ def test_reading_runs_no_hook_and_no_monitor(box: Box, tmp_path: Path) -> None:
     git(box.root, "config", "core.fsmonitor", str(script))
     git(box.root, "config", "core.hooksPath", str(tmp_path))
     write(tmp_path, "post-index-change", f"#!/bin/sh\ntouch {canary}\n", 0o755)
-    verbs.list_changed_files(box.git, box.root)
+    list_changed_files(box.git, box.root)
     verbs.list_tracked_files(box.git, box.root)
     assert not canary.exists()
 
@@ -141,7 +142,7 @@ def test_changed_files_are_tracked_ones_staged_or_not(box: Box) -> None:
     (box.root / "src/app.py").unlink()
     write(box.root, ODD, "x")
     git(box.root, "add", ODD)
-    assert set(verbs.list_changed_files(box.git, box.root)) == {"README.md", "src/app.py", ODD}
+    assert set(list_changed_files(box.git, box.root)) == {"README.md", "src/app.py", ODD}
 
 
 def test_files_of_a_revision(box: Box) -> None:

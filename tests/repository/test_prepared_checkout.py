@@ -41,7 +41,7 @@ def restore(box: Box, held: LockedStateFolder) -> list[str]:
         private=box.private,
         search_path=os.environ["PATH"],
         just_now=True,
-        tell=lambda report: told.extend(report.lines),
+        tell=lambda report: told.extend(report.trouble),
         held=held,
     )
     return told

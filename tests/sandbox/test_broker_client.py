@@ -209,7 +209,7 @@ print(json.dumps([told(change), told(lambda: run("")), told(explained)]))
 
 
 def test_without_its_broker_work_changes_and_starts_nothing(top: Path) -> None:
-    assert work(top, GONE) == [errno.ENOSYS, "E_INTERNAL", "E_INTERNAL"]
+    assert work(top, GONE) == [errno.ENOSYS, "E_TERMINATED", "E_TERMINATED"]
     assert work(top, GONE, monitored=False) == [0, 0, 0]
 
 

@@ -11,12 +11,13 @@ from gitlab_nightshift.system.certificates import build_network_env
 from gitlab_nightshift.system.environment import build_allowed_env
 from gitlab_nightshift.system.raw_logs import build_logs
 from gitlab_nightshift.verdict.build_files import build_commands, list_default_allowed_commands
+from gitlab_nightshift.work.checkout_programs import open_job_tools
 from gitlab_nightshift.work.delegation.agent_choice import ProviderChoice
 from gitlab_nightshift.work.delegation.delegation_context import DelegationContext
 from gitlab_nightshift.work.delegation.install_commands import with_installs
 from gitlab_nightshift.work.model_access import MODEL_VARIABLES
 from gitlab_nightshift.work.proof_choice import Commands
-from gitlab_nightshift.work.tool_access import open_tool_caches
+from gitlab_nightshift.work.tool_access import JobFolders
 from gitlab_nightshift.work.work_context import WorkContext
 
 
@@ -26,8 +27,12 @@ def build_work_context(
     """Everything that the work is given, as if it were done in the caller's checkout; no GitLab
     credential is in it."""
     home = Path(context.env.get("HOME", "/"))
-    settings, env = open_tool_caches(chosen.settings, context.env, home, source.top)
     in_place = context.payload.workspace.checkout_mode == "in_place"
+    folders = JobFolders(home, source.top, context.private)
+    tools = open_job_tools(
+        chosen.settings, context.env, source.git, folders, context.emit, elsewhere=not in_place
+    )
+    settings, env = tools.settings, tools.env
     files = git_verbs.list_revision_files(source.git, source.top, base)
 
     def read(name: str) -> bytes | None:
@@ -57,4 +62,5 @@ def build_work_context(
         emit=context.emit,
         secrets=() if in_place else source.secrets,
         named=list_named_folders(env, source.top) if in_place else (),
+        programs=tools.programs,
     )

@@ -6,8 +6,9 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository.changed_files import list_changed_files, refuse_changed
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
-from gitlab_nightshift.repository.prepared_checkout import refuse_changed, refuse_tracked
+from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
 from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
 
 
@@ -46,7 +47,7 @@ def make_workspace(
 
 def _with_local_changes(source: DelegationSource, path: Path, base: str) -> DelegationWorkspace:
     """Commit changed tracked files in the private checkout: the snapshot to start from."""
-    changed = git_verbs.list_changed_files(source.machine, path)
+    changed = list_changed_files(source.machine, path)
     if not changed:
         return DelegationWorkspace(path, base)
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.errors import Code
+from gitlab_nightshift.errors import CANCELLED, Code
 from gitlab_nightshift.events import ArtifactWritten
 from gitlab_nightshift.lazy_patterns import compile_lazily
 from gitlab_nightshift.output.channel import OutputChannel
@@ -175,7 +175,7 @@ def _rolled_back(known: DelegationState, failure: Failure) -> bool:
         return False
     if known.worked is None:
         return known.killed
-    stopped = failure[0] in (Code.INTERRUPTED, Code.TERMINATED)
+    stopped = failure[0] in CANCELLED
     return known.worked.changed or (stopped and known.worked.began)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
+from gitlab_nightshift.repository import changed_files
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.repository.apply_change import apply_captured_change
 from gitlab_nightshift.repository.capture import CapturedChange
@@ -87,7 +88,7 @@ def apply_in_place(source: DelegationSource, run_id: str, made: RebasedChange) -
     ``E_APPLY_FAILED``, after the files were put back.
     """
     with claim_source(source, run_id):
-        if git_verbs.list_changed_files(source.machine, source.top):
+        if changed_files.list_changed_files(source.machine, source.top):
             text = f"{source.top} was changed in the meantime: the change is only in the bundle"
             raise NightshiftError(Code.WORKSPACE_DIRTY, text)
         before = scan(source.top)

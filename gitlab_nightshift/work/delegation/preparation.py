@@ -1,5 +1,6 @@
 """Prepare: find out and decide everything that can be known before an agent runs."""
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.repository.git import CommitIdentity
 from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.work.delegation.agent_choice import (
     FALLBACK,
     ProviderChoice,
@@ -61,6 +63,8 @@ def prepare(
 ) -> PreparedDelegation:
     """Settings, gates, refs, the agent. Raises NightshiftError with the first that is wrong."""
     payload = context.payload
+    search_path = build_search_path(context.env, source.top)
+    context = dataclasses.replace(context, env={**context.env, "PATH": search_path})
     settings = read_settings(source, context.env, context.job)
     known.output_dir = settings.output_dir
     pass_gates(payload, settings, find_approver(settings, context.job, context.env), context.emit)

@@ -9,7 +9,7 @@ from gitlab_nightshift.events import read_clock
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
 from gitlab_nightshift.records.products import Plan
-from gitlab_nightshift.repository import git as git_verbs
+from gitlab_nightshift.repository import changed_files
 from gitlab_nightshift.repository.delegated_repository import DelegationSource
 from gitlab_nightshift.work.delegation.agent_program import prepare_tools
 from gitlab_nightshift.work.delegation.delegated_task import build_workflow
@@ -86,7 +86,7 @@ def _run_in_workspace(
 
     ending = run_to_ending(plan, place.logs, disks, prepare_and_run)
     if ending.error_code == Code.PROVIDER_UNAVAILABLE:
-        known.fall_back = not git_verbs.list_changed_files(task.source.machine, workspace.path)
+        known.fall_back = not changed_files.list_changed_files(task.source.machine, workspace.path)
     return ending
 
 

@@ -1,0 +1,140 @@
+"""Which tracked files of the real checkout are changed, before an agent starts.
+
+A blob with CRLF whose attributes convert line ends is modified for git from the moment that it
+is checked out, or is not: that depends on the second of the index. It is unchanged here where its
+bytes are what a checkout writes.
+"""
+
+import functools
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.repository.git import Git, GitError, split_names
+from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+
+BATCH_BYTES = 32_000_000
+LARGEST = 20_000_000
+"""Bytes of files that are compared at once, and of one that is."""
+NAMED = 10
+"""The most paths that a message names."""
+
+Run = Callable[..., bytes]
+"""Runs a git verb in a checkout: arguments, and ``stdin``."""
+
+
+class _Row(NamedTuple):
+    path: str
+    blob: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class LineEnds:
+    """Of the files that git calls modified, those whose bytes are what a checkout writes, and those
+    that differ from it in line ends alone."""
+
+    untouched: frozenset[str]
+    converted: frozenset[str]
+
+
+def list_changed_files(git: Git, checkout: Path) -> tuple[str, ...]:
+    """Tracked files that differ from HEAD, staged or not; submodules are not looked into."""
+    return _find_changed(git, checkout)[0]
+
+
+def refuse_changed(git: Git, checkout: Path) -> None:
+    """Raise E_WORKSPACE_DIRTY for local changes.
+
+    ``git`` has the machine's configuration: without its filters LFS files would look changed.
+    """
+    changed, converted = _find_changed(git, checkout)
+    if not changed:
+        return
+    names = format_some_paths([*map(format_path, changed)])
+    text = f"{checkout} has local changes ({names}): commit or undo them first"
+    if converted.issuperset(changed):
+        text = (
+            f"{checkout}: the line ends of {names} are neither those of the commit nor those that"
+            " .gitattributes asks for: run `git add --renormalize .`, then commit"
+        )
+    raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+
+
+def format_some_paths(paths: Sequence[str]) -> str:
+    """Paths for a message, the first ones by name."""
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return f"{', '.join(paths[:NAMED])}{more}"
+
+
+def _find_changed(git: Git, checkout: Path) -> tuple[tuple[str, ...], frozenset[str]]:
+    asked = ("--porcelain=v1", "-z", "-uno", "--no-renames", "--ignore-submodules=all")
+    rows = split_names(git.run("status", *asked, cwd=checkout))
+    unstaged = {row[3:] for row in rows if row.startswith(" M")}
+    if not unstaged:
+        return tuple(row[3:] for row in rows), frozenset()
+    ends = compare_line_ends(functools.partial(git.run, cwd=checkout), checkout)
+    untouched = ends.untouched & unstaged
+    return tuple(row[3:] for row in rows if row[3:] not in untouched), ends.converted & unstaged
+
+
+def compare_line_ends(run: Run, top: Path) -> LineEnds:
+    """Compare files that differ from the index with what a checkout of it would write. One that
+    another filter makes is left out: to run it could fetch."""
+    untouched, converted = set[str](), set[str]()
+    for batch in _read_batches(_list_modified(run), top):
+        written = _read_checked_out(run, batch)
+        for (path, _, data), made in zip(batch, written, strict=False):
+            if data == made:
+                untouched.add(path)
+            elif data.replace(b"\r\n", b"\n") == made.replace(b"\r\n", b"\n"):
+                converted.add(path)
+    return LineEnds(frozenset(untouched), frozenset(converted))
+
+
+def _list_modified(run: Run) -> dict[str, str]:
+    """Paths of plain files whose content alone may differ, with their blobs in the index."""
+    out = split_names(run("diff-files", "-z", "--raw", "--ignore-submodules=all"))
+    found = {}
+    for meta, path in zip(out[::2], out[1::2], strict=True):
+        before, after, blob, _, status = meta.removeprefix(":").split(" ")
+        if status == "M" and before == after and before.startswith("100") and "\n" not in path:
+            found[path] = blob
+    listed = b"".join(os.fsencode(path) + b"\0" for path in found)
+    parts = split_names(run("check-attr", "-z", "--stdin", "filter", stdin=listed))
+    plain = zip(parts[::3], parts[2::3], strict=True)
+    return {path: found[path] for path, value in plain if value in ("unspecified", "unset")}
+
+
+def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Row]]:
+    batch, size = list[_Row](), 0
+    for path, blob in blobs.items():
+        try:
+            data = read_regular(top, path, LARGEST, linked=True)
+        except RefusedFileError:
+            continue
+        batch.append(_Row(path, blob, data))
+        size += len(data)
+        if size > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _read_checked_out(run: Run, batch: Sequence[_Row]) -> list[bytes]:
+    """What a checkout would write of each; nothing where a blob is not there. Git says the size of
+    the blob, not of this, so a line that no file holds stands between two."""
+    mark = secrets.token_hex(16)
+    asked = b"".join(f"{row.blob} ".encode() + os.fsencode(row.path) + b"\n" for row in batch)
+    try:
+        out = run("cat-file", f"--batch={mark}", "--filters", stdin=asked)
+    except GitError:
+        return []
+    parts = out.split(f"{mark}\n".encode())[1:]
+    return [part[:-1] for part in parts] if len(parts) == len(batch) else []
