@@ -12,6 +12,7 @@ import pytest
 from tests.support import turns as model
 from tests.support.delegation import Delegations, Done, delegations, ended
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.programs import need_program
 from tests.support.shop import BEADS, NOTE, PASSED
 from tests.support.turns import Request, Script, Turn
 from tests.support.world import MODEL_KEY, PATH, TOOLS
@@ -61,8 +62,8 @@ def test_the_real_agent(open_folder: Path, tier: str, agent: str) -> None:
     """Where both CLIs and both keys are there, ``auto`` is codex."""
     if tier == "uid" and os.geteuid() != 0:
         pytest.skip("the uid tier needs root")
-    if tier == "namespaces" and not shutil.which("bwrap"):
-        pytest.skip("bubblewrap is not installed")
+    if tier == "namespaces":
+        need_program("bwrap")
     with delegations(open_folder) as context:
         config = context.repository / ".git/config"
         config.write_text(f"{config.read_text()}[secret]\n\tpassword = {SECRET}\n")
