@@ -15,7 +15,7 @@ from gitlab_nightshift.report.job_log import JobLog, format_line
 from gitlab_nightshift.repository import git as git_verbs
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox_guarantees import GuaranteeState
-from gitlab_nightshift.session import Session, open_run
+from gitlab_nightshift.session import Session, locate_project, open_run
 
 WIDTH = 1000
 _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not known": "36"}
@@ -44,7 +44,7 @@ def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
     with open_run(call) as opened:
         # Rows, or JSON, are alone on stdout.
         log = JobLog(sections=False, colour=False, redact=opened.redact, stream=sys.stderr)
-        session = dataclasses.replace(opened, emit=log)
+        session = dataclasses.replace(locate_project(opened), emit=log)
         yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
         empty = list(try_rows("history", lambda: _require_commit(session)))
         yield from empty

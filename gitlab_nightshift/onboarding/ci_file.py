@@ -115,7 +115,8 @@ def parse_config(text: str, name: str) -> dict[str, Any]:
         found = list(construct_documents(build_gitlab_loader()(text)))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         at = getattr(error, "problem_mark", None)
-        line = f" at line {min(at.line + 1, len(text.splitlines()))}" if at else ""
+        last = text.count("\n")  # libyaml's mark may be behind it
+        line = f" at line {min(at.line, last) + 1}" if at else ""
         raise build_config_error(f"{name} is not valid YAML{line}: fix it first") from None
     data = found[-1] if found else None
     if data is None:

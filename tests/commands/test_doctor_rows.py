@@ -236,3 +236,19 @@ def test_settings_that_no_night_reads_are_to_be_committed(tmp_path: Path) -> Non
             "warn",
             "nightshift.yaml is not committed, so nights do not read it: commit and push it",
         )
+
+
+def test_a_clone_is_the_project_that_its_origin_names(tmp_path: Path) -> None:
+    """Without the variables of a job, and without an identity of git's, which a job does not need
+    either."""
+    with world(tmp_path, files=FILES) as shop, endpoint(200) as (url, _):
+        shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
+        in_a_clone = dict.fromkeys(
+            (name for name in shop.env if name.startswith(("CI", "GITLAB_"))), ""
+        )
+        rows, _ = examine(shop, ANTHROPIC_BASE_URL=url, **{**in_a_clone, "GITLAB_TOKEN": OWNER})
+        assert rows["project"][1].startswith("acme/shop (private)")
+        assert rows["commit author"] == (
+            "not known",
+            "git has none here; a job takes those of the schedule's owner",
+        )
